@@ -1,0 +1,231 @@
+import { describe, expect, it } from 'bun:test';
+import { decide } from './decide.ts';
+import type { Facts } from './decide.ts';
+import { asksQuestion, isOnlyThanks } from './thanks.ts';
+
+/** A person's plain post in a channel, of no concern to the reader, and then what makes it so. */
+function facts(given: Partial<Facts> = {}): Facts {
+  return {
+    via: 'channel',
+    fromAgent: false,
+    fromMe: false,
+    mentionsMe: false,
+    mentionsOther: false,
+    mentionsMyRole: false,
+    inThreadIHaveJoined: false,
+    ownsThread: false,
+    ownsStream: false,
+    threadReply: false,
+    intent: 'none',
+    priority: 'normal',
+    onlyThanks: false,
+    asksQuestion: false,
+    loop: false,
+    ...given,
+  };
+}
+
+const dm = (given: Partial<Facts> = {}): Facts => facts({ via: 'dm', fromAgent: true, ...given });
+
+/** A DM from an agent, with the facts that its words give. */
+const dmSaying = (body: string): Facts => dm({ onlyThanks: isOnlyThanks(body), asksQuestion: asksQuestion(body) });
+
+const MATRIX: [string, Facts, string][] = [
+  [
+    'a DM must be answered and is shown after the compose window [C2A-60a, C2A-55]',
+    dm(),
+    'to_me must_respond buffered direct_message',
+  ],
+  [
+    'a DM that only says thanks asks for a reaction at most [C2A-93]',
+    dm({ onlyThanks: true }),
+    'to_me ack_only silent thanks',
+  ],
+  [
+    'a mention in a channel must be answered [C2A-55]',
+    facts({ mentionsMe: true }),
+    'to_me must_respond buffered direct_mention',
+  ],
+  ['an assignment must be answered [C2A-60d]', dm({ intent: 'assignment' }), 'to_me must_respond buffered assignment'],
+  [
+    'an approval must be answered and comes at once [C2A-60d]',
+    dm({ intent: 'approval' }),
+    'to_me must_respond immediate approval',
+  ],
+  [
+    'a blocker must be answered and comes at once [C2A-60d]',
+    facts({ mentionsMe: true, intent: 'blocker' }),
+    'to_me must_respond immediate blocker',
+  ],
+  [
+    'a question in a thread that the reader joined must be answered [C2A-60e]',
+    facts({ threadReply: true, inThreadIHaveJoined: true, asksQuestion: true }),
+    'to_me must_respond buffered thread_question',
+  ],
+  [
+    'a message to a role of the reader knocks [C2A-56, C2A-72]',
+    facts({ via: 'role' }),
+    'to_my_role may_respond notify role_mention',
+  ],
+  [
+    'a mention of a role of the reader knocks [C2A-56, C2A-72]',
+    facts({ mentionsMyRole: true }),
+    'to_my_role may_respond notify role_mention',
+  ],
+  [
+    'a reply in a thread that the reader joined knocks [C2A-60g, C2A-72]',
+    facts({ threadReply: true, inThreadIHaveJoined: true }),
+    'to_my_role may_respond notify thread_reply',
+  ],
+  [
+    'a reply in a thread that the reader owns knocks [C2A-56]',
+    facts({ threadReply: true, ownsThread: true }),
+    'to_my_role may_respond notify thread_reply',
+  ],
+  [
+    'a post in a stream that the reader owns knocks [C2A-56]',
+    facts({ ownsStream: true }),
+    'to_my_role may_respond notify owned_stream',
+  ],
+  [
+    'a blocker in a stream that the reader owns may be answered, unasked [C2A-86]',
+    facts({ ownsStream: true, intent: 'blocker' }),
+    'to_my_role may_respond notify changes_owned_work',
+  ],
+  [
+    'a message to another agent waits in the mailbox and is not to be answered [C2A-60h, C2A-57, C2A-90]',
+    facts({ mentionsOther: true }),
+    'to_other must_not_respond tool_mailbox addressed_elsewhere',
+  ],
+  [
+    'a message to another agent in a thread of the reader is still to the other [C2A-90]',
+    facts({ threadReply: true, ownsThread: true, mentionsOther: true, asksQuestion: true }),
+    'to_other must_not_respond tool_mailbox addressed_elsewhere',
+  ],
+  [
+    'what agents say in a thread of others, without a task, is to those others [C2A-60i, C2A-57]',
+    facts({ fromAgent: true, threadReply: true }),
+    'to_other must_not_respond tool_mailbox no_task',
+  ],
+  [
+    'what agents ask in a thread of others is ambient: there is a task, for nobody by name',
+    facts({ fromAgent: true, threadReply: true, asksQuestion: true }),
+    'ambient must_not_respond tool_mailbox ambient',
+  ],
+  [
+    'a channel message that mentions nobody is ambient [C2A-60j, C2A-58]',
+    facts(),
+    'ambient must_not_respond tool_mailbox ambient',
+  ],
+  [
+    'the same from an agent is ambient too [C2A-60j, C2A-58]',
+    facts({ fromAgent: true }),
+    'ambient must_not_respond tool_mailbox ambient',
+  ],
+  [
+    'a status broadcast goes to the digest [C2A-60k, C2A-89]',
+    facts({ intent: 'status' }),
+    'ambient must_not_respond digest status',
+  ],
+  [
+    'a status sent as an urgent DM goes to the digest all the same [C2A-60k, C2A-89]',
+    dm({ intent: 'status', priority: 'urgent' }),
+    'ambient must_not_respond digest status',
+  ],
+];
+
+const BEYOND_THE_MATRIX: [string, Facts, string][] = [
+  [
+    'an urgent DM does not wait for the compose window',
+    dm({ priority: 'urgent' }),
+    'to_me must_respond immediate direct_message',
+  ],
+  [
+    'an urgent assignment does not wait either',
+    dm({ priority: 'urgent', intent: 'assignment' }),
+    'to_me must_respond immediate assignment',
+  ],
+  [
+    'urgency does not make a channel message louder',
+    facts({ priority: 'urgent' }),
+    'ambient must_not_respond tool_mailbox ambient',
+  ],
+  [
+    'urgency does not make a knock louder',
+    facts({ priority: 'urgent', via: 'role' }),
+    'to_my_role may_respond notify role_mention',
+  ],
+  ['urgency does not make thanks louder', dm({ priority: 'urgent', onlyThanks: true }), 'to_me ack_only silent thanks'],
+  [
+    'a DM for information is shown and nothing is owed',
+    dm({ intent: 'fyi' }),
+    'to_me may_respond buffered direct_message',
+  ],
+  [
+    'a mention for information is shown and nothing is owed',
+    facts({ mentionsMe: true, intent: 'fyi' }),
+    'to_me may_respond buffered direct_mention',
+  ],
+  [
+    'information in a joined thread only knocks, whatever its punctuation',
+    facts({ threadReply: true, inThreadIHaveJoined: true, asksQuestion: true, intent: 'fyi' }),
+    'to_my_role may_respond notify thread_reply',
+  ],
+  [
+    'thanks with a mention are not an order to answer [C2A-100]',
+    facts({ fromAgent: true, mentionsMe: true, onlyThanks: true }),
+    'to_me ack_only silent thanks',
+  ],
+  [
+    'the "ok" of a person knocks: it may be the go-ahead that the agent waits for',
+    dm({ fromAgent: false, onlyThanks: true }),
+    'to_me ack_only notify thanks',
+  ],
+  [
+    'the "on it" of an agent knocks in the thread that the reader opened',
+    dm({ threadReply: true, ownsThread: true, onlyThanks: true }),
+    'to_me ack_only notify thanks',
+  ],
+  ['declared thanks that say more knock', dm({ intent: 'thanks' }), 'to_me ack_only notify thanks'],
+  [
+    'declared thanks that ask something are an ordinary DM',
+    dm({ intent: 'thanks', asksQuestion: true }),
+    'to_me must_respond buffered direct_message',
+  ],
+  [
+    'a declared question is no thanks, even if it only says "ok"',
+    dm({ intent: 'question', onlyThanks: true }),
+    'to_me must_respond buffered direct_message',
+  ],
+  [
+    'a loop is broken whoever is addressed',
+    dm({ loop: true, intent: 'blocker', priority: 'urgent' }),
+    'to_me must_not_respond tool_mailbox loop',
+  ],
+  [
+    'breaking a loop does not make thanks louder',
+    dm({ loop: true, onlyThanks: true }),
+    'to_me must_not_respond silent loop',
+  ],
+  [
+    'the own message comes back as nothing at all [C2A-N4]',
+    dm({ fromMe: true, intent: 'blocker', priority: 'urgent' }),
+    'to_other must_not_respond silent addressed_elsewhere',
+  ],
+];
+
+describe.each([
+  ['the matrix of the draft, in its order', MATRIX],
+  ['beyond the matrix', BEYOND_THE_MATRIX],
+] as const)('%s', (_name, rows) => {
+  it.each(rows)('%s', (_title, given, expected) => {
+    const { directedness, policy, injection, reason } = decide(given);
+    expect([directedness, policy, injection, reason].join(' ')).toBe(expected);
+  });
+});
+
+it('tells thanks from thanks with a request [C2A-60b, C2A-N5]', () => {
+  expect(decide(dmSaying('thanks!')).policy).toBe('ack_only');
+  expect(decide(dmSaying('thanks!')).injection).toBe('silent');
+  expect(decide(dmSaying('thanks, and can you also fix X?')).policy).toBe('must_respond');
+});

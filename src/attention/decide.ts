@@ -1,0 +1,115 @@
+import { isQuiet } from '../protocol/attention.ts';
+import type { Attention, Reason } from '../protocol/attention.ts';
+import type { Intent, Priority } from '../protocol/message.ts';
+import { directednessOf } from './directedness.ts';
+
+/** All that the decision on one copy rests on, as seen by the reader of that copy. spec: c2a#attention */
+export interface Facts {
+  /** How the copy was addressed: to the reader alone, to a channel, or to a role the reader holds. */
+  via: 'dm' | 'channel' | 'role';
+  fromAgent: boolean;
+  fromMe: boolean;
+  mentionsMe: boolean;
+  mentionsOther: boolean;
+  mentionsMyRole: boolean;
+  inThreadIHaveJoined: boolean;
+  /** The reader wrote the message that opened the thread, or the thread was given to it. */
+  ownsThread: boolean;
+  ownsStream: boolean;
+  threadReply: boolean;
+  intent: Intent;
+  priority: Priority;
+  onlyThanks: boolean;
+  asksQuestion: boolean;
+  loop: boolean;
+}
+
+type Row = Exclude<Reason, 'reaction' | 'digest' | 'escalation' | 'edited_after_response' | 'loop' | 'no_policy'>;
+
+/** The draft's matrix in its order; a row of the draft with several causes has one line per cause. spec: c2a#matrix */
+const MATRIX: Record<Row, Omit<Attention, 'reason'>> = {
+  direct_message: { directedness: 'to_me', policy: 'must_respond', injection: 'buffered' },
+  thanks: { directedness: 'to_me', policy: 'ack_only', injection: 'silent' },
+  direct_mention: { directedness: 'to_me', policy: 'must_respond', injection: 'buffered' },
+  assignment: { directedness: 'to_me', policy: 'must_respond', injection: 'buffered' },
+  approval: { directedness: 'to_me', policy: 'must_respond', injection: 'immediate' },
+  blocker: { directedness: 'to_me', policy: 'must_respond', injection: 'immediate' },
+  thread_question: { directedness: 'to_me', policy: 'must_respond', injection: 'buffered' },
+  role_mention: { directedness: 'to_my_role', policy: 'may_respond', injection: 'notify' },
+  thread_reply: { directedness: 'to_my_role', policy: 'may_respond', injection: 'notify' },
+  owned_stream: { directedness: 'to_my_role', policy: 'may_respond', injection: 'notify' },
+  changes_owned_work: { directedness: 'to_my_role', policy: 'may_respond', injection: 'notify' },
+  addressed_elsewhere: { directedness: 'to_other', policy: 'must_not_respond', injection: 'tool_mailbox' },
+  no_task: { directedness: 'to_other', policy: 'must_not_respond', injection: 'tool_mailbox' },
+  ambient: { directedness: 'ambient', policy: 'must_not_respond', injection: 'tool_mailbox' },
+  status: { directedness: 'ambient', policy: 'must_not_respond', injection: 'digest' },
+};
+
+interface Override {
+  when: (facts: Facts, decision: Attention) => boolean;
+  change: Partial<Attention>;
+}
+
+/** Applied in this order on top of the matrix. Urgency raises only what the reader was going to see in full anyway. */
+const OVERRIDES: readonly Override[] = [
+  // Told for information: worth seeing, nothing is owed.
+  { when: (f, d) => f.intent === 'fyi' && d.policy === 'must_respond', change: { policy: 'may_respond' } },
+  { when: (f, d) => d.reason === 'thanks' && maySayMore(f), change: { injection: 'notify' } },
+  { when: (f, d) => f.priority === 'urgent' && d.injection === 'buffered', change: { injection: 'immediate' } },
+  // Breaking a loop never makes anything louder than it was.
+  { when: (f, d) => f.loop && !isQuiet(d), change: { injection: 'tool_mailbox' } },
+  { when: (f) => f.loop, change: { policy: 'must_not_respond', reason: 'loop' } },
+  {
+    when: (f) => f.fromMe,
+    change: { ...MATRIX.addressed_elsewhere, injection: 'silent', reason: 'addressed_elsewhere' },
+  },
+];
+
+/** Decides who is meant, whether they must answer, and how they see it. spec: c2a#attention */
+export function decide(facts: Facts): Attention {
+  const reason = rowFor(facts);
+  return OVERRIDES.reduce<Attention>(
+    (decision, { when, change }) => (when(facts, decision) ? { ...decision, ...change } : decision),
+    { ...MATRIX[reason], reason },
+  );
+}
+
+/** Directedness picks the part of the matrix, intent the row in it. */
+function rowFor(facts: Facts): Row {
+  const directedness = directednessOf(facts);
+  if (facts.intent === 'status') return 'status';
+  if (directedness === 'ambient') return 'ambient';
+  if (directedness === 'to_other') return facts.mentionsOther ? 'addressed_elsewhere' : 'no_task';
+  if (isThanks(facts)) return 'thanks';
+  return directedness === 'to_me' ? rowToMe(facts) : rowToMyRole(facts);
+}
+
+function rowToMe({ intent, via, mentionsMe }: Facts): Row {
+  if (isWork(intent)) return intent;
+  if (via === 'dm') return 'direct_message';
+  return mentionsMe ? 'direct_mention' : 'thread_question';
+}
+
+function rowToMyRole({ intent, via, mentionsMyRole, ownsThread, ownsStream, inThreadIHaveJoined }: Facts): Row {
+  if (via === 'role' || mentionsMyRole) return 'role_mention';
+  if (isWork(intent) && (ownsThread || ownsStream)) return 'changes_owned_work';
+  return inThreadIHaveJoined || ownsThread ? 'thread_reply' : 'owned_stream';
+}
+
+function isWork(intent: Intent): intent is 'assignment' | 'approval' | 'blocker' {
+  return intent === 'assignment' || intent === 'approval' || intent === 'blocker';
+}
+
+/** What the sender says it wants outweighs thanks found in the words; a question outweighs declared thanks. */
+function isThanks({ intent, onlyThanks, asksQuestion }: Facts): boolean {
+  if (intent === 'thanks') return !asksQuestion;
+  return onlyThanks && (intent === 'none' || intent === 'fyi');
+}
+
+/**
+ * Thanks that may still be news: more words than thanks, the "ok" of a person whom an agent waits for, the "LGTM" in a
+ * thread that the reader owns. Between agents the thanks for such a reply are silent again: no ping-pong.
+ */
+function maySayMore({ onlyThanks, fromAgent, ownsThread }: Facts): boolean {
+  return !onlyThanks || !fromAgent || ownsThread;
+}

@@ -1,0 +1,45 @@
+import type { Command } from './command.ts';
+
+/** One row of the table of commands. The file behind it is read only when the command is called. */
+export interface Row {
+  name: string;
+  group: 'Start' | 'Write' | 'Read' | 'Look back' | 'Keep house';
+  summary: string;
+  load: () => Promise<{ default: Command }>;
+}
+
+/** Every command, in the order of the help. */
+export const COMMANDS: readonly Row[] = [
+  row('Start', 'init', 'make a mailbox and become its owner', () => import('./commands/init.ts')),
+  row('Start', 'demo', 'watch two scripted agents exchange a message', () => import('./commands/demo.ts')),
+  row('Start', 'whoami', 'who I am, and where my mail waits', () => import('./commands/whoami.ts')),
+  row('Start', 'agents', 'who is here', () => import('./commands/agents.ts')),
+  row('Start', 'channels', 'which channels exist', () => import('./commands/channels.ts')),
+  row('Write', 'send', 'leave a message for an agent, a role or a channel', () => import('./commands/send.ts')),
+  row('Write', 'reply', 'answer a message, and settle it', () => import('./commands/reply.ts')),
+  row('Write', 'withdraw', 'take back the copies that nobody has taken', () => import('./commands/withdraw.ts')),
+  row('Write', 'sub', 'subscribe to a channel', () => import('./commands/sub.ts')),
+  row('Write', 'unsub', 'leave a channel', () => import('./commands/unsub.ts')),
+  row('Read', 'inbox', 'what waits for me; takes nothing', () => import('./commands/inbox.ts')),
+  row('Read', 'read', 'show one message; takes nothing', () => import('./commands/read.ts')),
+  row('Read', 'take', 'take one message', () => import('./commands/take.ts')),
+  row('Read', 'ack', 'settle a message that waits or that I hold', () => import('./commands/ack.ts')),
+  row('Read', 'release', 'give back a message that I hold', () => import('./commands/release.ts')),
+  row('Read', 'drain', 'take everything that waits for me here', () => import('./commands/drain.ts')),
+  row('Read', 'watch', 'wait for mail and show it, or run a command on it', () => import('./commands/watch.ts')),
+  row('Read', 'hook', "put waiting mail before a client's model (called by the client)", () => import('./commands/hook.ts')),
+  row('Look back', 'trace', 'what became of a message, with the evidence', () => import('./commands/trace.ts')),
+  row('Look back', 'history', 'what was said, newest first', () => import('./commands/history.ts')),
+  row('Look back', 'search', 'find messages by their words', () => import('./commands/search.ts')),
+  row('Keep house', 'doctor', 'look for trouble and say what to do', () => import('./commands/doctor.ts')),
+  row('Keep house', 'config', 'every setting, and where its value comes from', () => import('./commands/config.ts')),
+  row('Keep house', 'prune', 'forget old bodies and old traces', () => import('./commands/prune.ts')),
+  row('Keep house', 'forget', 'remove an agent with everything it had', () => import('./commands/forget.ts')),
+  row('Keep house', 'completion', 'a completion script for the shell', () => import('./commands/completion.ts')),
+  row('Keep house', 'self', 'install or remove this program', () => import('./commands/self.ts')),
+  row('Keep house', 'version', 'the version of this program', () => import('./commands/version.ts')),
+];
+
+function row(group: Row['group'], name: string, summary: string, load: Row['load']): Row {
+  return { name, group, summary, load };
+}

@@ -1,0 +1,27 @@
+import { command } from '../command.ts';
+import { ago } from '../words.ts';
+
+export default command({
+  usage: 'agents',
+  about: 'Everyone with a mailbox on this machine, in every home.',
+  options: {},
+  words: [0, 0],
+  examples: ['parley agents', 'parley agents --json'],
+  async run(context) {
+    const rows = [];
+    for (const home of context.desk.homes) {
+      for (const record of await home.directory.list()) {
+        const { name, subscriptions, lastSeen, parley } = record;
+        rows.push({ name, home: home.label, kind: parley?.kind ?? 'agent', roles: parley?.roles ?? [], subscriptions, lastSeen });
+      }
+    }
+    if (context.json) return context.sayJson(rows);
+    if (rows.length === 0) return context.say('nobody is here yet; make a mailbox with `parley init <name>`');
+    for (const row of rows) {
+      const notes = [...row.subscriptions, ...row.roles.map((role) => `@${role}`), row.kind === 'human' ? 'a person' : ''].filter(Boolean);
+      const where = row.home === 'parley' ? '' : `%${row.home}`;
+      const about = notes.length > 0 ? ` (${notes.join(', ')})` : '';
+      context.say(`${context.paint.bold(`@${row.name}${where}`)}${about}  ${context.paint.dim(`seen ${ago(row.lastSeen, context.desk.now())}`)}`);
+    }
+  },
+});

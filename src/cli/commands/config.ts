@@ -1,0 +1,13 @@
+import { Refusal } from '../../protocol/refusal.ts';
+import { command } from '../command.ts';
+
+export default command({
+  usage: 'config',
+  about: 'To be written.',
+  options: {},
+  words: [0, Infinity],
+  examples: [],
+  async run() {
+    throw new Refusal('not_in_this_version', 'config is not written yet');
+  },
+});

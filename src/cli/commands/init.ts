@@ -1,0 +1,33 @@
+import { command } from '../command.ts';
+import { agentName } from '../context.ts';
+import { becomeDefault } from '../settings-file.ts';
+import { parleyHome } from '../settings.ts';
+
+export default command({
+  usage: 'init <name>',
+  about: 'Makes a mailbox on this machine. The first one made is who you are here; others are used with --as or PARLEY_AGENT.',
+  options: {
+    human: { type: 'boolean', help: 'this mailbox belongs to a person' },
+    default: { type: 'boolean', help: 'be this agent from now on' },
+  },
+  words: [1, 1],
+  examples: ['parley init claude-main', 'parley init codex-1', 'PARLEY_AGENT=codex-1 parley inbox'],
+  async run(context, values, [text = '']) {
+    const name = agentName(text);
+    const [home] = context.desk.homes;
+    if (!home) return;
+    const existed = (await home.directory.get(name)) !== null;
+    await home.directory.register(name, values.human ? 'human' : 'agent');
+    await home.spool.heal();
+    await home.spool.adopt(name);
+    const config = `${parleyHome(context.env)}/config.json`;
+    const isDefault = becomeDefault(config, name, values.default ?? false) === name;
+    if (context.json) return context.sayJson({ agent: name, home: home.root, default: isDefault, existed });
+    context.say(`${context.paint.green(existed ? 'here again' : 'made')} mailbox @${name} in ${home.root}`);
+    context.say(
+      isDefault
+        ? `You are @${name} here. Next: parley send @<someone> "hello"   (parley agents lists who is here)`
+        : `Act as it with --as ${name} or PARLEY_AGENT=${name}; to make it the default: parley init ${name} --default`,
+    );
+  },
+});

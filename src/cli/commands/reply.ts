@@ -1,0 +1,33 @@
+import { findMessage } from '../../flow/desk.ts';
+import { answer } from '../../flow/send.ts';
+import { command } from '../command.ts';
+import { bodyFrom, deadlineFrom } from '../input.ts';
+import { parseDraft, report } from './send.ts';
+
+export default command({
+  usage: 'reply <id> [text …]',
+  about: 'Answers the sender of a message, in its thread, and settles your copy as responded. Without text the body is read from stdin.',
+  options: {
+    intent: { type: 'string', value: 'intent', help: 'none, question, assignment, approval, blocker, fyi, status or thanks' },
+    deadline: { type: 'string', value: 'when', help: 'when an answer is needed: 30m, 2h, 1d or an ISO time' },
+    key: { type: 'string', value: 'key', help: 'send once per key' },
+    ref: { type: 'string', multiple: true, value: 'path|url', help: 'something this is about' },
+    urgent: { type: 'boolean', help: 'ask for attention sooner' },
+  },
+  words: [1, Infinity],
+  examples: ['parley reply 1f2e3d4c "yes, rolled back at 14:02"'],
+  async run(context, values, [prefix = '', ...text]) {
+    const who = await context.who();
+    const { home, id } = await findMessage(context.desk, prefix);
+    const draft = parseDraft({
+      to: '-',
+      body: await bodyFrom(text),
+      priority: values.urgent ? 'urgent' : 'normal',
+      refs: values.ref,
+      intent: values.intent ?? 'none',
+      deadline: deadlineFrom(values.deadline, context.desk.now()),
+      key: values.key,
+    });
+    report(context, await answer(context.desk, who, home, id, draft));
+  },
+});

@@ -1,0 +1,13 @@
+import { Refusal } from '../../protocol/refusal.ts';
+import { command } from '../command.ts';
+
+export default command({
+  usage: 'self',
+  about: 'To be written.',
+  options: {},
+  words: [0, Infinity],
+  examples: [],
+  async run() {
+    throw new Refusal('not_in_this_version', 'self is not written yet');
+  },
+});

@@ -1,0 +1,69 @@
+import { findMessage } from '../../flow/desk.ts';
+import { send } from '../../flow/send.ts';
+import type { Sent } from '../../flow/send.ts';
+import { Draft } from '../../protocol/message.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { command } from '../command.ts';
+import type { Context } from '../context.ts';
+import { bodyFrom, deadlineFrom } from '../input.ts';
+import { shortId } from '../words.ts';
+
+export default command({
+  usage: 'send <@agent|@role|#channel> [text …]',
+  about: 'Leaves a message. It is stored durably before this says so. Without text, or with -, the body is read from stdin.',
+  options: {
+    intent: { type: 'string', value: 'intent', help: 'none, question, assignment, approval, blocker, fyi, status or thanks' },
+    deadline: { type: 'string', value: 'when', help: 'when an answer is needed: 30m, 2h, 1d or an ISO time' },
+    key: { type: 'string', value: 'key', help: 'send once per key: repeating it changes nothing' },
+    'first-tried': { type: 'string', value: 'time', help: 'when this key was first tried, for a repeat after trouble' },
+    'reply-to': { type: 'string', value: 'id', help: 'the message that this answers' },
+    scope: { type: 'string', value: 'repo', help: "only for the recipient's sessions in this context" },
+    ref: { type: 'string', multiple: true, value: 'path|url', help: 'something this is about' },
+    urgent: { type: 'boolean', help: 'ask for attention sooner' },
+  },
+  words: [1, Infinity],
+  examples: [
+    'parley send @codex-1 "the build is red on main" --intent blocker',
+    'parley send "#backend" "deploy at five" --key deploy-notice-17',
+    'git diff | parley send @reviewer - --ref src/api.ts',
+  ],
+  async run(context, values, [to = '', ...text]) {
+    const who = await context.who();
+    const draft = parseDraft({
+      to,
+      body: await bodyFrom(text),
+      priority: values.urgent ? 'urgent' : 'normal',
+      scope: values.scope,
+      thread: values['reply-to'] && (await findMessage(context.desk, values['reply-to'])).id,
+      refs: values.ref,
+      intent: values.intent ?? 'none',
+      deadline: deadlineFrom(values.deadline, context.desk.now()),
+      key: values.key,
+      firstTried: values['first-tried'],
+    });
+    report(context, await send(context.desk, who.name, draft));
+  },
+});
+
+/** The first complaint about a draft, in one line. */
+export function parseDraft(input: Record<string, unknown>): Draft {
+  const draft = Draft.safeParse(input);
+  if (draft.success) return draft.data;
+  const [issue] = draft.error.issues;
+  throw new Refusal('invalid_request', `${issue?.path.join('.') ?? 'message'}: ${issue?.message ?? 'not usable'}`);
+}
+
+/** Says what is proven of a send, and no more: stored. */
+export function report(context: Context, sent: Sent): void {
+  const { message, copies, first, home } = sent;
+  context.log('stored', { id: message.id, home: home.label, copies: copies.length, first });
+  if (context.json) {
+    const { id, to, ts } = message;
+    return context.sayJson({ id, to, ts, step: 'stored', first, home: home.label, copies });
+  }
+  const [only] = copies;
+  const names = copies.map((copy) => `@${copy.mailbox}`).join(', ');
+  const policy = copies.length === 1 && only ? ` (${only.attention.policy.replaceAll('_', ' ')})` : '';
+  const word = first ? 'stored' : 'already stored under this key:';
+  context.say(`${context.paint.green(word)} ${shortId(message.id)} for ${names}${policy}`);
+}

@@ -1,0 +1,74 @@
+import { findMessage } from '../../flow/desk.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { Trace } from '../../storage/ledger/ledger.ts';
+import { command } from '../command.ts';
+import type { Context } from '../context.ts';
+import { headline } from '../words.ts';
+
+export default command({
+  usage: 'trace <id>',
+  about: 'What became of a message: every step of every copy that is proven, and by what. What is not proven is not said.',
+  options: {},
+  words: [1, 1],
+  examples: ['parley trace 1f2e3d4c', 'parley trace 1f2e3d4c --json'],
+  async run(context, _values, [prefix = '']) {
+    const [home] = context.desk.homes;
+    await home?.spool.heal();
+    const { home: found, id } = await findMessage(context.desk, prefix);
+    const trace = await found.ledger.trace(id);
+    if (!trace) throw new Refusal('not_found', `no message has the id ${id}`);
+    if (context.json) return context.sayJson({ home: found.label, ...trace, copies: trace.copies.map((copy) => ({ ...copy, steps: steps(trace, copy) })) });
+    context.say(told(context, trace, found.label));
+  },
+});
+
+type Copy = Trace['copies'][number];
+
+/** The proven steps of one copy, in order. */
+function steps(trace: Trace, copy: Copy): { step: string; at: string; evidence: string }[] {
+  const stored = { step: 'stored', at: trace.message.ts, evidence: 'flushed and renamed into the mailbox' };
+  const seen = copy.receipts.map(({ step, at, evidence }) => ({ step, at, evidence: facts(evidence) }));
+  const end =
+    copy.state === 'settled'
+      ? [{ step: 'settled', at: copy.settledAt ?? '', evidence: `${copy.disposition ?? 'unknown'}${copy.settledBy ? `, ${facts(copy.settledBy)}` : ''}` }]
+      : [];
+  return [stored, ...seen, ...end];
+}
+
+function told(context: Context, trace: Trace, label: string): string {
+  const { paint } = context;
+  const lines = [headline({ message: trace.message }, context.desk.now(), paint), `  in home ${label}`];
+  for (const copy of trace.copies) {
+    const { directedness, policy, injection, reason } = copy.attention;
+    lines.push('', `  ${paint.bold(`@${copy.mailbox}`)}  ${directedness} · ${policy} · ${injection} (${reason})`);
+    for (const { step, at, evidence } of steps(trace, copy)) {
+      lines.push(`    ${paint.green(step.padEnd(16))} ${at}  ${evidence}`);
+    }
+    lines.push(`    ${paint.dim(now(copy))}`);
+  }
+  return lines.join('\n');
+}
+
+/** Where the copy stands now, in words. */
+function now(copy: Copy): string {
+  switch (copy.state) {
+    case 'stored':
+      return 'waiting: nobody has taken it';
+    case 'held':
+      return copy.owner ? `held by a reader until ${time(copy.until)}` : `waiting until ${time(copy.until)}`;
+    case 'settled':
+      return 'ended; whether a model was shown it is known only where a step above says so';
+    case 'gone':
+      return 'another program took it; what became of it there is unknown';
+  }
+}
+
+function time(ms: number | null): string {
+  return ms === null ? 'an unknown time' : new Date(ms).toISOString();
+}
+
+function facts(evidence: Record<string, string | number | boolean>): string {
+  return Object.entries(evidence)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(', ');
+}

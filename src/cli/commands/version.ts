@@ -1,0 +1,13 @@
+import { Refusal } from '../../protocol/refusal.ts';
+import { command } from '../command.ts';
+
+export default command({
+  usage: 'version',
+  about: 'To be written.',
+  options: {},
+  words: [0, Infinity],
+  examples: [],
+  async run() {
+    throw new Refusal('not_in_this_version', 'version is not written yet');
+  },
+});

@@ -1,0 +1,94 @@
+import type { Desk, Who } from '../flow/desk.ts';
+import { nearest } from '../flow/nearest.ts';
+import { AgentName, ChannelName } from '../protocol/names.ts';
+import { Refusal } from '../protocol/refusal.ts';
+import { loadSettings } from './settings.ts';
+import type { Env, Loaded, Settings } from './settings.ts';
+import { hasColour, Paint, writeAll } from './terminal.ts';
+import { openDesk } from './wiring.ts';
+
+/** What a command has at hand. Nothing in it is opened before it is asked for. */
+export class Context {
+  readonly json: boolean;
+  readonly paint: Paint;
+  readonly #flags: { as?: string; verbose?: boolean };
+  #loaded: Loaded | undefined;
+  #desk: Desk | undefined;
+
+  constructor(
+    readonly env: Env,
+    readonly cwd: string,
+    flags: Record<string, unknown>,
+  ) {
+    this.json = flags['json'] === true;
+    this.paint = new Paint(!this.json && hasColour(env));
+    this.#flags = flags;
+  }
+
+  get loaded(): Loaded {
+    this.#loaded ??= loadSettings(this.env, this.cwd, { agent: this.#flags.as });
+    return this.#loaded;
+  }
+
+  get settings(): Settings {
+    return this.loaded.settings;
+  }
+
+  get desk(): Desk {
+    this.#desk ??= openDesk(this.env, this.settings, 'parley');
+    return this.#desk;
+  }
+
+  /** Who acts, and where that mailbox stands. A name without a mailbox is an error, never an empty inbox. */
+  async who(): Promise<Who> {
+    const name = this.settings.agent;
+    if (!name) throw new Refusal('no_identity', 'no agent identity; run `parley init <name>` first (or set PARLEY_AGENT)');
+    for (const home of this.desk.homes) {
+      if (!(await home.directory.get(name))) continue;
+      await home.spool.heal();
+      return { name, home };
+    }
+    const names = (await Promise.all(this.desk.homes.map((home) => home.directory.list()))).flat().map((record) => record.name);
+    const [near] = nearest(name, names);
+    throw new Refusal('no_identity', `no mailbox is called "${name}"; run \`parley init ${name}\`${near ? `, or did you mean ${near}?` : ''}`);
+  }
+
+  /** Words for people. */
+  say(text: string): void {
+    writeAll(1, `${text}\n`);
+  }
+
+  /** One JSON value for programs. */
+  sayJson(value: unknown): void {
+    writeAll(1, `${JSON.stringify(value, null, 2)}\n`);
+  }
+
+  /** Progress, warnings and what to do next: never mixed with the result. */
+  note(text: string): void {
+    writeAll(2, `${text}\n`);
+  }
+
+  /** For whoever wants to know more: `--verbose`, or PARLEY_LOG=debug, or PARLEY_LOG=json. Never a body. */
+  log(event: string, facts: Record<string, string | number | boolean> = {}): void {
+    const level = this.env['PARLEY_LOG'];
+    if (level === 'json') writeAll(2, `${JSON.stringify({ at: new Date().toISOString(), event, ...facts })}\n`);
+    else if (level === 'debug' || this.#flags.verbose) {
+      const told = Object.entries(facts).map(([name, value]) => ` ${name}=${value}`);
+      writeAll(2, `parley: ${event}${told.join('')}\n`);
+    }
+  }
+}
+
+/** A name from the command line, with or without its @. */
+export function agentName(text: string): AgentName {
+  const name = AgentName.safeParse(text.replace(/^@/, ''));
+  if (name.success) return name.data;
+  throw new Refusal('invalid_request', `invalid agent name "${text.replace(/\p{Cc}/gu, '?').slice(0, 80)}" (use letters, digits, . _ -)`);
+}
+
+/** A channel from the command line, with or without its #. */
+export function channelName(text: string): ChannelName {
+  const channel = ChannelName.safeParse(text.startsWith('#') ? text : `#${text}`);
+  if (channel.success) return channel.data;
+  throw new Refusal('invalid_request', `invalid channel "${text.replace(/\p{Cc}/gu, '?').slice(0, 80)}" (use letters, digits, . _ -)`);
+}

@@ -1,0 +1,1 @@
+export async function runBch(_argv: string[]): Promise<void> {}

@@ -1,0 +1,36 @@
+#!/usr/bin/env bun
+import { basename } from 'node:path';
+import { REFUSALS, Refusal } from '../protocol/refusal.ts';
+import { writeAll } from './terminal.ts';
+
+/** The binary is also `bch`, `c2c` and `ccc`, by the name it is called with. */
+async function main(): Promise<void> {
+  const argv = process.argv.slice(2);
+  switch (basename(process.argv0).replace(/\.exe$/, '')) {
+    case 'bch':
+      return (await import('./dialects/bch.ts')).runBch(argv);
+    case 'c2c':
+      return (await import('./dialects/later.ts')).sayLater('c2c');
+    case 'ccc':
+      return (await import('./dialects/later.ts')).sayLater('ccc');
+    default:
+      return (await import('./parley.ts')).runParley(argv);
+  }
+}
+
+/** A refusal is one line and its exit code; a reader that went away is not an error; anything else is our bug. */
+function failed(error: unknown): number {
+  if (error instanceof Refusal) {
+    writeAll(2, `parley: ${error.message}\n`);
+    return REFUSALS[error.code].exit;
+  }
+  if (error instanceof Error && 'code' in error && error.code === 'EPIPE') return 141;
+  writeAll(2, `parley: internal error, please report it: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  return 70;
+}
+
+try {
+  await main();
+} catch (error) {
+  process.exitCode = failed(error);
+}

@@ -1,0 +1,139 @@
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import * as z from 'zod/mini';
+import { nearest } from '../flow/nearest.ts';
+import { BODY_LIMIT } from '../protocol/message.ts';
+import { AgentName } from '../protocol/names.ts';
+import { Refusal } from '../protocol/refusal.ts';
+import { parseJsonc } from './jsonc.ts';
+
+const DAY = 24 * 60 * 60 * 1000;
+
+/** `30d`, `12h`, `forever`, or a bare number of days; as milliseconds, null for ever. */
+const Span = z.pipe(
+  z.union([z.string().check(z.regex(/^(\d+[dhm]?|forever)$/, 'write a number of days, 30d, 12h, 5m or forever')), z.number()]),
+  z.transform((value) => spanMs(String(value))),
+);
+
+/** Every setting: its type, its variable, its default, and whether a project may set it (a project may be a stranger's). */
+export const SETTINGS = {
+  agent: { schema: AgentName, env: 'PARLEY_AGENT', fallback: undefined, project: true, help: 'who I am' },
+  match: { schema: z.string(), env: 'PARLEY_MATCH', fallback: undefined, project: true, help: 'my context, for scoped mail' },
+  bodyLimit: {
+    schema: z.coerce.number().check(z.int(), z.positive()),
+    env: 'PARLEY_BODY_LIMIT',
+    fallback: BODY_LIMIT,
+    project: false,
+    help: 'largest body that is accepted, in bytes',
+  },
+  durability: {
+    schema: z.enum(['normal', 'full']),
+    env: 'PARLEY_DURABILITY',
+    fallback: 'normal',
+    project: false,
+    help: 'full: also flush the ledger at every step',
+  },
+  keepBodies: { schema: Span, env: 'PARLEY_KEEP_BODIES', fallback: 30 * DAY, project: false, help: 'how long settled bodies stay' },
+  keepFacts: { schema: Span, env: 'PARLEY_KEEP_FACTS', fallback: 180 * DAY, project: false, help: 'how long traces stay' },
+} as const;
+export type SettingName = keyof typeof SETTINGS;
+
+export interface Settings {
+  agent: AgentName | undefined;
+  match: string | undefined;
+  bodyLimit: number;
+  durability: 'normal' | 'full';
+  keepBodies: number | null;
+  keepFacts: number | null;
+}
+
+/** Where a value came from, for `parley config`. */
+export interface Origin {
+  name: SettingName;
+  value: unknown;
+  from: string;
+}
+
+export interface Loaded {
+  settings: Settings;
+  origins: Origin[];
+  /** Unknown keys, each with the nearest known one. */
+  warnings: string[];
+}
+
+export type Env = Record<string, string | undefined>;
+
+export function parleyHome(env: Env): string {
+  return env['PARLEY_HOME'] || join(env['HOME'] || homedir(), '.parley');
+}
+
+export function backchannelHome(env: Env): string {
+  return env['BACKCHANNEL_HOME'] || join(env['HOME'] || homedir(), '.backchannel');
+}
+
+/** Flag, then environment, then project, then home, then default. */
+export function loadSettings(env: Env, cwd: string, flags: Partial<Record<SettingName, unknown>>): Loaded {
+  const home = join(parleyHome(env), 'config.json');
+  const project = projectFile(cwd);
+  const warnings: string[] = [];
+  const homeValues = read(home, warnings, false);
+  const projectValues = project ? read(project, warnings, true) : {};
+  const names = Object.keys(SETTINGS) as SettingName[];
+  const origins = names.map((name): Origin => {
+    const { schema, env: variable, fallback } = SETTINGS[name];
+    const sources: [unknown, string][] = [
+      [flags[name], 'flag'],
+      [env[variable] || undefined, variable],
+      [projectValues[name], project ?? ''],
+      [homeValues[name], home],
+    ];
+    const [raw, from] = sources.find(([value]) => value !== undefined) ?? [undefined, 'default'];
+    if (raw === undefined) return { name, value: fallback, from };
+    const parsed = schema.safeParse(raw);
+    if (parsed.success) return { name, value: parsed.data, from };
+    throw new Refusal('bad_config', `${name} from ${from} is not usable: ${parsed.error.issues[0]?.message ?? 'wrong kind of value'}`);
+  });
+  const settings = Object.fromEntries(origins.map(({ name, value }) => [name, value])) as unknown as Settings;
+  return { settings, origins, warnings };
+}
+
+/** The nearest `.parley.json` from here upwards. */
+function projectFile(cwd: string): string | undefined {
+  for (let folder = cwd; ; folder = dirname(folder)) {
+    const path = join(folder, '.parley.json');
+    if (existsSync(path) && statSync(path).isFile()) return path;
+    if (folder === dirname(folder)) return undefined;
+  }
+}
+
+function read(path: string, warnings: string[], isProject: boolean): Record<string, unknown> {
+  if (!existsSync(path)) return {};
+  let values: unknown;
+  try {
+    values = parseJsonc(readFileSync(path, 'utf8'));
+  } catch (error) {
+    throw new Refusal('bad_config', `${path} is not readable as JSON: ${error instanceof Error ? error.message : 'unknown'}`);
+  }
+  const table = z.record(z.string(), z.unknown()).safeParse(values);
+  if (!table.success) throw new Refusal('bad_config', `${path} must hold one JSON object`);
+  const known = Object.keys(SETTINGS) as SettingName[];
+  for (const key of Object.keys(table.data)) {
+    const name = known.find((one) => one === key);
+    if (!name) {
+      const [near] = nearest(key, known);
+      warnings.push(`${path}: unknown key "${key}"${near ? `; did you mean "${near}"?` : ''}`);
+    } else if (isProject && !SETTINGS[name].project) {
+      warnings.push(`${path}: "${key}" cannot be set by a project; set it in the home's config.json`);
+      delete table.data[key];
+    }
+  }
+  return table.data;
+}
+
+/** A span of time in milliseconds; null means for ever. */
+export function spanMs(text: string): number | null {
+  if (text === 'forever') return null;
+  const unit = { d: DAY, h: DAY / 24, m: 60_000 }[text.at(-1) ?? ''] ?? DAY;
+  return Number.parseInt(text, 10) * unit;
+}

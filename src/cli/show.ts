@@ -1,0 +1,37 @@
+import { deliver } from '../flow/deliver.ts';
+import type { Delivered } from '../flow/deliver.ts';
+import type { Who } from '../flow/desk.ts';
+import type { MessageId } from '../protocol/names.ts';
+import type { Evidence } from '../protocol/receipt.ts';
+import type { Context } from './context.ts';
+import { isSlow, writeAll } from './terminal.ts';
+import { whole } from './words.ts';
+
+/** Takes these messages and prints them in one write; what could not be printed still waits. */
+export async function takeAndPrint(
+  who: Who,
+  ids: MessageId[],
+  by: Evidence,
+  render: (delivered: Delivered[]) => string,
+  keep = false,
+): Promise<Delivered[]> {
+  return deliver(who, ids, { disposition: 'acknowledged', by, keep }, (delivered) => {
+    const text = render(delivered);
+    return { show: () => writeAll(1, text), slow: isSlow(1, text) };
+  });
+}
+
+/** Taken messages as words for people or as a JSON value. */
+export function rendered(context: Context, delivered: Delivered[], one: boolean): string {
+  const rows = delivered.map(({ message, attempt, attention }) => ({ message, attempt, attention }));
+  if (context.json) {
+    const values = rows.map(({ message, attempt, attention }) => ({ ...message, attention, redelivered: attempt > 0 }));
+    return `${JSON.stringify(one ? values[0] : values, null, 2)}\n`;
+  }
+  return rows.map((row) => `${whole(row, context.desk.now(), context.paint)}\n`).join('\n');
+}
+
+/** Who took it, where and when: the evidence of a take by command. */
+export function byCommand(command: string, who: Who): Evidence {
+  return { by: command, agent: who.name, pid: process.pid };
+}

@@ -1,0 +1,42 @@
+import { fstatSync, writeSync } from 'node:fs';
+import { isatty } from 'node:tty';
+
+/** What a pipe takes at once even if nobody reads: up to here a write cannot block. */
+const PIPE_BYTES = 64 * 1024;
+
+/** Writes everything, or throws. `process.stdout` costs over 10 ms at start and loses its tail at exit. */
+export function writeAll(fd: number, text: string): void {
+  let rest = Buffer.from(text);
+  while (rest.length > 0) {
+    try {
+      rest = rest.subarray(writeSync(fd, rest));
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) throw error;
+      // A non-blocking pipe is full: wait for its reader.
+      Bun.sleepSync(2);
+    }
+  }
+}
+
+/** True if writing this much could wait for a slow reader. A file never does. */
+export function isSlow(fd: number, text: string): boolean {
+  return text.length > PIPE_BYTES / 2 && !fstatSync(fd).isFile();
+}
+
+/** Colour is for people at a terminal only. */
+export function hasColour(env: Record<string, string | undefined>): boolean {
+  return isatty(1) && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
+}
+
+/** The few styles that our words for people use. Without colour they change nothing. */
+export class Paint {
+  constructor(readonly on: boolean) {}
+  bold = (text: string): string => this.#wrap('1', text);
+  dim = (text: string): string => this.#wrap('2', text);
+  red = (text: string): string => this.#wrap('31', text);
+  green = (text: string): string => this.#wrap('32', text);
+  yellow = (text: string): string => this.#wrap('33', text);
+  #wrap(code: string, text: string): string {
+    return this.on ? `\u001b[${code}m${text}\u001b[0m` : text;
+  }
+}

@@ -1,0 +1,72 @@
+import type { MessageId } from '../protocol/names.ts';
+import { scopeMatches } from '../protocol/scope.ts';
+import type { Settlement } from '../storage/ledger/ledger.ts';
+import type { Claim, Waiting } from '../storage/spool/spool.ts';
+import { onlyOne } from './desk.ts';
+import type { Who } from './desk.ts';
+
+/** How long a reader at work may hold a copy before it is taken for dead. */
+export const LEASE_MS = 30_000;
+
+export interface Selection {
+  /** The reader's context. Scoped mail is taken only where it matches; `any` ignores scopes. */
+  match?: string | undefined;
+  any?: boolean;
+  /** Leave out what waits quietly. */
+  loudOnly?: boolean;
+  urgentOnly?: boolean;
+}
+
+/** A copy in a reader's hand, with the decision how it should be seen. `attempt` above 0 means that it was begun before. */
+export type Delivered = Claim['copies'][number];
+
+/** What waits for this reader, oldest first. Takes nothing; mail of other programs gets its decision here. */
+export async function waiting(who: Who, selection: Selection): Promise<Waiting[]> {
+  await who.home.spool.adopt(who.name);
+  const all = await who.home.spool.peek(who.name);
+  return all.filter(({ message, quiet }) => {
+    if (selection.loudOnly && quiet) return false;
+    if (selection.urgentOnly && message.priority !== 'urgent') return false;
+    return selection.any || scopeMatches(message.scope, selection.match);
+  });
+}
+
+/** The waiting message whose id begins so. */
+export async function findWaiting(who: Who, prefix: string): Promise<MessageId> {
+  const ids = (await who.home.spool.ids(who.name)).filter((id) => id.startsWith(prefix));
+  return onlyOne(prefix, ids.map((id) => ({ id }))).id;
+}
+
+/**
+ * Step 4 of 5. Takes these messages into the reader's hand, lets `render` make what the reader will see, and shows it at the
+ * last moment at which a failure can still be undone. If it cannot be shown, everything waits again.
+ *
+ * A copy is waiting → held by us → settled. If we die while it is held it waits again at once; if we die after it was shown and
+ * before it was settled, it comes once more, marked as a redelivery. Nobody else can get it in between.
+ */
+export async function deliver(
+  who: Who,
+  ids: MessageId[],
+  settlement: Settlement,
+  render: (delivered: Delivered[]) => { show: () => void; slow: boolean },
+): Promise<Delivered[]> {
+  const { spool } = who.home;
+  const claim = await spool.claim(who.name, ids, { ms: LEASE_MS });
+  if (claim.copies.length === 0) return [];
+  const delivered = claim.copies.toSorted((a, b) => (a.message.ts < b.message.ts ? -1 : 1));
+  const held = delivered.map(({ message }) => message.id);
+  const { show, slow } = render(delivered);
+  // A slow reader must not hold up everybody else's writes: show first, then settle.
+  if (slow) await showOrRelease(who, claim, held, show);
+  const settled = await spool.settle(claim, held, settlement, slow ? undefined : show);
+  return settled ? delivered : [];
+}
+
+async function showOrRelease(who: Who, claim: Claim, ids: MessageId[], show: () => void): Promise<void> {
+  try {
+    show();
+  } catch (error) {
+    await who.home.spool.release(claim, ids, { because: 'it could not be shown' });
+    throw error;
+  }
+}

@@ -1,0 +1,33 @@
+import { AgentName, ChannelName } from './names.ts';
+import { Refusal } from './refusal.ts';
+
+/** The homes that an address can name after `%`. spec: message#homes */
+export const HOME_LABELS = ['parley', 'bch'] as const;
+export type HomeLabel = (typeof HOME_LABELS)[number];
+
+/** `@name` is an agent or a role; the directory knows which. spec: message#addresses */
+export type Address =
+  | { kind: 'name'; name: AgentName; home?: HomeLabel | undefined }
+  | { kind: 'channel'; channel: ChannelName; home?: HomeLabel | undefined };
+
+/** Reads `@agent`, `agent`, `@role` or `#channel`, each with an optional `%home`. */
+export function parseAddress(text: string): Address {
+  const [, target = '', label] = /^(.*?)(?:%([A-Za-z0-9]+))?$/s.exec(text) ?? [];
+  const home = HOME_LABELS.find((known) => known === label);
+  if (label !== undefined && !home) {
+    throw new Refusal('invalid_request', `"%${label}" is no home; use one of ${HOME_LABELS.map((h) => `%${h}`).join(', ')}`);
+  }
+  if (target.startsWith('#')) {
+    const channel = ChannelName.safeParse(target);
+    if (channel.success) return { kind: 'channel', channel: channel.data, home };
+    throw new Refusal('invalid_request', `"${shown(target)}" is no channel name; use # and letters, digits, . _ -`);
+  }
+  const name = AgentName.safeParse(target.startsWith('@') ? target.slice(1) : target);
+  if (name.success) return { kind: 'name', name: name.data, home };
+  throw new Refusal('invalid_request', `"${shown(target)}" is no recipient; write @agent or #channel`);
+}
+
+/** A refused word as it may stand in one line of an error. */
+function shown(text: string): string {
+  return text.replace(/\p{Cc}/gu, '?').slice(0, 80);
+}

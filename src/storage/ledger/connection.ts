@@ -1,0 +1,201 @@
+import { Database } from 'bun:sqlite';
+import { randomUUID } from 'node:crypto';
+import { chmodSync, copyFileSync, existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { Refusal } from '../../protocol/refusal.ts';
+import { platform } from '../platform/platform.ts';
+import { MIGRATIONS } from './schema.ts';
+
+export interface LedgerOptions {
+  path: string;
+  /** `full` flushes every commit; `normal` relies on the flushed message file, from which a lost row is made again. */
+  durability: 'normal' | 'full';
+  migrations?: readonly string[];
+}
+
+/**
+ * One SQLite file, held the way several processes need it: writers queue for the lock, a file that was replaced under us is
+ * opened anew, a newer format is refused and left alone, and a damaged one is kept beside a fresh one.
+ */
+export class Connection {
+  #db: Database;
+  #inode: number;
+
+  constructor(readonly options: LedgerOptions) {
+    this.#db = this.#open();
+    this.#inode = statSync(options.path).ino;
+  }
+
+  /** For reading. Never keep a cursor open across an await: it would hold the write-ahead log. */
+  get db(): Database {
+    this.#follow();
+    return this.#db;
+  }
+
+  /** Runs `act` alone among all writers, as one transaction. */
+  write<T>(act: (db: Database) => T): T {
+    return this.#guarded(() => {
+      this.#follow();
+      const db = this.#db;
+      // IMMEDIATE: a deferred transaction that turns into a writer fails at once instead of waiting.
+      db.run('BEGIN IMMEDIATE');
+      try {
+        const result = act(db);
+        db.run('COMMIT');
+        return result;
+      } catch (error) {
+        // After a full disk SQLite has rolled back by itself.
+        if (db.inTransaction) db.run('ROLLBACK');
+        throw error;
+      }
+    });
+  }
+
+  meta(name: string): string | null {
+    return this.db.query<{ value: string }, [string]>('SELECT value FROM meta WHERE name = ?').get(name)?.value ?? null;
+  }
+
+  setMeta(db: Database, name: string, value: string): void {
+    db.query('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value').run(name, value);
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+
+  /** A ledger that was moved or rebuilt would swallow our writes without an error: compare inodes first. */
+  #follow(): void {
+    const now = statSync(this.options.path, { throwIfNoEntry: false })?.ino;
+    if (now === this.#inode) return;
+    this.#db.close();
+    this.#db = this.#open();
+    this.#inode = statSync(this.options.path).ino;
+  }
+
+  #open(): Database {
+    const { path } = this.options;
+    return this.#guarded(() => {
+      const isNew = (statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0;
+      const db = new Database(path, { create: true, readwrite: true, strict: true });
+      if (isNew) chmodSync(path, 0o600);
+      db.run('PRAGMA busy_timeout = 10000');
+      const version = this.#version(db);
+      if (version === 0) this.#create(db);
+      else if (version < this.#newest) this.#migrate(db, version);
+      db.run(`PRAGMA synchronous = ${this.options.durability === 'full' ? 'FULL' : 'NORMAL'}`);
+      return db;
+    });
+  }
+
+  get #migrations(): readonly string[] {
+    return this.options.migrations ?? MIGRATIONS;
+  }
+
+  get #newest(): number {
+    return this.#migrations.length;
+  }
+
+  #version(db: Database): number {
+    const version = db.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version ?? 0;
+    if (version > this.#newest) {
+      db.close();
+      throw new Refusal(
+        'newer_format',
+        `${this.options.path} was written by a newer Parley (format ${version}, this one knows ${this.#newest}); it was left alone: update Parley`,
+      );
+    }
+    return version;
+  }
+
+  #create(db: Database): void {
+    const witness = this.#witness;
+    const wasLost = existsSync(witness);
+    const generation = randomUUID();
+    db.run('PRAGMA journal_mode = WAL');
+    db.run('BEGIN IMMEDIATE');
+    // Two processes may both have found no ledger: the second finds the first one's here.
+    if (this.#version(db) === 0) {
+      for (const step of this.#migrations) db.run(step);
+      this.setMeta(db, 'generation', generation);
+      if (wasLost) this.setMeta(db, 'rebuilt', String(Date.now()));
+      db.run(`PRAGMA user_version = ${this.#newest}`);
+    }
+    db.run('COMMIT');
+    const own = db.query<{ value: string }, []>("SELECT value FROM meta WHERE name = 'generation'").get()?.value;
+    writeFileSync(`${witness}.${process.pid}`, own ?? generation, { mode: 0o600 });
+    renameSync(`${witness}.${process.pid}`, witness);
+  }
+
+  /** Forward in one transaction, with a copy of the old ledger beside it. */
+  #migrate(db: Database, from: number): void {
+    db.run('PRAGMA wal_checkpoint(TRUNCATE)');
+    copyFileSync(this.options.path, `${this.options.path}.v${from}`);
+    chmodSync(`${this.options.path}.v${from}`, 0o600);
+    db.run('BEGIN IMMEDIATE');
+    try {
+      // Somebody else may have migrated while we waited for the lock.
+      const version = this.#version(db);
+      for (const step of this.#migrations.slice(version)) db.run(step);
+      db.run(`PRAGMA user_version = ${this.#newest}`);
+      db.run('COMMIT');
+    } catch (error) {
+      if (db.inTransaction) db.run('ROLLBACK');
+      throw error;
+    }
+  }
+
+  /** The name of this ledger's life, kept beside it: without it a lost ledger looks like a new one. */
+  get #witness(): string {
+    return `${this.options.path}.id`;
+  }
+
+  /** True until `complete`: the ledger is new, or the machine was restarted, so files may exist without rows. */
+  isFresh(): boolean {
+    return this.meta('boot') !== platform.bootId() || this.meta('generation') !== readText(this.#witness);
+  }
+
+  complete(): void {
+    this.write((db) => this.setMeta(db, 'boot', platform.bootId()));
+    const generation = this.meta('generation');
+    if (generation && readText(this.#witness) !== generation) writeFileSync(this.#witness, generation, { mode: 0o600 });
+  }
+
+  #guarded<T>(act: () => T): T {
+    try {
+      return act();
+    } catch (error) {
+      throw this.#explained(error);
+    }
+  }
+
+  /** SQLite's errors in our words. A damaged ledger is kept beside a fresh one, which is filled from the files. */
+  #explained(error: unknown): unknown {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    const { path } = this.options;
+    if (/^SQLITE_(NOTADB|CORRUPT)/.test(code)) {
+      const kept = `${path}.damaged-${Date.now()}`;
+      for (const part of ['', '-wal', '-shm']) if (existsSync(path + part)) renameSync(path + part, kept + part);
+      return new Refusal(
+        'storage_failed',
+        `${path} was damaged; it is kept as ${kept}, and the next command rebuilds the ledger from the messages on disk: run it again`,
+      );
+    }
+    if (code.startsWith('SQLITE_FULL')) {
+      return new Refusal('storage_failed', `the disk of ${path} is full; nothing was changed: free some space and run it again`);
+    }
+    if (/^SQLITE_(READONLY|CANTOPEN|IOERR)/.test(code)) {
+      return new Refusal('storage_failed', `${path} cannot be written (${code}); nothing was changed: check the folder's permissions and space`);
+    }
+    if (code.startsWith('SQLITE_BUSY')) {
+      return new Refusal('storage_failed', `${path} is busy with other writers for over 10 s; nothing was changed: run it again`);
+    }
+    return error;
+  }
+}
+
+function readText(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return null;
+  }
+}

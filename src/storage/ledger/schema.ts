@@ -1,0 +1,61 @@
+/**
+ * The ledger's format, one step per version. A released step is never edited: a change is a new step.
+ * `messages` is what was said, `copies` where each recipient's copy stands, `receipts` what else was proven of a copy.
+ * Rows lie in order of arrival (`seq`), so that the newest pages are the warm ones however long the history is.
+ */
+export const MIGRATIONS: readonly string[] = [
+  `
+  CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+  CREATE TABLE messages (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    sender TEXT NOT NULL,
+    key TEXT,
+    root TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    json TEXT NOT NULL,
+    pruned INTEGER NOT NULL DEFAULT 0
+  );
+  CREATE UNIQUE INDEX messages_key ON messages (sender, key) WHERE key IS NOT NULL;
+  CREATE INDEX messages_sender ON messages (sender, seq);
+  CREATE INDEX messages_root ON messages (root, seq);
+
+  CREATE TABLE copies (
+    seq INTEGER NOT NULL,
+    mailbox TEXT NOT NULL,
+    state INTEGER NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    attention TEXT NOT NULL,
+    owner TEXT,
+    until INTEGER,
+    disposition TEXT,
+    settled_at INTEGER,
+    settled_by TEXT,
+    keep INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (seq, mailbox)
+  ) WITHOUT ROWID;
+  CREATE INDEX copies_mailbox ON copies (mailbox, seq);
+  CREATE INDEX copies_open ON copies (mailbox, seq) WHERE state < 2;
+  CREATE INDEX copies_held ON copies (state) WHERE state = 1;
+
+  CREATE TABLE receipts (
+    n INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL,
+    mailbox TEXT NOT NULL,
+    step TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    evidence TEXT NOT NULL
+  );
+  CREATE INDEX receipts_seq ON receipts (seq);
+
+  CREATE VIRTUAL TABLE words USING fts5 (body, content = '', contentless_delete = 1);
+  `,
+];
+
+/** The number of a state in the `copies` table; open ones come first. */
+export const STATES = ['stored', 'held', 'settled', 'gone'] as const;
+export const STORED = 0;
+export const HELD = 1;
+export const SETTLED = 2;
+export const GONE = 3;

@@ -1,0 +1,285 @@
+import type { Database } from 'bun:sqlite';
+import type { Attention } from '../../protocol/attention.ts';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
+import type { Evidence, Receipt } from '../../protocol/receipt.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { isDead } from '../holder.ts';
+import { Connection } from './connection.ts';
+import type { LedgerOptions } from './connection.ts';
+import type { Acceptance, Claimed, CopyRecord, Entry, Ledger, Settlement } from './ledger.ts';
+import { copyFrom } from './rows.ts';
+import { attentionFrom, attentionText, COPY_COLUMNS } from './rows.ts';
+import type { CopyRow } from './rows.ts';
+import { SqliteRecords } from './sqlite-records.ts';
+import { forget, prune } from './sqlite-retention.ts';
+import { GONE, HELD, SETTLED, STORED } from './schema.ts';
+
+/** Opens (or makes) the ledger of one home. Safe for many processes at once. */
+export function openSqliteLedger(options: LedgerOptions): SqliteLedger {
+  return new SqliteLedger(new Connection(options));
+}
+
+const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
+
+/** The write half; every method is one transaction. What each promises stands in ledger.ts. */
+export class SqliteLedger extends SqliteRecords implements Ledger {
+  constructor(connection: Connection) {
+    super(connection);
+  }
+
+  async accept(entry: Entry): Promise<Acceptance> {
+    return this.connection.write((db) => {
+      const { message, key } = entry;
+      if (key) {
+        const earlier = this.keyed(db, message.from, key);
+        if (earlier) return this.#sameOrConflict(earlier, entry);
+        this.#refuseOlderThanLedger(entry);
+      }
+      this.#insert(db, entry, STORED);
+      return { message, copies: entry.copies, first: true };
+    });
+  }
+
+  async adopt(entries: Entry[], as: 'stored' | 'kept'): Promise<void> {
+    this.connection.write((db) => {
+      for (const entry of entries) this.#insert(db, entry, as === 'kept' ? SETTLED : STORED);
+    });
+  }
+
+  async claim(mailbox: AgentName, ids: MessageId[], owner: string, until: number): Promise<Claimed> {
+    return this.connection.write((db) => {
+      const result: Claimed = { won: [], unknown: [], spent: [], busy: [] };
+      const take = db.query<{ attempt: number; attention: string }, [number, string, number, string, string]>(
+        `UPDATE copies SET state = ?, owner = ?, until = ?
+         WHERE seq = ${SEQ} AND mailbox = ? AND state = ${STORED} RETURNING attempt, attention`,
+      );
+      for (const id of ids) {
+        const won = take.get(HELD, owner, until, id, mailbox);
+        if (won) result.won.push({ id, attempt: won.attempt, attention: attentionFrom(won.attention) });
+        else this.#claimHeld(db, mailbox, id, owner, until, result);
+      }
+      return result;
+    });
+  }
+
+  /** The rare half of a claim: the copy is not simply waiting. */
+  #claimHeld(db: Database, mailbox: AgentName, id: MessageId, owner: string, until: number, result: Claimed): void {
+    const copy = this.copyIn(db, mailbox, id);
+    if (!copy) result.unknown.push(id);
+    else if (copy.state !== 'held') result.spent.push(id);
+    else if (!isAbandoned(copy)) result.busy.push(id);
+    else {
+      const attempt = copy.attempt + (copy.owner === null ? 0 : 1);
+      db.query(`UPDATE copies SET owner = ?, until = ?, attempt = ? WHERE seq = ${SEQ} AND mailbox = ?`).run(
+        owner,
+        until,
+        attempt,
+        id,
+        mailbox,
+      );
+      result.won.push({ id, attempt, attention: copy.attention });
+    }
+  }
+
+  async renew(mailbox: AgentName, owner: string, until: number): Promise<number> {
+    return this.connection.write(
+      (db) =>
+        db.query(`UPDATE copies SET until = ? WHERE mailbox = ? AND owner = ? AND state = ${HELD}`).run(until, mailbox, owner)
+          .changes,
+    );
+  }
+
+  async settle(
+    mailbox: AgentName,
+    owner: string,
+    ids: MessageId[],
+    settlement: Settlement,
+    show?: () => void,
+  ): Promise<MessageId[] | null> {
+    const by = JSON.stringify(settlement.by);
+    const now = Date.now();
+    class Lost extends Error {}
+    try {
+      this.connection.write((db) => {
+        const end = db.query(
+          `UPDATE copies SET state = ${SETTLED}, disposition = ?, settled_at = ?, settled_by = ?, keep = ?, owner = NULL,
+             until = NULL WHERE seq = ${SEQ} AND mailbox = ? AND state = ${HELD} AND owner = ?`,
+        );
+        const keep = settlement.keep ? 1 : 0;
+        for (const id of ids) {
+          if (end.run(settlement.disposition, now, by, keep, id, mailbox, owner).changes === 0) throw new Lost();
+        }
+        show?.();
+      });
+      return ids;
+    } catch (error) {
+      if (error instanceof Lost) return null;
+      throw error;
+    }
+  }
+
+  async release(
+    mailbox: AgentName,
+    owner: string,
+    ids: MessageId[],
+    until: number | null,
+    because: Evidence,
+    putBack?: (id: MessageId, attention: Attention) => void,
+  ): Promise<MessageId[]> {
+    return this.connection.write((db) => {
+      const back = db.query<{ attention: string }, [number, number | null, string, string, string]>(
+        `UPDATE copies SET state = ?, owner = NULL, until = ?
+         WHERE seq = ${SEQ} AND mailbox = ? AND state = ${HELD} AND owner = ? RETURNING attention`,
+      );
+      const released: MessageId[] = [];
+      for (const id of ids) {
+        const row = back.get(until === null ? STORED : HELD, until, id, mailbox, owner);
+        if (!row) continue;
+        this.#note(db, mailbox, id, 'released', because);
+        if (until === null) putBack?.(id, attentionFrom(row.attention));
+        released.push(id);
+      }
+      return released;
+    });
+  }
+
+  async abandoned(): Promise<CopyRecord[]> {
+    const held = this.connection.db
+      .query<CopyRow, []>(
+        `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) WHERE c.state = ${HELD}`,
+      )
+      .all();
+    return held.map(copyFrom).filter(isAbandoned);
+  }
+
+  async restore({ mailbox, id, owner }: CopyRecord, putBack: () => void): Promise<boolean> {
+    return this.connection.write((db) => {
+      const copy = this.copyIn(db, mailbox, id);
+      if (copy?.state !== 'held' || copy.owner !== owner || !isAbandoned(copy)) return false;
+      const attempt = copy.attempt + (owner === null ? 0 : 1);
+      db.query(
+        `UPDATE copies SET state = ${STORED}, owner = NULL, until = NULL, attempt = ? WHERE seq = ${SEQ} AND mailbox = ?`,
+      ).run(attempt, id, mailbox);
+      if (owner !== null) this.#note(db, mailbox, id, 'released', { because: 'the reader died or let its lease run out' });
+      putBack();
+      return true;
+    });
+  }
+
+  async withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]> {
+    return this.connection.write((db) => {
+      const before = this.copiesIn(db, id);
+      const end = db.query(
+        `UPDATE copies SET state = ${SETTLED}, disposition = 'superseded', settled_at = ?, settled_by = ?, owner = NULL, until = NULL
+         WHERE seq = ${SEQ} AND mailbox = ?`,
+      );
+      for (const copy of before) if (isWaiting(copy)) end.run(Date.now(), JSON.stringify(by), id, copy.mailbox);
+      return before;
+    });
+  }
+
+  async lost(mailbox: AgentName, id: MessageId): Promise<void> {
+    this.connection.write((db) => {
+      db.query(`UPDATE copies SET state = ${GONE}, owner = NULL, until = NULL WHERE seq = ${SEQ} AND mailbox = ?`).run(id, mailbox);
+      this.#note(db, mailbox, id, 'taken_elsewhere', { seen: 'the file was gone when we came to take it' });
+    });
+  }
+
+  async reconsider(mailbox: AgentName, id: MessageId, attention: Attention): Promise<void> {
+    this.connection.write((db) =>
+      db.query(`UPDATE copies SET attention = ? WHERE seq = ${SEQ} AND mailbox = ?`).run(attentionText(attention), id, mailbox),
+    );
+  }
+
+  async record(mailbox: AgentName, id: MessageId, receipt: Receipt): Promise<void> {
+    this.connection.write((db) => this.#note(db, mailbox, id, receipt.step, receipt.evidence, Date.parse(receipt.at)));
+  }
+
+  async prune(cut: { bodies: number | null; facts: number | null }): Promise<{ bodies: number; messages: number }> {
+    return this.connection.write((db) => prune(db, cut));
+  }
+
+  async forget(agent: AgentName): Promise<{ copies: number; messages: number }> {
+    return this.connection.write((db) => forget(db, agent));
+  }
+
+  async isFresh(): Promise<boolean> {
+    return this.connection.isFresh();
+  }
+
+  async complete(): Promise<void> {
+    this.connection.complete();
+  }
+
+  async close(): Promise<void> {
+    this.connection.close();
+  }
+
+  /** A message that has a row keeps it, and so does a copy. */
+  #insert(db: Database, entry: Entry, state: number): void {
+    const { message, key } = entry;
+    const lineage = message.parley?.lineage;
+    db.query('INSERT INTO messages (id, sender, key, root, at, json) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING').run(
+      message.id,
+      message.from,
+      key ?? null,
+      lineage?.root ?? message.id,
+      Date.parse(message.ts) || Date.now(),
+      JSON.stringify(message),
+    );
+    const copy = db.query(`INSERT INTO copies (seq, mailbox, state, attention, disposition, settled_at, settled_by, keep)
+      VALUES (${SEQ}, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`);
+    const kept = state === SETTLED;
+    for (const { mailbox, attention } of entry.copies) {
+      copy.run(
+        message.id,
+        mailbox,
+        state,
+        attentionText(attention),
+        kept ? 'acknowledged' : null,
+        kept ? Date.now() : null,
+        kept ? JSON.stringify({ seen: 'kept in cur/ when the ledger was rebuilt' }) : null,
+        kept ? 1 : 0,
+      );
+    }
+  }
+
+  #sameOrConflict(earlier: Acceptance, entry: Entry): Acceptance {
+    const same = earlier.message.body === entry.message.body && earlier.message.to === entry.message.to;
+    if (same) return earlier;
+    throw new Refusal(
+      'key_conflict',
+      `key "${entry.key ?? ''}" already names another message (${earlier.message.id.slice(0, 8)}); use a new key for a new text`,
+    );
+  }
+
+  /** A key from before the ledger was lost may name a message that was read long ago: nobody can tell any more. */
+  #refuseOlderThanLedger(entry: Entry): void {
+    const rebuilt = Number(this.connection.meta('rebuilt') ?? 0);
+    if (!entry.firstTried || Date.parse(entry.firstTried) >= rebuilt) return;
+    throw new Refusal(
+      'outcome_unknown',
+      `nobody can tell whether key "${entry.key ?? ''}" was sent: the ledger was rebuilt after its first try; nothing was stored: ask the recipient, then send with a new key`,
+    );
+  }
+
+  #note(db: Database, mailbox: AgentName, id: MessageId, step: string, evidence: Evidence, at = Date.now()): void {
+    db.query(`INSERT INTO receipts (seq, mailbox, step, at, evidence) VALUES (${SEQ}, ?, ?, ?, ?)`).run(
+      id,
+      mailbox,
+      step,
+      at,
+      JSON.stringify(evidence),
+    );
+  }
+}
+
+function isAbandoned(copy: CopyRecord): boolean {
+  if ((copy.until ?? 0) <= Date.now()) return true;
+  return copy.owner !== null && isDead(copy.owner);
+}
+
+/** Not in any reader's hand: stored, or put back until a time. */
+function isWaiting(copy: CopyRecord): boolean {
+  return copy.state === 'stored' || (copy.state === 'held' && copy.owner === null);
+}

@@ -1,0 +1,41 @@
+import { readdirSync, readFileSync, statfsSync } from 'node:fs';
+import type { Platform } from './platform.ts';
+
+/** statfs magic numbers of file systems that live on another machine. */
+const NETWORK: Record<number, string> = {
+  0x6969: 'nfs',
+  0x517b: 'smb',
+  0xff534d42: 'cifs',
+  0xfe534d42: 'smb2',
+  0x01021997: '9p',
+  0x5346414f: 'afs',
+  0x00c36400: 'ceph',
+};
+
+export const linux: Platform = {
+  bootId: () => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').slice(0, 8),
+
+  processStart(pid) {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+      // The command's name stands in brackets and may hold anything; the fixed fields follow the last bracket.
+      const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      return state === 'Z' || state === 'X' ? null : (fields[18] ?? 'unknown');
+    } catch {
+      return null;
+    }
+  },
+
+  networkFileSystem(path) {
+    try {
+      return NETWORK[Number(statfsSync(path).type) >>> 0] ?? null;
+    } catch {
+      return null;
+    }
+  },
+
+  get libc() {
+    const musl = readdirSync('/lib').find((name) => name.startsWith('ld-musl'));
+    return musl ? 'libc.so' : 'libc.so.6';
+  },
+};

@@ -1,0 +1,16 @@
+import { darwin } from './darwin.ts';
+import { linux } from './linux.ts';
+
+/** What differs between operating systems: one file each, nothing of it elsewhere. */
+export interface Platform {
+  /** Changes with every start of the machine. */
+  bootId(): string;
+  /** When this process started, as the system tells it; null if it does not run; 'unknown' if it runs and will not say. */
+  processStart(pid: number): string | null;
+  /** The kind of file system below this path if it is a network one (locks and renames cannot be trusted there). */
+  networkFileSystem(path: string): string | null;
+  /** The C library, for the few calls the runtime lacks. */
+  libc: string;
+}
+
+export const platform: Platform = process.platform === 'darwin' ? darwin : linux;

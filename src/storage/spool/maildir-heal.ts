@@ -1,0 +1,165 @@
+import { mkdirSync, statSync } from 'node:fs';
+import type { Attention } from '../../protocol/attention.ts';
+import { isQuiet } from '../../protocol/attention.ts';
+import type { Message } from '../../protocol/message.ts';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
+import type { Copy, Entry } from '../ledger/ledger.ts';
+import { idsIn } from './maildir-files.ts';
+import type { MaildirFiles } from './maildir-files.ts';
+import type { MaildirOptions } from './maildir.ts';
+
+/** A draft that nobody accepted is removed when it is this old: its sender is long dead. */
+const DRAFT_MS = 60 * 60 * 1000;
+
+/** Finishes what others left half done, and gives rows to files that have none. */
+export class MaildirHealer {
+  constructor(
+    readonly files: MaildirFiles,
+    readonly options: MaildirOptions,
+  ) {}
+
+  /** Cheap when nothing is wrong: one folder is listed and one index is read, however many mailboxes and messages there are. */
+  async heal(): Promise<void> {
+    await this.#finishSends();
+    for (const copy of await this.options.ledger.abandoned()) {
+      await this.options.ledger.restore(copy, () => this.putBack(copy.mailbox, copy.id, copy.attention));
+    }
+    if (await this.options.ledger.isFresh()) await this.#adoptEverything();
+  }
+
+  mark(id: MessageId): string {
+    return `${this.#sending}/${id}.json`;
+  }
+
+  /** The mark is a link to the draft: while it stands, a send may be half done. */
+  linkMark(draft: string, mark: string): void {
+    mkdirSync(this.#sending, { recursive: true, mode: 0o700 });
+    this.files.link(draft, mark);
+  }
+
+  /** S3 and S4. Anyone may do it, any number of times: each rename has one winner. */
+  publish(id: MessageId, copies: Copy[], onStep?: (step: string) => void): void {
+    for (const { mailbox, attention } of copies) {
+      this.files.make(mailbox);
+      const place = isQuiet(attention) ? 'quiet' : 'new';
+      this.files.move(this.files.path(mailbox, 'tmp', id), this.files.path(mailbox, place, id));
+      onStep?.('S3 published one');
+    }
+    for (const { mailbox, attention } of copies) {
+      this.files.flushFolder(this.files.folder(mailbox, isQuiet(attention) ? 'quiet' : 'new'));
+      onStep?.('S4 flushed one');
+    }
+    this.files.delete(this.mark(id));
+  }
+
+  /** T4: the ledger says settled; the file follows. */
+  sweep(mailbox: AgentName, id: MessageId, keep: boolean): void {
+    const held = this.files.path(mailbox, 'held', id);
+    if (keep) this.files.move(held, this.files.path(mailbox, 'cur', id));
+    else this.files.delete(held);
+  }
+
+  /** From a reader's hand back to where it waited. A copy that was claimed but never moved is there already. */
+  putBack(mailbox: AgentName, id: MessageId, attention: Attention | undefined): void {
+    const place = attention && isQuiet(attention) ? 'quiet' : 'new';
+    this.files.move(this.files.path(mailbox, 'held', id), this.files.path(mailbox, place, id));
+  }
+
+  /** Squares the held files of a mailbox with the ledger. */
+  async tidy(mailbox: AgentName): Promise<void> {
+    for (const id of this.files.ids(mailbox, 'held')) {
+      const copy = await this.options.ledger.copy(mailbox, id);
+      if (copy?.state === 'settled') this.sweep(mailbox, id, copy.keep);
+      else if (copy?.state !== 'held') this.putBack(mailbox, id, copy?.attention);
+    }
+  }
+
+  async adopt(mailbox: AgentName): Promise<number> {
+    const here = this.files.ids(mailbox, 'new');
+    if (here.length === 0) return 0;
+    const open = await this.options.ledger.open(mailbox);
+    return this.adoptThese(mailbox, here.filter((id) => !open.has(id)));
+  }
+
+  /** Makes rows for waiting files of other programs, and moves those that wake nobody. */
+  async adoptThese(mailbox: AgentName, ids: MessageId[]): Promise<number> {
+    const entries: Entry[] = [];
+    for (const id of ids) {
+      for (const folder of ['new', 'quiet'] as const) {
+        const message = this.files.read(mailbox, folder, id);
+        if (message === 'unreadable') this.files.setAside(mailbox, folder, id, this.options.now());
+        else if (message) entries.push(await this.#entry(mailbox, message));
+      }
+    }
+    await this.#record(entries, 'stored');
+    for (const { message, copies } of entries) {
+      if (copies.some((copy) => isQuiet(copy.attention))) {
+        this.files.move(this.files.path(mailbox, 'new', message.id), this.files.path(mailbox, 'quiet', message.id));
+      }
+    }
+    return entries.length;
+  }
+
+  get #sending(): string {
+    return `${this.options.root}/sending`;
+  }
+
+  /** Publishes what was accepted and not published; drops what nobody accepted. */
+  async #finishSends(): Promise<void> {
+    for (const id of idsIn(this.#sending)) {
+      const trace = await this.options.ledger.trace(id);
+      if (trace) this.publish(id, trace.copies);
+      else if (this.#isOld(this.mark(id))) this.#dropDraft(id);
+    }
+  }
+
+  #isOld(path: string): boolean {
+    const changed = statSync(path, { throwIfNoEntry: false })?.mtimeMs;
+    return changed !== undefined && this.options.now() - changed > DRAFT_MS;
+  }
+
+  #dropDraft(id: MessageId): void {
+    for (const mailbox of this.files.mailboxes()) this.files.delete(this.files.path(mailbox, 'tmp', id));
+    this.files.delete(this.mark(id));
+  }
+
+  /** After a lost ledger or a restart of the machine: every file gets its row. Drafts that are whole count as sent. */
+  async #adoptEverything(): Promise<void> {
+    for (const mailbox of this.files.mailboxes()) {
+      await this.tidy(mailbox);
+      for (const id of await this.#unknown(mailbox, 'tmp')) {
+        if (this.#isMessage(mailbox, id)) this.files.move(this.files.path(mailbox, 'tmp', id), this.files.path(mailbox, 'new', id));
+      }
+      await this.adoptThese(mailbox, [...(await this.#unknown(mailbox, 'new')), ...(await this.#unknown(mailbox, 'quiet'))]);
+      const kept: Entry[] = [];
+      for (const id of await this.#unknown(mailbox, 'cur')) {
+        const message = this.files.read(mailbox, 'cur', id);
+        if (message && message !== 'unreadable') kept.push(await this.#entry(mailbox, message));
+      }
+      await this.#record(kept, 'kept');
+    }
+    await this.options.ledger.complete();
+  }
+
+  #isMessage(mailbox: AgentName, id: MessageId): boolean {
+    const message = this.files.read(mailbox, 'tmp', id);
+    return message !== null && message !== 'unreadable';
+  }
+
+  async #unknown(mailbox: AgentName, folder: 'tmp' | 'new' | 'quiet' | 'cur'): Promise<MessageId[]> {
+    const unknown: MessageId[] = [];
+    for (const id of this.files.ids(mailbox, folder)) {
+      if (!(await this.options.ledger.copy(mailbox, id))) unknown.push(id);
+    }
+    return unknown;
+  }
+
+  async #entry(mailbox: AgentName, message: Message): Promise<Entry> {
+    return { message, key: message.parley?.key, copies: [{ mailbox, attention: await this.options.judge(mailbox, message) }] };
+  }
+
+  async #record(entries: Entry[], as: 'stored' | 'kept'): Promise<void> {
+    const bite = 500;
+    for (let at = 0; at < entries.length; at += bite) await this.options.ledger.adopt(entries.slice(at, at + bite), as);
+  }
+}

@@ -1,0 +1,290 @@
+import { mkdirSync, statSync, watch } from 'node:fs';
+import type { Attention } from '../../protocol/attention.ts';
+import type { Message } from '../../protocol/message.ts';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
+import type { Evidence } from '../../protocol/receipt.ts';
+import { newHolder } from '../holder.ts';
+import type { Acceptance, Copy, CopyRecord, Entry, Ledger, Settlement } from '../ledger/ledger.ts';
+import { explained, MaildirFiles } from './maildir-files.ts';
+import type { Folder } from './maildir-files.ts';
+import { MaildirHealer } from './maildir-heal.ts';
+import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
+
+export interface MaildirOptions {
+  /** The home. */
+  root: string;
+  ledger: Ledger;
+  /** How a copy is to be seen that another program left here. */
+  judge: (mailbox: AgentName, message: Message) => Promise<Attention>;
+  now: () => number;
+  /** Told before each step that a crash could separate from the next one. Tests die here. */
+  onStep?: (step: string) => void;
+}
+
+/** Claims go through the ledger in bites: one long transaction would make every other process wait. */
+const BITE = 256;
+/** How often a watcher looks by itself, in case a file event was lost. */
+const LOOK_MS = 2000;
+
+/**
+ * Backchannel's Maildir, with the ledger as arbiter.
+ *
+ * send   S1 write and flush tmp/<id>, link it into every recipient's tmp/ and into sending/
+ *        S2 accept in the ledger                                    ← accepted, once per key
+ *        S3 rename each tmp/<id> to new/ or quiet/                  ← published, at most once: a rename has one winner
+ *        S4 flush those folders; remove the mark in sending/        ← stored
+ * take   T1 claim in the ledger   T2 rename to held/   T3 show and settle in the ledger   T4 delete, or move to cur/
+ *
+ * Killed in S1: nobody saw it; the draft is removed later. After S2: `heal` finds the mark in sending/ and publishes what is
+ * missing. In T1, T2: the ledger knows the dead holder; the copy waits again. In T3 before the commit: it comes again, marked.
+ * In T4: the row is settled; the file is swept. ARCHITECTURE.md has the whole matrix.
+ */
+export class Maildir implements Spool {
+  readonly #files: MaildirFiles;
+  readonly #healer: MaildirHealer;
+
+  constructor(readonly options: MaildirOptions) {
+    this.#files = new MaildirFiles(options.root);
+    this.#healer = new MaildirHealer(this.#files, options);
+  }
+
+  async put(entry: Entry): Promise<Acceptance> {
+    const { message, key } = entry;
+    const { ledger } = this.options;
+    // A known key needs no draft.
+    const earlier = key && (await ledger.underKey(message.from as AgentName, key));
+    const accepted = earlier && sameText(earlier.message, message) ? earlier : await this.#accept(entry);
+    await this.#doing(() => {
+      this.#step('S3 publish');
+      this.#healer.publish(accepted.message.id, accepted.copies, this.options.onStep);
+    });
+    return accepted;
+  }
+
+  /** S1 and S2. */
+  async #accept(entry: Entry): Promise<Acceptance> {
+    const { message, copies } = entry;
+    const drafts = copies.map((copy) => this.#files.path(copy.mailbox, 'tmp', message.id));
+    const mark = this.#healer.mark(message.id);
+    try {
+      this.#step('S1 draft');
+      await this.#doing(() => this.#draft(copies, drafts, mark, JSON.stringify(message)));
+      this.#step('S2 accept');
+      const accepted = await this.options.ledger.accept(entry);
+      this.#step('S2 accepted');
+      if (!accepted.first) this.#discard([...drafts, mark]);
+      return accepted;
+    } catch (error) {
+      this.#discard([...drafts, mark]);
+      throw error;
+    }
+  }
+
+  #draft(copies: Copy[], drafts: string[], mark: string, text: string): void {
+    const [first, ...others] = drafts;
+    if (first === undefined) return;
+    for (const copy of copies) this.#files.make(copy.mailbox);
+    this.#files.write(first, text);
+    this.#step('S1 written');
+    for (const other of others) this.#files.link(first, other);
+    this.#healer.linkMark(first, mark);
+  }
+
+  #discard(paths: string[]): void {
+    for (const path of paths) this.#files.delete(path);
+  }
+
+  async peek(mailbox: AgentName): Promise<Waiting[]> {
+    const waiting: Waiting[] = [];
+    for (const folder of ['new', 'quiet'] as const) {
+      for (const id of this.#files.ids(mailbox, folder)) {
+        const message = this.#readable(mailbox, folder, id);
+        if (message) waiting.push({ message, quiet: folder === 'quiet' });
+      }
+    }
+    return waiting.sort((a, b) => oldestFirst(a.message, b.message));
+  }
+
+  async ids(mailbox: AgentName): Promise<MessageId[]> {
+    return [...this.#files.ids(mailbox, 'new'), ...this.#files.ids(mailbox, 'quiet')];
+  }
+
+  async read(mailbox: AgentName, id: MessageId): Promise<Waiting | null> {
+    for (const folder of ['new', 'quiet'] as const) {
+      const message = this.#readable(mailbox, folder, id);
+      if (message) return { message, quiet: folder === 'quiet' };
+    }
+    return null;
+  }
+
+  async adopt(mailbox: AgentName): Promise<number> {
+    return this.#healer.adopt(mailbox);
+  }
+
+  async claim(mailbox: AgentName, ids: MessageId[], lease: Lease): Promise<Claim> {
+    const owner = newHolder(lease.bearer ?? false);
+    const until = this.options.now() + lease.ms;
+    const claim: Claim = { mailbox, owner, until, copies: [] };
+    await this.#doing(async () => {
+      await this.#healer.tidy(mailbox);
+      for (let at = 0; at < ids.length; at += BITE) await this.#claimBite(claim, ids.slice(at, at + BITE));
+    });
+    return claim;
+  }
+
+  /** T1 and T2 for one bite. */
+  async #claimBite(claim: Claim, ids: MessageId[], again = false): Promise<void> {
+    const { mailbox, owner, until } = claim;
+    this.#step('T1 claim');
+    const { won, unknown, spent } = await this.options.ledger.claim(mailbox, ids, owner, until);
+    this.#step('T1 claimed');
+    for (const { id, attempt, attention } of won) {
+      const message = this.#takeInHand(mailbox, id);
+      this.#step('T2 in hand');
+      if (message) claim.copies.push({ message, attempt, attention });
+      else await this.options.ledger.lost(mailbox, id);
+    }
+    // A file whose copy was settled long ago: another program wrote that id once more.
+    for (const id of spent) for (const folder of ['new', 'quiet'] as const) this.#setAside(mailbox, folder, id);
+    if (unknown.length === 0 || again) return;
+    await this.#healer.adoptThese(mailbox, unknown);
+    await this.#claimBite(claim, unknown, true);
+  }
+
+  /** T2. Null if another program was faster. */
+  #takeInHand(mailbox: AgentName, id: MessageId): Message | null {
+    const held = this.#files.path(mailbox, 'held', id);
+    const moved =
+      this.#files.move(this.#files.path(mailbox, 'new', id), held) ||
+      this.#files.move(this.#files.path(mailbox, 'quiet', id), held);
+    if (!moved) return null;
+    const message = this.#files.read(mailbox, 'held', id);
+    if (message !== 'unreadable') return message;
+    this.#setAside(mailbox, 'held', id);
+    return null;
+  }
+
+  async renew(claim: Pick<Claim, 'mailbox' | 'owner'>, lease: Lease): Promise<boolean> {
+    return (await this.options.ledger.renew(claim.mailbox, claim.owner, this.options.now() + lease.ms)) > 0;
+  }
+
+  async settle(
+    claim: Pick<Claim, 'mailbox' | 'owner'>,
+    ids: MessageId[],
+    settlement: Settlement,
+    show?: () => void,
+  ): Promise<boolean> {
+    const { mailbox, owner } = claim;
+    this.#step('T3 settle');
+    let settled: MessageId[] | null;
+    try {
+      settled = await this.options.ledger.settle(mailbox, owner, ids, settlement, () => {
+        show?.();
+        this.#step('T3 shown');
+      });
+    } catch (error) {
+      await this.release(claim, ids, { because: 'it could not be shown' });
+      throw error;
+    }
+    if (!settled) return false;
+    this.#step('T4 sweep');
+    for (const id of settled) {
+      this.#healer.sweep(mailbox, id, settlement.keep ?? false);
+      this.#step('T4 swept');
+    }
+    return true;
+  }
+
+  async release(
+    claim: Pick<Claim, 'mailbox' | 'owner'>,
+    ids: MessageId[],
+    because: Evidence,
+    delayMs?: number,
+  ): Promise<MessageId[]> {
+    const until = delayMs ? this.options.now() + delayMs : null;
+    return this.options.ledger.release(claim.mailbox, claim.owner, ids, until, because, (id, attention) =>
+      this.#healer.putBack(claim.mailbox, id, attention),
+    );
+  }
+
+  async lower(mailbox: AgentName, id: MessageId): Promise<void> {
+    this.#files.move(this.#files.path(mailbox, 'new', id), this.#files.path(mailbox, 'quiet', id));
+  }
+
+  async withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]> {
+    const before = await this.options.ledger.withdraw(id, by);
+    const after: CopyRecord[] = [];
+    for (const copy of before) {
+      const waiting = copy.state === 'stored' || (copy.state === 'held' && copy.owner === null);
+      const removed = waiting && (['new', 'quiet', 'held'] as const).some((f) => this.#files.delete(this.#files.path(copy.mailbox, f, id)));
+      if (waiting && !removed) await this.options.ledger.lost(copy.mailbox, id);
+      after.push(waiting && !removed ? { ...copy, state: 'gone' } : copy);
+    }
+    return after;
+  }
+
+  watch(mailbox: AgentName, onArrival: () => void): Watch {
+    this.#files.make(mailbox);
+    const folder = this.#files.folder(mailbox, 'new');
+    let seen = statSync(folder).mtimeMs;
+    const watcher = watch(folder, () => onArrival());
+    const timer = setInterval(() => {
+      const now = statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? seen;
+      if (now !== seen) onArrival();
+      seen = now;
+    }, LOOK_MS);
+    return {
+      close() {
+        clearInterval(timer);
+        watcher.close();
+      },
+    };
+  }
+
+  async heal(): Promise<void> {
+    mkdirSync(this.options.root, { recursive: true, mode: 0o700 });
+    await this.#healer.heal();
+  }
+
+  async asides(): Promise<string[]> {
+    return this.#files.asides();
+  }
+
+  async remove(mailbox: AgentName): Promise<void> {
+    this.#files.remove(mailbox);
+  }
+
+  async close(): Promise<void> {}
+
+  #readable(mailbox: AgentName, folder: Folder, id: MessageId): Message | null {
+    const message = this.#files.read(mailbox, folder, id);
+    if (message !== 'unreadable') return message;
+    this.#setAside(mailbox, folder, id);
+    return null;
+  }
+
+  #setAside(mailbox: AgentName, folder: Folder, id: MessageId): void {
+    this.#files.setAside(mailbox, folder, id, this.options.now());
+  }
+
+  #step(name: string): void {
+    this.options.onStep?.(name);
+  }
+
+  async #doing(act: () => void | Promise<void>): Promise<void> {
+    try {
+      await act();
+    } catch (error) {
+      throw explained(error, this.options.root);
+    }
+  }
+}
+
+
+function sameText(a: Message, b: Message): boolean {
+  return a.body === b.body && a.to === b.to;
+}
+
+function oldestFirst(a: Message, b: Message): number {
+  return a.ts < b.ts ? -1 : a.ts > b.ts ? 1 : a.id < b.id ? -1 : 1;
+}

@@ -1,0 +1,84 @@
+import type { Attention } from '../../protocol/attention.ts';
+import type { Message } from '../../protocol/message.ts';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
+import type { Evidence } from '../../protocol/receipt.ts';
+import type { Acceptance, CopyRecord, Entry, Settlement } from '../ledger/ledger.ts';
+
+/** A message that waits. Quiet ones stand where no hook looks. */
+export interface Waiting {
+  message: Message;
+  quiet: boolean;
+}
+
+/** What a reader holds. It ends by `settle` or `release`; otherwise by the reader's death or at `until`. */
+export interface Claim {
+  mailbox: AgentName;
+  owner: string;
+  until: number;
+  copies: { message: Message; attempt: number; attention: Attention }[];
+}
+
+/** Who holds a claim: this process (its death frees it at once), or whoever knows the owner's name (only time frees it). */
+export interface Lease {
+  ms: number;
+  bearer?: boolean;
+}
+
+export interface Watch {
+  close(): void;
+}
+
+/** The reader's half: one agent's waiting messages. */
+export interface Inbox {
+  /** Everything waiting, oldest first. Claims nothing. Never half a message. */
+  peek(mailbox: AgentName): Promise<Waiting[]>;
+  /** The ids of everything waiting, in no order. Reads no message. */
+  ids(mailbox: AgentName): Promise<MessageId[]>;
+  /** One waiting message, or null. Claims nothing. */
+  read(mailbox: AgentName, id: MessageId): Promise<Waiting | null>;
+  /** Claims these messages. Of many racing callers exactly one gets each; a copy lost to another is left out. */
+  claim(mailbox: AgentName, ids: MessageId[], lease: Lease): Promise<Claim>;
+  /** Prolongs a claim from now. False if it is no longer held. */
+  renew(claim: Pick<Claim, 'mailbox' | 'owner'>, lease: Lease): Promise<boolean>;
+  /**
+   * Ends held copies. `show` runs at the last moment at which it can still be undone: if it throws, the copies are released
+   * and the error goes on. Answers false, and shows nothing, if any of them is no longer held by this owner.
+   */
+  settle(
+    claim: Pick<Claim, 'mailbox' | 'owner'>,
+    ids: MessageId[],
+    settlement: Settlement,
+    show?: () => void,
+  ): Promise<boolean>;
+  /** Puts held copies back, at once or after a delay. */
+  release(
+    claim: Pick<Claim, 'mailbox' | 'owner'>,
+    ids: MessageId[],
+    because: Evidence,
+    delayMs?: number,
+  ): Promise<MessageId[]>;
+  /** Calls back after anything may have arrived, at least once per arrival, until closed. Claims nothing. */
+  watch(mailbox: AgentName, onArrival: () => void): Watch;
+}
+
+/** Where messages wait between being sent and being taken. It owns the pairing with the ledger: no caller glues the two. */
+export interface Spool extends Inbox {
+  /**
+   * Accepts an entry once per sender and key and leaves a copy in every mailbox. A copy never arrives twice, even after it
+   * was taken. Returns once every copy is durable. A crash half-way is finished by `heal`.
+   */
+  put(entry: Entry): Promise<Acceptance>;
+  /** Gives copies that other programs left here their row and their place. Returns how many were new. */
+  adopt(mailbox: AgentName): Promise<number>;
+  /** Moves a waiting copy out of a hook's sight. */
+  lower(mailbox: AgentName, id: MessageId): Promise<void>;
+  /** Takes back the copies that nobody has taken yet, and says what each copy's state was. */
+  withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]>;
+  /** Finishes what dead processes left half done. Costs nothing when there is nothing. */
+  heal(): Promise<void>;
+  /** Files that could not be read as messages and were set aside, as paths. */
+  asides(): Promise<string[]>;
+  /** Removes a mailbox with everything that waits in it. */
+  remove(mailbox: AgentName): Promise<void>;
+  close(): Promise<void>;
+}
