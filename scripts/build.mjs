@@ -9,9 +9,17 @@ mkdirSync(`${root}dist`, { recursive: true });
 const built = spawnSync(
   bun,
   [
-    'build', '--compile', '--bytecode', '--minify', '--format=esm',
-    '--no-compile-autoload-dotenv', '--no-compile-autoload-bunfig',
-    'src/cli/main.ts', '--outfile', 'dist/parley',
+    'build',
+    '--compile',
+    '--bytecode',
+    '--minify',
+    '--format=esm',
+    '--splitting',
+    '--no-compile-autoload-dotenv',
+    '--no-compile-autoload-bunfig',
+    'src/cli/main.ts',
+    '--outfile',
+    'dist/parley',
   ],
   { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] },
 );

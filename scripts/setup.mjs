@@ -17,9 +17,14 @@ function isFresh() {
 export function setUp() {
   if (!isFresh()) {
     console.error('Setting up: npm ci (once) …');
-    const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: root, stdio: ['ignore', 2, 2] });
+    const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+      cwd: root,
+      stdio: ['ignore', 2, 2],
+    });
     if (npm.status !== 0) {
-      console.error('Setting up failed: npm ci did not finish. Check the network or the npm registry setting and run this again.');
+      console.error(
+        'Setting up failed: npm ci did not finish. Check the network or the npm registry setting and run this again.',
+      );
       process.exit(1);
     }
     writeFileSync(stamp, readFileSync(`${root}package-lock.json`));
@@ -36,7 +41,9 @@ function bunPath() {
   }
   const launcher = `${modules}/bun/bin/bun.exe`;
   if (spawnSync(launcher, ['--version']).status === 0) return launcher;
-  console.error('No Bun for this platform came with the npm packages; Parley runs on Linux, macOS and WSL (x64, arm64).');
+  console.error(
+    'No Bun for this platform came with the npm packages; Parley runs on Linux, macOS and WSL (x64, arm64).',
+  );
   process.exit(1);
 }
 

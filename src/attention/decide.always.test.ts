@@ -17,23 +17,23 @@ describe('the decision on a copy', () => {
     ownsThread: fc.boolean(),
     ownsStream: fc.boolean(),
     threadReply: fc.boolean(),
-    intent: fc.constantFrom(...Intent.options),
-    priority: fc.constantFrom(...Priority.options),
+    intent: fc.constantFrom(...Intent.inner.options),
+    priority: fc.constantFrom(...Priority.inner.options),
     onlyThanks: fc.boolean(),
     asksQuestion: fc.boolean(),
     loop: fc.boolean(),
   });
-  const loudness = (injection: Injection): number => -Injection.options.indexOf(injection);
+  const loudness = (injection: Injection): number => -Injection.inner.options.indexOf(injection);
   const always = (promise: (given: Facts) => void): void =>
     fc.assert(fc.property(anyFacts, promise), { numRuns: 2_000 });
 
   it('always gives one of the four policies, with a directedness, a mode and a reason', () =>
     always((given) => {
       const { directedness, policy, injection, reason } = decide(given);
-      expect(Policy.options).toContain(policy);
-      expect(Directedness.options).toContain(directedness);
-      expect(Injection.options).toContain(injection);
-      expect(Reason.options).toContain(reason);
+      expect(Policy.inner.options).toContain(policy);
+      expect(Directedness.inner.options).toContain(directedness);
+      expect(Injection.inner.options).toContain(injection);
+      expect(Reason.inner.options).toContain(reason);
     }));
 
   it('never brings an own message back above silent [C2A-N4]', () =>

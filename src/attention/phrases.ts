@@ -1,4 +1,4 @@
-/** Finds any of the phrases as whole words. One line of the table per group; a comma ends a phrase. */
+/** Finds any of a table's phrases as whole words. One line of the table per group; a comma ends a phrase. */
 function phrases(table: string): RegExp {
   const list = table.split(/[,\n]/).flatMap((phrase) => phrase.trim() || []);
   // Longest first, so that "great work" is not read as "great" with "work" left over.
@@ -7,7 +7,7 @@ function phrases(table: string): RegExp {
 }
 
 /** Each is thanks, a receipt or filler by itself. Left out on purpose: yes, no, done, approved, go ahead: answers. */
-export const THANKS = phrases(`
+const THANKS = `
   (?:so |many |so many )?thanks(?: again)?, thank (?:you|u)(?: again)?, thx, ty, tysm, tyvm, cheers, kudos
   (?:i )?(?:really )?appreciate (?:it|that|this), (?:much )?appreciated
   ok, okay, k, kk, ack, acked, acknowledged, (?:i )?got it, gotcha, understood, (?:duly )?noted, (?:message )?received
@@ -19,14 +19,34 @@ export const THANKS = phrases(`
   (?:always )?(?:happy|glad) to (?:help|hear (?:it|that)), (?:i'll|i will) stand by, (?:i'm |i am )?standing by
   (?:just )?let me know if you need anything(?: else)?, nothing (?:else|further|more) from me
   have a (?:great|good|nice) (?:day|one|evening|weekend), talk soon, bye, see you
-`);
+`;
 
 /** Goes along with thanks, and says nothing of its own. */
-export const ALONG = phrases(`
+const ALONG = `
   so much, very much, a lot, a bunch, a million, and, so, oh, ah, hey, too, really, as always, @[a-z0-9][a-z0-9._-]*
   all, both, everyone, everybody, team, folks
   for (?:the|your)(?: (?:quick|great|kind|prompt|clear))? (?:update|help|info|work|support|patience|review|reply)
   for (?:the|your)(?: (?:quick|great|kind|prompt|clear))? (?:response|answer|feedback|note|context|confirmation)
   for (?:the|your) (?:clarification|information|heads[ -]up), for all (?:the|your) (?:help|work|support)
   for (?:that|this|everything|confirming|clarifying|sharing|helping|letting me know|checking in|your time)
-`);
+`;
+
+/** Every word of the tables, and the names of the emoji that go with them. */
+const VOCABULARY = new Set(`${THANKS} ${ALONG} thumbsup pray clap hand heart raised hands tada d`.match(/[a-z0-9]+/g));
+
+/** False if some word is in no table: a cheap look that spares most messages the patterns below. */
+export function mayBeThanks(words: string): boolean {
+  const told = words.replace(/@[a-z0-9._-]+/g, ' ').match(/[a-z0-9]+/g) ?? [];
+  return told.every((word) => VOCABULARY.has(word));
+}
+
+/** The patterns, compiled when a message first needs them. */
+export const patterns = {
+  get thanks(): RegExp {
+    return (compiled.thanks ??= phrases(THANKS));
+  },
+  get along(): RegExp {
+    return (compiled.along ??= phrases(ALONG));
+  },
+};
+const compiled: { thanks?: RegExp; along?: RegExp } = {};

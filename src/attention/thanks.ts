@@ -1,4 +1,4 @@
-import { ALONG, THANKS } from './phrases.ts';
+import { mayBeThanks, patterns } from './phrases.ts';
 import { plainWords, withoutQuotes } from './prose.ts';
 
 const HANDS_AND_HEARTS = /[👍👌🙏🙌👏🤝🫡👀💯❤💙💚💜🧡💛]|:(?:\+1|thumbsup|pray|clap|ok_hand|heart|raised_hands):/gu;
@@ -12,9 +12,11 @@ const ONLY_MARKS = /^[\s.,!…~*_–—-]*$/u;
  * question, a request, code, a path, a link, a number or just an unknown word leaves something over. spec: c2a#thanks
  */
 export function isOnlyThanks(body: string): boolean {
-  const words = withoutQuotes(body).toLowerCase().replaceAll('’', "'").replace(SKIN_TONES_AND_JOINERS, '');
-  const unthanked = words.replace(HANDS_AND_HEARTS, ' ').replace(THANKS, ' ');
-  const rest = unthanked.replace(ALONG, ' ').replace(DECORATION, ' ');
+  const lower = withoutQuotes(body).toLowerCase().replaceAll('’', "'");
+  if (!mayBeThanks(lower)) return false;
+  const words = lower.replace(SKIN_TONES_AND_JOINERS, '');
+  const unthanked = words.replace(HANDS_AND_HEARTS, ' ').replace(patterns.thanks, ' ');
+  const rest = unthanked.replace(patterns.along, ' ').replace(DECORATION, ' ');
   return unthanked !== words && ONLY_MARKS.test(rest);
 }
 

@@ -1,5 +1,5 @@
-import { parseArgs } from 'node:util';
 import { Refusal } from '../protocol/refusal.ts';
+import { BadArguments, parseArguments } from './arguments.ts';
 import type { Context } from './context.ts';
 import { nearest } from '../flow/nearest.ts';
 
@@ -58,16 +58,11 @@ export const COMMON: Options = {
 /** Unknown options are errors, because models misspell; the nearest known one is named. */
 export function parse(options: Options, argv: string[]): { values: Record<string, unknown>; words: string[] } {
   try {
-    const { values, positionals } = parseArgs({ args: argv, options, strict: true, allowPositionals: true });
-    return { values, words: positionals };
+    return parseArguments(options, argv);
   } catch (error) {
-    throw new Refusal('invalid_request', hint(error instanceof Error ? error.message : String(error), Object.keys(options)));
+    if (!(error instanceof BadArguments)) throw error;
+    const unknown = /^Unknown option '--?([^']+)'/.exec(error.message)?.[1];
+    const [near] = unknown ? nearest(unknown, Object.keys(options)) : [];
+    throw new Refusal('invalid_request', near ? `${error.message}; did you mean --${near}?` : error.message);
   }
-}
-
-function hint(message: string, known: string[]): string {
-  const [line = ''] = message.split(/\. |\n/);
-  const unknown = /Unknown option '--?([^']+)'/.exec(message)?.[1];
-  const [near] = unknown ? nearest(unknown, known) : [];
-  return near ? `${line}; did you mean --${near}?` : line;
 }

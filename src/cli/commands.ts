@@ -27,7 +27,12 @@ export const COMMANDS: readonly Row[] = [
   row('Read', 'release', 'give back a message that I hold', () => import('./commands/release.ts')),
   row('Read', 'drain', 'take everything that waits for me here', () => import('./commands/drain.ts')),
   row('Read', 'watch', 'wait for mail and show it, or run a command on it', () => import('./commands/watch.ts')),
-  row('Read', 'hook', "put waiting mail before a client's model (called by the client)", () => import('./commands/hook.ts')),
+  row(
+    'Read',
+    'hook',
+    "put waiting mail before a client's model (called by the client)",
+    () => import('./commands/hook.ts'),
+  ),
   row('Look back', 'trace', 'what became of a message, with the evidence', () => import('./commands/trace.ts')),
   row('Look back', 'history', 'what was said, newest first', () => import('./commands/history.ts')),
   row('Look back', 'search', 'find messages by their words', () => import('./commands/search.ts')),

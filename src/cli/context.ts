@@ -42,15 +42,21 @@ export class Context {
   /** Who acts, and where that mailbox stands. A name without a mailbox is an error, never an empty inbox. */
   async who(): Promise<Who> {
     const name = this.settings.agent;
-    if (!name) throw new Refusal('no_identity', 'no agent identity; run `parley init <name>` first (or set PARLEY_AGENT)');
+    if (!name)
+      throw new Refusal('no_identity', 'no agent identity; run `parley init <name>` first (or set PARLEY_AGENT)');
     for (const home of this.desk.homes) {
       if (!(await home.directory.get(name))) continue;
       await home.spool.heal();
       return { name, home };
     }
-    const names = (await Promise.all(this.desk.homes.map((home) => home.directory.list()))).flat().map((record) => record.name);
+    const names = (await Promise.all(this.desk.homes.map((home) => home.directory.list())))
+      .flat()
+      .map((record) => record.name);
     const [near] = nearest(name, names);
-    throw new Refusal('no_identity', `no mailbox is called "${name}"; run \`parley init ${name}\`${near ? `, or did you mean ${near}?` : ''}`);
+    throw new Refusal(
+      'no_identity',
+      `no mailbox is called "${name}"; run \`parley init ${name}\`${near ? `, or did you mean ${near}?` : ''}`,
+    );
   }
 
   /** Words for people. */
@@ -83,12 +89,18 @@ export class Context {
 export function agentName(text: string): AgentName {
   const name = AgentName.safeParse(text.replace(/^@/, ''));
   if (name.success) return name.data;
-  throw new Refusal('invalid_request', `invalid agent name "${text.replace(/\p{Cc}/gu, '?').slice(0, 80)}" (use letters, digits, . _ -)`);
+  throw new Refusal(
+    'invalid_request',
+    `invalid agent name "${text.replace(/\p{Cc}/gu, '?').slice(0, 80)}" (use letters, digits, . _ -)`,
+  );
 }
 
 /** A channel from the command line, with or without its #. */
 export function channelName(text: string): ChannelName {
   const channel = ChannelName.safeParse(text.startsWith('#') ? text : `#${text}`);
   if (channel.success) return channel.data;
-  throw new Refusal('invalid_request', `invalid channel "${text.replace(/\p{Cc}/gu, '?').slice(0, 80)}" (use letters, digits, . _ -)`);
+  throw new Refusal(
+    'invalid_request',
+    `invalid channel "${text.replace(/\p{Cc}/gu, '?').slice(0, 80)}" (use letters, digits, . _ -)`,
+  );
 }

@@ -8,7 +8,9 @@ export function helpForAll(paint: Paint): string {
   const groups = [...new Set(COMMANDS.map((row) => row.group))];
   const width = Math.max(...COMMANDS.map((row) => row.name.length)) + 2;
   const sections = groups.map((group) => {
-    const rows = COMMANDS.filter((row) => row.group === group).map((row) => `  ${row.name.padEnd(width)}${row.summary}`);
+    const rows = COMMANDS.filter((row) => row.group === group).map(
+      (row) => `  ${row.name.padEnd(width)}${row.summary}`,
+    );
     return [paint.bold(group), ...rows].join('\n');
   });
   return [

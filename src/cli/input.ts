@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
-import { isatty } from 'node:tty';
 import { Refusal } from '../protocol/refusal.ts';
 import { spanMs } from './settings.ts';
+import { isTerminal } from './terminal.ts';
 
 /** The body from the command line, or from stdin if there is none or it is `-`. */
 export async function bodyFrom(words: string[]): Promise<string> {
   if (words.length > 0 && !(words.length === 1 && words[0] === '-')) return words.join(' ');
-  if (isatty(0)) throw new Refusal('invalid_request', 'give the text on the command line, or pipe it in');
+  if (isTerminal(0)) throw new Refusal('invalid_request', 'give the text on the command line, or pipe it in');
   return readFileSync(0, 'utf8').replace(/\n$/, '');
 }
 
@@ -14,7 +14,8 @@ export async function bodyFrom(words: string[]): Promise<string> {
 export function deadlineFrom(text: string | undefined, now: number): string | undefined {
   if (text === undefined) return undefined;
   const at = /^\d+[dhm]$/.test(text) ? now + (spanMs(text) ?? 0) : Date.parse(text);
-  if (Number.isNaN(at)) throw new Refusal('invalid_request', `"${text}" is no deadline; write 30m, 2h, 1d or an ISO time`);
+  if (Number.isNaN(at))
+    throw new Refusal('invalid_request', `"${text}" is no deadline; write 30m, 2h, 1d or an ISO time`);
   return new Date(at).toISOString();
 }
 
@@ -30,6 +31,7 @@ export function durationFrom(text: string): number {
 export function countFrom(text: string | undefined, fallback: number): number {
   if (text === undefined) return fallback;
   const count = Number(text);
-  if (!Number.isInteger(count) || count < 1) throw new Refusal('invalid_request', `"${text}" is no count; write a whole number above 0`);
+  if (!Number.isInteger(count) || count < 1)
+    throw new Refusal('invalid_request', `"${text}" is no count; write a whole number above 0`);
   return count;
 }

@@ -1,12 +1,12 @@
 #!/usr/bin/env bun
-import { basename } from 'node:path';
 import { REFUSALS, Refusal } from '../protocol/refusal.ts';
+import { exitNow } from '../storage/libc.ts';
 import { writeAll } from './terminal.ts';
 
 /** The binary is also `bch`, `c2c` and `ccc`, by the name it is called with. */
 async function main(): Promise<void> {
   const argv = process.argv.slice(2);
-  switch (basename(process.argv0).replace(/\.exe$/, '')) {
+  switch (process.argv0.split('/').at(-1)) {
     case 'bch':
       return (await import('./dialects/bch.ts')).runBch(argv);
     case 'c2c':
@@ -25,12 +25,11 @@ function failed(error: unknown): number {
     return REFUSALS[error.code].exit;
   }
   if (error instanceof Error && 'code' in error && error.code === 'EPIPE') return 141;
-  writeAll(2, `parley: internal error, please report it: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  writeAll(
+    2,
+    `parley: internal error, please report it: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
+  );
   return 70;
 }
 
-try {
-  await main();
-} catch (error) {
-  process.exitCode = failed(error);
-}
+exitNow(await main().then(() => Number(process.exitCode ?? 0), failed));

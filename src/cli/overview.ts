@@ -17,9 +17,23 @@ export async function showOverview(context: Context): Promise<void> {
   const loud = mail.filter((one) => !one.quiet);
   const urgent = loud.filter((one) => one.message.priority === 'urgent').length;
   if (context.json) {
-    return context.sayJson({ agent: who.name, home: who.home.root, waiting: loud.length, urgent, quiet: mail.length - loud.length });
+    return context.sayJson({
+      agent: who.name,
+      home: who.home.root,
+      waiting: loud.length,
+      urgent,
+      quiet: mail.length - loud.length,
+    });
   }
-  const counts = [`${loud.length} waiting`, urgent > 0 ? `${urgent} urgent` : '', `${mail.length - loud.length} quiet`].filter(Boolean);
+  const counts = [
+    `${loud.length} waiting`,
+    urgent > 0 ? `${urgent} urgent` : '',
+    `${mail.length - loud.length} quiet`,
+  ].filter(Boolean);
   context.say(`You are ${context.paint.bold(`@${who.name}`)}: ${counts.join(', ')}.`);
-  context.say(mail.length > 0 ? 'Next: parley inbox' : 'Next: parley send @<someone> "…"      Who is here: parley agents      Everything: parley help');
+  context.say(
+    mail.length > 0
+      ? 'Next: parley inbox'
+      : 'Next: parley send @<someone> "…"      Who is here: parley agents      Everything: parley help',
+  );
 }

@@ -32,7 +32,13 @@ async function showHelp(name: string | undefined): Promise<void> {
 }
 
 function unknownCommand(name: string): Refusal {
-  const [near] = nearest(name, COMMANDS.map((row) => row.name));
+  const [near] = nearest(
+    name,
+    COMMANDS.map((row) => row.name),
+  );
   const shown = name.replace(/\p{Cc}/gu, '?').slice(0, 40);
-  return new Refusal('invalid_request', `unknown command "${shown}"; ${near ? `did you mean \`parley ${near}\`?` : 'see `parley help`'}`);
+  return new Refusal(
+    'invalid_request',
+    `unknown command "${shown}"; ${near ? `did you mean \`parley ${near}\`?` : 'see `parley help`'}`,
+  );
 }

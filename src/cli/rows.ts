@@ -18,7 +18,9 @@ export async function printRows(
   const several = homes.length > 1;
   for (const row of rows) {
     const where = several ? context.paint.dim(` %${row.home}`) : '';
-    context.say(`${headline(row, context.desk.now(), context.paint)}${where}\n  ${gist(row.message.body) || '(the body is no longer kept)'}`);
+    context.say(
+      `${headline(row, context.desk.now(), context.paint)}${where}\n  ${gist(row.message.body) || '(the body is no longer kept)'}`,
+    );
   }
   const last = rows.at(-1);
   if (rows.length === limit && last && !several) context.note(`older ones: --before ${last.seq}`);

@@ -1,41 +1,67 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
-import * as z from 'zod/mini';
+import * as v from 'valibot';
+import { visibleLine } from '../delivery/visible.ts';
 import { nearest } from '../flow/nearest.ts';
 import { BODY_LIMIT } from '../protocol/message.ts';
 import { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
+import { Schema } from '../protocol/schema.ts';
 import { parseJsonc } from './jsonc.ts';
 
 const DAY = 24 * 60 * 60 * 1000;
 
 /** `30d`, `12h`, `forever`, or a bare number of days; as milliseconds, null for ever. */
-const Span = z.pipe(
-  z.union([z.string().check(z.regex(/^(\d+[dhm]?|forever)$/, 'write a number of days, 30d, 12h, 5m or forever')), z.number()]),
-  z.transform((value) => spanMs(String(value))),
+const Span = new Schema(() =>
+  v.pipe(
+    v.union([v.string(), v.number()]),
+    // As text first: a number below 0, with a fraction or too large to be written out is then no span.
+    v.transform(String),
+    v.regex(/^(\d{1,6}[dhm]?|forever)$/, 'write a number of days, 30d, 12h, 5m or forever'),
+    v.transform(spanMs),
+  ),
 );
 
 /** Every setting: its type, its variable, its default, and whether a project may set it (a project may be a stranger's). */
 export const SETTINGS = {
   agent: { schema: AgentName, env: 'PARLEY_AGENT', fallback: undefined, project: true, help: 'who I am' },
-  match: { schema: z.string(), env: 'PARLEY_MATCH', fallback: undefined, project: true, help: 'my context, for scoped mail' },
+  match: {
+    schema: new Schema(() => v.string()),
+    env: 'PARLEY_MATCH',
+    fallback: undefined,
+    project: true,
+    help: 'my context, for scoped mail',
+  },
   bodyLimit: {
-    schema: z.coerce.number().check(z.int(), z.positive()),
+    schema: new Schema(() =>
+      v.pipe(v.union([v.string(), v.number()]), v.transform(Number), v.integer(), v.minValue(1)),
+    ),
     env: 'PARLEY_BODY_LIMIT',
     fallback: BODY_LIMIT,
     project: false,
     help: 'largest body that is accepted, in bytes',
   },
   durability: {
-    schema: z.enum(['normal', 'full']),
+    schema: new Schema(() => v.picklist(['normal', 'full'])),
     env: 'PARLEY_DURABILITY',
     fallback: 'normal',
     project: false,
     help: 'full: also flush the ledger at every step',
   },
-  keepBodies: { schema: Span, env: 'PARLEY_KEEP_BODIES', fallback: 30 * DAY, project: false, help: 'how long settled bodies stay' },
-  keepFacts: { schema: Span, env: 'PARLEY_KEEP_FACTS', fallback: 180 * DAY, project: false, help: 'how long traces stay' },
+  keepBodies: {
+    schema: Span,
+    env: 'PARLEY_KEEP_BODIES',
+    fallback: 30 * DAY,
+    project: false,
+    help: 'how long settled bodies stay',
+  },
+  keepFacts: {
+    schema: Span,
+    env: 'PARLEY_KEEP_FACTS',
+    fallback: 180 * DAY,
+    project: false,
+    help: 'how long traces stay',
+  },
 } as const;
 export type SettingName = keyof typeof SETTINGS;
 
@@ -65,11 +91,16 @@ export interface Loaded {
 export type Env = Record<string, string | undefined>;
 
 export function parleyHome(env: Env): string {
-  return env['PARLEY_HOME'] || join(env['HOME'] || homedir(), '.parley');
+  return env['PARLEY_HOME'] || join(userHome(env), '.parley');
 }
 
 export function backchannelHome(env: Env): string {
-  return env['BACKCHANNEL_HOME'] || join(env['HOME'] || homedir(), '.backchannel');
+  return env['BACKCHANNEL_HOME'] || join(userHome(env), '.backchannel');
+}
+
+/** Asks the system only if the variable is missing: importing node:os costs time at every start. */
+function userHome(env: Env): string {
+  return env['HOME'] || process.getBuiltinModule('node:os').homedir();
 }
 
 /** Flag, then environment, then project, then home, then default. */
@@ -92,7 +123,7 @@ export function loadSettings(env: Env, cwd: string, flags: Partial<Record<Settin
     if (raw === undefined) return { name, value: fallback, from };
     const parsed = schema.safeParse(raw);
     if (parsed.success) return { name, value: parsed.data, from };
-    throw new Refusal('bad_config', `${name} from ${from} is not usable: ${parsed.error.issues[0]?.message ?? 'wrong kind of value'}`);
+    throw new Refusal('bad_config', `${name} from ${from} is not usable: ${parsed.why}`);
   });
   const settings = Object.fromEntries(origins.map(({ name, value }) => [name, value])) as unknown as Settings;
   return { settings, origins, warnings };
@@ -113,22 +144,28 @@ function read(path: string, warnings: string[], isProject: boolean): Record<stri
   try {
     values = parseJsonc(readFileSync(path, 'utf8'));
   } catch (error) {
-    throw new Refusal('bad_config', `${path} is not readable as JSON: ${error instanceof Error ? error.message : 'unknown'}`);
+    const why = error instanceof Error ? error.message : 'unknown';
+    throw new Refusal(
+      'bad_config',
+      `${path} is not readable${error instanceof SyntaxError ? ' as JSON' : ''} (${why}); mend it first`,
+    );
   }
-  const table = z.record(z.string(), z.unknown()).safeParse(values);
-  if (!table.success) throw new Refusal('bad_config', `${path} must hold one JSON object`);
+  if (typeof values !== 'object' || values === null || Array.isArray(values)) {
+    throw new Refusal('bad_config', `${path} must hold one JSON object`);
+  }
+  const table: Record<string, unknown> = { ...values };
   const known = Object.keys(SETTINGS) as SettingName[];
-  for (const key of Object.keys(table.data)) {
+  for (const key of Object.keys(table)) {
     const name = known.find((one) => one === key);
     if (!name) {
       const [near] = nearest(key, known);
-      warnings.push(`${path}: unknown key "${key}"${near ? `; did you mean "${near}"?` : ''}`);
+      warnings.push(`${path}: unknown key "${visibleLine(key, 80)}"${near ? `; did you mean "${near}"?` : ''}`);
     } else if (isProject && !SETTINGS[name].project) {
       warnings.push(`${path}: "${key}" cannot be set by a project; set it in the home's config.json`);
-      delete table.data[key];
+      delete table[key];
     }
   }
-  return table.data;
+  return table;
 }
 
 /** A span of time in milliseconds; null means for ever. */

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync } from 'node:fs';
 import { attendForeign } from '../flow/attend.ts';
 import type { Desk, Home } from '../flow/desk.ts';
@@ -6,6 +5,8 @@ import type { HomeLabel } from '../protocol/address.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { FilesDirectory } from '../storage/directory/files.ts';
 import type { Ledger } from '../storage/ledger/ledger.ts';
+import { checkLedger } from '../storage/ledger/sqlite-check.ts';
+import type { LedgerState } from '../storage/ledger/sqlite-check.ts';
 import { openSqliteLedger } from '../storage/ledger/sqlite.ts';
 import { explained } from '../storage/spool/maildir-files.ts';
 import { Maildir } from '../storage/spool/maildir.ts';
@@ -21,9 +22,14 @@ export function openDesk(env: Env, settings: Pick<Settings, 'bodyLimit' | 'durab
   return {
     homes: [own, ...others].map((label) => openHome(label, roots[label], settings.durability)),
     now: Date.now,
-    newId: () => randomUUID() as MessageId,
+    newId: () => crypto.randomUUID() as MessageId,
     bodyLimit: settings.bodyLimit,
   };
+}
+
+/** How the ledger of a home looks from outside; null if there is none. */
+export function inspectLedger(root: string): LedgerState | null {
+  return checkLedger(`${root}/ledger.db`);
 }
 
 /** The ledger is opened by the first who asks for it: `whoami` should not wait for a database. */

@@ -16,4 +16,5 @@ export function visibleLine(text: string, limit = 200): string {
 }
 
 // C0 without tab and newline, DEL, C1, line and paragraph separators, zero-width, bidirectional and tag characters.
-const UNSAFE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
+const UNSAFE =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;

@@ -5,26 +5,27 @@ import { mentionsIn } from '../attention/mentions.ts';
 import { asksQuestion, isOnlyThanks } from '../attention/thanks.ts';
 import type { Attention } from '../protocol/attention.ts';
 import type { Lineage, Message } from '../protocol/message.ts';
-import type { AgentName, MessageId } from '../protocol/names.ts';
-import type { AgentRecord } from '../storage/directory/directory.ts';
-import type { Records } from '../storage/ledger/ledger.ts';
+import { AgentName, MessageId } from '../protocol/names.ts';
 import type { Home } from './desk.ts';
 
 /** How much of an exchange is looked at to tell whether anything new is said. */
 const EXCHANGE = 50;
+/** How many names a body can call. */
+const MENTIONS = 20;
 
 /** Where a message stands in its exchange, computed from what we stored ourselves. */
 export async function lineageOf(
-  records: Records,
-  content: { thread?: MessageId | string | undefined; body: string; refs?: string[] | undefined },
+  home: Home,
+  content: { thread?: string | undefined; body: string; refs?: string[] | undefined },
 ): Promise<{ lineage: Lineage | undefined; earlier: Message[] }> {
-  const thread = content.thread as MessageId | undefined;
-  if (!thread) return { lineage: undefined, earlier: [] };
-  const parent = await records.message(thread);
-  const earlier = await records.exchange(parent?.parley?.lineage?.root ?? thread, EXCHANGE);
-  const said = earlier.map(({ body, refs }) => ({ body, refs: refs ?? [] }));
-  const words = { body: content.body, refs: content.refs ?? [] };
-  return { lineage: nextLineage(parent && { ...parent, lineage: parent.parley?.lineage }, thread, words, said), earlier };
+  const thread = MessageId.safeParse(content.thread);
+  if (!thread.success) return { lineage: undefined, earlier: [] };
+  const parent = await home.ledger.message(thread.data);
+  const known = parent?.parley?.lineage;
+  const earlier = await home.ledger.exchange(known?.root ?? thread.data, EXCHANGE);
+  // A person's word is always news: agents may answer it at length.
+  const spoken = parent && known && !(await isAgent(home, parent.from)) ? { ...known, stale: 0 } : known;
+  return { lineage: nextLineage(parent && { ...parent, lineage: spoken }, thread.data, content, earlier), earlier };
 }
 
 /** Step 3 of 5. Decides how one recipient should see a message: who is meant, must they answer, how much do they see. */
@@ -37,17 +38,18 @@ export async function attend(
 ): Promise<Attention> {
   const record = await home.directory.get(reader);
   if (!record?.parley) return EVERYTHING_SHOWN;
-  const { lineage, earlier } = exchange ?? (await lineageOf(home.ledger, message));
-  const sender = await home.directory.get(message.from as AgentName);
-  const mentions = mentionsIn(message.body);
-  const fromAgent = sender?.parley?.kind !== 'human';
+  const { lineage, earlier } = exchange ?? (await lineageOf(home, message));
+  // Names in prose that nobody here has (decorators, packages) address nobody.
+  const mentions = message.body.includes('@') ? await known(home, message.body) : [];
+  const fromAgent = await isAgent(home, message.from);
   return decide({
     via,
     fromAgent,
-    fromMe: message.from === reader,
+    // A note to oneself is meant to be read, perhaps by a session elsewhere; one's own words in a channel are not.
+    fromMe: via !== 'dm' && message.from === reader,
     mentionsMe: mentions.includes(reader),
     mentionsOther: mentions.some((name) => name !== reader),
-    mentionsMyRole: mentions.some((name) => record.parley?.roles.includes(name as AgentName)),
+    mentionsMyRole: mentions.some((name) => record.parley?.roles.includes(name)),
     inThreadIHaveJoined: earlier.some((one) => one.from === reader),
     ownsThread: earlier[0]?.from === reader,
     ownsStream: false,
@@ -55,14 +57,26 @@ export async function attend(
     intent: message.parley?.intent ?? 'none',
     priority: message.priority,
     onlyThanks: isOnlyThanks(message.body),
-    asksQuestion: asksQuestion(message.body),
-    loop: lineage !== undefined && breaksLoop(lineage, fromAgent && isAgent(record)),
+    asksQuestion: (message.thread !== undefined || message.parley?.intent === 'thanks') && asksQuestion(message.body),
+    loop: lineage !== undefined && breaksLoop(lineage, fromAgent && record.parley.kind === 'agent'),
   });
 }
 
 /** The decision on a copy that another program left in a mailbox. Its sender's claims about it are not believed. */
 export async function attendForeign(home: Home, reader: AgentName, message: Message): Promise<Attention> {
   return attend(home, message, reader, message.to.startsWith('#') ? 'channel' : 'dm');
+}
+
+/** The agents and roles among the names that a body calls; of a body that calls a crowd, the first few. */
+async function known(home: Home, body: string): Promise<AgentName[]> {
+  const called = mentionsIn(body)
+    .slice(0, MENTIONS)
+    .map((name) => AgentName.safeParse(name))
+    .flatMap((name) => (name.success ? [name.data] : []));
+  if (called.length === 0) return [];
+  const records = await home.directory.list();
+  const names = new Set(records.flatMap((record) => [record.name, ...(record.parley?.roles ?? [])]));
+  return called.filter((name) => names.has(name));
 }
 
 /** An agent that was made by another program keeps no policy: it sees everything, as it always did. */
@@ -73,6 +87,8 @@ const EVERYTHING_SHOWN: Attention = {
   reason: 'no_policy',
 };
 
-function isAgent(record: AgentRecord): boolean {
-  return record.parley?.kind !== 'human';
+/** Anyone who is not known to be a person. */
+async function isAgent(home: Home, name: string): Promise<boolean> {
+  const known = AgentName.safeParse(name);
+  return !known.success || (await home.directory.get(known.data))?.parley?.kind !== 'human';
 }

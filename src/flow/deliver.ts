@@ -1,4 +1,5 @@
 import type { MessageId } from '../protocol/names.ts';
+import type { Receipt } from '../protocol/receipt.ts';
 import { scopeMatches } from '../protocol/scope.ts';
 import type { Settlement } from '../storage/ledger/ledger.ts';
 import type { Claim, Waiting } from '../storage/spool/spool.ts';
@@ -24,22 +25,28 @@ export type Delivered = Claim['copies'][number];
 export async function waiting(who: Who, selection: Selection): Promise<Waiting[]> {
   await who.home.spool.adopt(who.name);
   const all = await who.home.spool.peek(who.name);
-  return all.filter(({ message, quiet }) => {
-    if (selection.loudOnly && quiet) return false;
-    if (selection.urgentOnly && message.priority !== 'urgent') return false;
-    return selection.any || scopeMatches(message.scope, selection.match);
-  });
+  return all.filter((one) => isSelected(one, selection));
+}
+
+/** Is this one of those that the reader asked for? */
+export function isSelected({ message, quiet }: Waiting, selection: Selection): boolean {
+  if (selection.loudOnly && quiet) return false;
+  if (selection.urgentOnly && message.priority !== 'urgent') return false;
+  return selection.any || scopeMatches(message.scope, selection.match);
 }
 
 /** The waiting message whose id begins so. */
 export async function findWaiting(who: Who, prefix: string): Promise<MessageId> {
   const ids = (await who.home.spool.ids(who.name)).filter((id) => id.startsWith(prefix));
-  return onlyOne(prefix, ids.map((id) => ({ id }))).id;
+  return onlyOne(
+    prefix,
+    ids.map((id) => ({ id })),
+  ).id;
 }
 
 /**
  * Step 4 of 5. Takes these messages into the reader's hand, lets `render` make what the reader will see, and shows it at the
- * last moment at which a failure can still be undone. If it cannot be shown, everything waits again.
+ * last moment at which a failure can still be undone. If it cannot be shown, everything waits again. `offered` is noted first.
  *
  * A copy is waiting → held by us → settled. If we die while it is held it waits again at once; if we die after it was shown and
  * before it was settled, it comes once more, marked as a redelivery. Nobody else can get it in between.
@@ -49,6 +56,7 @@ export async function deliver(
   ids: MessageId[],
   settlement: Settlement,
   render: (delivered: Delivered[]) => { show: () => void; slow: boolean },
+  offered?: Receipt,
 ): Promise<Delivered[]> {
   const { spool } = who.home;
   const claim = await spool.claim(who.name, ids, { ms: LEASE_MS });
@@ -56,6 +64,7 @@ export async function deliver(
   const delivered = claim.copies.toSorted((a, b) => (a.message.ts < b.message.ts ? -1 : 1));
   const held = delivered.map(({ message }) => message.id);
   const { show, slow } = render(delivered);
+  if (offered) for (const id of held) await who.home.ledger.record(who.name, id, offered);
   // A slow reader must not hold up everybody else's writes: show first, then settle.
   if (slow) await showOrRelease(who, claim, held, show);
   const settled = await spool.settle(claim, held, settlement, slow ? undefined : show);

@@ -1,4 +1,4 @@
-import type { HomeLabel } from '../protocol/address.ts';
+import type { Address, HomeLabel } from '../protocol/address.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Directory } from '../storage/directory/directory.ts';
@@ -20,6 +20,8 @@ export interface Desk {
   now: () => number;
   newId: () => MessageId;
   bodyLimit: number;
+  /** How a dialect reads what its users write as a recipient; without it, Parley's own way. */
+  readAddress?: (text: string) => Address;
 }
 
 /** An agent, and the home in which its mailbox stands. */
@@ -41,7 +43,11 @@ export async function findMessage(desk: Desk, prefix: string): Promise<{ home: H
 export function onlyOne<T extends { id: MessageId }>(prefix: string, found: T[]): T {
   const exact = found.find((one) => one.id === prefix);
   const [only, ...others] = exact ? [exact] : found;
-  if (!only) throw new Refusal('not_found', `no message has an id that begins with "${prefix.slice(0, 80)}"; see \`parley history\``);
+  if (!only)
+    throw new Refusal(
+      'not_found',
+      `no message has an id that begins with "${prefix.slice(0, 80)}"; see \`parley history\``,
+    );
   if (others.length > 0) {
     const candidates = found.map((one) => one.id.slice(0, 13)).join(', ');
     throw new Refusal('ambiguous', `"${prefix}" begins the ids of several messages: ${candidates}; give more of it`);

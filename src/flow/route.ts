@@ -15,12 +15,13 @@ export interface Route {
 
 /** Step 2 of 5. Decides who gets a copy. Nobody is reached by guess: an unknown or doubtful name is refused. */
 export async function route(desk: Desk, from: AgentName, text: string): Promise<Route> {
-  const address = parseAddress(text);
+  const address = (desk.readAddress ?? parseAddress)(text);
   const homes = desk.homes.filter((home) => !address.home || home.label === address.home);
   const found: Route[] = [];
   for (const home of homes) {
     const inHome = await routeIn(home, from, address);
-    if (inHome) found.push({ ...inHome, to: withoutHome(text) });
+    // Without a home in it the text stays as it was typed.
+    if (inHome) found.push({ ...inHome, to: address.home ? withoutHome(text) : text });
   }
   const [only, ...others] = found;
   if (!only) throw await unknown(homes, address);
@@ -44,7 +45,10 @@ async function routeIn(home: Home, from: AgentName, address: Address): Promise<O
 async function unknown(homes: readonly Home[], address: Address): Promise<Refusal> {
   if (address.kind === 'channel') {
     const channels = (await Promise.all(homes.map((home) => home.directory.channels()))).flat();
-    const known = nearest(address.channel, channels.filter((channel) => channel !== address.channel));
+    const known = nearest(
+      address.channel,
+      channels.filter((channel) => channel !== address.channel),
+    );
     return new Refusal(
       'unknown_recipient',
       `channel ${address.channel} has no other subscribers, so nobody would get this; ${suggestion(known, '`parley channels`')}`,
@@ -52,7 +56,10 @@ async function unknown(homes: readonly Home[], address: Address): Promise<Refusa
   }
   const names = (await Promise.all(homes.map((home) => home.directory.list()))).flat().map((record) => record.name);
   const known = nearest(address.name, names).map((name) => `@${name}`);
-  return new Refusal('unknown_recipient', `no agent or role is called @${address.name}; ${suggestion(known, '`parley agents`')}`);
+  return new Refusal(
+    'unknown_recipient',
+    `no agent or role is called @${address.name}; ${suggestion(known, '`parley agents`')}`,
+  );
 }
 
 function suggestion(known: string[], list: string): string {

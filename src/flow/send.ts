@@ -26,7 +26,7 @@ export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<S
   const earlier = await underKey(desk, from, draft);
   if (earlier) return earlier;
   const { home, to, via, recipients } = await route(desk, from, draft.to);
-  const exchange = await lineageOf(home.ledger, draft);
+  const exchange = await lineageOf(home, draft);
   const message = composeMessage(
     { ...draft, to },
     { id: desk.newId(), from, ts: new Date(desk.now()).toISOString(), lineage: exchange.lineage },
@@ -63,7 +63,10 @@ async function underKey(desk: Desk, from: AgentName, draft: Draft): Promise<Sent
     if (!earlier) continue;
     const { message, copies } = earlier;
     if (message.body !== draft.body) {
-      throw new Refusal('key_conflict', `key "${draft.key}" already names another message (${message.id.slice(0, 8)}); use a new key for a new text`);
+      throw new Refusal(
+        'key_conflict',
+        `key "${draft.key}" already names another message (${message.id.slice(0, 8)}); use a new key for a new text`,
+      );
     }
     return { home, ...(await home.spool.put({ message, copies, key: draft.key })) };
   }
@@ -73,5 +76,8 @@ async function underKey(desk: Desk, from: AgentName, draft: Draft): Promise<Sent
 function refuseTooLarge(body: string, limit: number): void {
   const size = Buffer.byteLength(body);
   if (size <= limit) return;
-  throw new Refusal('too_large', `the body has ${size} bytes, the limit is ${limit}; write it to a file and send its path with --ref`);
+  throw new Refusal(
+    'too_large',
+    `the body has ${size} bytes, the limit is ${limit}; write it to a file and send its path with --ref`,
+  );
 }

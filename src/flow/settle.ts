@@ -3,10 +3,16 @@ import type { Disposition, Evidence } from '../protocol/receipt.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { CopyRecord } from '../storage/ledger/ledger.ts';
 import { LEASE_MS } from './deliver.ts';
-import type { Desk, Home, Who } from './desk.ts';
+import type { Home, Who } from './desk.ts';
 
 /** Step 5 of 5. Gives one copy its outcome, whether it waits or is held on the reader's behalf. */
-export async function settle(who: Who, id: MessageId, disposition: Disposition, by: Evidence, keep = false): Promise<void> {
+export async function settle(
+  who: Who,
+  id: MessageId,
+  disposition: Disposition,
+  by: Evidence,
+  keep = false,
+): Promise<void> {
   const { spool } = who.home;
   const copy = await openCopy(who, id);
   const claim = copy?.owner
@@ -19,7 +25,11 @@ export async function settle(who: Who, id: MessageId, disposition: Disposition, 
 /** Gives a held copy back, at once or after a while. */
 export async function release(who: Who, id: MessageId, because: Evidence, delayMs?: number): Promise<void> {
   const copy = await openCopy(who, id);
-  if (!copy?.owner) throw new Refusal('not_found', `message ${id.slice(0, 8)} is not held; only a message taken with --lease can be released`);
+  if (!copy?.owner)
+    throw new Refusal(
+      'not_found',
+      `message ${id.slice(0, 8)} is not held; only a message taken with --lease can be released`,
+    );
   await who.home.spool.release({ mailbox: who.name, owner: copy.owner }, [id], because, delayMs);
 }
 
@@ -27,19 +37,23 @@ export async function release(who: Who, id: MessageId, because: Evidence, delayM
 export async function withdraw(from: AgentName, home: Home, id: MessageId): Promise<CopyRecord[]> {
   const message = await home.ledger.message(id);
   if (!message) throw new Refusal('not_found', `no message has the id ${id}`);
-  if (message.from !== from) throw new Refusal('not_yours', `message ${id.slice(0, 8)} was sent by ${message.from}; only its sender can withdraw it`);
+  if (message.from !== from)
+    throw new Refusal(
+      'not_yours',
+      `message ${id.slice(0, 8)} was sent by ${message.from}; only its sender can withdraw it`,
+    );
   return home.spool.withdraw(id, { withdrawn: true, by: from });
-}
-
-/** Finishes what dead processes left half done, in every home. Costs nothing when there is nothing. */
-export async function heal(desk: Desk): Promise<void> {
-  for (const home of desk.homes) await home.spool.heal();
 }
 
 /** The copy, if it is still open; otherwise a refusal that says what became of it. */
 async function openCopy(who: Who, id: MessageId): Promise<CopyRecord | null> {
   const copy = await who.home.ledger.copy(who.name, id);
-  if (copy?.state === 'settled') throw new Refusal('already_claimed', `message ${id.slice(0, 8)} is already settled (${copy.disposition ?? 'unknown'})`);
-  if (copy?.state === 'gone') throw new Refusal('already_claimed', `message ${id.slice(0, 8)} was taken by another program`);
+  if (copy?.state === 'settled')
+    throw new Refusal(
+      'already_claimed',
+      `message ${id.slice(0, 8)} is already settled (${copy.disposition ?? 'unknown'})`,
+    );
+  if (copy?.state === 'gone')
+    throw new Refusal('already_claimed', `message ${id.slice(0, 8)} was taken by another program`);
   return copy;
 }

@@ -15,7 +15,10 @@ export function parseAddress(text: string): Address {
   const [, target = '', label] = /^(.*?)(?:%([A-Za-z0-9]+))?$/s.exec(text) ?? [];
   const home = HOME_LABELS.find((known) => known === label);
   if (label !== undefined && !home) {
-    throw new Refusal('invalid_request', `"%${label}" is no home; use one of ${HOME_LABELS.map((h) => `%${h}`).join(', ')}`);
+    throw new Refusal(
+      'invalid_request',
+      `"%${label}" is no home; use one of ${HOME_LABELS.map((h) => `%${h}`).join(', ')}`,
+    );
   }
   if (target.startsWith('#')) {
     const channel = ChannelName.safeParse(target);

@@ -1,29 +1,27 @@
-import * as z from 'zod/mini';
+import * as v from 'valibot';
+import { Schema } from './schema.ts';
+import type { Described } from './schema.ts';
 
 /** The proof ladder. A copy climbs it only on evidence, and the evidence is kept. spec: delivery#ladder */
-export const Step = z.enum(['stored', 'offered', 'accepted', 'shown', 'settled']);
-export type Step = z.infer<typeof Step>;
+export const Step = new Schema(() => v.picklist(['stored', 'offered', 'accepted', 'shown', 'settled']));
+export type Step = Described<typeof Step>;
 
 /** How a copy can end, or be owed. `claimed` and `deferred` are open: still owed. spec: c2a#dispositions */
-export const Disposition = z.enum([
-  'responded',
-  'acknowledged',
-  'deferred',
-  'claimed',
-  'ignored',
-  'superseded',
-  'failed',
-]);
-export type Disposition = z.infer<typeof Disposition>;
+export const Disposition = new Schema(() =>
+  v.picklist(['responded', 'acknowledged', 'deferred', 'claimed', 'ignored', 'superseded', 'failed']),
+);
+export type Disposition = Described<typeof Disposition>;
 
 /** What was seen, in small words: which way, which attempt, which file or reply. Never a body. */
-export const Evidence = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]));
-export type Evidence = z.infer<typeof Evidence>;
+export const Evidence = new Schema(() => v.record(v.string(), v.union([v.string(), v.number(), v.boolean()])));
+export type Evidence = Described<typeof Evidence>;
 
 /** One thing that happened to one copy. spec: delivery#receipts */
-export const Receipt = z.object({
-  step: z.union([Step, z.enum(['released', 'redelivered', 'taken_elsewhere', 'withdrawn', 'knocked'])]),
-  at: z.iso.datetime(),
-  evidence: Evidence,
-});
-export type Receipt = z.infer<typeof Receipt>;
+export const Receipt = new Schema(() =>
+  v.object({
+    step: v.union([Step.inner, v.picklist(['released', 'redelivered', 'taken_elsewhere', 'withdrawn', 'knocked'])]),
+    at: v.pipe(v.string(), v.isoTimestamp()),
+    evidence: Evidence.inner,
+  }),
+);
+export type Receipt = Described<typeof Receipt>;

@@ -1,26 +1,29 @@
-import { randomBytes } from 'node:crypto';
 import { platform } from './platform/platform.ts';
 
 /**
- * The name under which a reader holds copies. A process's name carries what proves its death (boot, pid, start time), so
- * its copies are free at once when it dies; a bearer's name outlives processes and is freed by time alone.
+ * The name under which a reader holds copies. A process's name carries what proves its death (boot, process space, pid,
+ * start time), so its copies are free at once when it dies; a bearer's name outlives processes and is freed by time alone.
  */
 export function newHolder(bearer: boolean): string {
-  const unique = randomBytes(6).toString('hex');
+  // The global: importing node:crypto costs 3 ms at every start.
+  const unique = crypto.randomUUID().slice(0, 13);
   return bearer ? `bearer.${unique}` : `${here()}.${unique}`;
 }
 
 /** True only if it is certain that nobody holds this any more. */
 export function isDead(holder: string): boolean {
-  const [boot, pid, start] = holder.split('.');
+  const [boot, space, pid, start] = holder.split('.');
   if (boot === 'bearer' || pid === undefined) return false;
   if (boot !== platform.bootId()) return true;
+  // Another container's processes have numbers of their own: from here nobody can tell.
+  if (space !== platform.processSpace()) return false;
   const running = platform.processStart(Number(pid));
   return running === null || (running !== 'unknown' && start !== 'unknown' && running !== start);
 }
 
 let self: string | undefined;
 function here(): string {
-  self ??= `${platform.bootId()}.${process.pid}.${platform.processStart(process.pid) ?? 'unknown'}`;
+  const start = platform.processStart(process.pid) ?? 'unknown';
+  self ??= `${platform.bootId()}.${platform.processSpace()}.${process.pid}.${start}`;
   return self;
 }

@@ -7,7 +7,7 @@ import { byCommand } from '../show.ts';
 import { openId } from '../mine.ts';
 import { shortId } from '../words.ts';
 
-const FINAL = Disposition.options.filter((word) => word !== 'claimed' && word !== 'deferred');
+const FINAL = Disposition.inner.options.filter((word) => word !== 'claimed' && word !== 'deferred');
 
 export default command({
   usage: 'ack <id>',

@@ -12,16 +12,29 @@ export default command({
     for (const home of context.desk.homes) {
       for (const record of await home.directory.list()) {
         const { name, subscriptions, lastSeen, parley } = record;
-        rows.push({ name, home: home.label, kind: parley?.kind ?? 'agent', roles: parley?.roles ?? [], subscriptions, lastSeen });
+        rows.push({
+          name,
+          home: home.label,
+          kind: parley?.kind ?? 'agent',
+          roles: parley?.roles ?? [],
+          subscriptions,
+          lastSeen,
+        });
       }
     }
     if (context.json) return context.sayJson(rows);
     if (rows.length === 0) return context.say('nobody is here yet; make a mailbox with `parley init <name>`');
     for (const row of rows) {
-      const notes = [...row.subscriptions, ...row.roles.map((role) => `@${role}`), row.kind === 'human' ? 'a person' : ''].filter(Boolean);
+      const notes = [
+        ...row.subscriptions,
+        ...row.roles.map((role) => `@${role}`),
+        row.kind === 'human' ? 'a person' : '',
+      ].filter(Boolean);
       const where = row.home === 'parley' ? '' : `%${row.home}`;
       const about = notes.length > 0 ? ` (${notes.join(', ')})` : '';
-      context.say(`${context.paint.bold(`@${row.name}${where}`)}${about}  ${context.paint.dim(`seen ${ago(row.lastSeen, context.desk.now())}`)}`);
+      context.say(
+        `${context.paint.bold(`@${row.name}${where}`)}${about}  ${context.paint.dim(`seen ${ago(row.lastSeen, context.desk.now())}`)}`,
+      );
     }
   },
 });

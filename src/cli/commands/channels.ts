@@ -16,7 +16,9 @@ export default command({
     if (context.json) return context.sayJson(rows);
     if (rows.length === 0) return context.say('no channels yet; `parley sub "#general"` makes one');
     for (const { channel, home, subscribers } of rows) {
-      context.say(`${context.paint.bold(channel)}${home === 'parley' ? '' : `%${home}`}  ${subscribers.map((name) => `@${name}`).join(', ')}`);
+      context.say(
+        `${context.paint.bold(channel)}${home === 'parley' ? '' : `%${home}`}  ${subscribers.map((name) => `@${name}`).join(', ')}`,
+      );
     }
   },
 });

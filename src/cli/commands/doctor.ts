@@ -1,13 +1,68 @@
+import { existsSync } from 'node:fs';
+import type { Home } from '../../flow/desk.ts';
+import { BODY_LIMIT } from '../../protocol/message.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
+import type { Context } from '../context.ts';
+import { on } from '../doctor/finding.ts';
+import type { Finding } from '../doctor/finding.ts';
+import { examineLedger } from '../doctor/ledgers.ts';
+import { examineMachine } from '../doctor/machine.ts';
+import { examineAgents, examineMail } from '../doctor/mail.ts';
+import { examinePermissions } from '../doctor/permissions.ts';
+import { examinePlace } from '../doctor/place.ts';
+import { examineIdentity, examineSettings } from '../doctor/settings.ts';
+import { openDesk } from '../wiring.ts';
 
 export default command({
   usage: 'doctor',
-  about: 'To be written.',
-  options: {},
-  words: [0, Infinity],
-  examples: [],
-  async run() {
-    throw new Refusal('not_in_this_version', 'doctor is not written yet');
+  about:
+    'Looks for trouble in the program, the settings and every home, and says for each what to do. Looking changes nothing. ' +
+    'It ends with 1 if something is bad, otherwise with 0.',
+  options: { fix: { type: 'boolean', help: 'close what others can read, and remove drafts of dead senders' } },
+  words: [0, 0],
+  examples: ['parley doctor', 'parley doctor --fix', 'parley doctor --json'],
+  async run(context, values) {
+    const findings = await examine(context, values.fix ?? false);
+    const isWell = findings.every((finding) => finding.level !== 'bad');
+    process.exitCode = isWell ? 0 : 1;
+    if (context.json) return context.sayJson({ well: isWell, findings });
+    const width = Math.max(...findings.map((finding) => finding.about.length)) + 2;
+    for (const finding of findings) context.say(line(context, finding, width));
+    const count = (level: Finding['level']): number => findings.filter((finding) => finding.level === level).length;
+    context.say(`\n${count('ok')} ok, ${count('warn')} to look at, ${count('bad')} bad`);
   },
 });
+
+async function examine(context: Context, fix: boolean): Promise<Finding[]> {
+  const { loaded, findings } = examineSettings(context);
+  // Broken settings must not keep anybody from looking at the homes.
+  const desk = loaded ? context.desk : openDesk(context.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
+  findings.unshift(...examineMachine(context.env));
+  if (loaded) findings.push(await examineIdentity(loaded, desk));
+  for (const home of desk.homes) findings.push(...(await examineHome(home, desk.now(), fix)));
+  return findings;
+}
+
+/** From the outside in: each step only looks at what the one before found usable. */
+async function examineHome(home: Home, now: number, fix: boolean): Promise<Finding[]> {
+  const findings = examinePlace(home);
+  if (!existsSync(home.root)) return findings;
+  try {
+    findings.push(examinePermissions(home, fix));
+    const { usable, findings: onLedger } = examineLedger(home);
+    findings.push(...onLedger, ...(await examineAgents(home)));
+    if (usable) findings.push(...(await examineMail(home, now, fix)));
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    const next = error instanceof Refusal ? 'see above' : 'check its permissions, and report it if they are right';
+    findings.push(on(`home ${home.label}`).bad(`it could not be looked through: ${why}`, next));
+  }
+  return findings;
+}
+
+function line({ paint }: Context, { level, about, what, next, fixed }: Finding, width: number): string {
+  const colour = { ok: paint.green, warn: paint.yellow, bad: paint.red }[level];
+  const word = fixed ? 'fixed' : level;
+  return `${colour(word.padEnd(7))}${about.padEnd(width)}${what}${next ? paint.dim(` → ${next}`) : ''}`;
+}

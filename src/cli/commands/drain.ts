@@ -23,6 +23,8 @@ export default command({
     const ids = mail.slice(0, countFrom(values.limit, mail.length || 1)).map(({ message }) => message.id);
     const render = (delivered: Parameters<typeof rendered>[1]): string => rendered(context, delivered, false);
     const taken = await takeAndPrint(who, ids, byCommand('drain', who), render, values.keep);
-    if (taken.length === 0) context.json ? context.sayJson([]) : context.say('nothing waits for you here');
+    if (taken.length > 0) return;
+    if (context.json) return context.sayJson([]);
+    context.say('nothing waits for you here');
   },
 });

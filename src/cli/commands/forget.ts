@@ -1,13 +1,86 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Desk, Who } from '../../flow/desk.ts';
+import { nearest } from '../../flow/nearest.ts';
+import { parseAddress } from '../../protocol/address.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
+import { namesIn, Session } from '../sessions.ts';
+import { ceaseDefault } from '../settings-file.ts';
+import { parleyHome } from '../settings.ts';
 
 export default command({
-  usage: 'forget',
-  about: 'To be written.',
-  options: {},
-  words: [0, Infinity],
-  examples: [],
-  async run() {
-    throw new Refusal('not_in_this_version', 'forget is not written yet');
+  usage: 'forget <agent>',
+  about:
+    'Removes an agent for good: its record, its mailbox with everything that waits there, and its copies in the ledger, with the ' +
+    'messages that it alone had part in. What it wrote to others stays with them.',
+  options: { yes: { type: 'boolean', help: 'really do it' } },
+  words: [1, 1],
+  examples: ['parley forget codex-1 --yes', 'parley forget codex-1%bch --yes'],
+  async run(context, values, [text = '']) {
+    const who = await agentFrom(context.desk, text);
+    const { name, home } = who;
+    const waiting = (await home.spool.ids(name)).length;
+    if (!values.yes) {
+      const mail =
+        waiting === 0
+          ? 'nothing waits for it'
+          : `${waiting} waiting ${waiting === 1 ? 'message goes' : 'messages go'} with it`;
+      throw new Refusal(
+        'invalid_request',
+        `@${name} in ${home.root} would be removed for good (${mail}); say --yes to do it`,
+      );
+    }
+    const asides = await remove(who);
+    forgetSessions(who);
+    const { copies, messages } = await home.ledger.forget(name);
+    await home.directory.remove(name);
+    // Somebody may have sent to it before its record was gone.
+    await home.spool.remove(name);
+    const wasDefault = home.label === 'parley' && ceaseDefault(join(parleyHome(context.env), 'config.json'), name);
+    if (context.json)
+      return context.sayJson({ agent: name, home: home.label, waiting, copies, messages, asides, wasDefault });
+    context.say(
+      `forgot @${name}: its record and mailbox (${waiting} waiting), ${copies} copies and ${messages} messages in the ledger`,
+    );
+    if (wasDefault) context.note('it was who you are here; be another with `parley init <name> --default`');
   },
 });
+
+/** The mailbox first: until the record is gone, an interrupted removal can be run again. */
+async function remove({ name, home }: Who): Promise<number> {
+  await home.spool.remove(name);
+  const asides = (await home.spool.asides()).filter((path) => path.startsWith(`${home.root}/aside/${name}/`));
+  for (const path of asides) rmSync(path, { recursive: true, force: true });
+  return asides.length;
+}
+
+/** A session that was bound to it asks anew who it is. */
+function forgetSessions({ name, home }: Who): void {
+  for (const id of namesIn(`${home.root}/sessions`)) {
+    const session = Session.open(home.root, id);
+    if (session?.binding()?.agent === name) rmSync(`${home.root}/sessions/${id}`, { recursive: true, force: true });
+  }
+}
+
+/** The one agent that is meant; an unknown name is refused with the nearest, one in several homes with its full forms. */
+async function agentFrom(desk: Desk, text: string): Promise<Who> {
+  const address = parseAddress(text);
+  if (address.kind !== 'name')
+    throw new Refusal('invalid_request', 'name an agent; a channel ends when its last subscriber leaves it');
+  const homes = desk.homes.filter((home) => !address.home || home.label === address.home);
+  const found: Who[] = [];
+  for (const home of homes) if (await home.directory.get(address.name)) found.push({ name: address.name, home });
+  const [only, ...others] = found;
+  if (!only) {
+    const names = (await Promise.all(homes.map((home) => home.directory.list()))).flat().map((record) => record.name);
+    const [near] = nearest(address.name, names);
+    throw new Refusal(
+      'not_found',
+      `no agent is called ${address.name}; ${near ? `did you mean ${near}?` : 'see `parley agents` for who is here'}`,
+    );
+  }
+  if (others.length === 0) return only;
+  const forms = found.map(({ name, home }) => `${name}%${home.label}`).join(' or ');
+  throw new Refusal('ambiguous', `${address.name} is in several homes; write ${forms}`);
+}

@@ -26,7 +26,9 @@ export default command({
     const now = context.desk.now();
     for (const row of rows) {
       const { paint } = context;
-      context.say(values.brief ? `${headline(row, now, paint)}: ${gist(row.message.body)}` : `${whole(row, now, paint)}\n`);
+      context.say(
+        values.brief ? `${headline(row, now, paint)}: ${gist(row.message.body)}` : `${whole(row, now, paint)}\n`,
+      );
     }
     if (held > 0) context.note(`${held} more ${held === 1 ? 'is' : 'are'} held by a reader or waiting for a time`);
     if (rows.length > 0) context.note('take one: parley take [id]   all: parley drain   answer: parley reply <id> "…"');

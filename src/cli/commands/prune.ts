@@ -1,13 +1,96 @@
-import { Refusal } from '../../protocol/refusal.ts';
+import { existsSync, lstatSync, readdirSync, rmSync } from 'node:fs';
+import type { Home } from '../../flow/desk.ts';
+import { isMissing } from '../../storage/disk.ts';
 import { command } from '../command.ts';
+import type { Context } from '../context.ts';
+import { prunable } from '../prunable.ts';
+import type { Cut } from '../prunable.ts';
+import { spanText } from '../span.ts';
+
+/** A session that nobody has begun or resumed for so long is over. */
+const SESSION_MS = 30 * 24 * 60 * 60 * 1000;
 
 export default command({
   usage: 'prune',
-  about: 'To be written.',
-  options: {},
-  words: [0, Infinity],
-  examples: [],
-  async run() {
-    throw new Refusal('not_in_this_version', 'prune is not written yet');
+  about:
+    'Forgets, in every home, the bodies of messages that ended longer ago than keepBodies, and all that is known of messages that ended ' +
+    'longer ago than keepFacts (see `parley config`). What still waits is never touched.',
+  options: {
+    'dry-run': { type: 'boolean', help: 'only say what would go' },
+    asides: { type: 'boolean', help: 'also remove the files that were set aside because they are no messages' },
+  },
+  words: [0, 0],
+  examples: ['parley prune --dry-run', 'parley prune', 'PARLEY_KEEP_BODIES=0 parley prune'],
+  async run(context, values) {
+    const dry = values['dry-run'] ?? false;
+    const { keepBodies, keepFacts } = context.settings;
+    const now = context.desk.now();
+    const cut: Cut = {
+      bodies: keepBodies === null ? null : now - keepBodies,
+      facts: keepFacts === null ? null : now - keepFacts,
+    };
+    const done = [];
+    for (const home of context.desk.homes.filter(({ root }) => existsSync(root))) {
+      const { bodies, messages } = await (dry ? prunable(home, cut) : home.ledger.prune(cut));
+      const sessions = removed(oldSessions(home, now - SESSION_MS), dry);
+      const asides = values.asides ? removed(await home.spool.asides(), dry) : 0;
+      done.push({ home: home.label, bodies, messages, sessions, asides });
+    }
+    if (context.json)
+      return context.sayJson({
+        dryRun: dry,
+        keepBodies: spanText(keepBodies),
+        keepFacts: spanText(keepFacts),
+        homes: done,
+      });
+    if (done.length === 0) context.say('nothing to forget: there is no home yet');
+    for (const home of done) say(context, home, dry, done.length > 1);
   },
 });
+
+function say(
+  context: Context,
+  done: { home: string; bodies: number; messages: number; sessions: number; asides: number },
+  dry: boolean,
+  several: boolean,
+): void {
+  const { keepBodies, keepFacts } = context.settings;
+  const parts = [
+    `${count(done.bodies, 'body', 'bodies')} of messages that ended over ${spanText(keepBodies)} ago`,
+    `${count(done.messages, 'whole message', 'whole messages')} that ended over ${spanText(keepFacts)} ago`,
+    done.sessions > 0 ? count(done.sessions, 'old session', 'old sessions') : '',
+    done.asides > 0 ? `${count(done.asides, 'file', 'files')} that had been set aside` : '',
+  ].filter(Boolean);
+  if (keepBodies === null) parts.shift();
+  if (keepFacts === null) parts.splice(keepBodies === null ? 0 : 1, 1);
+  const where = several ? ` in home ${done.home}` : '';
+  context.say(
+    parts.length === 0
+      ? `everything is kept for ever${where}`
+      : `${dry ? 'would forget' : 'forgot'} ${parts.join(', ')}${where}`,
+  );
+}
+
+function count(n: number, one: string, many: string): string {
+  return `${n} ${n === 1 ? one : many}`;
+}
+
+/** What binds a client's session to an agent, where that session has not been seen for long. */
+function oldSessions(home: Home, before: number): string[] {
+  const folder = `${home.root}/sessions`;
+  try {
+    // What begins with a dot belongs to the hook itself.
+    const paths = readdirSync(folder)
+      .filter((name) => !name.startsWith('.'))
+      .map((name) => `${folder}/${name}`);
+    return paths.filter((path) => (lstatSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Infinity) < before);
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+}
+
+function removed(paths: string[], dry: boolean): number {
+  if (!dry) for (const path of paths) rmSync(path, { recursive: true, force: true });
+  return paths.length;
+}

@@ -7,7 +7,8 @@ import { whole } from '../words.ts';
 
 export default command({
   usage: 'read <id>',
-  about: 'Shows one whole message. If it waits for you it is taken, whatever its scope; with --peek it is left. Old ones can be read again.',
+  about:
+    'Shows one whole message. If it waits for you it is taken, whatever its scope; with --peek it is left. Old ones can be read again.',
   options: {
     peek: { type: 'boolean', help: 'leave it waiting' },
     keep: { type: 'boolean', help: 'keep the file in cur/' },
@@ -29,7 +30,10 @@ export default command({
     const message = await home.ledger.message(id);
     const copy = await home.ledger.copy(who.name, id);
     if (!message || (!copy && message.from !== who.name)) {
-      throw new Refusal('not_yours', `message ${prefix} is neither from you nor to you; \`parley trace ${prefix}\` says what became of it`);
+      throw new Refusal(
+        'not_yours',
+        `message ${prefix} is neither from you nor to you; \`parley trace ${prefix}\` says what became of it`,
+      );
     }
     if (context.json) return context.sayJson({ ...message, attention: copy?.attention });
     context.say(whole({ message, attention: copy?.attention }, context.desk.now(), context.paint));

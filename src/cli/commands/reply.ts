@@ -6,9 +6,14 @@ import { parseDraft, report } from './send.ts';
 
 export default command({
   usage: 'reply <id> [text …]',
-  about: 'Answers the sender of a message, in its thread, and settles your copy as responded. Without text the body is read from stdin.',
+  about:
+    'Answers the sender of a message, in its thread, and settles your copy as responded. Without text the body is read from stdin.',
   options: {
-    intent: { type: 'string', value: 'intent', help: 'none, question, assignment, approval, blocker, fyi, status or thanks' },
+    intent: {
+      type: 'string',
+      value: 'intent',
+      help: 'none, question, assignment, approval, blocker, fyi, status or thanks',
+    },
     deadline: { type: 'string', value: 'when', help: 'when an answer is needed: 30m, 2h, 1d or an ISO time' },
     key: { type: 'string', value: 'key', help: 'send once per key' },
     ref: { type: 'string', multiple: true, value: 'path|url', help: 'something this is about' },

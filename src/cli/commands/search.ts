@@ -18,7 +18,12 @@ export default command({
     const agent = values.with === undefined ? undefined : agentName(values.with);
     const before = values.before === undefined ? undefined : countFrom(values.before, 1);
     const page = { limit, before, agent };
-    await printRows(context, context.desk.homes, (home) => home.ledger.search(words.join(' '), page, progress(context)), limit);
+    await printRows(
+      context,
+      context.desk.homes,
+      (home) => home.ledger.search(words.join(' '), page, progress(context)),
+      limit,
+    );
   },
 });
 

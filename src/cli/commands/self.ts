@@ -1,13 +1,123 @@
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { nearest } from '../../flow/nearest.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
+import type { Context } from '../context.ts';
+import { isCompiled, VERSION } from '../program.ts';
+import { install } from '../self/install.ts';
+import { isSameFile, readManifest } from '../self/manifest.ts';
+import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
+import { isOnPath, onPath } from '../self/search-path.ts';
+import { uninstall } from '../self/uninstall.ts';
+import { backchannelHome, parleyHome } from '../settings.ts';
+
+/** What the program can be called besides parley. */
+const NAMES = ['bch', 'c2c', 'ccc'];
 
 export default command({
-  usage: 'self',
-  about: 'To be written.',
-  options: {},
-  words: [0, Infinity],
-  examples: [],
-  async run() {
-    throw new Refusal('not_in_this_version', 'self is not written yet');
+  usage: 'self <install|uninstall>',
+  about:
+    'install copies this program to a folder as `parley`, and links further names to it. A program of somebody else is never replaced ' +
+    'unless you say --force; it is then kept beside and comes back with uninstall. uninstall removes exactly what was installed.',
+  options: {
+    dir: { type: 'string', value: 'folder', help: 'install there (default ~/.local/bin)' },
+    names: { type: 'string', value: 'list', help: `further names, with commas: ${NAMES.join(',')} (default: none)` },
+    force: { type: 'boolean', help: 'move programs of others out of the way' },
+    purge: { type: 'boolean', help: "uninstall: also remove Parley's home with all mail in it" },
+    yes: { type: 'boolean', help: 'uninstall --purge: really do it' },
+  },
+  words: [1, 1],
+  examples: [
+    'dist/parley self install',
+    'dist/parley self install --dir /usr/local/bin --names bch',
+    'parley self uninstall --purge --yes',
+  ],
+  async run(context, values, [verb]) {
+    const manifest = join(parleyHome(context.env), 'self.json');
+    if (verb === 'install') {
+      if (values.purge || values.yes) throw new Refusal('invalid_request', '--purge and --yes belong to uninstall');
+      return installed(context, manifest, values.dir, namesFrom(values.names), values.force ?? false);
+    }
+    if (verb !== 'uninstall') throw new Refusal('invalid_request', 'usage: parley self <install|uninstall>');
+    if (values.dir ?? values.names ?? values.force)
+      throw new Refusal('invalid_request', '--dir, --names and --force belong to install');
+    await uninstalled(context, manifest, values.purge ?? false, values.yes ?? false);
   },
 });
+
+function installed(context: Context, manifest: string, dir: string | undefined, names: string[], force: boolean): void {
+  if (!isCompiled()) {
+    throw new Refusal(
+      'invalid_request',
+      'this is Parley run from its source; make the program first: npm run build, then dist/parley self install',
+    );
+  }
+  const folder = resolve(context.cwd, dir ?? join(context.env['HOME'] || homedir(), '.local/bin'));
+  const files = install({ program: process.execPath, folder, names, force, manifest });
+  const path = join(folder, 'parley');
+  const found = onPath('parley', context.env);
+  const shadowed = isOnPath(folder, context.env) && found !== null && !isSameFile(found, path) ? found : null;
+  if (context.json)
+    return context.sayJson({ version: VERSION, files, onPath: isOnPath(folder, context.env), shadowedBy: shadowed });
+  for (const file of files) {
+    const before = file.before ? ` (what stood there is ${file.before})` : '';
+    context.say(
+      `${context.paint.green('installed')} ${file.path}${file.is.startsWith('link:') ? ' → parley' : ` ${VERSION}`}${before}`,
+    );
+  }
+  if (!isOnPath(folder, context.env))
+    context.note(`${folder} is not on your PATH; add it: export PATH="${folder}:$PATH"`);
+  else if (shadowed) context.note(`another program comes first on your PATH: ${shadowed}`);
+  else context.say('Next: parley init <name>');
+}
+
+async function uninstalled(context: Context, manifest: string, withHome: boolean, sure: boolean): Promise<void> {
+  const root = parleyHome(context.env);
+  if (!withHome && readManifest(manifest).length === 0) {
+    throw new Refusal(
+      'not_found',
+      `nothing was installed by \`parley self install\` (no ${manifest}); what npm installed goes with: npm rm -g parley-mail`,
+    );
+  }
+  const there = withHome && existsSync(root);
+  if (there) refuseUnsafe(root, [context.env['HOME'] || homedir(), backchannelHome(context.env), context.cwd]);
+  const lost = withHome ? await holdingsOf(context, root) : '';
+  if (withHome && !sure) {
+    throw new Refusal(
+      'invalid_request',
+      `${root} would be removed for good: ${lost}; say --yes to do it (nothing was removed or uninstalled)`,
+    );
+  }
+  const result = uninstall(manifest);
+  if (there) purge(root);
+  if (context.json) return context.sayJson({ ...result, purged: there ? root : null });
+  for (const path of result.removed) context.say(`removed ${path}`);
+  for (const path of result.restored) context.say(`put back ${path}, which had stood there before`);
+  for (const path of result.left) context.note(`left ${path}: somebody has changed it since it was installed`);
+  if (there) context.say(`removed ${root} with ${lost}`);
+  else if (withHome) context.say(`there was no ${root}`);
+}
+
+/** Who would lose what. A home that cannot be read is said to be so. */
+async function holdingsOf(context: Context, root: string): Promise<string> {
+  const home = existsSync(root) ? context.desk.homes.find((one) => one.label === 'parley') : undefined;
+  if (!home) return 'nothing';
+  return holdings(home).catch(
+    (error: unknown) => `what cannot be read (${error instanceof Error ? error.message : String(error)})`,
+  );
+}
+
+function namesFrom(text = ''): string[] {
+  const names = [...new Set(text.split(',').map((name) => name.trim()))].filter(Boolean);
+  for (const name of names) {
+    if (NAMES.includes(name)) continue;
+    const [near] = nearest(name, NAMES);
+    throw new Refusal(
+      'invalid_request',
+      `"${name.replace(/\p{Cc}/gu, '?').slice(0, 40)}" is no name of this program; ${near ? `did you mean ${near}?` : `use ${NAMES.join(', ')}`}`,
+    );
+  }
+  return names;
+}

@@ -10,9 +10,14 @@ import { shortId } from '../words.ts';
 
 export default command({
   usage: 'send <@agent|@role|#channel> [text …]',
-  about: 'Leaves a message. It is stored durably before this says so. Without text, or with -, the body is read from stdin.',
+  about:
+    'Leaves a message. It is stored durably before this says so. Without text, or with -, the body is read from stdin.',
   options: {
-    intent: { type: 'string', value: 'intent', help: 'none, question, assignment, approval, blocker, fyi, status or thanks' },
+    intent: {
+      type: 'string',
+      value: 'intent',
+      help: 'none, question, assignment, approval, blocker, fyi, status or thanks',
+    },
     deadline: { type: 'string', value: 'when', help: 'when an answer is needed: 30m, 2h, 1d or an ISO time' },
     key: { type: 'string', value: 'key', help: 'send once per key: repeating it changes nothing' },
     'first-tried': { type: 'string', value: 'time', help: 'when this key was first tried, for a repeat after trouble' },
@@ -49,8 +54,7 @@ export default command({
 export function parseDraft(input: Record<string, unknown>): Draft {
   const draft = Draft.safeParse(input);
   if (draft.success) return draft.data;
-  const [issue] = draft.error.issues;
-  throw new Refusal('invalid_request', `${issue?.path.join('.') ?? 'message'}: ${issue?.message ?? 'not usable'}`);
+  throw new Refusal('invalid_request', `${draft.path || 'message'}: ${draft.why}`);
 }
 
 /** Says what is proven of a send, and no more: stored. */

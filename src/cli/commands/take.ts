@@ -29,7 +29,10 @@ export default command({
       const claim = await who.home.spool.claim(who.name, [id], { ms: durationFrom(values.lease), bearer: true });
       if (claim.copies.length === 0) throw claimed(id);
       context.say(rendered(context, claim.copies, true).trimEnd());
-      if (!context.json) context.note(`held until ${new Date(claim.until).toISOString()}: parley ack ${shortId(id)}, or parley release ${shortId(id)}`);
+      if (!context.json)
+        context.note(
+          `held until ${new Date(claim.until).toISOString()}: parley ack ${shortId(id)}, or parley release ${shortId(id)}`,
+        );
       return;
     }
     const render = (delivered: Parameters<typeof rendered>[1]): string => rendered(context, delivered, true);

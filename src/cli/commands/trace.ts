@@ -7,7 +7,8 @@ import { headline } from '../words.ts';
 
 export default command({
   usage: 'trace <id>',
-  about: 'What became of a message: every step of every copy that is proven, and by what. What is not proven is not said.',
+  about:
+    'What became of a message: every step of every copy that is proven, and by what. What is not proven is not said.',
   options: {},
   words: [1, 1],
   examples: ['parley trace 1f2e3d4c', 'parley trace 1f2e3d4c --json'],
@@ -17,7 +18,12 @@ export default command({
     const { home: found, id } = await findMessage(context.desk, prefix);
     const trace = await found.ledger.trace(id);
     if (!trace) throw new Refusal('not_found', `no message has the id ${id}`);
-    if (context.json) return context.sayJson({ home: found.label, ...trace, copies: trace.copies.map((copy) => ({ ...copy, steps: steps(trace, copy) })) });
+    if (context.json)
+      return context.sayJson({
+        home: found.label,
+        ...trace,
+        copies: trace.copies.map((copy) => ({ ...copy, steps: steps(trace, copy) })),
+      });
     context.say(told(context, trace, found.label));
   },
 });
@@ -30,7 +36,13 @@ function steps(trace: Trace, copy: Copy): { step: string; at: string; evidence: 
   const seen = copy.receipts.map(({ step, at, evidence }) => ({ step, at, evidence: facts(evidence) }));
   const end =
     copy.state === 'settled'
-      ? [{ step: 'settled', at: copy.settledAt ?? '', evidence: `${copy.disposition ?? 'unknown'}${copy.settledBy ? `, ${facts(copy.settledBy)}` : ''}` }]
+      ? [
+          {
+            step: 'settled',
+            at: copy.settledAt ?? '',
+            evidence: `${copy.disposition ?? 'unknown'}${copy.settledBy ? `, ${facts(copy.settledBy)}` : ''}`,
+          },
+        ]
       : [];
   return [stored, ...seen, ...end];
 }

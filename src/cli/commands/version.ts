@@ -1,13 +1,25 @@
-import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
+import { isCompiled, LEDGER_FORMAT, VERSION } from '../program.ts';
 
 export default command({
   usage: 'version',
-  about: 'To be written.',
+  about: 'The version of this program, of the Bun that runs it, and of the ledger format that it writes.',
   options: {},
-  words: [0, Infinity],
-  examples: [],
-  async run() {
-    throw new Refusal('not_in_this_version', 'version is not written yet');
+  words: [0, 0],
+  examples: ['parley version', 'parley --version'],
+  async run(context) {
+    const compiled = isCompiled();
+    if (context.json) {
+      return context.sayJson({
+        version: VERSION,
+        bun: Bun.version,
+        ledgerFormat: LEDGER_FORMAT,
+        compiled,
+        path: compiled ? process.execPath : Bun.main,
+      });
+    }
+    context.say(
+      `parley ${VERSION} (Bun ${Bun.version}, ledger format ${LEDGER_FORMAT}, ${compiled ? 'compiled' : 'from source'})`,
+    );
   },
 });

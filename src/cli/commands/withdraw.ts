@@ -13,10 +13,13 @@ export default command({
     const who = await context.who();
     const { home, id } = await findMessage(context.desk, prefix);
     const copies = await withdraw(who.name, home, id);
-    const back = copies.filter((copy) => copy.state === 'stored' || (copy.state === 'held' && !copy.owner)).map((copy) => copy.mailbox);
+    const back = copies
+      .filter((copy) => copy.state === 'stored' || (copy.state === 'held' && !copy.owner))
+      .map((copy) => copy.mailbox);
     const taken = copies.filter((copy) => !back.includes(copy.mailbox)).map((copy) => copy.mailbox);
     if (context.json) return context.sayJson({ id, withdrawn: back, taken });
     if (back.length > 0) context.say(`withdrew ${shortId(id)} from ${back.map((name) => `@${name}`).join(', ')}`);
-    if (taken.length > 0) context.say(`too late for ${taken.map((name) => `@${name}`).join(', ')}: already taken or settled`);
+    if (taken.length > 0)
+      context.say(`too late for ${taken.map((name) => `@${name}`).join(', ')}: already taken or settled`);
   },
 });

@@ -1,22 +1,29 @@
-import * as z from 'zod/mini';
-import { AgentName, ChannelName } from '../../protocol/names.ts';
+import * as v from 'valibot';
+import { Schema } from '../../protocol/schema.ts';
+import type { Described } from '../../protocol/schema.ts';
+import type { ChannelName } from '../../protocol/names.ts';
+import { AgentName } from '../../protocol/names.ts';
 
 /** Our own fields of an agent's record. Records without them were made by other programs. */
-export const AgentExtras = z.object({
-  v: z.literal(1),
-  kind: z.enum(['agent', 'human']),
-  roles: z._default(z.array(AgentName), []),
-});
+export const AgentExtras = new Schema(() =>
+  v.object({
+    v: v.literal(1),
+    kind: v.picklist(['agent', 'human']),
+    roles: v.optional(v.array(AgentName.inner), []),
+  }),
+);
 
 /** Who is here. Fields that we do not know are kept when the record is rewritten. spec: message#agents */
-export const AgentRecord = z.looseObject({
-  name: AgentName,
-  subscriptions: z.catch(z.array(z.string()), []),
-  createdAt: z.catch(z.string(), ''),
-  lastSeen: z.catch(z.string(), ''),
-  parley: z.catch(z.optional(AgentExtras), undefined),
-});
-export type AgentRecord = z.infer<typeof AgentRecord>;
+export const AgentRecord = new Schema(() =>
+  v.looseObject({
+    name: AgentName.inner,
+    subscriptions: v.fallback(v.array(v.string()), []),
+    createdAt: v.fallback(v.string(), ''),
+    lastSeen: v.fallback(v.string(), ''),
+    parley: v.fallback(v.optional(AgentExtras.inner), undefined),
+  }),
+);
+export type AgentRecord = Described<typeof AgentRecord>;
 
 /** The reader's half: who is here, and who listens to what. */
 export interface Register {

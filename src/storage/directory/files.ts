@@ -1,13 +1,21 @@
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { AgentName, ChannelName } from '../../protocol/names.ts';
+import { constants, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import type { ChannelName } from '../../protocol/names.ts';
+import { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { locked } from '../flock.ts';
+import { explained } from '../disk.ts';
+import { locked } from '../libc.ts';
 import type { AgentRecord, Directory } from './directory.ts';
-import { AgentRecord as Record } from './directory.ts';
-import { newRecord, refuseLikeness, sortedChannels } from './rules.ts';
-
-/** `lastSeen` is rewritten at most this often: a send should not cost a second file. */
-const SEEN_MS = 60_000;
+import {
+  membersIn,
+  newRecord,
+  recordFrom,
+  recordText,
+  refuseLikeness,
+  rewritten,
+  seenLately,
+  sortedChannels,
+  subscribersIn,
+} from './rules.ts';
 
 /** One JSON file per agent, `agents/<name>.json`, shared with other Backchannel programs. */
 export class FilesDirectory implements Directory {
@@ -25,10 +33,7 @@ export class FilesDirectory implements Directory {
   }
 
   async list(): Promise<AgentRecord[]> {
-    return this.#names()
-      .map((name) => this.#read(name))
-      .filter((record) => record !== null)
-      .sort((a, b) => a.name.localeCompare(b.name));
+    return this.#all().sort((a, b) => a.name.localeCompare(b.name));
   }
 
   async unreadable(): Promise<string[]> {
@@ -38,73 +43,81 @@ export class FilesDirectory implements Directory {
   }
 
   async channels(): Promise<ChannelName[]> {
-    return sortedChannels(await this.list());
+    return sortedChannels(this.#all());
   }
 
   async subscribers(channel: ChannelName): Promise<AgentName[]> {
-    return (await this.list()).filter((record) => record.subscriptions.includes(channel)).map((record) => record.name);
+    return subscribersIn(await this.list(), channel);
   }
 
   async members(role: AgentName): Promise<AgentName[]> {
-    return (await this.list()).filter((record) => record.parley?.roles.includes(role)).map((record) => record.name);
+    return membersIn(await this.list(), role);
   }
 
   async register(name: AgentName, kind: 'agent' | 'human' | 'foreign'): Promise<AgentRecord> {
     return this.#locked(() => {
       const now = new Date(this.now()).toISOString();
       const known = this.#read(name);
-      if (!known && this.#names().includes(name)) {
-        throw new Refusal('storage_failed', `${this.#path(name)} cannot be read; mend or remove it, then run this again`);
+      if (known) {
+        this.#rewrite(name, { lastSeen: now });
+        return { ...known, lastSeen: now };
       }
-      if (!known) refuseLikeness(name, this.#all());
-      const record = known ? { ...known, lastSeen: now } : newRecord(name, kind, now);
-      this.#write(record);
+      const names = this.#names();
+      if (names.includes(name)) {
+        const path = this.#path(name);
+        throw new Refusal('storage_failed', `${path} cannot be read; mend or remove it, then run this again`);
+      }
+      refuseLikeness(name, names, this.#all());
+      const record = newRecord(name, kind, now);
+      this.#write(name, recordText(record));
       return record;
     });
   }
 
   async subscribe(name: AgentName, channel: ChannelName): Promise<void> {
-    this.#change(name, (record) => {
-      if (!record.subscriptions.includes(channel)) record.subscriptions.push(channel);
-    });
+    this.#change(name, ({ subscriptions }) =>
+      subscriptions.includes(channel) ? null : { subscriptions: [...subscriptions, channel] },
+    );
   }
 
   async unsubscribe(name: AgentName, channel: ChannelName): Promise<void> {
-    this.#change(name, (record) => {
-      record.subscriptions = record.subscriptions.filter((other) => other !== channel);
-    });
+    this.#change(name, ({ subscriptions }) =>
+      subscriptions.includes(channel) ? { subscriptions: subscriptions.filter((other) => other !== channel) } : null,
+    );
   }
 
   async seen(name: AgentName): Promise<void> {
     const record = this.#read(name);
-    if (!record || this.now() - (Date.parse(record.lastSeen) || 0) < SEEN_MS) return;
-    this.#change(name, (fresh) => {
-      fresh.lastSeen = new Date(this.now()).toISOString();
-    });
+    if (!record || seenLately(record, this.now())) return;
+    this.#change(name, () => ({ lastSeen: new Date(this.now()).toISOString() }));
   }
 
   async remove(name: AgentName): Promise<void> {
-    rmSync(this.#path(name), { force: true });
+    this.#locked(() => rmSync(this.#path(name), { force: true }));
   }
 
   async close(): Promise<void> {}
 
-  /** Read, change and write back under the lock: of many changes at once none is lost. Unknown fields survive. */
-  #change(name: AgentName, change: (record: AgentRecord) => void): void {
+  /** Read, change and write back under the lock: of many changes at once none is lost. */
+  #change(name: AgentName, change: (record: AgentRecord) => Partial<AgentRecord> | null): void {
     this.#locked(() => {
       const record = this.#read(name);
       if (!record) throw new Refusal('not_found', `no agent is called ${name}`);
-      change(record);
-      this.#write(record);
+      const changed = change(record);
+      if (changed) this.#rewrite(name, changed);
     });
   }
 
   #locked<T>(act: () => T): T {
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-    return locked(`${this.root}/agents.lock`, act);
+    try {
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+      return locked(`${this.root}/agents.lock`, act);
+    } catch (error) {
+      throw explained(error, this.root, 'nothing was changed');
+    }
   }
 
-  #path(name: string): string {
+  #path(name: AgentName): string {
     return `${this.#folder}/${name}.json`;
   }
 
@@ -125,19 +138,32 @@ export class FilesDirectory implements Directory {
       .filter((record) => record !== null);
   }
 
-  /** A record must be readable and must be its own file's: one bad record never hides the others. */
   #read(name: AgentName): AgentRecord | null {
     try {
-      const record = Record.safeParse(JSON.parse(readFileSync(this.#path(name), 'utf8')));
-      return record.success && record.data.name === name ? record.data : null;
+      return recordFrom(name, this.#text(name));
     } catch {
       return null;
     }
   }
 
-  #write(record: AgentRecord): void {
-    const draft = `${this.#folder}/.${record.name}.${process.pid}`;
-    writeFileSync(draft, JSON.stringify(record, null, 2), { mode: 0o600, flush: true });
-    renameSync(draft, this.#path(record.name));
+  #text(name: AgentName): string {
+    // Another program may have left a pipe here: wait for nothing.
+    const flag = constants.O_RDONLY | constants.O_NONBLOCK;
+    return readFileSync(this.#path(name), { encoding: 'utf8', flag: flag as unknown as string });
+  }
+
+  #rewrite(name: AgentName, change: Partial<AgentRecord>): void {
+    this.#write(name, rewritten(this.#text(name), change));
+  }
+
+  #write(name: AgentName, text: string): void {
+    const draft = `${this.#folder}/.${name}.${process.pid}`;
+    try {
+      writeFileSync(draft, text, { mode: 0o600, flush: true });
+      renameSync(draft, this.#path(name));
+    } catch (error) {
+      rmSync(draft, { force: true });
+      throw error;
+    }
   }
 }

@@ -1,7 +1,10 @@
-import { ChannelName } from '../../protocol/names.ts';
 import type { AgentName } from '../../protocol/names.ts';
+import { ChannelName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import type { AgentRecord } from './directory.ts';
+import { AgentRecord } from './directory.ts';
+
+/** `lastSeen` is rewritten at most this often: a send should not cost a second file. */
+const SEEN_MS = 60_000;
 
 /** A new record. One that a Backchannel dialect makes carries nothing of ours: its agent keeps no attention policy. */
 export function newRecord(name: AgentName, kind: 'agent' | 'human' | 'foreign', now: string): AgentRecord {
@@ -14,16 +17,45 @@ export function newRecord(name: AgentName, kind: 'agent' | 'human' | 'foreign', 
   };
 }
 
-/** Some file systems fold case, and people do too: two names that differ only by case would share or confuse mailboxes. */
-export function refuseLikeness(name: AgentName, records: AgentRecord[]): void {
-  for (const record of records) {
-    if (record.name !== name && record.name.toLowerCase() === name.toLowerCase()) {
-      throw new Refusal('name_taken', `"${name}" differs from "${record.name}" only by case; pick another name`);
-    }
-    if (record.parley?.roles.includes(name)) {
-      throw new Refusal('name_taken', `"${name}" is a role of ${record.name}; a name is an agent or a role, never both`);
-    }
+/** A record must be readable and must be its own name's: one bad record never hides the others. */
+export function recordFrom(name: AgentName, text: string): AgentRecord | null {
+  try {
+    const record = AgentRecord.safeParse(JSON.parse(text));
+    return record.success && record.data.name === name ? record.data : null;
+  } catch {
+    return null;
   }
+}
+
+/** The text with these fields changed. Everything else stays as it was written, also what we could not understand. */
+export function rewritten(text: string, change: Partial<AgentRecord>): string {
+  return recordText({ ...JSON.parse(text), ...change });
+}
+
+/** As other Backchannel programs write it. */
+export function recordText(record: AgentRecord): string {
+  return JSON.stringify(record, null, 2);
+}
+
+/** Some file systems fold case, and people do too: two names that differ only by case would share or confuse mailboxes. */
+export function refuseLikeness(name: AgentName, taken: AgentName[], records: AgentRecord[]): void {
+  const alike = taken.find((other) => other !== name && other.toLowerCase() === name.toLowerCase());
+  if (alike) throw new Refusal('name_taken', `"${name}" differs from "${alike}" only by case; pick another name`);
+  const holder = records.find((record) => record.parley?.roles.includes(name));
+  if (!holder) return;
+  throw new Refusal('name_taken', `"${name}" is a role of ${holder.name}; a name is an agent or a role, never both`);
+}
+
+export function seenLately(record: AgentRecord, now: number): boolean {
+  return now - (Date.parse(record.lastSeen) || 0) < SEEN_MS;
+}
+
+export function subscribersIn(records: AgentRecord[], channel: ChannelName): AgentName[] {
+  return records.filter((record) => record.subscriptions.includes(channel)).map((record) => record.name);
+}
+
+export function membersIn(records: AgentRecord[], role: AgentName): AgentName[] {
+  return records.filter((record) => record.parley?.roles.includes(role)).map((record) => record.name);
 }
 
 export function sortedChannels(records: AgentRecord[]): ChannelName[] {

@@ -1,7 +1,7 @@
 import { Database } from 'bun:sqlite';
-import { randomUUID } from 'node:crypto';
-import { chmodSync, copyFileSync, existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { Refusal } from '../../protocol/refusal.ts';
+import { explained } from '../disk.ts';
 import { platform } from '../platform/platform.ts';
 import { MIGRATIONS } from './schema.ts';
 
@@ -10,6 +10,8 @@ export interface LedgerOptions {
   /** `full` flushes every commit; `normal` relies on the flushed message file, from which a lost row is made again. */
   durability: 'normal' | 'full';
   migrations?: readonly string[];
+  /** Leases run by this clock. */
+  now?: () => number;
 }
 
 /**
@@ -17,18 +19,22 @@ export interface LedgerOptions {
  * opened anew, a newer format is refused and left alone, and a damaged one is kept beside a fresh one.
  */
 export class Connection {
+  readonly now: () => number;
   #db: Database;
-  #inode: number;
+  /** Which file we have open, or are opening. */
+  #inode: number | undefined;
 
   constructor(readonly options: LedgerOptions) {
+    this.now = options.now ?? Date.now;
     this.#db = this.#open();
-    this.#inode = statSync(options.path).ino;
   }
 
-  /** For reading. Never keep a cursor open across an await: it would hold the write-ahead log. */
-  get db(): Database {
-    this.#follow();
-    return this.#db;
+  /** Runs `look` on the ledger as it is. A cursor never leaves it: an open one would hold the write-ahead log. */
+  read<T>(look: (db: Database) => T): T {
+    return this.#guarded(() => {
+      this.#follow();
+      return look(this.#db);
+    });
   }
 
   /** Runs `act` alone among all writers, as one transaction. */
@@ -51,7 +57,10 @@ export class Connection {
   }
 
   meta(name: string): string | null {
-    return this.db.query<{ value: string }, [string]>('SELECT value FROM meta WHERE name = ?').get(name)?.value ?? null;
+    const row = this.read((db) =>
+      db.query<{ value: string }, [string]>('SELECT value FROM meta WHERE name = ?').get(name),
+    );
+    return row?.value ?? null;
   }
 
   setMeta(db: Database, name: string, value: string): void {
@@ -64,11 +73,9 @@ export class Connection {
 
   /** A ledger that was moved or rebuilt would swallow our writes without an error: compare inodes first. */
   #follow(): void {
-    const now = statSync(this.options.path, { throwIfNoEntry: false })?.ino;
-    if (now === this.#inode) return;
+    if (inodeOf(this.options.path) === this.#inode) return;
     this.#db.close();
     this.#db = this.#open();
-    this.#inode = statSync(this.options.path).ino;
   }
 
   #open(): Database {
@@ -76,14 +83,26 @@ export class Connection {
     return this.#guarded(() => {
       const isNew = (statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0;
       const db = new Database(path, { create: true, readwrite: true, strict: true });
-      if (isNew) chmodSync(path, 0o600);
-      db.run('PRAGMA busy_timeout = 10000');
-      const version = this.#version(db);
-      if (version === 0) this.#create(db);
-      else if (version < this.#newest) this.#migrate(db, version);
-      db.run(`PRAGMA synchronous = ${this.options.durability === 'full' ? 'FULL' : 'NORMAL'}`);
-      return db;
+      this.#inode = inodeOf(path);
+      try {
+        if (isNew) chmodSync(path, 0o600);
+        this.#prepare(db);
+        return db;
+      } catch (error) {
+        db.close();
+        throw error;
+      }
     });
+  }
+
+  #prepare(db: Database): void {
+    db.run('PRAGMA busy_timeout = 10000');
+    // A command that opens the ledger reads the whole write-ahead log first: keep it under a megabyte.
+    db.run('PRAGMA wal_autocheckpoint = 200');
+    const version = this.#version(db);
+    if (version === 0) this.#create(db);
+    else if (version < this.#newest) this.#migrate(db, version);
+    db.run(`PRAGMA synchronous = ${this.options.durability === 'full' ? 'FULL' : 'NORMAL'}`);
   }
 
   get #migrations(): readonly string[] {
@@ -97,7 +116,6 @@ export class Connection {
   #version(db: Database): number {
     const version = db.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version ?? 0;
     if (version > this.#newest) {
-      db.close();
       throw new Refusal(
         'newer_format',
         `${this.options.path} was written by a newer Parley (format ${version}, this one knows ${this.#newest}); it was left alone: update Parley`,
@@ -109,14 +127,14 @@ export class Connection {
   #create(db: Database): void {
     const witness = this.#witness;
     const wasLost = existsSync(witness);
-    const generation = randomUUID();
+    const generation = crypto.randomUUID();
     db.run('PRAGMA journal_mode = WAL');
     db.run('BEGIN IMMEDIATE');
     // Two processes may both have found no ledger: the second finds the first one's here.
     if (this.#version(db) === 0) {
       for (const step of this.#migrations) db.run(step);
       this.setMeta(db, 'generation', generation);
-      if (wasLost) this.setMeta(db, 'rebuilt', String(Date.now()));
+      if (wasLost) this.setMeta(db, 'rebuilt', String(this.now()));
       db.run(`PRAGMA user_version = ${this.#newest}`);
     }
     db.run('COMMIT');
@@ -127,19 +145,24 @@ export class Connection {
 
   /** Forward in one transaction, with a copy of the old ledger beside it. */
   #migrate(db: Database, from: number): void {
-    db.run('PRAGMA wal_checkpoint(TRUNCATE)');
-    copyFileSync(this.options.path, `${this.options.path}.v${from}`);
-    chmodSync(`${this.options.path}.v${from}`, 0o600);
+    const copy = `${this.options.path}.v${from}`;
+    const draft = `${copy}.${process.pid}`;
+    writeFileSync(draft, '', { mode: 0o600 });
+    // Unlike a copy of the file this has what still stands in the write-ahead log.
+    db.query('VACUUM INTO ?').run(draft);
     db.run('BEGIN IMMEDIATE');
     try {
-      // Somebody else may have migrated while we waited for the lock.
+      // Somebody else may have migrated while we waited for the lock; then theirs is the copy to keep.
       const version = this.#version(db);
+      if (version === from) renameSync(draft, copy);
       for (const step of this.#migrations.slice(version)) db.run(step);
       db.run(`PRAGMA user_version = ${this.#newest}`);
       db.run('COMMIT');
     } catch (error) {
       if (db.inTransaction) db.run('ROLLBACK');
       throw error;
+    } finally {
+      rmSync(draft, { force: true });
     }
   }
 
@@ -173,23 +196,39 @@ export class Connection {
     const { path } = this.options;
     if (/^SQLITE_(NOTADB|CORRUPT)/.test(code)) {
       const kept = `${path}.damaged-${Date.now()}`;
-      for (const part of ['', '-wal', '-shm']) if (existsSync(path + part)) renameSync(path + part, kept + part);
+      // Another process may have put a fresh one in its place already.
+      if (inodeOf(path) === this.#inode) {
+        for (const part of ['', '-wal', '-shm']) if (existsSync(path + part)) renameSync(path + part, kept + part);
+      }
       return new Refusal(
         'storage_failed',
         `${path} was damaged; it is kept as ${kept}, and the next command rebuilds the ledger from the messages on disk: run it again`,
       );
     }
     if (code.startsWith('SQLITE_FULL')) {
-      return new Refusal('storage_failed', `the disk of ${path} is full; nothing was changed: free some space and run it again`);
+      return new Refusal(
+        'storage_failed',
+        `the disk of ${path} is full; nothing was changed: free some space and run it again`,
+      );
     }
     if (/^SQLITE_(READONLY|CANTOPEN|IOERR)/.test(code)) {
-      return new Refusal('storage_failed', `${path} cannot be written (${code}); nothing was changed: check the folder's permissions and space`);
+      return new Refusal(
+        'storage_failed',
+        `${path} cannot be written (${code}); nothing was changed: check the folder's permissions and space`,
+      );
     }
     if (code.startsWith('SQLITE_BUSY')) {
-      return new Refusal('storage_failed', `${path} is busy with other writers for over 10 s; nothing was changed: run it again`);
+      return new Refusal(
+        'storage_failed',
+        `${path} is busy with other writers for over 10 s; nothing was changed: run it again`,
+      );
     }
-    return error;
+    return explained(error, path, 'nothing was changed');
   }
+}
+
+function inodeOf(path: string): number | undefined {
+  return statSync(path, { throwIfNoEntry: false })?.ino;
 }
 
 function readText(path: string): string | null {

@@ -23,6 +23,8 @@ export interface Acceptance {
   message: Message;
   copies: Copy[];
   first: boolean;
+  /** Its body was forgotten, so nobody can tell any more whether a retry says the same. */
+  pruned?: boolean;
 }
 
 /** Where a copy stands. `held`: claimed by a reader, or put back until a time. `gone`: another program took it. */

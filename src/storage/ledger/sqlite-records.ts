@@ -6,80 +6,84 @@ import type { Connection } from './connection.ts';
 import type { Acceptance, CopyRecord, HistoryRow, Page, Records, Trace } from './ledger.ts';
 import { COPY_COLUMNS, copyFrom, messageFrom } from './rows.ts';
 import type { CopyRow } from './rows.ts';
+import { termsIn } from './rules.ts';
 
 const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
 /** How many messages one round of indexing takes in: small enough that senders do not wait for it. */
 const INDEX_STEP = 2000;
+
+interface Json {
+  json: string;
+}
+interface Seq {
+  seq: number;
+}
+interface ReceiptRow {
+  mailbox: string;
+  step: string;
+  at: number;
+  evidence: string;
+}
 
 /** The read half of the SQLite ledger. */
 export class SqliteRecords implements Records {
   constructor(protected readonly connection: Connection) {}
 
   async message(id: MessageId): Promise<Message | null> {
-    const row = this.#db.query<{ json: string }, [string]>('SELECT json FROM messages WHERE id = ?').get(id);
+    const row = this.connection.read((db) =>
+      db.query<Json, [string]>('SELECT json FROM messages WHERE id = ?').get(id),
+    );
     return row && messageFrom(row.json);
   }
 
   async underKey(sender: AgentName, key: SendKey): Promise<Acceptance | null> {
-    return this.keyed(this.#db, sender, key);
+    return this.connection.read((db) => this.keyed(db, sender, key));
   }
 
   async idsLike(prefix: string): Promise<MessageId[]> {
-    return this.#db
-      .query<{ id: MessageId }, [string, string]>('SELECT id FROM messages WHERE id >= ? AND id < ? ORDER BY seq DESC LIMIT 10')
-      .all(prefix, `${prefix}\u{10ffff}`)
-      .map((row) => row.id);
+    const newest = 'SELECT id FROM messages WHERE id >= ? AND id < ? ORDER BY seq DESC LIMIT 10';
+    const like = [prefix, `${prefix}\u{10ffff}`] as const;
+    const rows = this.connection.read((db) => db.query<{ id: MessageId }, [string, string]>(newest).all(...like));
+    return rows.map((row) => row.id);
   }
 
   async copy(mailbox: AgentName, id: MessageId): Promise<CopyRecord | null> {
-    return this.copyIn(this.#db, mailbox, id);
+    return this.connection.read((db) => this.copyIn(db, mailbox, id));
   }
 
   async open(mailbox: AgentName): Promise<Map<MessageId, CopyRecord>> {
-    const rows = this.#db
-      .query<CopyRow, [string]>(
-        `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) WHERE c.mailbox = ? AND c.state < 2`,
-      )
-      .all(mailbox);
+    const sql = `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) WHERE c.mailbox = ? AND c.state < 2`;
+    const rows = this.connection.read((db) => db.query<CopyRow, [string]>(sql).all(mailbox));
     return new Map(rows.map((row) => [row.id as MessageId, copyFrom(row)]));
   }
 
   async history(page: Page): Promise<HistoryRow[]> {
     const before = page.before ?? Number.MAX_SAFE_INTEGER;
-    // Each half reads its own index from the newest end, so that a page costs a page and not the history.
-    const mine = `SELECT seq FROM (SELECT seq FROM messages WHERE sender = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)
-      UNION SELECT seq FROM (SELECT seq FROM copies WHERE mailbox = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)`;
-    const seqs = page.thread
-      ? this.#db
-          .query<{ seq: number }, [string, number, number]>(
-            'SELECT seq FROM messages WHERE root = ? AND seq < ? ORDER BY seq DESC LIMIT ?',
-          )
-          .all(await this.#rootOf(page.thread), before, page.limit)
-      : page.agent
-        ? this.#db
-            .query<{ seq: number }, [string, number, number]>(`${mine} ORDER BY seq DESC LIMIT ?3`)
-            .all(page.agent, before, page.limit)
-        : this.#db
-            .query<{ seq: number }, [number, number]>('SELECT seq FROM messages WHERE seq < ? ORDER BY seq DESC LIMIT ?')
-            .all(before, page.limit);
-    return seqs.map(({ seq }) => this.#row(seq)).filter((row) => row !== null);
+    return this.connection.read((db) =>
+      this.#seqs(db, page, before)
+        .map(({ seq }) => this.#row(db, seq))
+        .filter((row) => row !== null),
+    );
   }
 
   async exchange(root: MessageId, limit: number): Promise<Message[]> {
-    return this.#db
-      .query<{ json: string }, [string, number]>('SELECT json FROM messages WHERE root = ? ORDER BY seq DESC LIMIT ?')
-      .all(root, limit)
-      .map((row) => messageFrom(row.json))
-      .reverse();
+    const last = 'SELECT json FROM messages WHERE root = ? ORDER BY seq DESC LIMIT ?';
+    const rows = this.connection.read((db) => db.query<Json, [string, number]>(last).all(root, limit));
+    return rows.map((row) => messageFrom(row.json)).reverse();
   }
 
   async search(words: string, page: Page, onProgress?: (left: number) => void): Promise<HistoryRow[]> {
     this.#index(onProgress);
-    const terms = words.split(/\s+/).filter(Boolean);
+    const terms = termsIn(words);
     if (terms.length === 0) return [];
     const match = terms.map((term) => `"${term.replaceAll('"', '""')}"*`).join(' AND ');
+    return this.connection.read((db) => this.#hits(db, match, page));
+  }
+
+  #hits(db: Database, match: string, page: Page): HistoryRow[] {
+    const thread = page.thread && this.#rootOf(db, page.thread);
     // Ordered by arrival, not by rank: ranking has to visit every hit.
-    const hits = this.#db.query<{ seq: number }, [string, number]>(
+    const hits = db.query<Seq, [string, number]>(
       'SELECT rowid AS seq FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT 200',
     );
     const found: HistoryRow[] = [];
@@ -87,8 +91,8 @@ export class SqliteRecords implements Records {
     while (found.length < page.limit) {
       const seqs = hits.all(match, before);
       for (const { seq } of seqs) {
-        const row = this.#row(seq);
-        if (row && concerns(row, page.agent)) found.push(row);
+        const row = this.#row(db, seq);
+        if (row && concerns(row, page.agent) && (!thread || rootIn(row.message) === thread)) found.push(row);
         if (found.length === page.limit) return found;
       }
       if (seqs.length < 200) return found;
@@ -100,32 +104,34 @@ export class SqliteRecords implements Records {
   async trace(id: MessageId): Promise<Trace | null> {
     const message = await this.message(id);
     if (!message) return null;
-    const seen = this.#db
-      .query<{ mailbox: string; step: string; at: number; evidence: string }, [string]>(
-        `SELECT mailbox, step, at, evidence FROM receipts WHERE seq = ${SEQ} ORDER BY n`,
-      )
-      .all(id);
-    const copies = this.copiesIn(this.#db, id).map((copy) => ({
-      ...copy,
-      receipts: seen
-        .filter((row) => row.mailbox === copy.mailbox)
-        .map((row) =>
-          Receipt.parse({
-            step: row.step,
-            at: new Date(row.at).toISOString(),
-            evidence: Evidence.parse(JSON.parse(row.evidence)),
-          }),
-        ),
-    }));
+    const receipts = `SELECT mailbox, step, at, evidence FROM receipts WHERE seq = ${SEQ} ORDER BY n`;
+    const seen = this.connection.read((db) => db.query<ReceiptRow, [string]>(receipts).all(id));
+    const copies = this.connection
+      .read((db) => this.copiesIn(db, id))
+      .map((copy) => ({
+        ...copy,
+        receipts: seen
+          .filter((row) => row.mailbox === copy.mailbox)
+          .map((row) =>
+            Receipt.parse({
+              step: row.step,
+              at: new Date(row.at).toISOString(),
+              evidence: Evidence.parse(JSON.parse(row.evidence)),
+            }),
+          ),
+      }));
     return { message, copies };
   }
 
   protected keyed(db: Database, sender: string, key: string): Acceptance | null {
     const row = db
-      .query<{ json: string; id: string }, [string, string]>('SELECT id, json FROM messages WHERE sender = ? AND key = ?')
+      .query<{ id: MessageId; json: string; pruned: number }, [string, string]>(
+        'SELECT id, json, pruned FROM messages WHERE sender = ? AND key = ?',
+      )
       .get(sender, key);
     if (!row) return null;
-    return { message: messageFrom(row.json), copies: this.copiesIn(db, row.id as MessageId), first: false };
+    const copies = this.copiesIn(db, row.id);
+    return { message: messageFrom(row.json), copies, first: false, ...(row.pruned === 1 && { pruned: true }) };
   }
 
   protected copyIn(db: Database, mailbox: AgentName, id: MessageId): CopyRecord | null {
@@ -146,30 +152,46 @@ export class SqliteRecords implements Records {
       .map(copyFrom);
   }
 
-  get #db(): Database {
-    return this.connection.db;
+  /** Each half of `mine` reads its own index from the newest end, so that a page costs a page and not the history. */
+  #seqs(db: Database, { agent, thread, limit }: Page, before: number): Seq[] {
+    if (thread) {
+      const had = 'EXISTS (SELECT 1 FROM copies c WHERE c.seq = m.seq AND c.mailbox = ?3)';
+      return db
+        .query<Seq, [string, number, string | null, number]>(
+          `SELECT seq FROM messages m WHERE root = ?1 AND seq < ?2 AND (?3 IS NULL OR sender = ?3 OR ${had})
+           ORDER BY seq DESC LIMIT ?4`,
+        )
+        .all(this.#rootOf(db, thread), before, agent ?? null, limit);
+    }
+    if (!agent) {
+      const all = 'SELECT seq FROM messages WHERE seq < ? ORDER BY seq DESC LIMIT ?';
+      return db.query<Seq, [number, number]>(all).all(before, limit);
+    }
+    const mine = `SELECT seq FROM (SELECT seq FROM messages WHERE sender = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)
+      UNION SELECT seq FROM (SELECT seq FROM copies WHERE mailbox = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)`;
+    return db.query<Seq, [string, number, number]>(`${mine} ORDER BY seq DESC LIMIT ?3`).all(agent, before, limit);
   }
 
-  async #rootOf(id: MessageId): Promise<string> {
-    return this.#db.query<{ root: string }, [string]>('SELECT root FROM messages WHERE id = ?').get(id)?.root ?? id;
+  #rootOf(db: Database, id: MessageId): string {
+    return db.query<{ root: string }, [string]>('SELECT root FROM messages WHERE id = ?').get(id)?.root ?? id;
   }
 
-  #row(seq: number): HistoryRow | null {
-    const row = this.#db.query<{ json: string }, [number]>('SELECT json FROM messages WHERE seq = ?').get(seq);
+  #row(db: Database, seq: number): HistoryRow | null {
+    const row = db.query<Json, [number]>('SELECT json FROM messages WHERE seq = ?').get(seq);
     if (!row) return null;
-    const recipients = this.#db
-      .query<{ mailbox: AgentName }, [number]>('SELECT mailbox FROM copies WHERE seq = ?')
-      .all(seq)
-      .map((copy) => copy.mailbox);
-    return { seq, message: messageFrom(row.json), recipients };
+    const copies = db.query<{ mailbox: AgentName }, [number]>('SELECT mailbox FROM copies WHERE seq = ?').all(seq);
+    return { seq, message: messageFrom(row.json), recipients: copies.map((copy) => copy.mailbox) };
   }
 
   /** Full text is indexed when somebody searches, never inside a send. */
   #index(onProgress?: (left: number) => void): void {
     for (;;) {
       const done = Number(this.connection.meta('indexed') ?? 0);
-      const newest = this.#db.query<{ seq: number | null }, []>('SELECT max(seq) AS seq FROM messages').get()?.seq ?? 0;
+      const newest =
+        this.connection.read((db) => db.query<Seq, []>('SELECT ifnull(max(seq), 0) AS seq FROM messages').get())?.seq ??
+        0;
       if (newest <= done) return;
+      const upTo = Math.min(newest, done + INDEX_STEP);
       onProgress?.(newest - done);
       this.connection.write((db) => {
         // Another searcher may have come first.
@@ -177,8 +199,8 @@ export class SqliteRecords implements Records {
         db.query(
           `INSERT INTO words (rowid, body) SELECT seq, json_extract(json, '$.body') FROM messages
            WHERE seq > ? AND seq <= ? AND pruned = 0`,
-        ).run(done, done + INDEX_STEP);
-        this.connection.setMeta(db, 'indexed', String(Math.min(newest, done + INDEX_STEP)));
+        ).run(done, upTo);
+        this.connection.setMeta(db, 'indexed', String(upTo));
       });
     }
   }
@@ -186,4 +208,8 @@ export class SqliteRecords implements Records {
 
 function concerns(row: HistoryRow, agent: AgentName | undefined): boolean {
   return !agent || row.message.from === agent || row.recipients.includes(agent);
+}
+
+function rootIn(message: Message): string {
+  return message.parley?.lineage?.root ?? message.id;
 }

@@ -1,15 +1,14 @@
 import type { Database } from 'bun:sqlite';
 import type { Attention } from '../../protocol/attention.ts';
+import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence, Receipt } from '../../protocol/receipt.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { isDead } from '../holder.ts';
 import { Connection } from './connection.ts';
 import type { LedgerOptions } from './connection.ts';
 import type { Acceptance, Claimed, CopyRecord, Entry, Ledger, Settlement } from './ledger.ts';
-import { copyFrom } from './rows.ts';
-import { attentionFrom, attentionText, COPY_COLUMNS } from './rows.ts';
+import { attentionFrom, attentionText, COPY_COLUMNS, copyFrom, messageFrom } from './rows.ts';
 import type { CopyRow } from './rows.ts';
+import { isAbandoned, isWaiting, refuseOlderThan, sameOrConflict } from './rules.ts';
 import { SqliteRecords } from './sqlite-records.ts';
 import { forget, prune } from './sqlite-retention.ts';
 import { GONE, HELD, SETTLED, STORED } from './schema.ts';
@@ -23,26 +22,28 @@ const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
 
 /** The write half; every method is one transaction. What each promises stands in ledger.ts. */
 export class SqliteLedger extends SqliteRecords implements Ledger {
-  constructor(connection: Connection) {
-    super(connection);
-  }
-
   async accept(entry: Entry): Promise<Acceptance> {
     return this.connection.write((db) => {
       const { message, key } = entry;
       if (key) {
         const earlier = this.keyed(db, message.from, key);
-        if (earlier) return this.#sameOrConflict(earlier, entry);
-        this.#refuseOlderThanLedger(entry);
+        if (earlier) return sameOrConflict(earlier, entry);
+        refuseOlderThan(Number(this.connection.meta('rebuilt') ?? 0), entry);
       }
-      this.#insert(db, entry, STORED);
+      if (!this.#insertMessage(db, message, key)) return this.#known(db, entry);
+      this.#insertCopies(db, entry, STORED);
       return { message, copies: entry.copies, first: true };
     });
   }
 
   async adopt(entries: Entry[], as: 'stored' | 'kept'): Promise<void> {
     this.connection.write((db) => {
-      for (const entry of entries) this.#insert(db, entry, as === 'kept' ? SETTLED : STORED);
+      for (const entry of entries) {
+        const { message, key } = entry;
+        // Files are anybody's: a key that names another message already is not believed a second time.
+        this.#insertMessage(db, message, key && this.keyed(db, message.from, key) ? undefined : key);
+        this.#insertCopies(db, entry, as === 'kept' ? SETTLED : STORED);
+      }
     });
   }
 
@@ -67,7 +68,7 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
     const copy = this.copyIn(db, mailbox, id);
     if (!copy) result.unknown.push(id);
     else if (copy.state !== 'held') result.spent.push(id);
-    else if (!isAbandoned(copy)) result.busy.push(id);
+    else if (!isAbandoned(copy, this.connection.now())) result.busy.push(id);
     else {
       const attempt = copy.attempt + (copy.owner === null ? 0 : 1);
       db.query(`UPDATE copies SET owner = ?, until = ?, attempt = ? WHERE seq = ${SEQ} AND mailbox = ?`).run(
@@ -84,8 +85,9 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
   async renew(mailbox: AgentName, owner: string, until: number): Promise<number> {
     return this.connection.write(
       (db) =>
-        db.query(`UPDATE copies SET until = ? WHERE mailbox = ? AND owner = ? AND state = ${HELD}`).run(until, mailbox, owner)
-          .changes,
+        db
+          .query(`UPDATE copies SET until = ? WHERE mailbox = ? AND owner = ? AND state = ${HELD}`)
+          .run(until, mailbox, owner).changes,
     );
   }
 
@@ -97,7 +99,7 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
     show?: () => void,
   ): Promise<MessageId[] | null> {
     const by = JSON.stringify(settlement.by);
-    const now = Date.now();
+    const now = this.connection.now();
     class Lost extends Error {}
     try {
       this.connection.write((db) => {
@@ -144,23 +146,21 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
   }
 
   async abandoned(): Promise<CopyRecord[]> {
-    const held = this.connection.db
-      .query<CopyRow, []>(
-        `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) WHERE c.state = ${HELD}`,
-      )
-      .all();
-    return held.map(copyFrom).filter(isAbandoned);
+    const sql = `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) WHERE c.state = ${HELD}`;
+    const held = this.connection.read((db) => db.query<CopyRow, []>(sql).all());
+    return held.map(copyFrom).filter((copy) => isAbandoned(copy, this.connection.now()));
   }
 
   async restore({ mailbox, id, owner }: CopyRecord, putBack: () => void): Promise<boolean> {
     return this.connection.write((db) => {
       const copy = this.copyIn(db, mailbox, id);
-      if (copy?.state !== 'held' || copy.owner !== owner || !isAbandoned(copy)) return false;
+      if (copy?.state !== 'held' || copy.owner !== owner || !isAbandoned(copy, this.connection.now())) return false;
       const attempt = copy.attempt + (owner === null ? 0 : 1);
       db.query(
         `UPDATE copies SET state = ${STORED}, owner = NULL, until = NULL, attempt = ? WHERE seq = ${SEQ} AND mailbox = ?`,
       ).run(attempt, id, mailbox);
-      if (owner !== null) this.#note(db, mailbox, id, 'released', { because: 'the reader died or let its lease run out' });
+      if (owner !== null)
+        this.#note(db, mailbox, id, 'released', { because: 'the reader died or let its lease run out' });
       putBack();
       return true;
     });
@@ -173,21 +173,31 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
         `UPDATE copies SET state = ${SETTLED}, disposition = 'superseded', settled_at = ?, settled_by = ?, owner = NULL, until = NULL
          WHERE seq = ${SEQ} AND mailbox = ?`,
       );
-      for (const copy of before) if (isWaiting(copy)) end.run(Date.now(), JSON.stringify(by), id, copy.mailbox);
+      for (const copy of before)
+        if (isWaiting(copy)) end.run(this.connection.now(), JSON.stringify(by), id, copy.mailbox);
       return before;
     });
   }
 
   async lost(mailbox: AgentName, id: MessageId): Promise<void> {
     this.connection.write((db) => {
-      db.query(`UPDATE copies SET state = ${GONE}, owner = NULL, until = NULL WHERE seq = ${SEQ} AND mailbox = ?`).run(id, mailbox);
-      this.#note(db, mailbox, id, 'taken_elsewhere', { seen: 'the file was gone when we came to take it' });
+      // What was settled stays so; only a withdrawal can find afterwards that the copy was gone before it.
+      const gone = db
+        .query(
+          `UPDATE copies SET state = ${GONE}, owner = NULL, until = NULL, settled_at = ?
+           WHERE seq = ${SEQ} AND mailbox = ? AND (state < ${SETTLED} OR disposition = 'superseded')`,
+        )
+        .run(this.connection.now(), id, mailbox).changes;
+      if (gone > 0)
+        this.#note(db, mailbox, id, 'taken_elsewhere', { seen: 'the file was gone when we came to take it' });
     });
   }
 
   async reconsider(mailbox: AgentName, id: MessageId, attention: Attention): Promise<void> {
     this.connection.write((db) =>
-      db.query(`UPDATE copies SET attention = ? WHERE seq = ${SEQ} AND mailbox = ?`).run(attentionText(attention), id, mailbox),
+      db
+        .query(`UPDATE copies SET attention = ? WHERE seq = ${SEQ} AND mailbox = ?`)
+        .run(attentionText(attention), id, mailbox),
     );
   }
 
@@ -215,55 +225,51 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
     this.connection.close();
   }
 
-  /** A message that has a row keeps it, and so does a copy. */
-  #insert(db: Database, entry: Entry, state: number): void {
-    const { message, key } = entry;
-    const lineage = message.parley?.lineage;
-    db.query('INSERT INTO messages (id, sender, key, root, at, json) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING').run(
-      message.id,
-      message.from,
-      key ?? null,
-      lineage?.root ?? message.id,
-      Date.parse(message.ts) || Date.now(),
-      JSON.stringify(message),
+  /** False if this id has a row already: it keeps it. */
+  #insertMessage(db: Database, message: Message, key: string | undefined): boolean {
+    const insert = db.query(
+      'INSERT INTO messages (id, sender, key, root, at, json) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING',
     );
-    const copy = db.query(`INSERT INTO copies (seq, mailbox, state, attention, disposition, settled_at, settled_by, keep)
+    const root = message.parley?.lineage?.root ?? message.id;
+    const at = Date.parse(message.ts) || this.connection.now();
+    return insert.run(message.id, message.from, key ?? null, root, at, JSON.stringify(message)).changes > 0;
+  }
+
+  /** A copy that has a row keeps it. */
+  #insertCopies(db: Database, { message, copies }: Entry, state: number): void {
+    const insert =
+      db.query(`INSERT INTO copies (seq, mailbox, state, attention, disposition, settled_at, settled_by, keep)
       VALUES (${SEQ}, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`);
     const kept = state === SETTLED;
-    for (const { mailbox, attention } of entry.copies) {
-      copy.run(
+    const by = JSON.stringify({ seen: 'kept in cur/ when the ledger was rebuilt' });
+    for (const { mailbox, attention } of copies) {
+      insert.run(
         message.id,
         mailbox,
         state,
         attentionText(attention),
         kept ? 'acknowledged' : null,
-        kept ? Date.now() : null,
-        kept ? JSON.stringify({ seen: 'kept in cur/ when the ledger was rebuilt' }) : null,
+        kept ? this.connection.now() : null,
+        kept ? by : null,
         kept ? 1 : 0,
       );
     }
   }
 
-  #sameOrConflict(earlier: Acceptance, entry: Entry): Acceptance {
-    const same = earlier.message.body === entry.message.body && earlier.message.to === entry.message.to;
-    if (same) return earlier;
-    throw new Refusal(
-      'key_conflict',
-      `key "${entry.key ?? ''}" already names another message (${earlier.message.id.slice(0, 8)}); use a new key for a new text`,
-    );
+  /** What stands under the id of this entry. */
+  #known(db: Database, { message }: Entry): Acceptance {
+    const row = db.query<{ json: string }, [string]>('SELECT json FROM messages WHERE id = ?').get(message.id);
+    return { message: row ? messageFrom(row.json) : message, copies: this.copiesIn(db, message.id), first: false };
   }
 
-  /** A key from before the ledger was lost may name a message that was read long ago: nobody can tell any more. */
-  #refuseOlderThanLedger(entry: Entry): void {
-    const rebuilt = Number(this.connection.meta('rebuilt') ?? 0);
-    if (!entry.firstTried || Date.parse(entry.firstTried) >= rebuilt) return;
-    throw new Refusal(
-      'outcome_unknown',
-      `nobody can tell whether key "${entry.key ?? ''}" was sent: the ledger was rebuilt after its first try; nothing was stored: ask the recipient, then send with a new key`,
-    );
-  }
-
-  #note(db: Database, mailbox: AgentName, id: MessageId, step: string, evidence: Evidence, at = Date.now()): void {
+  #note(
+    db: Database,
+    mailbox: AgentName,
+    id: MessageId,
+    step: string,
+    evidence: Evidence,
+    at = this.connection.now(),
+  ): void {
     db.query(`INSERT INTO receipts (seq, mailbox, step, at, evidence) VALUES (${SEQ}, ?, ?, ?, ?)`).run(
       id,
       mailbox,
@@ -272,14 +278,4 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
       JSON.stringify(evidence),
     );
   }
-}
-
-function isAbandoned(copy: CopyRecord): boolean {
-  if ((copy.until ?? 0) <= Date.now()) return true;
-  return copy.owner !== null && isDead(copy.owner);
-}
-
-/** Not in any reader's hand: stored, or put back until a time. */
-function isWaiting(copy: CopyRecord): boolean {
-  return copy.state === 'stored' || (copy.state === 'held' && copy.owner === null);
 }

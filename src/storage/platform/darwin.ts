@@ -1,19 +1,26 @@
-import { spawnSync } from 'node:child_process';
 import type { Platform } from './platform.ts';
 
 /** Written from the manual pages and not yet run on a Mac: `parley doctor` says so. */
 export const darwin: Platform = {
-  bootId: () => spawnSync('sysctl', ['-n', 'kern.bootsessionuuid'], { encoding: 'utf8' }).stdout.slice(0, 8),
+  bootId: () => ask('sysctl', '-n', 'kern.bootsessionuuid').slice(0, 8),
+
+  processSpace: () => 'one',
 
   processStart(pid) {
-    const started = spawnSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' }).stdout.trim();
+    const started = ask('ps', '-o', 'lstart=', '-p', String(pid));
     return started === '' ? null : String(Date.parse(started));
   },
 
   networkFileSystem(path) {
-    const mounted = spawnSync('stat', ['-f', '%T', path], { encoding: 'utf8' }).stdout.trim();
+    const mounted = ask('stat', '-f', '%T', path);
     return ['nfs', 'smbfs', 'afpfs', 'webdav'].includes(mounted) ? mounted : null;
   },
 
   libc: 'libSystem.dylib',
 };
+
+function ask(program: string, ...args: string[]): string {
+  return Bun.spawnSync([program, ...args])
+    .stdout.toString()
+    .trim();
+}

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, statfsSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync, statfsSync } from 'node:fs';
 import type { Platform } from './platform.ts';
 
 /** statfs magic numbers of file systems that live on another machine. */
@@ -15,6 +15,14 @@ const NETWORK: Record<number, string> = {
 export const linux: Platform = {
   bootId: () => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').slice(0, 8),
 
+  processSpace() {
+    try {
+      return readlinkSync('/proc/self/ns/pid').replace(/\D/g, '');
+    } catch {
+      return 'unknown';
+    }
+  },
+
   processStart(pid) {
     try {
       const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -28,7 +36,7 @@ export const linux: Platform = {
 
   networkFileSystem(path) {
     try {
-      return NETWORK[Number(statfsSync(path).type) >>> 0] ?? null;
+      return NETWORK[statfsSync(path).type >>> 0] ?? null;
     } catch {
       return null;
     }

@@ -5,6 +5,8 @@ import { linux } from './linux.ts';
 export interface Platform {
   /** Changes with every start of the machine. */
   bootId(): string;
+  /** Within which process numbers mean the same: a container has a space of its own. */
+  processSpace(): string;
   /** When this process started, as the system tells it; null if it does not run; 'unknown' if it runs and will not say. */
   processStart(pid: number): string | null;
   /** The kind of file system below this path if it is a network one (locks and renames cannot be trusted there). */

@@ -1,21 +1,24 @@
 import {
   closeSync,
   constants,
+  existsSync,
   fsyncSync,
   linkSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmSync,
-  statSync,
   unlinkSync,
   writeSync,
 } from 'node:fs';
 import { Message } from '../../protocol/message.ts';
 import { AgentName, MessageId } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import { codeOf, isMissing } from '../disk.ts';
+
+export { explained } from '../disk.ts';
 
 /**
  * The folders of a mailbox. `tmp`, `new` and `cur` are Backchannel's; `quiet` holds waiting copies that wake nobody, and
@@ -42,8 +45,13 @@ export class MaildirFiles {
   }
 
   make(mailbox: AgentName): void {
-    if (this.#made.has(mailbox)) return;
-    for (const folder of FOLDERS) mkdirSync(this.folder(mailbox, folder), { recursive: true, mode: 0o700 });
+    // Another process may have removed the mailbox since.
+    if (this.#made.has(mailbox) && existsSync(this.folder(mailbox, 'tmp'))) return;
+    const made = FOLDERS.map((name) => mkdirSync(this.folder(mailbox, name), { recursive: true, mode: 0o700 }));
+    // A flushed message in a folder that a power cut forgets would be lost.
+    if (made.some(Boolean)) {
+      for (const above of [`/spool/${mailbox}`, '/spool', '']) this.flushFolder(this.root + above);
+    }
     this.#made.add(mailbox);
   }
 
@@ -55,11 +63,13 @@ export class MaildirFiles {
     return idsIn(this.folder(mailbox, folder));
   }
 
-  /** Writes a new file and flushes it. It must not exist. */
+  /** Writes a new file and flushes it. What a dead sender left under this name gives way. */
   write(path: string, text: string): void {
-    const fd = openSync(path, 'wx', 0o600);
+    const fd = inPlaceOf(path, () => openSync(path, 'wx', 0o600));
     try {
-      writeSync(fd, text);
+      const bytes = Buffer.from(text);
+      // One call may write only a part, and on a nearly full disk it does so without an error.
+      for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at);
       fsyncSync(fd);
     } finally {
       closeSync(fd);
@@ -67,7 +77,7 @@ export class MaildirFiles {
   }
 
   link(from: string, to: string): void {
-    linkSync(from, to);
+    inPlaceOf(to, () => linkSync(from, to));
   }
 
   /** True if this call moved it; false if it was not there. */
@@ -103,10 +113,15 @@ export class MaildirFiles {
   }
 
   /** Sets a file aside that is no message. Returns false while it may still be being written. */
+  setAsideIfOld(mailbox: AgentName, folder: Folder, id: MessageId, now: number): boolean {
+    const changed = lstatSync(this.path(mailbox, folder, id), { throwIfNoEntry: false })?.mtimeMs;
+    if (changed !== undefined && now - changed < HALF_WRITTEN_MS) return false;
+    return this.setAside(mailbox, folder, id, now);
+  }
+
   setAside(mailbox: AgentName, folder: Folder, id: MessageId, now: number): boolean {
     const path = this.path(mailbox, folder, id);
-    const changed = statSync(path, { throwIfNoEntry: false })?.mtimeMs;
-    if (changed !== undefined && now - changed < HALF_WRITTEN_MS) return false;
+    if (!lstatSync(path, { throwIfNoEntry: false })) return false;
     const aside = `${this.root}/aside/${mailbox}`;
     mkdirSync(aside, { recursive: true, mode: 0o700 });
     return this.move(path, `${aside}/${id}.${now}.json`);
@@ -163,23 +178,13 @@ function unlessMissing(act: () => void): boolean {
   }
 }
 
-export function isMissing(error: unknown): boolean {
-  return codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR';
-}
-
-function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
-}
-
-/** What a failing disk says, in one line that says what to do. Anything else is our bug and goes on as it is. */
-export function explained(error: unknown, root: string): unknown {
-  const code = codeOf(error);
-  if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return new Refusal('storage_failed', `no space left for ${root}; nothing was stored: free some space and run it again`);
+/** Makes something new under a name; what stands there gives way. */
+function inPlaceOf<T>(path: string, make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error;
+    unlinkSync(path);
+    return make();
   }
-  if (code === 'EROFS' || code === 'EACCES' || code === 'EPERM') {
-    return new Refusal('storage_failed', `${root} cannot be written (${code}); nothing was stored: check its permissions`);
-  }
-  if (code === 'ENAMETOOLONG') return new Refusal('invalid_request', 'that name is too long for a file: use a shorter one');
-  return error;
 }

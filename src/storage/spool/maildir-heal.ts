@@ -22,7 +22,10 @@ export class MaildirHealer {
   async heal(): Promise<void> {
     await this.#finishSends();
     for (const copy of await this.options.ledger.abandoned()) {
-      await this.options.ledger.restore(copy, () => this.putBack(copy.mailbox, copy.id, copy.attention));
+      await this.options.ledger.restore(copy, () => {
+        this.putBack(copy.mailbox, copy.id, copy.attention);
+        this.#step('H put back');
+      });
     }
     if (await this.options.ledger.isFresh()) await this.#adoptEverything();
   }
@@ -38,25 +41,28 @@ export class MaildirHealer {
   }
 
   /** S3 and S4. Anyone may do it, any number of times: each rename has one winner. */
-  publish(id: MessageId, copies: Copy[], onStep?: (step: string) => void): void {
+  publish(id: MessageId, copies: Copy[]): void {
     for (const { mailbox, attention } of copies) {
       this.files.make(mailbox);
       const place = isQuiet(attention) ? 'quiet' : 'new';
       this.files.move(this.files.path(mailbox, 'tmp', id), this.files.path(mailbox, place, id));
-      onStep?.('S3 published one');
+      this.#step('S3 published one');
     }
     for (const { mailbox, attention } of copies) {
       this.files.flushFolder(this.files.folder(mailbox, isQuiet(attention) ? 'quiet' : 'new'));
-      onStep?.('S4 flushed one');
+      this.#step('S4 flushed one');
     }
     this.files.delete(this.mark(id));
+    this.#step('S5 stored');
   }
 
-  /** T4: the ledger says settled; the file follows. */
+  /** T4: the ledger says settled; the file follows, even one that somebody put back meanwhile. */
   sweep(mailbox: AgentName, id: MessageId, keep: boolean): void {
-    const held = this.files.path(mailbox, 'held', id);
-    if (keep) this.files.move(held, this.files.path(mailbox, 'cur', id));
-    else this.files.delete(held);
+    const kept = this.files.path(mailbox, 'cur', id);
+    for (const folder of ['held', 'new', 'quiet'] as const) {
+      const path = this.files.path(mailbox, folder, id);
+      if (keep ? this.files.move(path, kept) : this.files.delete(path)) return;
+    }
   }
 
   /** From a reader's hand back to where it waited. A copy that was claimed but never moved is there already. */
@@ -78,7 +84,8 @@ export class MaildirHealer {
     const here = this.files.ids(mailbox, 'new');
     if (here.length === 0) return 0;
     const open = await this.options.ledger.open(mailbox);
-    return this.adoptThese(mailbox, here.filter((id) => !open.has(id)));
+    const strangers = here.filter((id) => !open.has(id));
+    return this.adoptThese(mailbox, await this.#without(mailbox, strangers));
   }
 
   /** Makes rows for waiting files of other programs, and moves those that wake nobody. */
@@ -87,13 +94,14 @@ export class MaildirHealer {
     for (const id of ids) {
       for (const folder of ['new', 'quiet'] as const) {
         const message = this.files.read(mailbox, folder, id);
-        if (message === 'unreadable') this.files.setAside(mailbox, folder, id, this.options.now());
+        if (message === 'unreadable') this.files.setAsideIfOld(mailbox, folder, id, this.options.now());
         else if (message) entries.push(await this.#entry(mailbox, message));
       }
     }
     await this.#record(entries, 'stored');
     for (const { message, copies } of entries) {
       if (copies.some((copy) => isQuiet(copy.attention))) {
+        this.files.make(mailbox);
         this.files.move(this.files.path(mailbox, 'new', message.id), this.files.path(mailbox, 'quiet', message.id));
       }
     }
@@ -108,6 +116,7 @@ export class MaildirHealer {
   async #finishSends(): Promise<void> {
     for (const id of idsIn(this.#sending)) {
       const trace = await this.options.ledger.trace(id);
+      this.#step('H publish');
       if (trace) this.publish(id, trace.copies);
       else if (this.#isOld(this.mark(id))) this.#dropDraft(id);
     }
@@ -123,14 +132,13 @@ export class MaildirHealer {
     this.files.delete(this.mark(id));
   }
 
-  /** After a lost ledger or a restart of the machine: every file gets its row. Drafts that are whole count as sent. */
+  /** After a lost ledger or a restart of the machine: every file gets its row. */
   async #adoptEverything(): Promise<void> {
-    for (const mailbox of this.files.mailboxes()) {
+    const mailboxes = this.files.mailboxes();
+    for (const mailbox of mailboxes) {
       await this.tidy(mailbox);
-      for (const id of await this.#unknown(mailbox, 'tmp')) {
-        if (this.#isMessage(mailbox, id)) this.files.move(this.files.path(mailbox, 'tmp', id), this.files.path(mailbox, 'new', id));
-      }
-      await this.adoptThese(mailbox, [...(await this.#unknown(mailbox, 'new')), ...(await this.#unknown(mailbox, 'quiet'))]);
+      await this.adoptThese(mailbox, await this.#unknown(mailbox, 'new'));
+      await this.adoptThese(mailbox, await this.#unknown(mailbox, 'quiet'));
       const kept: Entry[] = [];
       for (const id of await this.#unknown(mailbox, 'cur')) {
         const message = this.files.read(mailbox, 'cur', id);
@@ -138,28 +146,54 @@ export class MaildirHealer {
       }
       await this.#record(kept, 'kept');
     }
+    for (const mailbox of mailboxes) await this.#finishDrafts(mailbox);
+    this.#step('H complete');
     await this.options.ledger.complete();
   }
 
-  #isMessage(mailbox: AgentName, id: MessageId): boolean {
-    const message = this.files.read(mailbox, 'tmp', id);
-    return message !== null && message !== 'unreadable';
+  /**
+   * A draft counts as sent only if its message has a row, if need be through another recipient's copy. Any other was never
+   * answered with "stored": its sender may be at work still, or may have sent the same again under a new id.
+   */
+  async #finishDrafts(mailbox: AgentName): Promise<void> {
+    for (const id of this.files.ids(mailbox, 'tmp')) {
+      const draft = this.files.path(mailbox, 'tmp', id);
+      const trace = await this.options.ledger.trace(id);
+      if (trace?.copies.some((copy) => copy.mailbox === mailbox)) this.publish(id, trace.copies);
+      else if (trace && this.files.move(draft, this.files.path(mailbox, 'new', id)))
+        await this.adoptThese(mailbox, [id]);
+      else if (this.#isOld(draft)) this.files.delete(draft);
+    }
   }
 
-  async #unknown(mailbox: AgentName, folder: 'tmp' | 'new' | 'quiet' | 'cur'): Promise<MessageId[]> {
-    const unknown: MessageId[] = [];
-    for (const id of this.files.ids(mailbox, folder)) {
-      if (!(await this.options.ledger.copy(mailbox, id))) unknown.push(id);
-    }
-    return unknown;
+  async #unknown(mailbox: AgentName, folder: 'new' | 'quiet' | 'cur'): Promise<MessageId[]> {
+    return this.#without(mailbox, this.files.ids(mailbox, folder));
+  }
+
+  /** Those of these ids that have no row. */
+  async #without(mailbox: AgentName, ids: MessageId[]): Promise<MessageId[]> {
+    const without: MessageId[] = [];
+    for (const id of ids) if (!(await this.options.ledger.copy(mailbox, id))) without.push(id);
+    return without;
   }
 
   async #entry(mailbox: AgentName, message: Message): Promise<Entry> {
-    return { message, key: message.parley?.key, copies: [{ mailbox, attention: await this.options.judge(mailbox, message) }] };
+    return {
+      message,
+      key: message.parley?.key,
+      copies: [{ mailbox, attention: await this.options.judge(mailbox, message) }],
+    };
   }
 
   async #record(entries: Entry[], as: 'stored' | 'kept'): Promise<void> {
     const bite = 500;
-    for (let at = 0; at < entries.length; at += bite) await this.options.ledger.adopt(entries.slice(at, at + bite), as);
+    for (let at = 0; at < entries.length; at += bite) {
+      this.#step('H adopt');
+      await this.options.ledger.adopt(entries.slice(at, at + bite), as);
+    }
+  }
+
+  #step(name: string): void {
+    this.options.onStep?.(name);
   }
 }

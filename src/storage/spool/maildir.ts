@@ -3,11 +3,13 @@ import type { Attention } from '../../protocol/attention.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence } from '../../protocol/receipt.ts';
+import { explained } from '../disk.ts';
 import { newHolder } from '../holder.ts';
-import type { Acceptance, Copy, CopyRecord, Entry, Ledger, Settlement } from '../ledger/ledger.ts';
-import { explained, MaildirFiles } from './maildir-files.ts';
+import type { Acceptance, CopyRecord, Entry, Ledger, Settlement } from '../ledger/ledger.ts';
+import { MaildirFiles } from './maildir-files.ts';
 import type { Folder } from './maildir-files.ts';
 import { MaildirHealer } from './maildir-heal.ts';
+import { MaildirSender } from './maildir-send.ts';
 import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
 
 export interface MaildirOptions {
@@ -23,6 +25,8 @@ export interface MaildirOptions {
 
 /** Claims go through the ledger in bites: one long transaction would make every other process wait. */
 const BITE = 256;
+/** Where copies wait. */
+const WAITING = ['new', 'quiet'] as const;
 /** How often a watcher looks by itself, in case a file event was lost. */
 const LOOK_MS = 2000;
 
@@ -42,75 +46,36 @@ const LOOK_MS = 2000;
 export class Maildir implements Spool {
   readonly #files: MaildirFiles;
   readonly #healer: MaildirHealer;
+  readonly #sender: MaildirSender;
 
   constructor(readonly options: MaildirOptions) {
     this.#files = new MaildirFiles(options.root);
     this.#healer = new MaildirHealer(this.#files, options);
+    this.#sender = new MaildirSender(this.#files, this.#healer, options);
   }
 
   async put(entry: Entry): Promise<Acceptance> {
-    const { message, key } = entry;
-    const { ledger } = this.options;
-    // A known key needs no draft.
-    const earlier = key && (await ledger.underKey(message.from as AgentName, key));
-    const accepted = earlier && sameText(earlier.message, message) ? earlier : await this.#accept(entry);
-    await this.#doing(() => {
-      this.#step('S3 publish');
-      this.#healer.publish(accepted.message.id, accepted.copies, this.options.onStep);
-    });
-    return accepted;
-  }
-
-  /** S1 and S2. */
-  async #accept(entry: Entry): Promise<Acceptance> {
-    const { message, copies } = entry;
-    const drafts = copies.map((copy) => this.#files.path(copy.mailbox, 'tmp', message.id));
-    const mark = this.#healer.mark(message.id);
-    try {
-      this.#step('S1 draft');
-      await this.#doing(() => this.#draft(copies, drafts, mark, JSON.stringify(message)));
-      this.#step('S2 accept');
-      const accepted = await this.options.ledger.accept(entry);
-      this.#step('S2 accepted');
-      if (!accepted.first) this.#discard([...drafts, mark]);
-      return accepted;
-    } catch (error) {
-      this.#discard([...drafts, mark]);
-      throw error;
-    }
-  }
-
-  #draft(copies: Copy[], drafts: string[], mark: string, text: string): void {
-    const [first, ...others] = drafts;
-    if (first === undefined) return;
-    for (const copy of copies) this.#files.make(copy.mailbox);
-    this.#files.write(first, text);
-    this.#step('S1 written');
-    for (const other of others) this.#files.link(first, other);
-    this.#healer.linkMark(first, mark);
-  }
-
-  #discard(paths: string[]): void {
-    for (const path of paths) this.#files.delete(path);
+    return this.#sender.put(entry);
   }
 
   async peek(mailbox: AgentName): Promise<Waiting[]> {
-    const waiting: Waiting[] = [];
-    for (const folder of ['new', 'quiet'] as const) {
+    // By id: a copy that is moved to quiet/ while we look is seen in both folders.
+    const waiting = new Map<MessageId, Waiting>();
+    for (const folder of WAITING) {
       for (const id of this.#files.ids(mailbox, folder)) {
         const message = this.#readable(mailbox, folder, id);
-        if (message) waiting.push({ message, quiet: folder === 'quiet' });
+        if (message) waiting.set(id, { message, quiet: folder === 'quiet' });
       }
     }
-    return waiting.sort((a, b) => oldestFirst(a.message, b.message));
+    return [...waiting.values()].sort((a, b) => oldestFirst(a.message, b.message));
   }
 
   async ids(mailbox: AgentName): Promise<MessageId[]> {
-    return [...this.#files.ids(mailbox, 'new'), ...this.#files.ids(mailbox, 'quiet')];
+    return [...new Set(WAITING.flatMap((folder) => this.#files.ids(mailbox, folder)))];
   }
 
   async read(mailbox: AgentName, id: MessageId): Promise<Waiting | null> {
-    for (const folder of ['new', 'quiet'] as const) {
+    for (const folder of WAITING) {
       const message = this.#readable(mailbox, folder, id);
       if (message) return { message, quiet: folder === 'quiet' };
     }
@@ -118,6 +83,8 @@ export class Maildir implements Spool {
   }
 
   async adopt(mailbox: AgentName): Promise<number> {
+    // Other programs can only write into a mailbox that is there.
+    this.#files.make(mailbox);
     return this.#healer.adopt(mailbox);
   }
 
@@ -125,10 +92,14 @@ export class Maildir implements Spool {
     const owner = newHolder(lease.bearer ?? false);
     const until = this.options.now() + lease.ms;
     const claim: Claim = { mailbox, owner, until, copies: [] };
-    await this.#doing(async () => {
+    try {
+      // A mailbox of another program has no held/: a rename into nothing would look like a copy that somebody else took.
+      if (ids.length > 0) this.#files.make(mailbox);
       await this.#healer.tidy(mailbox);
       for (let at = 0; at < ids.length; at += BITE) await this.#claimBite(claim, ids.slice(at, at + BITE));
-    });
+    } catch (error) {
+      throw explained(error, this.options.root, 'nothing was lost');
+    }
     return claim;
   }
 
@@ -139,28 +110,32 @@ export class Maildir implements Spool {
     const { won, unknown, spent } = await this.options.ledger.claim(mailbox, ids, owner, until);
     this.#step('T1 claimed');
     for (const { id, attempt, attention } of won) {
-      const message = this.#takeInHand(mailbox, id);
+      const message = await this.#takeInHand(claim, id);
       this.#step('T2 in hand');
       if (message) claim.copies.push({ message, attempt, attention });
-      else await this.options.ledger.lost(mailbox, id);
     }
     // A file whose copy was settled long ago: another program wrote that id once more.
-    for (const id of spent) for (const folder of ['new', 'quiet'] as const) this.#setAside(mailbox, folder, id);
+    for (const id of spent) {
+      for (const folder of WAITING) this.#files.setAside(mailbox, folder, id, this.options.now());
+    }
     if (unknown.length === 0 || again) return;
     await this.#healer.adoptThese(mailbox, unknown);
     await this.#claimBite(claim, unknown, true);
   }
 
-  /** T2. Null if another program was faster. */
-  #takeInHand(mailbox: AgentName, id: MessageId): Message | null {
+  /** T2. Null if another program was faster. The file of an abandoned claim is in held/ already. */
+  async #takeInHand({ mailbox, owner }: Claim, id: MessageId): Promise<Message | null> {
     const held = this.#files.path(mailbox, 'held', id);
-    const moved =
-      this.#files.move(this.#files.path(mailbox, 'new', id), held) ||
-      this.#files.move(this.#files.path(mailbox, 'quiet', id), held);
-    if (!moved) return null;
+    const moved = WAITING.some((folder) => this.#files.move(this.#files.path(mailbox, folder, id), held));
     const message = this.#files.read(mailbox, 'held', id);
-    if (message !== 'unreadable') return message;
-    this.#setAside(mailbox, 'held', id);
+    if (message && message !== 'unreadable') return message;
+    if (message === null && moved) {
+      // Somebody tidied it away under our hands: it waits again, so it is not lost.
+      await this.options.ledger.release(mailbox, owner, [id], null, { because: 'it was put back meanwhile' });
+      return null;
+    }
+    if (message === 'unreadable') this.#setAside(mailbox, 'held', id);
+    await this.options.ledger.lost(mailbox, id);
     return null;
   }
 
@@ -202,9 +177,10 @@ export class Maildir implements Spool {
     delayMs?: number,
   ): Promise<MessageId[]> {
     const until = delayMs ? this.options.now() + delayMs : null;
-    return this.options.ledger.release(claim.mailbox, claim.owner, ids, until, because, (id, attention) =>
-      this.#healer.putBack(claim.mailbox, id, attention),
-    );
+    return this.options.ledger.release(claim.mailbox, claim.owner, ids, until, because, (id, attention) => {
+      this.#healer.putBack(claim.mailbox, id, attention);
+      this.#step('R put back');
+    });
   }
 
   async lower(mailbox: AgentName, id: MessageId): Promise<void> {
@@ -213,10 +189,13 @@ export class Maildir implements Spool {
 
   async withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]> {
     const before = await this.options.ledger.withdraw(id, by);
+    this.#step('W withdrawn');
     const after: CopyRecord[] = [];
     for (const copy of before) {
       const waiting = copy.state === 'stored' || (copy.state === 'held' && copy.owner === null);
-      const removed = waiting && (['new', 'quiet', 'held'] as const).some((f) => this.#files.delete(this.#files.path(copy.mailbox, f, id)));
+      // In the order in which a copy moves, so that it cannot slip past us. A draft may stand there of a send that died.
+      const places = ['tmp', 'new', 'quiet', 'held'] as const;
+      const removed = waiting && places.some((place) => this.#files.delete(this.#files.path(copy.mailbox, place, id)));
       if (waiting && !removed) await this.options.ledger.lost(copy.mailbox, id);
       after.push(waiting && !removed ? { ...copy, state: 'gone' } : copy);
     }
@@ -226,15 +205,20 @@ export class Maildir implements Spool {
   watch(mailbox: AgentName, onArrival: () => void): Watch {
     this.#files.make(mailbox);
     const folder = this.#files.folder(mailbox, 'new');
+    let closed = false;
+    const arrived = (): void => {
+      if (!closed) onArrival();
+    };
     let seen = statSync(folder).mtimeMs;
-    const watcher = watch(folder, () => onArrival());
+    const watcher = watch(folder, arrived);
     const timer = setInterval(() => {
       const now = statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? seen;
-      if (now !== seen) onArrival();
+      if (now !== seen) arrived();
       seen = now;
     }, LOOK_MS);
     return {
       close() {
+        closed = true;
         clearInterval(timer);
         watcher.close();
       },
@@ -264,25 +248,12 @@ export class Maildir implements Spool {
   }
 
   #setAside(mailbox: AgentName, folder: Folder, id: MessageId): void {
-    this.#files.setAside(mailbox, folder, id, this.options.now());
+    this.#files.setAsideIfOld(mailbox, folder, id, this.options.now());
   }
 
   #step(name: string): void {
     this.options.onStep?.(name);
   }
-
-  async #doing(act: () => void | Promise<void>): Promise<void> {
-    try {
-      await act();
-    } catch (error) {
-      throw explained(error, this.options.root);
-    }
-  }
-}
-
-
-function sameText(a: Message, b: Message): boolean {
-  return a.body === b.body && a.to === b.to;
 }
 
 function oldestFirst(a: Message, b: Message): number {

@@ -1,0 +1,64 @@
+import type { Times } from './measure.ts';
+
+/** One line of the table. */
+export interface Row {
+  /** What was measured. */
+  what: string;
+  /** What stands beside it. */
+  floor: string;
+  /** Median and p99 of each, as text; empty where nothing was timed. */
+  ours: string;
+  beside: string;
+  /** How many times the floor, by the medians and by the p99s; null if it was not measured. */
+  ratio: number | null;
+  tail: number | null;
+  /** What the ratio should not exceed; null where nothing was promised. */
+  limit: number | null;
+  /** Why it was not measured, or what else a reader should know. */
+  note?: string | undefined;
+}
+
+/** What every figure gets: how long it may take, and fresh folders. */
+export interface Bench {
+  quick: boolean;
+  /** A fresh folder on the disk that is measured. */
+  fresh(): string;
+  /** Says on stderr what happens now. */
+  tell(text: string): void;
+}
+
+/** One group of rows, measured together. */
+export type Figure = (bench: Bench) => Promise<Row[]>;
+
+/** A row from two contestants of one run. */
+export function beside(
+  what: string,
+  floor: string,
+  limit: number | null,
+  ours: Times,
+  base: Times,
+  note?: string,
+): Row {
+  return {
+    what,
+    floor,
+    ours: spoken(ours),
+    beside: spoken(base),
+    ratio: ours.median / base.median,
+    tail: ours.p99 / base.p99,
+    limit,
+    note,
+  };
+}
+
+export function notMeasured(what: string, floor: string, limit: number | null, note: string): Row {
+  return { what, floor, ours: '', beside: '', ratio: null, tail: null, limit, note };
+}
+
+/** Median and p99 in a unit that suits them. */
+export function spoken({ median, p99, count }: Times): string {
+  const unit = median < 0.1 ? ([1000, 'µs'] as const) : ([1, 'ms'] as const);
+  const text = (ms: number): string => (ms * unit[0]).toPrecision(3).replace(/\.?0+e/, 'e');
+  // The 99th of few is only the worst: say how many there were.
+  return `${Number(text(median))} / ${Number(text(p99))} ${unit[1]} (${count}×)`;
+}

@@ -1,0 +1,41 @@
+import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs';
+import { aMessage, bob, copiesFor } from '../../test/support/mail.ts';
+import { beside } from '../figure.ts';
+import type { Bench, Row } from '../figure.ts';
+import { BODY, openMailroom } from '../mailroom.ts';
+import { interleave } from '../measure.ts';
+
+/** What a durable send must do at least: write, flush, rename, flush the folder. */
+export async function storeFigure(bench: Bench): Promise<Row[]> {
+  const rounds = bench.quick ? 150 : 1000;
+  const normal = await openMailroom(bench.fresh());
+  const full = await openMailroom(bench.fresh(), 'full');
+  const bare = bench.fresh();
+  for (const folder of ['tmp', 'new']) mkdirSync(`${bare}/${folder}`);
+  const put = async ({ spool }: typeof normal): Promise<void> => {
+    await spool.put({ message: aMessage({ body: BODY }), copies: copiesFor(bob) });
+  };
+  const times = await interleave(rounds, {
+    bare: () => storeBare(bare, crypto.randomUUID(), JSON.stringify(aMessage({ body: BODY }))),
+    normal: () => put(normal),
+    full: () => put(full),
+  });
+  await normal.ledger.close();
+  await full.ledger.close();
+  const floor = 'write, flush, rename, flush the folder';
+  return [
+    beside('durable send inside a process', floor, 1.4, times.normal, times.bare),
+    beside('the same with durability = full', floor, 1.8, times.full, times.bare),
+  ];
+}
+
+export function storeBare(root: string, id: string, text: string): void {
+  const draft = openSync(`${root}/tmp/${id}.json`, 'wx', 0o600);
+  writeSync(draft, text);
+  fsyncSync(draft);
+  closeSync(draft);
+  renameSync(`${root}/tmp/${id}.json`, `${root}/new/${id}.json`);
+  const folder = openSync(`${root}/new`, 'r');
+  fsyncSync(folder);
+  closeSync(folder);
+}

@@ -1,0 +1,60 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import type { Message } from '../src/protocol/message.ts';
+import type { MessageId } from '../src/protocol/names.ts';
+import { openSqliteLedger } from '../src/storage/ledger/sqlite.ts';
+import type { SqliteLedger } from '../src/storage/ledger/sqlite.ts';
+import { Maildir } from '../src/storage/spool/maildir.ts';
+import { aMessage, bob, copiesFor, LOUD } from '../test/support/mail.ts';
+
+export interface Mailroom {
+  root: string;
+  spool: Maildir;
+  ledger: SqliteLedger;
+}
+
+export const LEASE = { ms: 30_000 };
+export const TAKEN = { disposition: 'acknowledged', by: { by: 'bench' } } as const;
+
+/** A body of the length that agents write to one another. */
+export const BODY = 'The build is red on main since the last merge: the retry test times out. Can you look at it today? '.repeat(2);
+
+/** A home in this folder, opened the way every command opens one. */
+export async function openMailroom(root: string, durability: 'normal' | 'full' = 'normal'): Promise<Mailroom> {
+  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability });
+  const spool = new Maildir({ root, ledger, judge: async () => LOUD, now: Date.now });
+  await spool.heal();
+  return { root, spool, ledger };
+}
+
+/** Lets many messages wait for bob, without the flushes of as many sends. */
+export async function fill(room: Mailroom, count: number): Promise<MessageId[]> {
+  const messages = manyMessages(count);
+  for (const folder of ['tmp', 'new', 'quiet', 'held', 'cur']) {
+    mkdirSync(`${room.root}/spool/${bob}/${folder}`, { recursive: true });
+  }
+  leaveIn(`${room.root}/spool/${bob}/new`, messages);
+  for (let at = 0; at < count; at += 500) {
+    const entries = messages.slice(at, at + 500).map((message) => ({ message, copies: copiesFor(bob) }));
+    await room.ledger.adopt(entries, 'stored');
+  }
+  return messages.map(({ id }) => id);
+}
+
+/** The same files in a bare folder, for a floor. */
+export function fillFolder(folder: string, count: number): string[] {
+  mkdirSync(folder, { recursive: true });
+  return leaveIn(folder, manyMessages(count));
+}
+
+/** One every few milliseconds, as they would be sent. */
+function manyMessages(count: number): Message[] {
+  const start = Date.now() - count * 5;
+  return Array.from({ length: count }, (_, n) => aMessage({ body: BODY, ts: new Date(start + n * 5).toISOString() }));
+}
+
+function leaveIn(folder: string, messages: Message[]): string[] {
+  return messages.map((message) => {
+    writeFileSync(`${folder}/${message.id}.json`, JSON.stringify(message));
+    return `${message.id}.json`;
+  });
+}

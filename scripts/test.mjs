@@ -1,0 +1,68 @@
+// `npm test`: format, lint, types, dead code, then every test; ends with one line `N passed, N failed`.
+// Words after `--` go to the test runner: `npm test -- src/storage`.
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { root, setUp } from './setup.mjs';
+import { systemPackages } from './system-packages.mjs';
+
+const bun = setUp();
+const tool = (name) => `${root}node_modules/.bin/${name}`;
+const picked = process.argv.slice(2);
+
+systemPackages();
+
+/** Each check is one sentence; a failed one counts as one failed test. */
+const checks = [
+  ['the format is the formatter’s', [tool('oxfmt'), '--check', '.']],
+  ['the types hold', [tool('tsc'), '-p', '.']],
+  ['the linter has nothing to say', [tool('oxlint'), '--type-aware', '--quiet', '.']],
+  ['nothing is dead', [tool('knip')]],
+  ['the binary builds', [process.execPath, 'scripts/build.mjs']],
+];
+
+let passed = 0;
+let failed = 0;
+for (const [sentence, command] of picked.length > 0 ? [] : checks) {
+  const [program, ...args] = command;
+  const done = spawnSync(program, args, { cwd: root, encoding: 'utf8' });
+  if (done.status === 0) passed += 1;
+  else {
+    failed += 1;
+    console.log(`${done.stdout}${done.stderr}`);
+  }
+  console.log(`${done.status === 0 ? '✓' : '✗'} ${sentence}`);
+}
+
+// The tests run on the source; the runtime's own cache would write into the user's home.
+const env = {
+  ...process.env,
+  BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0',
+  PARLEY_BINARY: existsSync(`${root}dist/parley`) ? `${root}dist/parley` : '',
+};
+const tests = spawnSync(bun, ['test', ...picked], {
+  cwd: root,
+  env,
+  encoding: 'utf8',
+  stdio: ['ignore', 'inherit', 'pipe'],
+  maxBuffer: 1 << 28,
+});
+const told = tests.stderr ?? '';
+// Passing tests are not listed one by one: what failed, what was skipped and why, and the counts are.
+console.log(
+  picked.length > 0
+    ? told
+    : told
+        .split('\n')
+        .filter((line) => !line.startsWith('(pass)') && line.trim() !== '')
+        .join('\n'),
+);
+passed += countOf(told, 'pass');
+failed += countOf(told, 'fail');
+// The runner can fail without a failed test: a file that does not load, an error between tests.
+if (tests.status !== 0 && failed === 0) failed = 1;
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed === 0 ? 0 : 1);
+
+function countOf(text, word) {
+  return Number(new RegExp(`^\\s*(\\d+) ${word}$`, 'm').exec(text)?.[1] ?? 0);
+}

@@ -1,0 +1,11 @@
+import { bchCommand } from './command.ts';
+
+export default bchCommand({
+  usage: 'whoami',
+  options: {},
+  words: [0, 0],
+  async run(bch) {
+    const { name } = await bch.who();
+    bch.say(`${name} via local spool`);
+  },
+});

@@ -1,0 +1,52 @@
+import { dependencies } from '../../../package.json' with { type: 'json' };
+import { isCompiled, LEDGER_FORMAT, VERSION } from '../program.ts';
+import { isSameFile } from '../self/manifest.ts';
+import { onPath } from '../self/search-path.ts';
+import type { Env } from '../settings.ts';
+import { on } from './finding.ts';
+import type { Finding } from './finding.ts';
+
+/** The program itself, the system below it, and what the shell calls by our names. */
+export function examineMachine(env: Env): Finding[] {
+  return [program(), system(process.platform), ...names(env)];
+}
+
+function program(): Finding {
+  const { ok, warn } = on('program');
+  const what = `parley ${VERSION} on Bun ${Bun.version}, ledger format ${LEDGER_FORMAT}, ${isCompiled() ? 'compiled' : 'from source'}`;
+  if (Bun.version === dependencies.bun) return ok(what);
+  return warn(
+    `${what}; it is tested with Bun ${dependencies.bun}`,
+    'run `npm ci` in its folder, or use the built program',
+  );
+}
+
+export function system(platform: string): Finding {
+  const { ok, warn, bad } = on('system');
+  if (platform === 'linux') return ok('Linux');
+  if (platform === 'darwin') {
+    return warn(
+      'macOS: what differs there was written from the manual pages and has not been run on a Mac',
+      'please report what you see',
+    );
+  }
+  return bad(`${platform} is not supported`, 'use Linux, macOS or WSL');
+}
+
+function names(env: Env): Finding[] {
+  const { ok, warn } = on('PATH');
+  const own = onPath('parley', env);
+  const first = own
+    ? ok(`parley is ${own}`)
+    : warn(
+        'no `parley` on your PATH, so agents and hooks cannot call it by name',
+        '`dist/parley self install`, or `npm i -g` of its tarball',
+      );
+  const others = ['bch', 'c2c', 'ccc'].flatMap((name) => {
+    const found = onPath(name, env);
+    if (!found) return [];
+    const isOurs = isSameFile(found, process.execPath) || (own !== null && isSameFile(found, own));
+    return [ok(isOurs ? `${name} is ${found}` : `${name} is another program (${found}) and is left alone`)];
+  });
+  return [first, ...others];
+}

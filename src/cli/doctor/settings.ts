@@ -1,0 +1,51 @@
+import { existsSync } from 'node:fs';
+import { isAbsolute, join } from 'node:path';
+import type { Desk } from '../../flow/desk.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { Context } from '../context.ts';
+import { parleyHome } from '../settings.ts';
+import type { Env, Loaded } from '../settings.ts';
+import { on } from './finding.ts';
+import type { Finding } from './finding.ts';
+
+/** The settings, if they can be read, and what is wrong with them. */
+export function examineSettings(context: Context): { loaded: Loaded | null; findings: Finding[] } {
+  const { ok, warn, bad } = on('config');
+  const path = join(parleyHome(context.env), 'config.json');
+  const findings = relativeHomes(context.env);
+  try {
+    const { loaded } = context;
+    findings.push(
+      ...loaded.warnings.map((warning) => warn(warning, 'correct it; `parley config` shows what is in force')),
+    );
+    if (findings.length === 0)
+      findings.push(ok(existsSync(path) ? `${path} is read` : 'no config.json: the defaults are in force'));
+    return { loaded, findings };
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return { loaded: null, findings: [...findings, bad(error.message, 'every command stops here until it is mended')] };
+  }
+}
+
+function relativeHomes(env: Env): Finding[] {
+  return ['PARLEY_HOME', 'BACKCHANNEL_HOME']
+    .filter((name) => env[name] && !isAbsolute(env[name]))
+    .map((name) =>
+      on('config').warn(
+        `${name}=${env[name] ?? ''} is another folder in every working folder`,
+        'give it a path that begins with /',
+      ),
+    );
+}
+
+/** Who acts here, and whether there is such a mailbox. */
+export async function examineIdentity(loaded: Loaded, desk: Desk): Promise<Finding> {
+  const { ok, warn, bad } = on('identity');
+  const { agent } = loaded.settings;
+  const from = loaded.origins.find((origin) => origin.name === 'agent')?.from ?? 'default';
+  if (!agent) return warn('nobody: no agent is set', '`parley init <name>` makes a mailbox');
+  for (const home of desk.homes) {
+    if (await home.directory.get(agent)) return ok(`@${agent} in home ${home.label} (from ${from})`);
+  }
+  return bad(`@${agent} (from ${from}) has no mailbox in any home`, `\`parley init ${agent}\`, or name another agent`);
+}

@@ -1,0 +1,105 @@
+import type { HookClient } from '../clients/hook-client.ts';
+import type { HookEvent } from '../clients/hook-event.ts';
+import { isSubagent } from '../clients/hook-event.ts';
+import type { Who } from '../flow/desk.ts';
+import type { MessageId } from '../protocol/names.ts';
+import { Refusal } from '../protocol/refusal.ts';
+import { Context } from './context.ts';
+import { sayWaiting } from './hook-round.ts';
+import { contextOf } from './hook-setup.ts';
+import { forgetOldSessions, mailboxOf, namesIn, Session } from './sessions.ts';
+import type { Binding } from './sessions.ts';
+import { parleyHome } from './settings.ts';
+import type { Env } from './settings.ts';
+
+export interface Circumstances {
+  /** Who the settings of the client say that it is. */
+  as: string | undefined;
+  /** Can the script that called us tell times apart that lie within one second? */
+  fineTimes: boolean;
+}
+
+/** Answers one event of a client, and returns the exit code with which the client understands the answer. */
+export async function answerEvent(
+  context: Context,
+  client: HookClient,
+  event: HookEvent,
+  { as, fineTimes }: Circumstances,
+): Promise<0 | 2> {
+  const { hook_event_name: name = '', session_id = '', tool_name = '' } = event;
+  const root = parleyHome(context.env);
+  const session = Session.open(root, session_id);
+  if (name === 'SessionStart') forgetOldSessions(root);
+  const { who, match } = await readerOf(context, client, event, session, as);
+  session?.lookAtOnce();
+  const inbox = `${mailboxOf(who)}/new`;
+  if (isSubagent(event)) {
+    session?.noteSeen('sub', inbox, new Set(namesIn(inbox)), fineTimes);
+    return 0;
+  }
+  if (!Object.hasOwn(client.events, name) || client.deafAfter.includes(tool_name)) return 0;
+  const { exit, looked, nothingLeft } = await sayWaiting(
+    who,
+    { client, event: name, session: session_id, match },
+    Date.now(),
+  );
+  if (session && nothingLeft) {
+    for (const kind of ['seen', 'sub'] as const) session.noteSeen(kind, inbox, looked, fineTimes);
+  }
+  if (session) await lookAgainInTime(session, who);
+  return exit;
+}
+
+/** Whose mail this session gets, and for which context: as it is bound; if it is new or not bound, as its folder says. */
+async function readerOf(
+  context: Context,
+  client: HookClient,
+  event: HookEvent,
+  session: Session | null,
+  as: string | undefined,
+): Promise<{ who: Who; match: string }> {
+  const env = trusted(context.env, client);
+  const bound = session?.binding();
+  const known = bound?.agent && !isOutdated(bound, event) && (await agentNamed(env, bound.agent));
+  if (known) return { who: known, match: bound.match };
+  const cwd = event.cwd ?? context.cwd;
+  try {
+    const there = new Context(env, cwd, { as });
+    const who = await there.who();
+    const match = contextOf(there);
+    session?.bind({ v: 1, by: client.name, agent: who.name, match, cwd }, mailboxOf(who));
+    return { who, match };
+  } catch (error) {
+    const isLasting = error instanceof Refusal && (error.code === 'no_identity' || error.code === 'bad_config');
+    if (isLasting) session?.bindToNobody(client.name, cwd);
+    throw error;
+  }
+}
+
+/** A session that starts, or goes on another day, is what its folder says today. One that an agent bound itself stays so. */
+function isOutdated(bound: Binding, event: HookEvent): boolean {
+  return event.hook_event_name === 'SessionStart' && event.source !== 'compact' && bound.by !== 'init';
+}
+
+/** Null if there is no such mailbox any more. Needs nothing of the folder at work, whatever settings stand there. */
+async function agentNamed(env: Env, name: string): Promise<Who | null> {
+  try {
+    return await new Context(env, '/', { as: name }).who();
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'no_identity') return null;
+    throw error;
+  }
+}
+
+/** Codex runs the hooks of every session with the environment of whichever came first: it says nothing about this one. */
+function trusted(env: Env, client: HookClient): Env {
+  return client.name === 'codex' ? { ...env, PARLEY_AGENT: undefined, PARLEY_MATCH: undefined } : env;
+}
+
+/** Copies in another reader's hand may come back: the script must start us again then. */
+async function lookAgainInTime(session: Session, who: Who): Promise<void> {
+  const held = namesIn(`${mailboxOf(who)}/held`).map((name) => name.replace(/\.json$/, '') as MessageId);
+  if (held.length === 0) return;
+  const copies = await Promise.all(held.map((id) => who.home.ledger.copy(who.name, id)));
+  session.lookAgain(Math.min(...copies.map((copy) => copy?.until ?? Infinity)));
+}

@@ -1,0 +1,46 @@
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { hookScript } from '../delivery/hook-script.ts';
+import type { Who } from '../flow/desk.ts';
+import { Refusal } from '../protocol/refusal.ts';
+import type { Context } from './context.ts';
+import { gitOrigin } from './origin.ts';
+import { layReferences, mailboxOf, Session } from './sessions.ts';
+import { parleyHome } from './settings.ts';
+import type { Env } from './settings.ts';
+
+/** What `parley init` does for hooks: the script is there and current, and this session, if one is named, is the agent's. */
+export function prepareHook(context: Context, who: Who, session: string | undefined): void {
+  writeScript(context.env);
+  if (session === undefined) return;
+  const named = Session.open(resolve(parleyHome(context.env)), session);
+  if (!named)
+    throw new Refusal('invalid_request', 'a session id has letters, digits, . _ - and does not begin with a dot');
+  const match = contextOf(context);
+  named.bind({ v: 1, by: 'init', agent: who.name, match, cwd: context.cwd }, mailboxOf(who));
+}
+
+/** Writes the script of the hook and returns its path. */
+export function writeScript(env: Env): string {
+  const home = resolve(parleyHome(env));
+  mkdirSync(home, { recursive: true, mode: 0o700 });
+  layReferences(home);
+  writeFileSync(`${home}/.hook.${process.pid}`, scriptText(env), { mode: 0o700 });
+  renameSync(`${home}/.hook.${process.pid}`, `${home}/hook`);
+  return `${home}/hook`;
+}
+
+export function scriptText(env: Env): string {
+  return hookScript(resolve(parleyHome(env)), ownCommand());
+}
+
+/** The context of a session that works here, for scoped mail: as it is set, or else the repository, or else the folder. */
+export function contextOf(context: Context): string {
+  return context.settings.match ?? gitOrigin(context.cwd) ?? context.cwd;
+}
+
+/** How to start this very program: a compiled binary is its own, otherwise the runtime reads our source. */
+function ownCommand(): string[] {
+  const compiled = import.meta.dir.startsWith('/$bunfs');
+  return compiled ? [process.execPath] : [process.execPath, join(import.meta.dir, 'main.ts')];
+}

@@ -1,0 +1,179 @@
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { resolve } from 'node:path';
+import * as v from 'valibot';
+import type { Who } from '../flow/desk.ts';
+import { AgentName } from '../protocol/names.ts';
+import { Schema } from '../protocol/schema.ts';
+import type { Described } from '../protocol/schema.ts';
+
+/**
+ * What a session of a client is bound to: whose mail it gets, and from which context; nobody's, if it has no identity yet. `by`
+ * is the client whose hook bound it, or `init` if its agent did so itself.
+ */
+const Binding = new Schema(() =>
+  v.object({ v: v.literal(1), by: v.string(), agent: v.nullable(AgentName.inner), match: v.string(), cwd: v.string() }),
+);
+export type Binding = Described<typeof Binding>;
+
+const SECOND = 1_000_000_000n;
+/** A file system's clock may stand still this long: two changes within it can have the same time. */
+const TICK = 25n * (SECOND / 1000n);
+/** The same where times are kept, or compared, in whole seconds. */
+const COARSE = 2n * SECOND;
+/** A bound holds however a time is rounded when it is set. */
+const ROUNDING = 1000n;
+/** How long held copies may go without a look. */
+const LOOK_MS = 30_000;
+const FORGOTTEN_MS = 30 * 24 * 60 * 60 * 1000;
+
+/**
+ * One folder per session of a client, `sessions/<id>/`, where the hook's script looks (see delivery/hook-script.ts):
+ * `session.json` and `box`, a link to the mailbox; `seen.*`, `sub.*`, `look` and `now`, of which only the times count.
+ * All of it can be deleted at any time: the next hook makes it anew.
+ */
+export class Session {
+  readonly #folder: string;
+
+  private constructor(
+    readonly home: string,
+    readonly id: string,
+  ) {
+    this.#folder = `${home}/sessions/${id}`;
+  }
+
+  /** Null if a client's name for its session cannot be a folder's. */
+  static open(home: string, id: string | undefined): Session | null {
+    return id && /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/.test(id) ? new Session(home, id) : null;
+  }
+
+  binding(): Binding | null {
+    try {
+      const binding = Binding.safeParse(JSON.parse(readFileSync(`${this.#folder}/session.json`, 'utf8')));
+      return binding.success ? binding.data : null;
+    } catch {
+      return null;
+    }
+  }
+
+  bind(binding: Binding, mailbox: string): void {
+    // Without new/ the script would take the session for unbound.
+    mkdirSync(`${mailbox}/new`, { recursive: true, mode: 0o700 });
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    layReferences(this.home);
+    this.#place('session.json', (path) => writeFileSync(path, JSON.stringify(binding), { mode: 0o600 }));
+    this.#place('box', (path) => symlinkSync(mailbox, path));
+    for (const kind of ['seen', 'sub']) rmSync(`${this.#folder}/${kind}.hi`, { force: true });
+  }
+
+  /** A session without an identity: its script looks again every half minute. */
+  bindToNobody(by: string, cwd: string): void {
+    const nobody = `${this.home}/sessions/.nobody`;
+    this.bind({ v: 1, by, agent: null, match: '', cwd }, nobody);
+    mkdirSync(`${nobody}/held`, { recursive: true, mode: 0o700 });
+    writeFileSync(`${nobody}/held/identity.json`, '');
+    this.lookAgain(Date.now() + LOOK_MS);
+  }
+
+  /**
+   * Notes that `known` is everything in the folder and that none of it is for this session. It does so only when the folder's
+   * time is so old that whatever comes after must get another one; if that is a matter of milliseconds it waits for it.
+   */
+  noteSeen(kind: 'seen' | 'sub', folder: string, known: ReadonlySet<string>, fine: boolean): boolean {
+    // The script sees by itself that an empty folder holds nothing.
+    if (!namesIn(folder).some((name) => name.endsWith('.json'))) return true;
+    for (let attempt = 0; attempt < 3; attempt++) {
+      const changed = timeOf(folder);
+      const needed = fine && changed % SECOND !== 0n ? TICK : COARSE;
+      const missing = needed - (this.#clock() - changed);
+      if (missing > TICK) return false;
+      if (missing > 0n) Bun.sleepSync(Number(missing / 1_000_000n) + 1);
+      // The time was read before the folder is, and it was old enough by then.
+      else return this.#noteIfKnown(kind, folder, known, changed);
+    }
+    return false;
+  }
+
+  #noteIfKnown(kind: 'seen' | 'sub', folder: string, known: ReadonlySet<string>, changed: bigint): boolean {
+    if (namesIn(folder).some((name) => !known.has(name))) return false;
+    this.#placeTime(`${kind}.lo`, changed - ROUNDING);
+    this.#placeTime(`${kind}.hi`, changed + ROUNDING);
+    return true;
+  }
+
+  /** When held copies should be seen to, at the latest in half a minute. */
+  lookAgain(at: number): void {
+    this.#placeTime('look', BigInt(Math.floor(Math.min(at, Date.now() + LOOK_MS))) * 1_000_000n);
+  }
+
+  /** From now on the script does not wait: if we die, the next call sees to what we held. */
+  lookAtOnce(): void {
+    rmSync(`${this.#folder}/look`, { force: true });
+  }
+
+  /** The time that the file system would give a change now; its clock need not be ours. */
+  #clock(): bigint {
+    writeFileSync(`${this.#folder}/now`, '', { mode: 0o600 });
+    return timeOf(`${this.#folder}/now`);
+  }
+
+  #placeTime(name: string, time: bigint): void {
+    this.#place(name, (path) => setTime(path, time));
+  }
+
+  /** Made beside and renamed into place: the script never meets a half-made one. */
+  #place(name: string, make: (path: string) => void): void {
+    const draft = `${this.#folder}/.${name}.${process.pid}`;
+    rmSync(draft, { force: true });
+    make(draft);
+    renameSync(draft, `${this.#folder}/${name}`);
+  }
+}
+
+/** Where an agent's copies wait: the loud ones in new/, those in a reader's hand in held/. */
+export function mailboxOf({ home, name }: Who): string {
+  return resolve(home.root, 'spool', name);
+}
+
+/** Removes what sessions left behind that have said nothing for a month. */
+export function forgetOldSessions(home: string): void {
+  for (const name of namesIn(`${home}/sessions`)) {
+    const folder = `${home}/sessions/${name}`;
+    const changed = statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
+    if (!name.startsWith('.') && Date.now() - changed > FORGOTTEN_MS) rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The names in a folder; none if it is not there. */
+export function namesIn(folder: string): string[] {
+  return existsSync(folder) ? readdirSync(folder) : [];
+}
+
+/** Two files a millisecond apart: a script that can tell them apart can tell ticks apart. */
+export function layReferences(home: string): void {
+  mkdirSync(`${home}/sessions`, { recursive: true, mode: 0o700 });
+  if (existsSync(`${home}/sessions/.late`)) return;
+  setTime(`${home}/sessions/.early`, SECOND + 500_000_000n);
+  setTime(`${home}/sessions/.late`, SECOND + 501_000_000n);
+}
+
+function setTime(path: string, time: bigint): void {
+  closeSync(openSync(path, 'a', 0o600));
+  utimesSync(path, Number(time) / 1e9, Number(time) / 1e9);
+}
+
+function timeOf(path: string): bigint {
+  return statSync(path, { bigint: true }).mtimeNs;
+}

@@ -1,0 +1,15 @@
+import type { HookClient } from '../hook-client.ts';
+
+/** Kimi 2.1. What a hook says after a tool or at the start of a session reaches no model, so mail waits for the turn's end. */
+export const kimi: HookClient = {
+  name: 'kimi',
+  events: { UserPromptSubmit: 'plain', Stop: 'stderr' },
+  endsTurn: ['Stop'],
+  deafAfter: [],
+  counts: 'characters',
+  settings: (command) => {
+    const entry = (event: string): string =>
+      `[[hooks]]\nevent = "${event}"\ncommand = ${JSON.stringify(command)}\ntimeout = 10`;
+    return `Kimi, ~/.kimi-code/config.toml:\n${['SessionStart', 'UserPromptSubmit', 'Stop'].map(entry).join('\n')}`;
+  },
+};

@@ -1,0 +1,66 @@
+/**
+ * The fast half of the hook, as a POSIX shell script: it runs after every tool call of a client, and nearly always there is
+ * nothing to say. It uses built-ins only, so that this costs about a millisecond; `command hook …` is the slow half, which
+ * looks properly. What the files of a session mean is written in cli/sessions.ts.
+ *
+ * - The event is always read to its end, because a client whose write fails reports a broken hook. A shell reads a pipe byte
+ *   by byte; bash can be told not to.
+ * - The session is the one that the event names first; every client names it before anything that a model or a tool wrote.
+ * - `box` is a link to the mailbox. Without one, or at the start of a session, the slow half binds it.
+ * - `seen.lo` and `seen.hi` lie just around the time that new/ had when it was last searched in vain. Any other time means
+ *   that something changed, also after a clock was set back. Subagents get no mail: they have marks of their own.
+ * - Copies in held/ may belong to a reader that died: `look` is a file from the future, and when that has come they are seen to.
+ * - early and late lie a millisecond apart: a shell or a file system that takes them for equal has coarse times, and the slow
+ *   half must know.
+ *
+ * A test that errs on the side of starting costs a start; no test may err on the other side.
+ */
+export function hookScript(home: string, command: readonly string[]): string {
+  const [program = ''] = command;
+  return `# Parley's hook: sh <this file> <client>, with the client's event on stdin.
+# Written by \`parley init\` and \`parley hook --write\`; changes are overwritten.
+case $BASH_VERSION in
+'' | 3.* | 4.0*) IFS= read -r e ;;
+*) set +o posix; LC_ALL=C IFS= read -r -N 99999999 e ;;
+esac
+h=${quoted(home)}
+any() { [ -e "$1" ] || [ -L "$1" ]; }
+quiet() {
+  case $1 in '' | .* | *[!A-Za-z0-9._-]*) return 1 ;; esac
+  d=$h/sessions/$1
+  b=$d/box
+  [ -d "$b/new" ] || return 1
+  case $e in
+  *'"SessionStart"'*) return 1 ;;
+  *'"agent_id"'*) m=$d/sub ;;
+  *) m=$d/seen ;;
+  esac
+  if ! [ -e "$m.hi" ] || [ "$b/new" -nt "$m.hi" ] || [ "$b/new" -ot "$m.lo" ]; then
+    any "$b"/new/*.json && return 1
+  fi
+  any "$b"/held/*.json || return 0
+  [ -e "$d/look" ] && true 2>/dev/null >"$d/now" && [ "$d/look" -nt "$d/now" ]
+}
+p=\${e%%'"session_id"'*}
+if [ \${#p} -lt 300 ]; then
+  s=\${e#"$p"'"session_id"'}
+  s=\${s#*\\"}
+  quiet "\${s%%\\"*}" && exit 0
+fi
+if ! [ -x ${quoted(program)} ]; then
+  printf '%s\\n' ${quoted(`parley: ${program} is gone; run \`parley hook --write\` where Parley is now`)} >&2
+  exit 0
+fi
+t=coarse
+[ "$h/sessions/.late" -nt "$h/sessions/.early" ] && t=fine
+export PARLEY_HOME="$h"
+exec ${command.map(quoted).join(' ')} hook "$@" --relay "$t" 3<<EVENT
+$e
+EVENT
+`;
+}
+
+/** One word for a shell, whatever it holds. */
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}

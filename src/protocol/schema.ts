@@ -1,0 +1,36 @@
+import * as v from 'valibot';
+
+type Inner = v.GenericSchema<unknown, unknown>;
+
+/** What came of parsing: the value, or what is wrong with which part. */
+export type Parsed<T> = { success: true; data: T } | { success: false; path: string; why: string };
+
+/**
+ * The shape of something that crosses a wire or a disk, and its type. It is built when it is first used: a short command
+ * should not pay for shapes that it never meets.
+ */
+export class Schema<S extends Inner> {
+  #built: S | undefined;
+
+  constructor(readonly build: () => S) {}
+
+  /** The schema itself, to stand inside another one. */
+  get inner(): S {
+    this.#built ??= this.build();
+    return this.#built;
+  }
+
+  safeParse(input: unknown): Parsed<v.InferOutput<S>> {
+    const result = v.safeParse(this.inner, input, { abortEarly: true });
+    if (result.success) return { success: true, data: result.output };
+    const [issue] = result.issues;
+    return { success: false, path: v.getDotPath(issue) ?? '', why: issue.message };
+  }
+
+  parse(input: unknown): v.InferOutput<S> {
+    return v.parse(this.inner, input);
+  }
+}
+
+/** The type that a schema describes. */
+export type Described<T> = T extends Schema<infer S> ? v.InferOutput<S> : never;

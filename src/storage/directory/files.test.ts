@@ -1,0 +1,58 @@
+import { describe, expect, it } from 'bun:test';
+import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { aClock } from '../../../test/support/clock.ts';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { alice, bob } from '../../../test/support/mail.ts';
+import { directoryContract } from './directory.contract.ts';
+import { FilesDirectory } from './files.ts';
+
+directoryContract('files', async () => {
+  const clock = aClock();
+  const root = temporaryHome();
+  const directory = new FilesDirectory(root, clock.now);
+  return {
+    directory,
+    ...clock,
+    plant: (name, text) => {
+      mkdirSync(`${root}/agents`, { recursive: true });
+      writeFileSync(`${root}/agents/${name}.json`, text);
+    },
+    textOf: (name) => readFileSync(`${root}/agents/${name}.json`, 'utf8'),
+    close: () => directory.close(),
+  };
+});
+
+describe('the files directory, beyond the contract,', () => {
+  it('keeps all of 20 subscribes that come from 4 processes at once [BC-C6]', async () => {
+    const root = temporaryHome();
+    const directory = new FilesDirectory(root, Date.now);
+    await directory.register(bob, 'agent');
+    const child = `${import.meta.dir}/../../../test/support/subscribe.child.ts`;
+    const children = [0, 1, 2, 3].map((n) => {
+      const channels = Array.from({ length: 5 }, (_, c) => `#c${n}${c}`);
+      return Bun.spawn([process.execPath, child, root, 'bob', ...channels], { stderr: 'inherit' });
+    });
+    expect(await Promise.all(children.map(({ exited }) => exited))).toEqual([0, 0, 0, 0]);
+    expect(new Set((await directory.get(bob))?.subscriptions).size).toBe(20);
+  }, 20_000);
+
+  it('keeps records readable by their owner only, and leaves no draft behind', async () => {
+    const root = temporaryHome();
+    const directory = new FilesDirectory(root, Date.now);
+    await directory.register(bob, 'agent');
+    expect(statSync(`${root}/agents`).mode & 0o777).toBe(0o700);
+    expect(statSync(`${root}/agents/bob.json`).mode & 0o777).toBe(0o600);
+    expect(readdirSync(`${root}/agents`)).toEqual(['bob.json']);
+  });
+
+  it('neither hangs on a pipe nor stumbles over a folder or a dead link in place of a record [BC-C7]', async () => {
+    const root = temporaryHome();
+    const directory = new FilesDirectory(root, Date.now);
+    await directory.register(alice, 'agent');
+    Bun.spawnSync(['mkfifo', `${root}/agents/pipe.json`]);
+    mkdirSync(`${root}/agents/folder.json`);
+    symlinkSync(`${root}/nowhere`, `${root}/agents/link.json`);
+    expect((await directory.list()).map(({ name }) => name)).toEqual([alice]);
+    expect((await directory.unreadable()).length).toBe(3);
+  });
+});

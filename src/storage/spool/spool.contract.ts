@@ -1,0 +1,538 @@
+import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
+import { alice, aKey, aMessage, anEntry, anId, bob, carol, copiesFor, QUIET } from '../../../test/support/mail.ts';
+import { parseAddress } from '../../protocol/address.ts';
+import type { Message } from '../../protocol/message.ts';
+import type { MessageId } from '../../protocol/names.ts';
+import { AgentName, MessageId as Id } from '../../protocol/names.ts';
+import type { Ledger, Settlement } from '../ledger/ledger.ts';
+import type { Claim, Spool } from './spool.ts';
+
+export interface OpenSpool {
+  spool: Spool;
+  /** The ledger that the spool is paired with. */
+  ledger: Ledger;
+  /** Moves the clock. */
+  pass(ms: number): void;
+  /** What another process would see: the same home, opened once more. */
+  another(): Promise<Spool>;
+  /** Leaves a message in bob's mailbox the way another program does. */
+  leave(message: Message): void;
+  close(): Promise<void>;
+}
+
+/** Where backends differ: nothing, or why a test does not apply. */
+const TRAITS = {
+  maildir: { durable: '', shared: '' },
+  memory: { durable: ' (skipped: gone with its process)', shared: ' (skipped: no other program reaches it)' },
+};
+
+const LEASE = { ms: 30_000 };
+const DONE: Settlement = { disposition: 'acknowledged', by: { test: true } };
+const HOSTILE = [
+  '../x',
+  '..',
+  '.',
+  'a/b',
+  'a\\b',
+  '/etc/passwd',
+  'a\0b',
+  '',
+  ' ',
+  'x'.repeat(300),
+  'a\nb',
+  '-rf/',
+  '~/x',
+];
+
+/** What every spool promises. Each sentence of spool.ts is a test here. */
+export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<OpenSpool>): void {
+  const { durable, shared } = TRAITS[name];
+  const whereDurable = durable === '' ? it : it.skip;
+  const whereShared = shared === '' ? it : it.skip;
+
+  describe(`the ${name} spool`, () => {
+    let here: OpenSpool;
+    let spool: Spool;
+    beforeEach(async () => {
+      here = await open();
+      ({ spool } = here);
+    });
+    afterEach(() => here.close());
+
+    /** A message that waits for bob. */
+    async function arrived(fields: Partial<Message> = {}): Promise<Message> {
+      return (await spool.put(anEntry(fields))).message;
+    }
+    async function waitingFor(mailbox: AgentName): Promise<MessageId[]> {
+      return (await spool.peek(mailbox)).map(({ message }) => message.id);
+    }
+    async function take(mailbox: AgentName, ids: MessageId[], from = spool): Promise<MessageId[]> {
+      const claim = await from.claim(mailbox, ids, LEASE);
+      const held = claim.copies.map(({ message }) => message.id);
+      return held.length > 0 && (await from.settle(claim, held, DONE)) ? held : [];
+    }
+
+    describe('when a message is put', () => {
+      it('leaves an independent copy in every mailbox [BC-2]', async () => {
+        const { message } = await spool.put({ message: aMessage({ to: '#dev' }), copies: copiesFor(bob, carol) });
+        expect(await take(bob, [message.id])).toEqual([message.id]);
+        expect(await spool.peek(carol)).toEqual([{ message, quiet: false }]);
+        expect(await take(carol, [message.id])).toEqual([message.id]);
+      });
+
+      it('gives the message back exactly as it was put [BC-5]', async () => {
+        const message = await arrived({
+          thread: anId(),
+          refs: ['a.ts', 'b c'],
+          scope: 'org/repo',
+          body: 'ünï\u2028\n"',
+        });
+        expect(await spool.read(bob, message.id)).toEqual({ message, quiet: false });
+      });
+
+      it('keeps urgent and normal mail in one place [BC-3]', async () => {
+        const urgent = await arrived({ priority: 'urgent', ts: '2026-01-02T00:00:00.000Z' });
+        const normal = await arrived({ ts: '2026-01-01T00:00:00.000Z' });
+        expect(await waitingFor(bob)).toEqual([normal.id, urgent.id]);
+      });
+
+      it('answers a retry with the first id and adds nothing [BC-10]', async () => {
+        const key = aKey();
+        const first = await spool.put(anEntry({}, { key }));
+        const again = await spool.put(anEntry({}, { key }));
+        expect([first.first, again.first]).toEqual([true, false]);
+        expect(again.message).toEqual(first.message);
+        expect(again.copies.map((copy) => copy.mailbox)).toEqual([bob]);
+        expect(await waitingFor(bob)).toEqual([first.message.id]);
+      });
+
+      it('keeps the keys of different senders apart', async () => {
+        const key = aKey();
+        await spool.put(anEntry({}, { key }));
+        expect((await spool.put(anEntry({ from: carol }, { key }))).first).toBe(true);
+        expect(await waitingFor(bob)).toHaveLength(2);
+      });
+
+      it('refuses a known key with another text, and stores nothing', async () => {
+        const key = aKey();
+        const { message } = await spool.put(anEntry({}, { key }));
+        const other = spool.put(anEntry({ body: 'something else' }, { key }));
+        await expect(other).rejects.toMatchObject({ code: 'key_conflict' });
+        expect(await waitingFor(bob)).toEqual([message.id]);
+      });
+
+      it('lets many puts of one key at once agree on one message [BC-10]', async () => {
+        const key = aKey();
+        const answers = await Promise.all(Array.from({ length: 10 }, () => spool.put(anEntry({}, { key }))));
+        expect(new Set(answers.map(({ message }) => message.id)).size).toBe(1);
+        expect(answers.filter(({ first }) => first)).toHaveLength(1);
+        expect(await waitingFor(bob)).toEqual([answers[0]?.message.id as MessageId]);
+      });
+
+      it('lets many puts of one id at once arrive as one message [BC-10]', async () => {
+        const entry = anEntry({}, { copies: copiesFor(bob, carol) });
+        const answers = await Promise.all(Array.from({ length: 10 }, () => spool.put(entry)));
+        expect(answers.filter(({ first }) => first)).toHaveLength(1);
+        expect(await waitingFor(bob)).toEqual([entry.message.id]);
+        expect(await waitingFor(carol)).toEqual([entry.message.id]);
+      });
+
+      it('never brings a copy back that was taken [BC-10]', async () => {
+        const entry = anEntry();
+        await spool.put(entry);
+        expect(await take(bob, [entry.message.id])).toEqual([entry.message.id]);
+        expect((await spool.put(entry)).first).toBe(false);
+        expect(await waitingFor(bob)).toEqual([]);
+        expect(await take(bob, [entry.message.id])).toEqual([]);
+      });
+
+      it('lets 400 retries race 400 takes, and nothing is ever taken twice [BC-10]', async () => {
+        const twice: MessageId[] = [];
+        for (let round = 0; round < 400; round += 1) {
+          const entry = anEntry({}, round % 2 === 0 ? { key: aKey() } : {});
+          const { id } = (await spool.put(entry)).message;
+          const [taken] = await Promise.all([
+            after(round % 11, () => take(bob, [id])),
+            spool.put(round % 4 === 0 ? { ...entry, message: { ...entry.message, id: anId() } } : entry),
+          ]);
+          const leftOver = await waitingFor(bob);
+          const again = await take(bob, leftOver);
+          if (taken.length + again.length !== 1 || leftOver.length > 1 - taken.length) twice.push(id);
+        }
+        expect(twice).toEqual([]);
+      }, 30_000);
+
+      it('puts a quiet copy where no hook looks, and it waits there', async () => {
+        const message = aMessage();
+        await spool.put({ message, copies: [{ mailbox: bob, attention: QUIET }] });
+        expect(await spool.peek(bob)).toEqual([{ message, quiet: true }]);
+        expect(await take(bob, [message.id])).toEqual([message.id]);
+      });
+
+      whereDurable(`is durable before it answers: another process reads it${durable} [BC-8]`, async () => {
+        const message = await arrived();
+        const other = await here.another();
+        expect(await other.peek(bob)).toEqual([{ message, quiet: false }]);
+        expect(await take(bob, [message.id], other)).toEqual([message.id]);
+        expect(await waitingFor(bob)).toEqual([]);
+      });
+
+      it('takes no name that would leave its folder [BC-C5]', () => {
+        expect(HOSTILE.filter((hostile) => AgentName.safeParse(hostile).success)).toEqual([]);
+        // A dot is a harmless file name once `.json` follows; a slash never passes.
+        expect(HOSTILE.filter((hostile) => Id.safeParse(hostile).success)).toEqual(['..', '.']);
+        for (const hostile of HOSTILE) expect(() => parseAddress(`@${hostile}`)).toThrow();
+      });
+    });
+
+    describe('to a reader', () => {
+      it('shows everything that waits, oldest first [BC-6]', async () => {
+        const later = await arrived({ ts: '2026-03-01T00:00:00.000Z' });
+        const first = await arrived({ ts: '2026-01-01T00:00:00.000Z' });
+        const middle = await arrived({ ts: '2026-02-01T00:00:00.000Z' });
+        expect(await waitingFor(bob)).toEqual([first.id, middle.id, later.id]);
+        expect((await spool.ids(bob)).toSorted()).toEqual([first.id, middle.id, later.id].toSorted());
+      });
+
+      it('shows nothing in a mailbox that nobody ever wrote to', async () => {
+        expect(await spool.peek(carol)).toEqual([]);
+        expect(await spool.ids(carol)).toEqual([]);
+        expect(await spool.read(carol, anId())).toBeNull();
+      });
+
+      it('can be peeked, listed and read any number of times, and claims nothing by it [BC-6]', async () => {
+        const { id } = await arrived();
+        for (let round = 0; round < 3; round += 1) {
+          expect(await waitingFor(bob)).toEqual([id]);
+          expect(await spool.ids(bob)).toEqual([id]);
+          expect((await spool.read(bob, id))?.message.id).toBe(id);
+        }
+        expect((await here.ledger.copy(bob, id))?.state).toBe('stored');
+      });
+    });
+
+    describe('when copies are claimed', () => {
+      it('gives one copy to exactly one of many racing readers [BC-6]', async () => {
+        const { id } = await arrived();
+        const claims = await Promise.all(Array.from({ length: 20 }, () => spool.claim(bob, [id], LEASE)));
+        expect(claims.filter(({ copies }) => copies.length > 0)).toHaveLength(1);
+        expect(new Set(claims.map(({ owner }) => owner)).size).toBe(20);
+      });
+
+      it('leaves out what another reader holds, and gives the rest [BC-6]', async () => {
+        const [held, free] = [await arrived(), await arrived()];
+        await spool.claim(bob, [held.id], LEASE);
+        const claim = await spool.claim(bob, [held.id, free.id, anId()], LEASE);
+        expect(claim.copies.map(({ message }) => message.id)).toEqual([free.id]);
+      });
+
+      it('takes a claimed copy out of sight, and says that it is the first attempt', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], LEASE);
+        expect(claim.copies[0]?.attempt).toBe(0);
+        expect(await waitingFor(bob)).toEqual([]);
+        expect(await spool.read(bob, id)).toBeNull();
+        await spool.heal();
+        expect(await waitingFor(bob)).toEqual([]);
+      });
+
+      it('takes more copies at once than go through the ledger in one bite', async () => {
+        const ids: MessageId[] = [];
+        for (let n = 0; n < 300; n += 1) ids.push((await arrived()).id);
+        expect(await take(bob, ids)).toEqual(ids);
+        expect(await waitingFor(bob)).toEqual([]);
+      }, 20_000);
+
+      it('lets a claim run out, and gives the copy again under the same id and marked [BC-6]', async () => {
+        const { id } = await arrived();
+        const lost = await spool.claim(bob, [id], LEASE);
+        here.pass(LEASE.ms + 1);
+        await spool.heal();
+        expect(await waitingFor(bob)).toEqual([id]);
+        const next = await spool.claim(bob, [id], LEASE);
+        expect(next.copies.map(({ message, attempt }) => [message.id, attempt])).toEqual([[id, 1]]);
+        expect(await spool.settle(lost, [id], DONE)).toBe(false);
+        expect(await spool.settle(next, [id], DONE)).toBe(true);
+      });
+
+      it('gives a copy whose claim ran out to whoever asks for it by id, healed or not', async () => {
+        const { id } = await arrived();
+        await spool.claim(bob, [id], LEASE);
+        here.pass(LEASE.ms + 1);
+        const next = await spool.claim(bob, [id], LEASE);
+        expect(next.copies.map(({ message, attempt }) => [message.id, attempt])).toEqual([[id, 1]]);
+        expect(await spool.settle(next, [id], DONE)).toBe(true);
+      });
+
+      it('prolongs a claim from now on', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], LEASE);
+        here.pass(LEASE.ms - 1);
+        expect(await spool.renew(claim, LEASE)).toBe(true);
+        here.pass(LEASE.ms - 1);
+        await spool.heal();
+        expect((await spool.claim(bob, [id], LEASE)).copies).toEqual([]);
+        expect(await spool.settle(claim, [id], DONE)).toBe(true);
+      });
+
+      it('does not prolong what is no longer held', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], LEASE);
+        here.pass(LEASE.ms + 1);
+        await spool.claim(bob, [id], LEASE);
+        expect(await spool.renew(claim, LEASE)).toBe(false);
+      });
+
+      it('lets whoever knows the name of a bearer end its claim', async () => {
+        const { id } = await arrived();
+        const { owner } = await spool.claim(bob, [id], { ...LEASE, bearer: true });
+        expect(owner).toStartWith('bearer.');
+        expect(await spool.settle({ mailbox: bob, owner }, [id], DONE)).toBe(true);
+      });
+    });
+
+    describe('when copies are settled', () => {
+      async function held(count = 1): Promise<{ claim: Claim; ids: MessageId[] }> {
+        const ids: MessageId[] = [];
+        for (let n = 0; n < count; n += 1) ids.push((await arrived()).id);
+        return { claim: await spool.claim(bob, ids, LEASE), ids };
+      }
+
+      it('shows once and ends them for good [BC-9]', async () => {
+        const { claim, ids } = await held(2);
+        let shown = 0;
+        expect(await spool.settle(claim, ids, DONE, () => (shown += 1))).toBe(true);
+        expect(shown).toBe(1);
+        here.pass(LEASE.ms + 1);
+        await spool.heal();
+        expect(await waitingFor(bob)).toEqual([]);
+        expect(await take(bob, ids)).toEqual([]);
+      });
+
+      it('shows nothing and answers false if one of them is no longer held by this reader', async () => {
+        const { claim, ids } = await held(2);
+        await spool.release(claim, ids.slice(0, 1), { because: 'test' });
+        let shown = 0;
+        expect(await spool.settle(claim, ids, DONE, () => (shown += 1))).toBe(false);
+        expect(shown).toBe(0);
+        expect((await here.ledger.copy(bob, ids[1] as MessageId))?.state).toBe('held');
+      });
+
+      it('settles no copy twice', async () => {
+        const { claim, ids } = await held();
+        expect(await spool.settle(claim, ids, DONE)).toBe(true);
+        let shown = 0;
+        expect(await spool.settle(claim, ids, DONE, () => (shown += 1))).toBe(false);
+        expect(shown).toBe(0);
+      });
+
+      it('releases them and passes the error on if they cannot be shown', async () => {
+        const { claim, ids } = await held(2);
+        const broken = spool.settle(claim, ids, DONE, () => {
+          throw new Error('EPIPE');
+        });
+        await expect(broken).rejects.toThrow('EPIPE');
+        expect((await waitingFor(bob)).toSorted()).toEqual(ids.toSorted());
+        expect(await take(bob, ids)).toEqual(ids);
+      });
+
+      it('says in the ledger how they ended, and whether they are kept [BC-9]', async () => {
+        const { claim, ids } = await held();
+        await spool.settle(claim, ids, { disposition: 'responded', by: { reply: 'x' }, keep: true });
+        expect(await here.ledger.copy(bob, ids[0] as MessageId)).toMatchObject({
+          state: 'settled',
+          disposition: 'responded',
+          settledBy: { reply: 'x' },
+          keep: true,
+        });
+      });
+    });
+
+    describe('when copies are released', () => {
+      it('puts them back at once', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], LEASE);
+        expect(await spool.release(claim, [id], { because: 'busy' })).toEqual([id]);
+        expect(await waitingFor(bob)).toEqual([id]);
+        expect((await spool.claim(bob, [id], LEASE)).copies[0]?.attempt).toBe(0);
+      });
+
+      it('puts a quiet copy back where no hook looks', async () => {
+        const message = aMessage();
+        await spool.put({ message, copies: [{ mailbox: bob, attention: QUIET }] });
+        const claim = await spool.claim(bob, [message.id], LEASE);
+        await spool.release(claim, [message.id], { because: 'busy' });
+        expect(await spool.peek(bob)).toEqual([{ message, quiet: true }]);
+      });
+
+      it('puts them back after a delay, and not before', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], LEASE);
+        expect(await spool.release(claim, [id], { because: 'busy' }, 60_000)).toEqual([id]);
+        here.pass(59_000);
+        await spool.heal();
+        expect(await waitingFor(bob)).toEqual([]);
+        expect(await take(bob, [id])).toEqual([]);
+        here.pass(1001);
+        await spool.heal();
+        expect(await waitingFor(bob)).toEqual([id]);
+        expect((await spool.claim(bob, [id], LEASE)).copies[0]?.attempt).toBe(0);
+      });
+
+      it('puts back only what this reader holds', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], LEASE);
+        expect(await spool.release({ ...claim, owner: 'somebody else' }, [id], { because: 'test' })).toEqual([]);
+        expect(await waitingFor(bob)).toEqual([]);
+      });
+    });
+
+    describe('to a watcher', () => {
+      /** Resolves when the watcher was called at a moment at which this id waits. */
+      function calledFor(id: () => MessageId | undefined): { onArrival: () => void; called: Promise<void> } {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        const look = async (): Promise<void> => {
+          const wanted = id();
+          if (wanted && (await spool.ids(bob)).includes(wanted)) resolve();
+        };
+        return { onArrival: () => void look(), called: promise };
+      }
+
+      it('tells of every arrival, again and again, and claims nothing', async () => {
+        let newest: MessageId | undefined;
+        let call = calledFor(() => newest);
+        const watch = spool.watch(bob, () => call.onArrival());
+        try {
+          for (let round = 1; round <= 3; round += 1) {
+            call = calledFor(() => newest);
+            newest = anId();
+            await arrived({ id: newest });
+            await call.called;
+            expect(await spool.ids(bob)).toHaveLength(round);
+          }
+        } finally {
+          watch.close();
+        }
+      });
+
+      it('tells nothing any more once it is closed', async () => {
+        let calls = 0;
+        spool.watch(bob, () => (calls += 1)).close();
+        const id = anId();
+        const { onArrival, called } = calledFor(() => id);
+        const other = spool.watch(bob, onArrival);
+        await arrived({ id });
+        await called;
+        other.close();
+        expect(calls).toBe(0);
+      });
+
+      whereShared(`tells of mail that another process sent${shared}`, async () => {
+        const id = anId();
+        const { onArrival, called } = calledFor(() => id);
+        const watch = spool.watch(bob, onArrival);
+        await (await here.another()).put(anEntry({ id }));
+        await called;
+        watch.close();
+      });
+    });
+
+    describe('when a sender thinks again', () => {
+      it('takes back the copies that nobody has taken, and says what each one was', async () => {
+        const { message } = await spool.put({ message: aMessage(), copies: copiesFor(bob, carol) });
+        const claim = await spool.claim(carol, [message.id], LEASE);
+        const copies = await spool.withdraw(message.id, { withdrawn: true });
+        expect(copies.map(({ mailbox, state }) => [mailbox, state])).toEqual([
+          [bob, 'stored'],
+          [carol, 'held'],
+        ]);
+        expect(await waitingFor(bob)).toEqual([]);
+        expect(await take(bob, [message.id])).toEqual([]);
+        expect(await here.ledger.copy(bob, message.id)).toMatchObject({ state: 'settled', disposition: 'superseded' });
+        expect(await spool.settle(claim, [message.id], DONE)).toBe(true);
+      });
+
+      it('takes back a copy that was put back for later', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], LEASE);
+        await spool.release(claim, [id], { because: 'busy' }, 1000);
+        await spool.withdraw(id, { withdrawn: true });
+        here.pass(2000);
+        await spool.heal();
+        expect(await waitingFor(bob)).toEqual([]);
+      });
+
+      it('moves a waiting copy out of sight of hooks, where it goes on waiting', async () => {
+        const message = await arrived();
+        await spool.lower(bob, message.id);
+        expect(await spool.peek(bob)).toEqual([{ message, quiet: true }]);
+        expect(await take(bob, [message.id])).toEqual([message.id]);
+      });
+
+      it('removes a mailbox with everything in it, and no other', async () => {
+        const { message } = await spool.put({ message: aMessage(), copies: copiesFor(bob, carol) });
+        await spool.remove(bob);
+        expect(await waitingFor(bob)).toEqual([]);
+        expect(await waitingFor(carol)).toEqual([message.id]);
+        await arrived();
+        expect(await waitingFor(bob)).toHaveLength(1);
+      });
+    });
+
+    describe('with other programs in the same home', () => {
+      whereShared(`reads and gives out what they leave, and makes its row${shared} [BC-1]`, async () => {
+        const message = { ...aMessage(), extra: { kept: true } };
+        here.leave(message);
+        expect(await waitingFor(bob)).toEqual([message.id]);
+        const claim = await spool.claim(bob, [message.id], LEASE);
+        expect(claim.copies.map((copy) => copy.message)).toEqual([message]);
+        expect((await here.ledger.copy(bob, message.id))?.state).toBe('held');
+      });
+
+      whereShared(`adopts what they left, each message once${shared}`, async () => {
+        const { id } = await arrived();
+        here.leave(aMessage());
+        here.leave(aMessage());
+        expect(await spool.adopt(bob)).toBe(2);
+        expect(await spool.adopt(bob)).toBe(0);
+        expect(await take(bob, [id])).toEqual([id]);
+        expect(await waitingFor(bob)).toHaveLength(2);
+      });
+
+      whereShared(`gives one of them to exactly one of many racing readers${shared} [BC-6]`, async () => {
+        const message = aMessage();
+        here.leave(message);
+        const claims = await Promise.all(Array.from({ length: 20 }, () => spool.claim(bob, [message.id], LEASE)));
+        expect(claims.filter(({ copies }) => copies.length > 0)).toHaveLength(1);
+      });
+
+      whereShared(`believes no key in a file that already names another message${shared}`, async () => {
+        const key = aKey();
+        const { message } = await spool.put(anEntry({}, { key }));
+        const forged = aMessage({ parley: { v: 1, key }, body: 'another' });
+        here.leave(forged);
+        expect((await take(bob, [message.id, forged.id])).toSorted()).toEqual([message.id, forged.id].toSorted());
+        expect((await here.ledger.underKey(alice, key))?.message.id).toBe(message.id);
+      });
+    });
+
+    it('heals at no cost and to no effect when nothing is wrong', async () => {
+      const { id } = await arrived();
+      await spool.heal();
+      await spool.heal();
+      expect(await waitingFor(bob)).toEqual([id]);
+      expect(await spool.asides()).toEqual([]);
+    });
+
+    it('can be closed twice', async () => {
+      await spool.close();
+      await spool.close();
+    });
+  });
+}
+
+/** Acts after some turns of the event queue, so that races come in many orders. */
+async function after<T>(turns: number, act: () => Promise<T>): Promise<T> {
+  for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
+  return act();
+}

@@ -1,0 +1,65 @@
+import { Glob } from 'bun';
+import { describe, expect, it } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+
+/** Who may import whom: the table of ARCHITECTURE.md. `ports` are the files named like their folder. */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  protocol: ['protocol'],
+  attention: ['protocol', 'attention'],
+  storage: ['protocol', 'storage'],
+  delivery: ['protocol', 'delivery'],
+  clients: ['protocol', 'delivery', 'clients'],
+  flow: ['protocol', 'attention', 'storage ports', 'flow'],
+  cli: ['protocol', 'attention', 'storage', 'delivery', 'clients', 'flow', 'cli'],
+};
+
+/** The only places that may name a backend. */
+const NAMES_BACKENDS = /^src\/(storage\/|cli\/wiring\.ts$)/;
+const PORTS = /^src\/storage\/(spool\/spool|ledger\/ledger|directory\/directory)\.ts$/;
+const BACKENDS = /^src\/storage\/(spool\/(maildir|memory)|ledger\/(sqlite|memory)|directory\/(files|memory))/;
+
+const files = [...new Glob('src/**/*.ts').scanSync()].filter((path) => !/\.(test|contract)\.ts$/.test(path));
+const imports = files.flatMap((path) =>
+  [...readFileSync(path, 'utf8').matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)].map(([, target = '']) => ({
+    path,
+    target: normalize(join(dirname(path), target)),
+  })),
+);
+
+describe('the rooms', () => {
+  it('were read at all', () => {
+    expect(files.length).toBeGreaterThan(40);
+    expect(imports.length).toBeGreaterThan(100);
+  });
+
+  it('import only what the table allows', () => {
+    const forbidden = imports.filter(({ path, target }) => !isAllowed(path, target));
+    expect(forbidden).toEqual([]);
+  });
+
+  it('name a backend in one file only', () => {
+    const named = imports.filter(({ path, target }) => BACKENDS.test(target) && !NAMES_BACKENDS.test(path));
+    expect(named).toEqual([]);
+  });
+
+  it('have no drawer for odds and ends', () => {
+    expect(files.filter((path) => /(utils?|helpers?|common|core|manager|index)\.ts$/.test(path))).toEqual([]);
+  });
+
+  it('keep their files small', () => {
+    const long = files.filter((path) => readFileSync(path, 'utf8').split('\n').length > 300);
+    expect(long).toEqual([]);
+  });
+});
+
+function isAllowed(path: string, target: string): boolean {
+  const allowed = MAY_IMPORT[roomOf(path)] ?? [];
+  const room = roomOf(target);
+  if (room === 'json') return roomOf(path) === 'cli';
+  return allowed.includes(room) || (room === 'storage' && allowed.includes('storage ports') && PORTS.test(target));
+}
+
+function roomOf(path: string): string {
+  return path.endsWith('.json') ? 'json' : (path.split('/')[1] ?? '');
+}

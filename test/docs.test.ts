@@ -1,0 +1,87 @@
+import { Glob } from 'bun';
+import { describe, expect, it } from 'bun:test';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { COMMANDS } from '../src/cli/commands.ts';
+
+const pages = [...new Glob('*.md').scanSync(), ...new Glob('docs/**/*.md').scanSync()].sort();
+const texts = new Map(pages.map((page) => [page, readFileSync(page, 'utf8')]));
+
+describe('the documentation', () => {
+  it('was read at all', () => {
+    expect(pages).toContain('README.md');
+    expect(pages.filter((page) => page.startsWith('docs/protocol/')).length).toBeGreaterThan(4);
+  });
+
+  it('has an anchor for everything that the code cites', () => {
+    const cited = [...new Glob('src/**/*.ts').scanSync()].flatMap((path) =>
+      [...readFileSync(path, 'utf8').matchAll(/spec: ([a-z0-9-]+)#([a-z0-9-]+)/g)].map(([, page = '', anchor = '']) => ({ path, page, anchor })),
+    );
+    expect(cited.length).toBeGreaterThan(25);
+    const missing = cited.filter(({ page, anchor }) => !texts.get(`docs/protocol/${page}.md`)?.includes(`<a id="${anchor}"></a>`));
+    expect(missing.map(({ path, page, anchor }) => `${path}: ${page}#${anchor}`)).toEqual([]);
+  });
+
+  it('links only to what is there', () => {
+    const links = [...texts].flatMap(([page, text]) => linksIn(text).map((link) => ({ page, link })));
+    expect(links.length).toBeGreaterThan(40);
+    expect(links.filter(({ page, link }) => !leadsSomewhere(page, link)).map(({ page, link }) => `${page}: ${link}`)).toEqual([]);
+  });
+
+  it('gives each anchor once', () => {
+    const twice = [...texts].flatMap(([page, text]) => {
+      const anchors = [...text.matchAll(/<a id="([^"]+)"/g)].map(([, anchor = '']) => anchor);
+      return anchors.filter((anchor, at) => anchors.indexOf(anchor) !== at).map((anchor) => `${page}#${anchor}`);
+    });
+    expect(twice).toEqual([]);
+  });
+
+  it('names no command that does not exist', () => {
+    const known = new Set([...COMMANDS.map((row) => row.name), 'help', '--version', '--help']);
+    const named = [...texts]
+      .filter(([page]) => page === 'README.md' || page.startsWith('docs/guides/'))
+      .flatMap(([page, text]) => commandsIn(text).map((name) => ({ page, name })));
+    expect(named.length).toBeGreaterThan(40);
+    expect(named.filter(({ name }) => !known.has(name)).map(({ page, name }) => `${page}: parley ${name}`)).toEqual([]);
+  });
+
+  it('names no path of the machine on which it was written', () => {
+    const paths = [...texts].flatMap(([page, text]) => [...text.matchAll(/(?<![\w.])\/(?:root|work|tmp|var)\/\S*/g)].map(([path]) => `${page}: ${path}`));
+    expect(paths).toEqual([]);
+  });
+});
+
+/** Links and pictures of a page that lead into this project. Code is no link. */
+function linksIn(text: string): string[] {
+  const prose = text.replace(/^```[\s\S]*?^```/gm, '').replace(/`[^`\n]*`/g, '');
+  const found = [...prose.matchAll(/\]\(([^)\s]+)\)/g), ...prose.matchAll(/(?:src|href)="([^"]+)"/g)];
+  return found.map(([, link = '']) => link).filter((link) => !/^[a-z]+:/.test(link));
+}
+
+function leadsSomewhere(page: string, link: string): boolean {
+  const [path = '', anchor] = link.split('#');
+  const target = path === '' ? page : join(dirname(page), path);
+  if (!existsSync(target)) return false;
+  return anchor === undefined || anchorsOf(readFileSync(target, 'utf8')).has(anchor);
+}
+
+/** Explicit anchors, and those that are made from headings. */
+function anchorsOf(text: string): Set<string> {
+  const explicit = [...text.matchAll(/<a id="([^"]+)"/g)].map(([, anchor = '']) => anchor);
+  const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s-]/gu, '')
+      .trim()
+      .replaceAll(/\s/g, '-'),
+  );
+  return new Set([...explicit, ...headings]);
+}
+
+/** What is called as `parley <word>` in code, inline or in a block: a command begins a line there or follows a shell's sign. */
+function commandsIn(text: string): string[] {
+  const blocks = [...text.matchAll(/^```[\s\S]*?^```/gm)].map(([block]) => block);
+  const inline = [...text.replace(/^```[\s\S]*?^```/gm, '').matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code);
+  const calls = /(?:^|[\s;|&$("'`/])parley +((?:--)?[a-z][a-z-]*)/gm;
+  return [...blocks, ...inline].flatMap((code) => [...code.matchAll(calls)].map(([, name = '']) => name));
+}

@@ -1,0 +1,184 @@
+import { describe, expect, it } from 'bun:test';
+import { readdirSync, statSync, writeFileSync } from 'node:fs';
+import { Program } from '../support/program.ts';
+
+interface Sent {
+  id: string;
+  first: boolean;
+  step: string;
+  copies: { mailbox: string; attention: { policy: string; injection: string } }[];
+}
+interface Told {
+  id: string;
+  body: string;
+  from: string;
+  redelivered?: boolean;
+}
+
+describe('one message, from send to settle', () => {
+  it('is stored, read once, answered and settled, and its trace says so', async () => {
+    const parley = await new Program().init('alice', 'bob');
+    const sent = await parley.json<Sent>(['send', '@bob', 'is the deploy blocked?', '--intent', 'question']);
+    expect(sent).toMatchObject({ step: 'stored', first: true, copies: [{ mailbox: 'bob' }] });
+    const reply = await parley.json<Sent>(['reply', sent.id.slice(0, 8), 'no, it went out at nine'], { as: 'bob' });
+    const [answer] = await parley.json<Told[]>(['drain']);
+    expect(answer).toMatchObject({ id: reply.id, from: 'bob', body: 'no, it went out at nine', thread: sent.id });
+    const trace = await parley.run(['trace', sent.id]);
+    expect(trace.out).toContain('responded');
+    expect(trace.out).toContain(reply.id);
+    expect(trace.out).not.toContain('delivered');
+    expect(await parley.json<Told[]>(['inbox'], { as: 'bob' })).toEqual([]);
+  }, 20_000);
+
+  it('is said to be stored and never to be delivered', async () => {
+    const parley = await new Program().init('alice', 'bob');
+    const { out } = await parley.run(['send', '@bob', 'hello']);
+    expect(out).toMatch(/^stored [0-9a-f]{8} for @bob \(must respond\)\n$/);
+  }, 20_000);
+
+  it('goes to everyone in a channel but its sender, each with a copy of their own [BC-2]', async () => {
+    const parley = await new Program().init('alice', 'bob', 'carol');
+    for (const name of ['alice', 'bob', 'carol']) await parley.run(['sub', '#dev'], { as: name });
+    const sent = await parley.json<Sent>(['send', '#dev', 'deploy at five']);
+    expect(sent.copies.map((copy) => copy.mailbox)).toEqual(['bob', 'carol']);
+    for (const name of ['bob', 'carol']) {
+      expect(await parley.json<Told[]>(['drain'], { as: name })).toMatchObject([
+        { id: sent.id, body: 'deploy at five' },
+      ]);
+    }
+    expect(await parley.json<Told[]>(['inbox'])).toEqual([]);
+  }, 30_000);
+
+  it('sent twice under one key is one message, with the recipients of the first time', async () => {
+    const parley = await new Program().init('alice', 'bob', 'carol');
+    await parley.run(['sub', '#dev'], { as: 'bob' });
+    const first = await parley.json<Sent>(['send', '#dev', 'hello', '--key', 'k']);
+    await parley.run(['sub', '#dev'], { as: 'carol' });
+    await parley.run(['drain'], { as: 'bob' });
+    const again = await parley.json<Sent>(['send', '#dev', 'hello', '--key', 'k']);
+    expect(again).toMatchObject({ id: first.id, first: false });
+    expect(again.copies.map((copy) => copy.mailbox)).toEqual(['bob']);
+    expect(await parley.json<Told[]>(['inbox'], { as: 'bob' })).toEqual([]);
+    const other = await parley.run(['send', '#dev', 'another text', '--key', 'k']);
+    expect(other).toMatchObject({ code: 65 });
+    expect(other.err).toContain('use a new key');
+  }, 30_000);
+
+  it('waits for the session in its context and no other [BC-4]', async () => {
+    const parley = await new Program().init('alice', 'bob');
+    await parley.run(['send', '@bob', 'for the api', '--scope', 'github.com/org/api']);
+    await parley.run(['send', '@bob', 'for anyone']);
+    const elsewhere = await parley.json<Told[]>(['drain', '--match', 'git@github.com:org/web.git'], { as: 'bob' });
+    expect(elsewhere.map((one) => one.body)).toEqual(['for anyone']);
+    const here = await parley.json<Told[]>(['drain', '--match', 'git@github.com:org/api.git'], { as: 'bob' });
+    expect(here.map((one) => one.body)).toEqual(['for the api']);
+  }, 30_000);
+
+  it('held by a lease is ended by ack, given back by release, and comes back by itself when the time is up', async () => {
+    const parley = await new Program().init('alice', 'bob');
+    const { id } = await parley.json<Sent>(['send', '@bob', 'hello']);
+    await parley.run(['take', id, '--lease', '1h'], { as: 'bob' });
+    expect(await parley.json<Told[]>(['inbox'], { as: 'bob' })).toEqual([]);
+    expect((await parley.run(['release', id], { as: 'bob' })).out).toStartWith('released');
+    await parley.run(['take', '--lease', '0s'], { as: 'bob' });
+    const [back] = await parley.json<Told[]>(['inbox'], { as: 'bob' });
+    expect(back?.id).toBe(id);
+    expect((await parley.run(['ack', id.slice(0, 8)], { as: 'bob' })).out).toBe(
+      `settled ${id.slice(0, 8)}: acknowledged\n`,
+    );
+    expect(await parley.run(['ack', id], { as: 'bob' })).toMatchObject({ code: 75 });
+  }, 30_000);
+
+  it('can be withdrawn where nobody has taken it, and the answer says where it was too late', async () => {
+    const parley = await new Program().init('alice', 'bob', 'carol');
+    for (const name of ['bob', 'carol']) await parley.run(['sub', '#dev'], { as: name });
+    const { id } = await parley.json<Sent>(['send', '#dev', 'never mind']);
+    await parley.run(['drain'], { as: 'bob' });
+    expect((await parley.run(['withdraw', id], { as: 'bob' })).code).toBe(77);
+    expect(await parley.json<object>(['withdraw', id])).toEqual({ id, withdrawn: ['carol'], taken: ['bob'] });
+    expect(await parley.json<Told[]>(['inbox'], { as: 'carol' })).toEqual([]);
+  }, 30_000);
+
+  it('that is ambient chatter waits quietly, and what is meant for the reader waits in sight [C2A-1]', async () => {
+    const parley = await new Program().init('alice', 'bob');
+    await parley.run(['sub', '#dev'], { as: 'bob' });
+    await parley.run(['send', '#dev', 'lunch?']);
+    await parley.run(['send', '#dev', '@bob please look at the build']);
+    const box = `${parley.home}/.parley/spool/bob`;
+    expect(readdirSync(`${box}/quiet`)).toHaveLength(1);
+    expect(readdirSync(`${box}/new`)).toHaveLength(1);
+    expect(await parley.json<Told[]>(['inbox'], { as: 'bob' })).toHaveLength(2);
+  }, 30_000);
+});
+
+describe('a mistake', () => {
+  it('in a name is answered with the nearest names, and nothing is stored', async () => {
+    const parley = await new Program().init('alice', 'codex-1');
+    const run = await parley.run(['send', '@codx-1', 'hello']);
+    expect(run).toMatchObject({ code: 68, out: '' });
+    expect(run.err).toContain('did you mean @codex-1?');
+    expect(await parley.json<Told[]>(['history'])).toEqual([]);
+  }, 20_000);
+
+  it.each([
+    ['a path for a name', ['send', '@../x', 'hi'], 64],
+    ['a path for a channel', ['send', '#../x', 'hi'], 64],
+    ['a scope that climbs', ['send', '@alice', 'hi', '--scope', '../../etc'], 64],
+    ['a path for an id', ['read', '../../config'], 66],
+    ['an unknown option', ['send', '@alice', 'hi', '--urgnt'], 64],
+    ['an unknown command', ['snd'], 64],
+    ['a name that differs by case', ['init', 'Alice'], 73],
+    ['a body above the limit', ['send', '@alice', 'x'.repeat(300)], 65],
+    ['no time for a deadline', ['send', '@alice', 'hi', '--deadline', 'soon'], 64],
+    ['an unknown intent', ['send', '@alice', 'hi', '--intent', 'gossip'], 64],
+    ['a thread that does not exist', ['send', '@alice', 'hi', '--reply-to', 'ffffffff'], 66],
+    ['somebody who is nobody', ['inbox', '--as', 'nobody'], 67],
+  ])(
+    '%s gets one line, its exit code, and changes nothing',
+    async (_case, args, code) => {
+      const parley = await new Program(undefined, { PARLEY_BODY_LIMIT: '256' }).init('alice');
+      const run = await parley.run(args);
+      expect(run).toMatchObject({ code, out: '' });
+      expect(run.err.trimEnd().split('\n')).toHaveLength(1);
+      expect(await parley.json<Told[]>(['history'])).toEqual([]);
+    },
+    20_000,
+  );
+
+  it('in an id that begins several messages is answered with the candidates', async () => {
+    const parley = await new Program().init('alice');
+    const box = `${parley.home}/.parley/spool/alice/new`;
+    for (const id of ['abc1', 'abc2']) {
+      writeFileSync(
+        `${box}/${id}.json`,
+        JSON.stringify({ id, from: 'x', to: '@alice', body: id, priority: 'normal', ts: '2026-01-01T00:00:00.000Z' }),
+      );
+    }
+    const run = await parley.run(['take', 'abc']);
+    expect(run).toMatchObject({ code: 64, out: '' });
+    expect(run.err).toContain('abc1, abc2');
+    expect((await parley.run(['take', 'abc1'])).out).toContain('abc1');
+  }, 20_000);
+});
+
+describe('a home', () => {
+  it('can be read by its owner alone [BC-17]', async () => {
+    const parley = await new Program().init('alice', 'bob');
+    await parley.run(['send', '@bob', 'private', '--key', 'k']);
+    await parley.run(['take', '--lease', '1h'], { as: 'bob' });
+    const open = readdirSync(parley.home, { recursive: true, withFileTypes: true })
+      .map((entry) => `${entry.parentPath}/${entry.name}`)
+      .filter((path) => (statSync(path).mode & 0o077) !== 0);
+    expect(open).toEqual([]);
+  }, 20_000);
+
+  it('shows a stranger who they are, what waits and what to type next', async () => {
+    const parley = new Program();
+    expect((await parley.run([])).out).toContain('parley init <name>');
+    await parley.init('alice', 'bob');
+    await parley.run(['send', '@bob', 'hello']);
+    const { out } = await parley.run([], { as: 'bob' });
+    expect(out).toContain('You are @bob: 1 waiting, 0 quiet.');
+    expect(out).toContain('Next: parley inbox');
+  }, 20_000);
+});

@@ -1,0 +1,339 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test';
+import { spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { version } from '../../package.json' with { type: 'json' };
+import { temporaryHome } from '../support/home.ts';
+import { Program } from '../support/program.ts';
+
+const ROOT = new URL('../..', import.meta.url).pathname;
+
+interface Run {
+  code: number | null;
+  out: string;
+  err: string;
+}
+
+function run(program: string, args: string[], options: { env: Record<string, string>; cwd?: string }): Run {
+  const done = spawnSync(program, args, { encoding: 'utf8', cwd: options.cwd ?? '/', env: options.env });
+  return { code: done.status, out: done.stdout, err: done.stderr };
+}
+
+const users: string[] = [];
+
+/** A user with an empty home and a search path that ends with the system's. */
+function aUser(): { home: string; bin: string; env: Record<string, string> } {
+  const home = temporaryHome();
+  users.push(home);
+  const bin = `${home}/.local/bin`;
+  return { home, bin, env: { HOME: home, PATH: `${bin}:/usr/bin:/bin`, BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0' } };
+}
+
+function aForeignProgram(path: string): void {
+  writeFileSync(path, '#!/bin/sh\necho another program\n');
+  chmodSync(path, 0o755);
+}
+
+describe('parley self', () => {
+  let binary = '';
+
+  beforeAll(() => {
+    binary = `${temporaryHome()}/parley`;
+    const flags = [
+      '--compile',
+      '--bytecode',
+      '--minify',
+      '--format=esm',
+      '--splitting',
+      '--no-compile-autoload-dotenv',
+      '--no-compile-autoload-bunfig',
+    ];
+    const built = spawnSync(process.execPath, ['build', ...flags, 'src/cli/main.ts', '--outfile', binary], {
+      cwd: ROOT,
+      encoding: 'utf8',
+    });
+    if (built.status !== 0) throw new Error(built.stderr);
+  }, 60_000);
+
+  // Each installed program has a hundred megabytes.
+  afterEach(() => {
+    for (const home of users.splice(0)) rmSync(home, { recursive: true, force: true });
+  });
+  afterAll(() => rmSync(binary, { force: true }));
+
+  it('installs a program that works, in ~/.local/bin, and no other name', () => {
+    const { bin, env } = aUser();
+    const installed = run(binary, ['self', 'install'], { env });
+    expect(installed).toMatchObject({ code: 0, out: `installed ${bin}/parley ${version}\nNext: parley init <name>\n` });
+    expect(readdirSync(bin)).toEqual(['parley']);
+    expect(statSync(`${bin}/parley`).mode & 0o777).toBe(0o755);
+    expect(run('parley', ['version'], { env }).out).toContain(`parley ${version} (`);
+  }, 30_000);
+
+  it('installs the names that are asked for, and each speaks its own dialect', () => {
+    const { bin, env } = aUser();
+    const installed = run(binary, ['self', 'install', '--names', 'bch,c2c,ccc', '--json'], { env });
+    expect(JSON.parse(installed.out)).toMatchObject({ onPath: true, shadowedBy: null });
+    expect(['bch', 'c2c', 'ccc'].map((name) => readlinkSync(`${bin}/${name}`))).toEqual(['parley', 'parley', 'parley']);
+    expect(run('ccc', [], { env }).err).toContain('ccc');
+    expect(run('bch', ['version'], { env }).out).not.toContain('parley');
+  }, 30_000);
+
+  it('says how to reach a folder that is not on the search path', () => {
+    const { home, env } = aUser();
+    const installed = run(binary, ['self', 'install', '--dir', 'my programs'], { env, cwd: home });
+    expect(installed.code).toBe(0);
+    expect(installed.err).toContain(`export PATH="${realpathSync(home)}/my programs:$PATH"`);
+    expect(run(`${home}/my programs/parley`, ['version'], { env }).code).toBe(0);
+  }, 30_000);
+
+  it('never replaces a program of others, and then installs nothing at all', () => {
+    const { bin, env } = aUser();
+    mkdirSync(bin, { recursive: true });
+    aForeignProgram(`${bin}/bch`);
+    const refused = run(binary, ['self', 'install', '--names', 'bch'], { env });
+    expect(refused).toMatchObject({ code: 73, out: '' });
+    expect(refused.err).toContain(`${bin}/bch is another program; nothing was installed`);
+    expect(readdirSync(bin)).toEqual(['bch']);
+    expect(run('bch', [], { env }).out).toBe('another program\n');
+  }, 30_000);
+
+  it('keeps what it replaces when told to, and puts it back', () => {
+    const { bin, env } = aUser();
+    mkdirSync(bin, { recursive: true });
+    aForeignProgram(`${bin}/bch`);
+    aForeignProgram(`${bin}/parley`);
+    expect(run(binary, ['self', 'install', '--names', 'bch', '--force'], { env }).code).toBe(0);
+    expect(run('parley', ['version'], { env }).out).toContain(version);
+    // An update in between does not lose what had been there.
+    expect(run(`${bin}/parley`, ['self', 'install', '--names', 'bch'], { env }).code).toBe(0);
+    const removed = run('parley', ['self', 'uninstall'], { env });
+    expect(removed.code).toBe(0);
+    expect(removed.out).toContain(`put back ${bin}/bch`);
+    expect(readdirSync(bin).sort()).toEqual(['bch', 'parley']);
+    expect(run('bch', [], { env }).out).toBe('another program\n');
+    expect(run('parley', [], { env }).out).toBe('another program\n');
+  }, 30_000);
+
+  it('replaces its own older program without being forced to', () => {
+    const { home, bin, env } = aUser();
+    run(binary, ['self', 'install'], { env });
+    const older = 'an older Parley';
+    writeFileSync(`${bin}/parley`, older);
+    // Changed by whom? Only what the manifest says can be trusted.
+    expect(run(binary, ['self', 'install'], { env }).code).toBe(73);
+    const is = `sha256:${new Bun.CryptoHasher('sha256').update(older).digest('hex')}`;
+    writeFileSync(`${home}/.parley/self.json`, JSON.stringify({ v: 1, files: [{ path: `${bin}/parley`, is }] }));
+    expect(run(binary, ['self', 'install'], { env }).code).toBe(0);
+    expect(run('parley', ['version'], { env }).out).toContain(version);
+    expect(readdirSync(bin)).toEqual(['parley']);
+  }, 30_000);
+
+  it('uninstalls exactly what it installed', () => {
+    const { home, bin, env } = aUser();
+    mkdirSync(bin, { recursive: true });
+    aForeignProgram(`${bin}/other`);
+    run(binary, ['self', 'install', '--names', 'bch'], { env });
+    const removed = run('parley', ['self', 'uninstall'], { env });
+    expect(removed).toMatchObject({ code: 0, out: `removed ${bin}/bch\nremoved ${bin}/parley\n` });
+    expect(readdirSync(bin)).toEqual(['other']);
+    expect(existsSync(`${home}/.parley`)).toBe(false);
+    expect(run(binary, ['self', 'uninstall'], { env })).toMatchObject({ code: 66 });
+  }, 30_000);
+
+  it('leaves alone what somebody has put in its place since', () => {
+    const { bin, env } = aUser();
+    run(binary, ['self', 'install', '--names', 'bch'], { env });
+    rmSync(`${bin}/bch`);
+    aForeignProgram(`${bin}/bch`);
+    const refused = run(binary, ['self', 'install', '--names', 'bch'], { env });
+    expect(refused.code).toBe(73);
+    const removed = run(binary, ['self', 'uninstall'], { env });
+    expect(removed.err).toContain(`left ${bin}/bch`);
+    expect(readdirSync(bin)).toEqual(['bch']);
+  }, 30_000);
+
+  it('keeps the mail unless told twice to remove it, and never touches a Backchannel home', () => {
+    const { home, env } = aUser();
+    run(binary, ['self', 'install'], { env });
+    for (const name of ['alice', 'bob']) run('parley', ['init', name], { env });
+    run('parley', ['send', '@bob', 'hello'], { env });
+    mkdirSync(`${home}/.backchannel/agents`, { recursive: true });
+    writeFileSync(`${home}/.backchannel/agents/carol.json`, '{"name":"carol"}');
+    const asked = run('parley', ['self', 'uninstall', '--purge'], { env });
+    expect(asked.code).toBe(64);
+    expect(asked.err).toContain('@alice (0 waiting), @bob (1 waiting)');
+    expect(run('parley', ['inbox', '--as', 'bob'], { env }).out).toContain('hello');
+    const purged = run('parley', ['self', 'uninstall', '--purge', '--yes'], { env });
+    expect(purged.code).toBe(0);
+    expect(readdirSync(home).sort()).toEqual(['.backchannel', '.local']);
+    expect(readdirSync(`${home}/.backchannel/agents`)).toEqual(['carol.json']);
+  }, 30_000);
+
+  it.each([
+    ['the home of the user', (home: string) => home],
+    ['a folder that holds the Backchannel home', (home: string) => `${home}/all`],
+    ['a folder that is no home', (home: string) => `${home}/none`],
+  ])(
+    'refuses to purge %s',
+    (_name, root) => {
+      const { home, env } = aUser();
+      mkdirSync(`${home}/all/.backchannel`, { recursive: true });
+      mkdirSync(`${home}/none`);
+      writeFileSync(`${home}/none/thesis.txt`, 'years of work');
+      for (const folder of [home, `${home}/all`]) writeFileSync(`${folder}/config.json`, '{}');
+      const before = readdirSync(home, { recursive: true });
+      const homes = { PARLEY_HOME: root(home), BACKCHANNEL_HOME: `${home}/all/.backchannel` };
+      const refused = run(binary, ['self', 'uninstall', '--purge', '--yes'], { env: { ...env, ...homes } });
+      expect(refused).toMatchObject({ code: 64, out: '' });
+      expect(readdirSync(home, { recursive: true })).toEqual(before);
+    },
+    30_000,
+  );
+
+  it.each([
+    ['a name it does not answer to', ['install', '--names', 'bhc'], 'did you mean bch?'],
+    ['an option of the other verb', ['uninstall', '--dir', '/x'], 'belong to install'],
+    ['no verb that it knows', ['remove'], 'usage'],
+  ])(
+    'refuses %s',
+    (_name, words, said) => {
+      const { env } = aUser();
+      const refused = run(binary, ['self', ...words], { env });
+      expect(refused).toMatchObject({ code: 64, out: '' });
+      expect(refused.err).toContain(said);
+    },
+    30_000,
+  );
+
+  it('from source says how to make the program first', async () => {
+    const refused = await new Program().run(['self', 'install']);
+    expect(refused).toMatchObject({ code: 64, out: '' });
+    expect(refused.err).toContain('npm run build');
+  }, 30_000);
+
+  it('shows the demo from the compiled program too', () => {
+    const { env } = aUser();
+    const demo = run(binary, ['demo'], { env });
+    expect(demo.code).toBe(0);
+    expect(demo.out).toContain('responded, reply ');
+  }, 30_000);
+});
+
+describe('the launcher of the npm package', () => {
+  let packed = '';
+
+  /** What `npm i` would put into a node_modules folder: the tarball of this project, unpacked. */
+  beforeAll(() => {
+    packed = temporaryHome();
+    const npm = spawnSync('npm', ['pack', '--ignore-scripts', '--loglevel=error', '--pack-destination', packed], {
+      cwd: ROOT,
+      encoding: 'utf8',
+      env: { ...process.env, npm_config_cache: `${packed}/cache`, npm_config_update_notifier: 'false' },
+    });
+    if (npm.status !== 0) throw new Error(npm.stderr);
+    const unpacked = spawnSync('tar', ['-xzf', `parley-mail-${version}.tgz`], { cwd: packed, encoding: 'utf8' });
+    if (unpacked.status !== 0) throw new Error(unpacked.stderr);
+  }, 60_000);
+
+  /** Unpacked at a place, with a link to it on the search path, as npm makes one. */
+  function installedAt(folder: string): string {
+    mkdirSync(`${folder}/bin`, { recursive: true });
+    mkdirSync(`${folder}/lib/node_modules`, { recursive: true });
+    spawnSync('cp', ['-r', `${packed}/package`, `${folder}/lib/node_modules/parley-mail`]);
+    symlinkSync('../lib/node_modules/parley-mail/bin/parley', `${folder}/bin/parley`);
+    return `${folder}/lib/node_modules`;
+  }
+
+  const USER = (home: string): Record<string, string> => ({ HOME: home, PATH: '/usr/bin:/bin' });
+  const bun = realpathSync(process.execPath);
+
+  it('finds the Bun inside the package, through links, from any folder', () => {
+    const folder = `${temporaryHome()}/with blanks`;
+    const modules = installedAt(folder);
+    symlinkSync(`${ROOT}node_modules`, `${modules}/parley-mail/node_modules`);
+    symlinkSync(`${folder}/bin/parley`, `${folder}/again`);
+    const home = temporaryHome();
+    const { code, out } = run(`${folder}/again`, ['version'], { env: USER(home) });
+    expect({ code, out }).toEqual({
+      code: 0,
+      out: `parley ${version} (Bun ${Bun.version}, ledger format 1, from source)\n`,
+    });
+    expect(run('./parley', ['version'], { env: USER(home), cwd: `${folder}/bin` }).code).toBe(0);
+    expect(run('sh', ['parley', 'version'], { env: USER(home), cwd: `${folder}/bin` }).code).toBe(0);
+    // Bun's own cache stays in the installation, and the home stays empty.
+    expect(readdirSync(home)).toEqual([]);
+    expect(readdirSync(`${modules}/parley-mail/.cache`).length).toBeGreaterThan(0);
+  }, 60_000);
+
+  it('finds the Bun beside the package', () => {
+    const folder = temporaryHome();
+    const modules = installedAt(folder);
+    mkdirSync(`${modules}/bun/bin`, { recursive: true });
+    symlinkSync(bun, `${modules}/bun/bin/bun.exe`);
+    symlinkSync(`${ROOT}node_modules/valibot`, `${modules}/valibot`);
+    expect(run(`${folder}/bin/parley`, ['version'], { env: USER(temporaryHome()) }).code).toBe(0);
+  }, 60_000);
+
+  it('finds the Bun of the platform where npm ran no install scripts', () => {
+    const folder = temporaryHome();
+    const modules = installedAt(folder);
+    for (const [path, target] of [
+      ['bun-linux-x64', bun],
+      ['bun-linux-x64-android', '/bin/false'],
+    ] as const) {
+      mkdirSync(`${modules}/@oven/${path}/bin`, { recursive: true });
+      symlinkSync(target, `${modules}/@oven/${path}/bin/bun`);
+    }
+    mkdirSync(`${modules}/bun/bin`, { recursive: true });
+    writeFileSync(`${modules}/bun/bin/bun.exe`, '#!/bin/sh\necho placeholder; exit 1\n', { mode: 0o755 });
+    symlinkSync(`${ROOT}node_modules/valibot`, `${modules}/valibot`);
+    expect(run(`${folder}/bin/parley`, ['version'], { env: USER(temporaryHome()) }).code).toBe(0);
+  }, 60_000);
+
+  it('says so in one line where there is no Bun', () => {
+    const folder = temporaryHome();
+    installedAt(folder);
+    const refused = run(`${folder}/bin/parley`, ['version'], { env: USER(temporaryHome()) });
+    expect(refused).toMatchObject({ code: 69, out: '' });
+    expect(refused.err.trim().split('\n')).toHaveLength(1);
+  }, 60_000);
+
+  it("is not moved by a stranger's folder: its .env, bunfig.toml and tsconfig.json change nothing", () => {
+    const folder = temporaryHome();
+    symlinkSync(`${ROOT}node_modules`, `${installedAt(folder)}/parley-mail/node_modules`);
+    const project = temporaryHome();
+    writeFileSync(`${project}/.env`, 'PARLEY_AGENT=stranger\n');
+    writeFileSync(`${project}/bunfig.toml`, 'preload = ["./stranger.ts"]\n');
+    writeFileSync(
+      `${project}/tsconfig.json`,
+      '{ "compilerOptions": { "baseUrl": ".", "paths": { "valibot": ["./stranger.ts"] } } }',
+    );
+    writeFileSync(`${project}/stranger.ts`, 'console.log("stranger")');
+    const { code, out } = run(`${folder}/bin/parley`, ['config', 'agent', '--json'], {
+      env: USER(temporaryHome()),
+      cwd: project,
+    });
+    expect(code).toBe(0);
+    expect(out).not.toContain('stranger');
+    expect(JSON.parse(out)).toMatchObject({ value: null, from: 'default' });
+  }, 60_000);
+
+  it('ships what it needs and an executable launcher', () => {
+    const { mode } = statSync(`${packed}/package/bin/parley`);
+    expect(mode & 0o111).toBe(0o111);
+    expect(readdirSync(`${packed}/package`)).toEqual(
+      expect.arrayContaining(['SKILL.md', 'bin', 'package.json', 'src', 'tsconfig.json']),
+    );
+  });
+});

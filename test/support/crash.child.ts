@@ -1,0 +1,101 @@
+// One process at work in a home, which may die at a named step: `crash.child.ts <home> <act> [<step> [<nth> [<key>…]]]`
+// Says on stdout, one JSON value a line, every step it reaches and what it may claim to have done.
+import { writeSync } from 'node:fs';
+import { SendKey } from '../../src/protocol/names.ts';
+import type { MessageId } from '../../src/protocol/names.ts';
+import { anEntry, bob, carol, LOUD, QUIET } from './mail.ts';
+import { openHome } from './maildir.ts';
+
+const [, , root = '', act = '', fatal = '', nth = '1', ...keys] = process.argv;
+const LEASE = { ms: 30_000 };
+const SETTLEMENT = { disposition: 'acknowledged', by: { test: true } } as const;
+
+let left = Number(nth);
+function onStep(step: string): void {
+  say({ step });
+  if (step !== fatal) return;
+  left -= 1;
+  if (left === 0) process.kill(process.pid, 'SIGKILL');
+}
+
+const { spool, ledger, close } = await openHome(root, { onStep, heal: process.env['HEAL'] !== 'no' });
+
+const acts: Record<string, () => Promise<unknown>> = {
+  async heal() {},
+
+  async send() {
+    for (const key of keys) await put(key);
+  },
+
+  /** Everything that waits for bob, in one go. */
+  async take() {
+    await take(await spool.ids(bob), false);
+  },
+
+  async keep() {
+    await take(await spool.ids(bob), true);
+  },
+
+  /** Everything that waits for bob, one by one, until nothing waits any more. */
+  async drain() {
+    for (let ids = await spool.ids(bob); ids.length > 0; ids = await spool.ids(bob)) {
+      for (const id of ids) await take([id], false);
+    }
+  },
+
+  /** Takes everything into its hand and stays alive. */
+  async hold() {
+    const claim = await spool.claim(bob, await spool.ids(bob), LEASE);
+    say({ held: claim.copies.map(({ message }) => message.id) });
+    await told();
+  },
+
+  async release() {
+    const claim = await spool.claim(bob, await spool.ids(bob), LEASE);
+    await spool.release(
+      claim,
+      claim.copies.map(({ message }) => message.id),
+      { because: 'test' },
+    );
+  },
+
+  async withdraw() {
+    for (const { message } of await ledger.history({ limit: 100 })) await spool.withdraw(message.id, { test: true });
+  },
+};
+
+// Those who race start together.
+if (process.env['START_TOGETHER']) {
+  say({ ready: true });
+  await told();
+}
+await acts[act]?.();
+await close();
+
+async function put(key: string): Promise<void> {
+  const copies = [
+    { mailbox: bob, attention: LOUD },
+    { mailbox: carol, attention: QUIET },
+  ];
+  const body = 'x'.repeat(Number(process.env['BODY'] ?? 100));
+  const { message } = await spool.put(anEntry({ to: '#dev', body }, { key: SendKey.parse(key), copies }));
+  say({ stored: message.id, key });
+}
+
+async function take(ids: MessageId[], keep: boolean): Promise<void> {
+  const claim = await spool.claim(bob, ids, LEASE);
+  const held = claim.copies.map(({ message }) => message.id);
+  if (held.length === 0) return;
+  const done = await spool.settle(claim, held, { ...SETTLEMENT, keep }, () => {
+    for (const { message, attempt } of claim.copies) say({ shown: message.id, attempt });
+  });
+  if (done) for (const id of held) say({ settled: id });
+}
+
+async function told(): Promise<void> {
+  for await (const _chunk of Bun.stdin.stream()) return;
+}
+
+function say(fact: object): void {
+  writeSync(1, `${JSON.stringify(fact)}\n`);
+}

@@ -1,0 +1,97 @@
+import type { MessageId } from '../../src/protocol/names.ts';
+
+/** What a child process said before it ended or died. */
+export interface Said {
+  steps: string[];
+  stored: MessageId[];
+  shown: { id: MessageId; attempt: number }[];
+  settled: MessageId[];
+  held: MessageId[];
+  /** False if it came to its end. */
+  died: boolean;
+}
+
+interface Order {
+  home: string;
+  act: 'heal' | 'send' | 'take' | 'keep' | 'drain' | 'hold' | 'release' | 'withdraw';
+  /** Die at this step, at its nth time. */
+  step?: string;
+  nth?: number;
+  keys?: string[];
+  env?: Record<string, string>;
+}
+
+export interface Child {
+  /** Resolves when the child has said a line that holds this word. */
+  saying(word: string): Promise<void>;
+  /** Tells a waiting child to go on. */
+  goOn(): void;
+  kill(): void;
+  ended: Promise<Said>;
+}
+
+/** Starts a process that works in a home. */
+export function start({ home, act, step = '', nth = 1, keys = [], env = {} }: Order): Child {
+  const program = [process.execPath, `${import.meta.dir}/crash.child.ts`, home, act, step, String(nth), ...keys];
+  const child = Bun.spawn(program, {
+    stdin: 'pipe',
+    stdout: 'pipe',
+    stderr: 'inherit',
+    env: { ...process.env, ...env },
+  });
+  let heard = '';
+  let listener = (): void => {};
+  const listening = (async () => {
+    const decoder = new TextDecoder();
+    for await (const chunk of child.stdout) {
+      heard += decoder.decode(chunk, { stream: true });
+      listener();
+    }
+  })();
+  return {
+    saying: (word) =>
+      new Promise((resolve, reject) => {
+        listener = () => heard.includes(`"${word}"`) && resolve();
+        listener();
+        void listening.then(() => reject(new Error(`the child ended without saying ${word}: ${heard}`)));
+      }),
+    goOn: () => {
+      void child.stdin.write('\n');
+      void child.stdin.flush();
+    },
+    kill: () => child.kill('SIGKILL'),
+    ended: (async () => {
+      await listening;
+      const code = await child.exited;
+      if (code !== 0 && child.signalCode !== 'SIGKILL') throw new Error(`the child failed (${code})`);
+      return understood(heard, child.signalCode === 'SIGKILL');
+    })(),
+  };
+}
+
+/** Runs a process in a home to its end, or to its death. */
+export async function run(order: Order): Promise<Said> {
+  return start(order).ended;
+}
+
+/** Each step of an act with its number, from a run in which nobody dies. */
+export async function stepsOf(order: Order): Promise<[step: string, nth: number][]> {
+  const { steps } = await run(order);
+  return steps.map((step, at) => [step, steps.slice(0, at + 1).filter((one) => one === step).length]);
+}
+
+function understood(heard: string, died: boolean): Said {
+  const facts = heard
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
+  const all = (name: string): MessageId[] => facts.flatMap((fact) => fact[name] ?? []);
+  return {
+    steps: facts.flatMap((fact) => fact.step ?? []),
+    stored: all('stored'),
+    shown: facts.filter((fact) => fact.shown).map((fact) => ({ id: fact.shown, attempt: fact.attempt })),
+    settled: all('settled'),
+    held: all('held'),
+    died,
+  };
+}

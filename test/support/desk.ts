@@ -1,0 +1,23 @@
+import { openDesk } from '../../src/cli/wiring.ts';
+import type { Desk, Home } from '../../src/flow/desk.ts';
+import { BODY_LIMIT, Draft } from '../../src/protocol/message.ts';
+import { AgentName } from '../../src/protocol/names.ts';
+import { temporaryHome } from './home.ts';
+
+/** A desk on a fresh home (and, if asked for, a Backchannel home beside it), with these agents. */
+export async function aDesk(...names: string[]): Promise<Desk & { own: Home }> {
+  const desk = openDesk(
+    { PARLEY_HOME: temporaryHome(), BACKCHANNEL_HOME: `${temporaryHome()}/none` },
+    { bodyLimit: BODY_LIMIT, durability: 'normal' },
+    'parley',
+  );
+  const [own] = desk.homes;
+  if (!own) throw new Error('a desk has a home');
+  for (const name of names) await own.directory.register(AgentName.parse(name), 'agent');
+  return { ...desk, own };
+}
+
+/** A draft to bob, unless told otherwise. */
+export function aDraft(fields: Record<string, unknown> = {}): Draft {
+  return Draft.parse({ to: '@bob', body: 'hello', ...fields });
+}

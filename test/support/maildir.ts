@@ -1,0 +1,39 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import type { Attention } from '../../src/protocol/attention.ts';
+import type { Message } from '../../src/protocol/message.ts';
+import type { AgentName } from '../../src/protocol/names.ts';
+import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
+import type { SqliteLedger } from '../../src/storage/ledger/sqlite.ts';
+import { Maildir } from '../../src/storage/spool/maildir.ts';
+import { LOUD } from './mail.ts';
+
+export interface OpenHome {
+  spool: Maildir;
+  ledger: SqliteLedger;
+  close: () => Promise<void>;
+}
+
+export interface HomeOptions {
+  now?: () => number;
+  judge?: (mailbox: AgentName, message: Message) => Promise<Attention>;
+  onStep?: (step: string) => void;
+  /** Every command heals first; a test may want to see what happens if one does not. */
+  heal?: boolean;
+}
+
+/** Opens a home's ledger and spool the way every process does. */
+export async function openHome(root: string, options: HomeOptions = {}): Promise<OpenHome> {
+  const { now = Date.now, judge = async () => LOUD, onStep, heal = true } = options;
+  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal', now });
+  const spool = new Maildir({ root, ledger, judge, now, ...(onStep && { onStep }) });
+  if (heal) await spool.heal();
+  return { spool, ledger, close: () => ledger.close() };
+}
+
+/** Writes a file straight into a mailbox, as a plain script would: no draft, no rename, no ledger. */
+export function leaveFile(root: string, mailbox: AgentName, name: string, text: string): string {
+  const folder = `${root}/spool/${mailbox}/new`;
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(`${folder}/${name}`, text);
+  return `${folder}/${name}`;
+}
