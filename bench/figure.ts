@@ -23,6 +23,8 @@ export interface Bench {
   quick: boolean;
   /** A fresh folder on the disk that is measured. */
   fresh(): string;
+  /** The compiled program, built from this source at first use. */
+  program(): string;
   /** Says on stderr what happens now. */
   tell(text: string): void;
 }

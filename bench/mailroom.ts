@@ -16,7 +16,8 @@ export const LEASE = { ms: 30_000 };
 export const TAKEN = { disposition: 'acknowledged', by: { by: 'bench' } } as const;
 
 /** A body of the length that agents write to one another. */
-export const BODY = 'The build is red on main since the last merge: the retry test times out. Can you look at it today? '.repeat(2);
+export const BODY =
+  'The build is red on main since the last merge: the retry test times out. Can you look at it today? '.repeat(2);
 
 /** A home in this folder, opened the way every command opens one. */
 export async function openMailroom(root: string, durability: 'normal' | 'full' = 'normal'): Promise<Mailroom> {

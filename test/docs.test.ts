@@ -15,17 +15,23 @@ describe('the documentation', () => {
 
   it('has an anchor for everything that the code cites', () => {
     const cited = [...new Glob('src/**/*.ts').scanSync()].flatMap((path) =>
-      [...readFileSync(path, 'utf8').matchAll(/spec: ([a-z0-9-]+)#([a-z0-9-]+)/g)].map(([, page = '', anchor = '']) => ({ path, page, anchor })),
+      [...readFileSync(path, 'utf8').matchAll(/spec: ([a-z0-9-]+)#([a-z0-9-]+)/g)].map(
+        ([, page = '', anchor = '']) => ({ path, page, anchor }),
+      ),
     );
     expect(cited.length).toBeGreaterThan(25);
-    const missing = cited.filter(({ page, anchor }) => !texts.get(`docs/protocol/${page}.md`)?.includes(`<a id="${anchor}"></a>`));
+    const missing = cited.filter(
+      ({ page, anchor }) => !texts.get(`docs/protocol/${page}.md`)?.includes(`<a id="${anchor}"></a>`),
+    );
     expect(missing.map(({ path, page, anchor }) => `${path}: ${page}#${anchor}`)).toEqual([]);
   });
 
   it('links only to what is there', () => {
     const links = [...texts].flatMap(([page, text]) => linksIn(text).map((link) => ({ page, link })));
     expect(links.length).toBeGreaterThan(40);
-    expect(links.filter(({ page, link }) => !leadsSomewhere(page, link)).map(({ page, link }) => `${page}: ${link}`)).toEqual([]);
+    expect(
+      links.filter(({ page, link }) => !leadsSomewhere(page, link)).map(({ page, link }) => `${page}: ${link}`),
+    ).toEqual([]);
   });
 
   it('gives each anchor once', () => {
@@ -46,7 +52,9 @@ describe('the documentation', () => {
   });
 
   it('names no path of the machine on which it was written', () => {
-    const paths = [...texts].flatMap(([page, text]) => [...text.matchAll(/(?<![\w.])\/(?:root|work|tmp|var)\/\S*/g)].map(([path]) => `${page}: ${path}`));
+    const paths = [...texts].flatMap(([page, text]) =>
+      [...text.matchAll(/(?<![\w.])\/(?:root|work|tmp|var)\/\S*/g)].map(([path]) => `${page}: ${path}`),
+    );
     expect(paths).toEqual([]);
   });
 });

@@ -17,6 +17,7 @@ describe('the decision on a copy', () => {
     ownsThread: fc.boolean(),
     ownsStream: fc.boolean(),
     threadReply: fc.boolean(),
+    answersMe: fc.boolean(),
     intent: fc.constantFrom(...Intent.inner.options),
     priority: fc.constantFrom(...Priority.inner.options),
     onlyThanks: fc.boolean(),

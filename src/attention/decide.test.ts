@@ -16,6 +16,7 @@ function facts(given: Partial<Facts> = {}): Facts {
     ownsThread: false,
     ownsStream: false,
     threadReply: false,
+    answersMe: false,
     intent: 'none',
     priority: 'normal',
     onlyThanks: false,
@@ -228,4 +229,16 @@ it('tells thanks from thanks with a request [C2A-60b, C2A-N5]', () => {
   expect(decide(dmSaying('thanks!')).policy).toBe('ack_only');
   expect(decide(dmSaying('thanks!')).injection).toBe('silent');
   expect(decide(dmSaying('thanks, and can you also fix X?')).policy).toBe('must_respond');
+});
+
+describe('an answer', () => {
+  it('to the reader’s own words is shown, and owes no answer in turn', () => {
+    const answer = decide(dm({ threadReply: true, answersMe: true }));
+    expect(answer).toMatchObject({ policy: 'may_respond', injection: 'buffered', reason: 'thread_reply' });
+  });
+
+  it('that asks something back must be answered', () => {
+    expect(decide(dm({ threadReply: true, answersMe: true, asksQuestion: true })).policy).toBe('must_respond');
+    expect(decide(dm({ threadReply: true, answersMe: true, intent: 'question' })).policy).toBe('must_respond');
+  });
 });

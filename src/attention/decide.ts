@@ -17,6 +17,8 @@ export interface Facts {
   ownsThread: boolean;
   ownsStream: boolean;
   threadReply: boolean;
+  /** It answers a message that the reader wrote. */
+  answersMe: boolean;
   intent: Intent;
   priority: Priority;
   onlyThanks: boolean;
@@ -54,6 +56,11 @@ interface Override {
 const OVERRIDES: readonly Override[] = [
   // Told for information: worth seeing, nothing is owed.
   { when: (f, d) => f.intent === 'fyi' && d.policy === 'must_respond', change: { policy: 'may_respond' } },
+  // An answer to the reader's own words is seen like any DM, but it is the end of a duty, not the start of one.
+  {
+    when: (f, d) => d.reason === 'direct_message' && isAnswer(f),
+    change: { policy: 'may_respond', reason: 'thread_reply' },
+  },
   { when: (f, d) => d.reason === 'thanks' && maySayMore(f), change: { injection: 'notify' } },
   { when: (f, d) => f.priority === 'urgent' && d.injection === 'buffered', change: { injection: 'immediate' } },
   // Breaking a loop never makes anything louder than it was.
@@ -104,6 +111,10 @@ function isWork(intent: Intent): intent is 'assignment' | 'approval' | 'blocker'
 function isThanks({ intent, onlyThanks, asksQuestion }: Facts): boolean {
   if (intent === 'thanks') return !asksQuestion;
   return onlyThanks && (intent === 'none' || intent === 'fyi');
+}
+
+function isAnswer({ answersMe, asksQuestion, intent }: Facts): boolean {
+  return answersMe && !asksQuestion && intent === 'none';
 }
 
 /**

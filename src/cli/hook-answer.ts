@@ -19,38 +19,31 @@ export interface Circumstances {
   fineTimes: boolean;
 }
 
-/** Answers one event of a client, and returns the exit code with which the client understands the answer. */
+/** Answers one event of a client. Sets the exit code with which the client understands the answer. */
 export async function answerEvent(
   context: Context,
   client: HookClient,
   event: HookEvent,
   { as, fineTimes }: Circumstances,
-): Promise<0 | 2> {
+): Promise<void> {
   const { hook_event_name: name = '', session_id = '', tool_name = '' } = event;
   const root = parleyHome(context.env);
   const session = Session.open(root, session_id);
   if (name === 'SessionStart') forgetOldSessions(root);
   const { who, match } = await readerOf(context, client, event, session, as);
-  session?.lookAtOnce();
   const inbox = `${mailboxOf(who)}/new`;
+  session?.lookAtOnce();
   if (isSubagent(event)) {
     session?.noteSeen('sub', inbox, new Set(namesIn(inbox)), fineTimes);
-    return 0;
-  }
-  if (!Object.hasOwn(client.events, name) || client.deafAfter.includes(tool_name)) return 0;
-  const { exit, looked, nothingLeft } = await sayWaiting(
-    who,
-    { client, event: name, session: session_id, match },
-    Date.now(),
-  );
-  if (session && nothingLeft) {
-    for (const kind of ['seen', 'sub'] as const) session.noteSeen(kind, inbox, looked, fineTimes);
+  } else if (Object.hasOwn(client.events, name) && !client.deafAfter.includes(tool_name)) {
+    const opening = { client, event: name, session: session_id, match };
+    const { looked, nothingLeft } = await sayWaiting(who, opening, Date.now());
+    for (const kind of nothingLeft ? (['seen', 'sub'] as const) : []) session?.noteSeen(kind, inbox, looked, fineTimes);
   }
   if (session) await lookAgainInTime(session, who);
-  return exit;
 }
 
-/** Whose mail this session gets, and for which context: as it is bound; if it is new or not bound, as its folder says. */
+/** Whose mail this session gets, and for which context: as it is bound; if it is new or not bound, as its folder says. spec: hook#session */
 async function readerOf(
   context: Context,
   client: HookClient,

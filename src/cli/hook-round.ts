@@ -1,5 +1,5 @@
 import { framed, lengthFor, TEXT_LIMIT } from '../clients/hook-client.ts';
-import type { HookClient } from '../clients/hook-client.ts';
+import type { Framed, HookClient } from '../clients/hook-client.ts';
 import { newMark } from '../delivery/fence.ts';
 import type { Mail, Voice } from '../delivery/fence.ts';
 import { planRound, roundText } from '../delivery/round.ts';
@@ -21,9 +21,8 @@ export interface Opening {
   match: string;
 }
 
-/** How to exit, the names in new/ that were looked at, and whether it is certain that none of those left is for this session. */
+/** The names in new/ that were looked at, and whether it is certain that none of those left is for this session. */
 export interface Outcome {
-  exit: 0 | 2;
   looked: ReadonlySet<string>;
   nothingLeft: boolean;
 }
@@ -43,8 +42,7 @@ export async function sayWaiting(who: Who, opening: Opening, now: number): Promi
     free: !client.endsTurn.includes(event),
   });
   const said = await say(who, opening, voice, round);
-  const exit = said.length > 0 ? framedFor(opening, '').exit : 0;
-  return { exit, looked, nothingLeft: !unsure && said.length === mail.length };
+  return { looked, nothingLeft: !unsure && said.length === mail.length };
 }
 
 /** What stands in new/. */
@@ -84,38 +82,36 @@ async function mailIn(who: Who, name: string, match: string): Promise<Mail | Ver
 
 /** Returns the pieces that were really said: another session may have been faster with some. */
 async function say(who: Who, opening: Opening, voice: Voice, round: Round): Promise<Piece[]> {
-  if (round.pieces.length === 0) return [];
-  const whole = round.pieces.filter(({ kind }) => kind === 'whole').map(({ mail }) => mail.message.id);
-  const signs = round.pieces.filter(({ kind }) => kind !== 'whole');
-  const evidence: Evidence = {
-    by: 'hook',
-    client: opening.client.name,
-    event: opening.event,
-    session: opening.session,
-  };
+  const { client, event, session } = opening;
+  const evidence: Evidence = { by: 'hook', client: client.name, event, session };
   const receipt = (step: Receipt['step']): Receipt => ({ step, at: new Date(voice.now).toISOString(), evidence });
-  const write = (pieces: Piece[]): void => {
-    const { fd, text } = framedFor(opening, roundText(voice, { ...round, pieces }));
-    writeAll(fd, text);
-  };
+  const signs = round.pieces.filter(({ kind }) => kind !== 'whole');
+  const whole = round.pieces.filter(({ kind }) => kind === 'whole').map(({ mail }) => mail.message.id);
   let said = signs;
-  const settlement = { disposition: 'acknowledged' as const, by: evidence };
   const taken = await deliver(
     who,
     whole,
-    settlement,
+    { disposition: 'acknowledged', by: evidence },
     (delivered) => {
       said = inOrder(round.pieces, delivered);
-      return { show: () => write(said), slow: false };
+      return { show: () => write(opening, voice, { ...round, pieces: said }), slow: false };
     },
     receipt('offered'),
   );
   if (taken.length === 0) {
-    said = signs;
-    if (signs.length > 0) write(signs);
+    // Where speaking costs a turn, knocks do not speak for themselves.
+    said = client.endsTurn.includes(event) && signs.every(({ kind }) => kind === 'knock') ? [] : signs;
+    if (said.length > 0) write(opening, voice, { ...round, pieces: said });
   }
-  for (const { mail } of signs) await sinkSign(who, mail, receipt('knocked'));
+  // Only now, when nothing can take back what was said, does the exit code say that something was.
+  if (said.length > 0) process.exitCode = framedFor(opening, '').exit;
+  for (const { mail, kind } of said) if (kind !== 'whole') await sinkSign(who, mail, receipt('knocked'));
   return said;
+}
+
+function write(opening: Opening, voice: Voice, round: Round): void {
+  const { fd, text } = framedFor(opening, roundText(voice, round));
+  writeAll(fd, text);
 }
 
 /** The planned pieces as they came into our hand, without those that did not. */
@@ -134,7 +130,7 @@ async function sinkSign(who: Who, { message }: Mail, receipt: Receipt): Promise<
   await who.home.ledger.record(who.name, message.id, receipt);
 }
 
-function framedFor({ client, event }: Opening, text: string): ReturnType<typeof framed> {
+function framedFor({ client, event }: Opening, text: string): Framed {
   const form = client.events[event];
   if (!form) throw new Error(`nothing can be said to ${client.name} at ${event}`);
   return framed(form, event, text);

@@ -1,10 +1,11 @@
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { hookScript } from '../delivery/hook-script.ts';
 import type { Who } from '../flow/desk.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Context } from './context.ts';
 import { gitOrigin } from './origin.ts';
+import { ownCommand } from './program.ts';
 import { layReferences, mailboxOf, Session } from './sessions.ts';
 import { parleyHome } from './settings.ts';
 import type { Env } from './settings.ts';
@@ -37,10 +38,4 @@ export function scriptText(env: Env): string {
 /** The context of a session that works here, for scoped mail: as it is set, or else the repository, or else the folder. */
 export function contextOf(context: Context): string {
   return context.settings.match ?? gitOrigin(context.cwd) ?? context.cwd;
-}
-
-/** How to start this very program: a compiled binary is its own, otherwise the runtime reads our source. */
-function ownCommand(): string[] {
-  const compiled = import.meta.dir.startsWith('/$bunfs');
-  return compiled ? [process.execPath] : [process.execPath, join(import.meta.dir, 'main.ts')];
 }

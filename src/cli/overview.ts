@@ -1,6 +1,7 @@
 import { waiting } from '../flow/deliver.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Context } from './context.ts';
+import { forgetDaily } from './retention.ts';
 
 /** `parley` alone: who you are, what waits, and the next command. */
 export async function showOverview(context: Context): Promise<void> {
@@ -14,6 +15,7 @@ export async function showOverview(context: Context): Promise<void> {
     return context.say('Next: parley init <name>      See it work first: parley demo      Everything: parley help');
   }
   const mail = await waiting(who, { any: true });
+  await forgetDaily(context, who.home);
   const loud = mail.filter((one) => !one.quiet);
   const urgent = loud.filter((one) => one.message.priority === 'urgent').length;
   if (context.json) {

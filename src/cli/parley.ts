@@ -6,20 +6,28 @@ import { Context } from './context.ts';
 
 /** `parley <command> …`, in Parley's own voice. */
 export async function runParley(argv: string[]): Promise<void> {
-  const [name, ...rest] = argv;
-  if (name === undefined || name === '--json') {
+  const [leading, [name, ...words]] = splitLeading(argv);
+  const rest = [...leading, ...words];
+  if (name === undefined) {
     const overview = await import('./overview.ts');
-    return overview.showOverview(new Context(process.env, process.cwd(), { json: name === '--json' }));
+    return overview.showOverview(new Context(process.env, process.cwd(), parse(COMMON, leading).values));
   }
-  if (name === 'help' || name === '--help' || name === '-h') return showHelp(rest[0]);
+  if (name === 'help' || name === '--help' || name === '-h') return showHelp(words[0]);
   const word = name === '--version' ? 'version' : name;
   const row = COMMANDS.find((one) => one.name === word);
   if (!row) throw unknownCommand(word);
   const { default: command } = await row.load();
-  const { values, words } = parse({ ...command.options, ...COMMON }, rest);
+  const { values, words: given } = parse({ ...command.options, ...COMMON }, rest);
   if (values['help']) return showHelp(word);
   const context = new Context(process.env, process.cwd(), values);
-  await command.run(context, values, words);
+  await command.run(context, values, given);
+}
+
+/** Options that every command takes may stand before the command too. */
+function splitLeading(argv: string[]): [leading: string[], rest: string[]] {
+  let at = 0;
+  while (['--json', '--verbose', '--as'].includes(argv[at] ?? '')) at += argv[at] === '--as' ? 2 : 1;
+  return [argv.slice(0, at), argv.slice(at)];
 }
 
 async function showHelp(name: string | undefined): Promise<void> {

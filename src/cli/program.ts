@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { version } from '../../package.json' with { type: 'json' };
 import { MIGRATIONS } from '../storage/ledger/schema.ts';
 
@@ -8,13 +9,16 @@ export const LEDGER_FORMAT = MIGRATIONS.length;
 
 /** True in the compiled binary, which carries its source inside. */
 export function isCompiled(): boolean {
-  return Bun.main.startsWith('/$bunfs/');
+  return import.meta.dir.startsWith('/$bunfs');
 }
+
+/** Where the source begins. In the compiled binary this is inside it. */
+export const MAIN = join(import.meta.dir, 'main.ts');
 
 /** Bun's flags under which a folder's own .env, bunfig.toml and missing packages change nothing about a start from source. */
 const ALONE = ['--no-env-file', '--config=/dev/null', '--no-install'];
 
 /** The command line that starts this very program once more. */
 export function ownCommand(): string[] {
-  return isCompiled() ? [process.execPath] : [process.execPath, ...ALONE, Bun.main];
+  return isCompiled() ? [process.execPath] : [process.execPath, ...ALONE, MAIN];
 }

@@ -42,7 +42,7 @@ const FORGOTTEN_MS = 30 * 24 * 60 * 60 * 1000;
 /**
  * One folder per session of a client, `sessions/<id>/`, where the hook's script looks (see delivery/hook-script.ts):
  * `session.json` and `box`, a link to the mailbox; `seen.*`, `sub.*`, `look` and `now`, of which only the times count.
- * All of it can be deleted at any time: the next hook makes it anew.
+ * All of it can be deleted at any time: the next hook makes it anew. spec: hook#files
  */
 export class Session {
   readonly #folder: string;

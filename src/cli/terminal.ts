@@ -19,7 +19,7 @@ export function writeAll(fd: number, text: string): void {
 
 /** True if writing this much could wait for a slow reader. A file never does. */
 export function isSlow(fd: number, text: string): boolean {
-  return text.length > PIPE_BYTES / 2 && !fstatSync(fd).isFile();
+  return Buffer.byteLength(text) > PIPE_BYTES && !fstatSync(fd).isFile();
 }
 
 /** A character device other than /dev/null. Importing node:tty, which knows better, costs 4 ms at every start. */

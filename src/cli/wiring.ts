@@ -32,7 +32,7 @@ export function inspectLedger(root: string): LedgerState | null {
   return checkLedger(`${root}/ledger.db`);
 }
 
-/** The ledger is opened by the first who asks for it: `whoami` should not wait for a database. */
+/** The ledger is opened by the first who asks for it: `parley agents` should not wait for a database. */
 function openHome(label: HomeLabel, root: string, durability: Settings['durability']): Home {
   let parts: { ledger: Ledger; spool: Spool } | undefined;
   const open = (): { ledger: Ledger; spool: Spool } => {

@@ -64,7 +64,9 @@ describe('a form', () => {
 
 describe('a client', () => {
   it('that is not known is refused with those that are', () => {
-    expect(() => hookClient('vim')).toThrow('no client with hooks is called "vim"; use one of claude, codex, kimi, gemini');
+    expect(() => hookClient('vim')).toThrow(
+      'no client with hooks is called "vim"; use one of claude, codex, kimi, gemini',
+    );
   });
 
   it('without hooks is refused with what to do instead', () => {
@@ -73,7 +75,9 @@ describe('a client', () => {
 
   it('has settings to paste that name only events at which it listens, or at which its session begins', () => {
     for (const client of HOOK_CLIENTS) {
-      const named = [...client.settings('sh hook').matchAll(/^ {2}"(\w+)":|^event = "(\w+)"/gm)].map(([, a, b]) => a ?? b ?? '');
+      const named = [...client.settings('sh hook').matchAll(/^ {2}"(\w+)":|^event = "(\w+)"/gm)].map(
+        ([, a, b]) => a ?? b ?? '',
+      );
       expect(named.length).toBeGreaterThan(2);
       expect(named.filter((event) => !(event in client.events) && event !== 'SessionStart')).toEqual([]);
     }
@@ -87,6 +91,8 @@ describe('an event', () => {
   });
 
   it('is read however odd its fields are', () => {
-    expect(HookEvent.parse({ hook_event_name: 7, session_id: null, cwd: '/x', prompt: [{}] })).toMatchObject({ cwd: '/x' });
+    expect(HookEvent.parse({ hook_event_name: 7, session_id: null, cwd: '/x', prompt: [{}] })).toMatchObject({
+      cwd: '/x',
+    });
   });
 });

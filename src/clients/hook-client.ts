@@ -1,7 +1,7 @@
 /**
  * How a text must be handed over at one event of a client so that it reaches the model.
  * `context`: JSON with additionalContext on stdout. `plain`: the bare text on stdout. `block` and `deny`: a JSON decision on
- * stdout whose reason the model gets. `stderr`: the bare text on stderr, with exit code 2.
+ * stdout whose reason the model gets. `stderr`: the bare text on stderr, with exit code 2. spec: hook#clients
  */
 export type Form = 'context' | 'plain' | 'block' | 'deny' | 'stderr';
 

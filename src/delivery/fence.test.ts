@@ -36,7 +36,9 @@ describe('a whole message', () => {
     expect(wholeMessage(voice, mail({ priority: 'urgent', thread, parley: { v: 1, deadline: due } }))).toContain(
       `must respond · urgent · answers 99aabbcc · answer by ${due}\n`,
     );
-    expect(wholeMessage(voice, mail({ parley: { v: 1, deadline: passed } }))).toContain(`its deadline ${passed} has passed`);
+    expect(wholeMessage(voice, mail({ parley: { v: 1, deadline: passed } }))).toContain(
+      `its deadline ${passed} has passed`,
+    );
     expect(wholeMessage(voice, mail({}, { attempt: 1 }))).toContain('redelivered');
   });
 
@@ -73,16 +75,20 @@ describe('a body', () => {
 
   it('never holds the mark of its own fence, whatever it is', () => {
     fc.assert(
-      fc.property(fc.array(fc.string({ unit: 'binary' })), fc.array(fc.stringMatching(/^[0-9a-f]{2}$/), { minLength: 1 }), (bodies, tries) => {
-        const all = bodies.map((body) => mail({ body, from: body, refs: [body] }));
-        const marks = [...tries, 'ffffffffff'];
-        const mark = newMark(all, () => marks.shift() ?? crypto.randomUUID());
-        for (const one of all) {
-          const text = wholeMessage({ ...voice, mark }, one);
-          const claimed = text.split('\n').filter((line) => line.startsWith(`[parley ${mark}]`));
-          expect(claimed).toHaveLength(2);
-        }
-      }),
+      fc.property(
+        fc.array(fc.string({ unit: 'binary' })),
+        fc.array(fc.stringMatching(/^[0-9a-f]{2}$/), { minLength: 1 }),
+        (bodies, tries) => {
+          const all = bodies.map((body) => mail({ body, from: body, refs: [body] }));
+          const marks = [...tries, 'ffffffffff'];
+          const mark = newMark(all, () => marks.shift() ?? crypto.randomUUID());
+          for (const one of all) {
+            const text = wholeMessage({ ...voice, mark }, one);
+            const claimed = text.split('\n').filter((line) => line.startsWith(`[parley ${mark}]`));
+            expect(claimed).toHaveLength(2);
+          }
+        },
+      ),
     );
   });
 });

@@ -21,7 +21,7 @@ export interface Voice {
 
 /**
  * Mail as a model reads it. Every line of ours begins with the mark, and nothing of a sender's stands in such a line unless it
- * is a plain name: whatever a body says, it stays between its own two marked lines.
+ * is a plain name: whatever a body says, it stays between its own two marked lines. spec: hook#fence
  */
 export function greeting(voice: Voice): string {
   return marked(
@@ -44,7 +44,7 @@ export function wholeMessage(voice: Voice, mail: Mail): string {
   ].join('\n');
 }
 
-/** Who, where, how directed, what is asked and how to get it; not a word of the body. spec: c2a#injection */
+/** Who, where, how directed, what is asked and how to get it; not a word of the body. spec: c2a#knock */
 export function knock(voice: Voice, mail: Mail): string {
   const { message, attention } = mail;
   const { directedness, policy } = attention;
@@ -91,9 +91,10 @@ function named({ message }: Mail): string {
   return `${shortId(message.id)} from ${nameOf(message.from, '@')} to ${nameOf(message.to, '')}`;
 }
 
-/** A name as it is; anything else a foreign program wrote in its place stands in quotes, on this line. */
-function nameOf(text: string, sign: string): string {
-  return /^[@#]?[\p{L}\p{N}._-]{1,129}$/u.test(text) ? `${sign}${text}` : JSON.stringify(visibleLine(text, 64));
+/** A name as it is; anything else that a foreign program wrote in its place stands in quotes, on this line. */
+function nameOf(text: string, sign: '@' | ''): string {
+  if (/^[\p{L}\p{N}._-]{1,128}$/u.test(text)) return `${sign}${text}`;
+  return /^[@#][\p{L}\p{N}._-]{1,128}$/u.test(text) ? text : JSON.stringify(visibleLine(text, 64));
 }
 
 function facts(voice: Voice, { message, attention, attempt }: Mail): string[] {

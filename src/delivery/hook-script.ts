@@ -13,7 +13,7 @@
  * - early and late lie a millisecond apart: a shell or a file system that takes them for equal has coarse times, and the slow
  *   half must know.
  *
- * A test that errs on the side of starting costs a start; no test may err on the other side.
+ * A test that errs on the side of starting costs a start; no test may err on the other side. spec: hook#fast
  */
 export function hookScript(home: string, command: readonly string[]): string {
   const [program = ''] = command;
@@ -21,7 +21,7 @@ export function hookScript(home: string, command: readonly string[]): string {
 # Written by \`parley init\` and \`parley hook --write\`; changes are overwritten.
 case $BASH_VERSION in
 '' | 3.* | 4.0*) IFS= read -r e ;;
-*) set +o posix; LC_ALL=C IFS= read -r -N 99999999 e ;;
+*) set +o posix; LC_ALL=C; IFS= read -r -N 99999999 e ;;
 esac
 h=${quoted(home)}
 any() { [ -e "$1" ] || [ -L "$1" ]; }

@@ -23,7 +23,7 @@ export interface Room {
 
 /**
  * Decides what goes into one text: the most pressing first, then the oldest; whole messages as long as there is room. A
- * message that would not fit even alone is pointed at.
+ * message that would not fit even alone is pointed at. spec: hook#shown
  */
 export function planRound(voice: Voice, waiting: readonly Mail[], room: Room): Round {
   const size = (text: string): number => room.length(text) + 1;

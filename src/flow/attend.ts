@@ -51,11 +51,12 @@ export async function attend(
     mentionsOther: mentions.some((name) => name !== reader),
     mentionsMyRole: mentions.some((name) => record.parley?.roles.includes(name)),
     inThreadIHaveJoined: earlier.some((one) => one.from === reader),
-    ownsThread: earlier[0]?.from === reader,
+    ownsThread: await opened(home, message, reader, earlier),
     ownsStream: false,
     threadReply: message.thread !== undefined,
+    answersMe: earlier.some((one) => one.id === message.thread && one.from === reader),
     intent: message.parley?.intent ?? 'none',
-    priority: message.priority,
+    priority: message.priority === 'urgent' ? 'urgent' : 'normal',
     onlyThanks: isOnlyThanks(message.body),
     asksQuestion: (message.thread !== undefined || message.parley?.intent === 'thanks') && asksQuestion(message.body),
     loop: lineage !== undefined && breaksLoop(lineage, fromAgent && record.parley.kind === 'agent'),
@@ -64,7 +65,16 @@ export async function attend(
 
 /** The decision on a copy that another program left in a mailbox. Its sender's claims about it are not believed. */
 export async function attendForeign(home: Home, reader: AgentName, message: Message): Promise<Attention> {
-  return attend(home, message, reader, message.to.startsWith('#') ? 'channel' : 'dm');
+  const isMine = message.to.replace(/^@/, '') === reader;
+  return attend(home, message, reader, message.to.startsWith('#') ? 'channel' : isMine ? 'dm' : 'role');
+}
+
+/** True if this reader wrote the message that opened the exchange. */
+async function opened(home: Home, message: Message, reader: AgentName, earlier: Message[]): Promise<boolean> {
+  const root = message.parley?.lineage?.root;
+  if (!root) return false;
+  const opening = earlier.find((one) => one.id === root) ?? (await home.ledger.message(root));
+  return opening?.from === reader;
 }
 
 /** The agents and roles among the names that a body calls; of a body that calls a crowd, the first few. */

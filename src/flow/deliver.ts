@@ -61,7 +61,9 @@ export async function deliver(
   const { spool } = who.home;
   const claim = await spool.claim(who.name, ids, { ms: LEASE_MS });
   if (claim.copies.length === 0) return [];
-  const delivered = claim.copies.toSorted((a, b) => (a.message.ts < b.message.ts ? -1 : 1));
+  const delivered = claim.copies.toSorted(
+    (a, b) => Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts),
+  );
   const held = delivered.map(({ message }) => message.id);
   const { show, slow } = render(delivered);
   if (offered) for (const id of held) await who.home.ledger.record(who.name, id, offered);

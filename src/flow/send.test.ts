@@ -32,7 +32,7 @@ describe('send', () => {
       injection: 'tool_mailbox',
     });
     last = await reply(desk, last.message, 'it fails in src/parser.ts:118');
-    expect(last.copies[0]?.attention).toMatchObject({ reason: 'direct_message', injection: 'buffered' });
+    expect(last.copies[0]?.attention).toMatchObject({ reason: 'thread_reply', injection: 'buffered' });
   });
 
   it('counts a person’s word as news: agents may answer it', async () => {
@@ -43,7 +43,7 @@ describe('send', () => {
     for (let hop = 1; hop <= 8; hop++) last = await reply(desk, last.message, 'shall we go on with it then');
     const asked = await send(desk, will, aDraft({ to: '@alice', thread: last.message.id, body: 'well, go on' }));
     const answered = await send(desk, alice, aDraft({ thread: asked.message.id, body: 'we do' }));
-    expect(answered.copies[0]?.attention.reason).toBe('direct_message');
+    expect(answered.copies[0]?.attention.reason).not.toBe('loop');
   });
 
   it('keeps thanks from starting a turn', async () => {

@@ -49,8 +49,11 @@ export async function answer(desk: Desk, who: Who, home: Home, id: MessageId, dr
   const to = known ? `@${message.from}%${home.label}` : `@${message.from}`;
   const sent = await send(desk, who.name, { ...draft, to, thread: id });
   const copy = await home.ledger.copy(who.name, id);
-  if (copy && (copy.state === 'stored' || copy.state === 'held')) {
-    await settle({ ...who, home }, id, 'responded', { reply: sent.message.id });
+  const evidence = { reply: sent.message.id };
+  if (copy?.state === 'stored' || copy?.state === 'held') await settle({ ...who, home }, id, 'responded', evidence);
+  // A hook or a take has ended it before: the answer is still worth knowing.
+  else if (copy && sent.first) {
+    await home.ledger.record(who.name, id, { step: 'answered', at: new Date(desk.now()).toISOString(), evidence });
   }
   return sent;
 }
@@ -61,14 +64,9 @@ async function underKey(desk: Desk, from: AgentName, draft: Draft): Promise<Sent
   for (const home of desk.homes) {
     const earlier: Acceptance | null = await home.ledger.underKey(from, draft.key);
     if (!earlier) continue;
-    const { message, copies } = earlier;
-    if (message.body !== draft.body) {
-      throw new Refusal(
-        'key_conflict',
-        `key "${draft.key}" already names another message (${message.id.slice(0, 8)}); use a new key for a new text`,
-      );
-    }
-    return { home, ...(await home.spool.put({ message, copies, key: draft.key })) };
+    // The spool refuses another text under the key; what we bring is our own words and the first time's recipients.
+    const message = { ...earlier.message, body: draft.body, to: draft.to.replace(`%${home.label}`, '') };
+    return { home, ...(await home.spool.put({ message, copies: earlier.copies, key: draft.key })) };
   }
   return null;
 }

@@ -49,7 +49,8 @@ export const Message = new Schema(() =>
     from: v.string(),
     to: v.string(),
     body: v.fallback(v.string(), ''),
-    priority: v.fallback(Priority.inner, 'normal'),
+    // Other programs may write other words: they are passed on, and only `urgent` means anything.
+    priority: v.fallback(v.string(), 'normal'),
     scope: v.fallback(v.optional(v.string()), undefined),
     thread: v.fallback(v.optional(v.string()), undefined),
     refs: v.fallback(v.optional(v.array(v.string())), undefined),

@@ -18,6 +18,12 @@ export function explained(error: unknown, root: string, outcome = 'nothing was s
   if (code === 'EROFS' || code === 'EACCES' || code === 'EPERM') {
     return new Refusal('storage_failed', `${root} cannot be written (${code}); ${outcome}: check its permissions`);
   }
+  if (code === 'ENOTDIR' || code === 'EEXIST') {
+    return new Refusal(
+      'storage_failed',
+      `${root} is not a folder; ${outcome}: move what is there away, or set another home`,
+    );
+  }
   if (code === 'ENAMETOOLONG') {
     return new Refusal('invalid_request', 'that name is too long for a file: use a shorter one');
   }

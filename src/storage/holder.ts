@@ -23,7 +23,6 @@ export function isDead(holder: string): boolean {
 
 let self: string | undefined;
 function here(): string {
-  const start = platform.processStart(process.pid) ?? 'unknown';
-  self ??= `${platform.bootId()}.${platform.processSpace()}.${process.pid}.${start}`;
+  self ??= `${platform.bootId()}.${platform.processSpace()}.${process.pid}.${platform.processStart(process.pid) ?? 'unknown'}`;
   return self;
 }

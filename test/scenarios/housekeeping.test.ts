@@ -16,7 +16,11 @@ import { version } from '../../package.json' with { type: 'json' };
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { system } from '../../src/cli/doctor/machine.ts';
 import { examinePlace } from '../../src/cli/doctor/place.ts';
-import { aDesk } from '../support/desk.ts';
+import { becomeDefault } from '../../src/cli/settings-file.ts';
+import { deliver } from '../../src/flow/deliver.ts';
+import { send } from '../../src/flow/send.ts';
+import { aDesk, aDraft } from '../support/desk.ts';
+import { alice, bob } from '../support/mail.ts';
 import { Program } from '../support/program.ts';
 
 const DAY = 24 * 60 * 60 * 1000;
@@ -29,12 +33,17 @@ interface Finding {
   fixed?: true;
 }
 
-/** A home with two agents and one message that bob has taken. */
+/** A home with two agents and one message that bob has taken. Made in this process: the program is what is looked at. */
 async function anExchange(extra: Record<string, string> = {}): Promise<Program & { id: string; root: string }> {
-  const parley = await new Program(undefined, extra).init('alice', 'bob');
-  const { id } = await parley.json<{ id: string }>(['send', '@bob', 'the word is xyzzy']);
-  await parley.run(['drain'], { as: 'bob' });
-  return Object.assign(parley, { id, root: `${parley.home}/.parley` });
+  const desk = await aDesk('alice', 'bob');
+  const { root, ledger } = desk.own;
+  const { message } = await send(desk, alice, aDraft({ body: 'the word is xyzzy' }));
+  const taken = { disposition: 'acknowledged', by: { by: 'drain' } } as const;
+  await deliver({ name: bob, home: desk.own }, [message.id], taken, () => ({ show: () => {}, slow: false }));
+  await ledger.close();
+  becomeDefault(`${root}/config.json`, 'alice', false);
+  const parley = new Program(undefined, { PARLEY_HOME: root, ...extra });
+  return Object.assign(parley, { id: message.id, root });
 }
 
 /** Makes everything in the ledger look so much older. */
@@ -53,7 +62,7 @@ describe('parley doctor', () => {
   it('finds nothing bad in a home in use', async () => {
     const { code, all } = await findings(await anExchange());
     expect(code).toBe(0);
-    expect(all.filter(({ level, about }) => level !== 'ok' && about !== 'PATH')).toEqual([]);
+    expect(all.filter(({ level, about }) => level !== 'ok' && about !== 'PATH' && about !== 'hook')).toEqual([]);
     expect(all.map(({ what }) => what)).toContain('the ledger is sound, format 1');
   }, 20_000);
 
@@ -179,6 +188,17 @@ describe('parley doctor', () => {
       `bch is another program (${bin}/bch) and is left alone`,
       `ccc is ${bin}/ccc`,
     ]);
+  }, 20_000);
+
+  it('says whether the script of the hook is there and starts this program', async () => {
+    const parley = await anExchange();
+    const hook = async (): Promise<string | undefined> =>
+      (await findings(parley)).all.find(({ about }) => about === 'hook')?.what;
+    expect(await hook()).toContain(`there is no ${parley.root}/hook`);
+    await parley.run(['hook', '--write']);
+    expect(await hook()).toBe(`${parley.root}/hook is current`);
+    writeFileSync(`${parley.root}/hook`, 'of another program');
+    expect(await hook()).toContain('starts another Parley than this one');
   }, 20_000);
 
   it('calls a home on a network file system bad', async () => {

@@ -1,6 +1,10 @@
-import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { temporaryHome } from './home.ts';
 import { Program } from './program.ts';
 import type { Run } from './program.ts';
+
+// The first home clears away what earlier runs left, which can take long: not on a test's time.
+temporaryHome();
 
 const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 
@@ -45,6 +49,24 @@ export class Machine {
     return new Running(name, args, this.env(options), this.program.home);
   }
 
+  /** A program whose reader holds the pipe and never reads: it is stuck in the middle of its output until `leave`. */
+  stuck(name: 'bch' | 'parley', args: string[], options: Options = {}): { child: Bun.Subprocess; leave(): void } {
+    const pipe = `${this.program.home}/pipe`;
+    Bun.spawnSync(['mkfifo', pipe]);
+    const reader = openSync(pipe, 'r+');
+    const writer = openSync(pipe, 'w');
+    const child = Bun.spawn([process.execPath, MAIN, ...args], {
+      argv0: name,
+      cwd: this.program.home,
+      env: this.env(options),
+      stdin: 'ignore',
+      stdout: writer,
+      stderr: 'ignore',
+    });
+    closeSync(writer);
+    return { child, leave: () => closeSync(reader) };
+  }
+
   /** A record as the original writes it. */
   agent(name: string, fields: Record<string, unknown> = {}): this {
     const then = '2026-01-02T03:04:05.678Z';
@@ -84,6 +106,18 @@ export class Machine {
     } catch {
       return [];
     }
+  }
+
+  /** Waits until a reader has one message in its hand, and the others have been left alone for a while. */
+  async takesNoMore(mailbox: string): Promise<void> {
+    let seen = '';
+    let since = Date.now();
+    await until('a reader that is stuck', () => {
+      const now = [this.files(mailbox, 'held'), this.files(mailbox, 'new')].join();
+      if (now !== seen) since = Date.now();
+      seen = now;
+      return this.files(mailbox, 'held').length === 1 && Date.now() - since > 300;
+    });
   }
 
   /** The one message file that waits for an agent, as it is on disk. */

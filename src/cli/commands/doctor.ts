@@ -6,12 +6,14 @@ import { command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { on } from '../doctor/finding.ts';
 import type { Finding } from '../doctor/finding.ts';
+import { examineHook } from '../doctor/hook.ts';
 import { examineLedger } from '../doctor/ledgers.ts';
 import { examineMachine } from '../doctor/machine.ts';
 import { examineAgents, examineMail } from '../doctor/mail.ts';
 import { examinePermissions } from '../doctor/permissions.ts';
 import { examinePlace } from '../doctor/place.ts';
 import { examineIdentity, examineSettings } from '../doctor/settings.ts';
+import { parleyHome } from '../settings.ts';
 import { openDesk } from '../wiring.ts';
 
 export default command({
@@ -40,6 +42,7 @@ async function examine(context: Context, fix: boolean): Promise<Finding[]> {
   const desk = loaded ? context.desk : openDesk(context.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
   findings.unshift(...examineMachine(context.env));
   if (loaded) findings.push(await examineIdentity(loaded, desk));
+  if (existsSync(parleyHome(context.env))) findings.push(examineHook(context.env));
   for (const home of desk.homes) findings.push(...(await examineHome(home, desk.now(), fix)));
   return findings;
 }

@@ -41,7 +41,7 @@ export default command({
     const client = hookClient(name);
     try {
       const event = eventFrom(values.relay !== undefined);
-      process.exitCode = await answerEvent(context, client, event, {
+      await answerEvent(context, client, event, {
         as: values.as,
         fineTimes: values.relay === 'fine',
       });

@@ -1,5 +1,6 @@
 import { waiting } from '../../flow/deliver.ts';
 import { command } from '../command.ts';
+import { forgetDaily } from '../retention.ts';
 import { gist, headline, whole } from '../words.ts';
 
 export default command({
@@ -17,6 +18,7 @@ export default command({
     const match = values.match;
     const mail = await waiting(who, { match, any: match === undefined, loudOnly: values.loud ?? false });
     const known = await who.home.ledger.open(who.name);
+    await forgetDaily(context, who.home);
     const rows = mail.map(({ message, quiet }) => ({ message, quiet, attention: known.get(message.id)?.attention }));
     if (context.json) {
       return context.sayJson(rows.map(({ message, quiet, attention }) => ({ ...message, quiet, attention })));

@@ -31,7 +31,8 @@ export default command({
     const config = `${parleyHome(context.env)}/config.json`;
     const isDefault = becomeDefault(config, name, values.default ?? false) === name;
     if (context.json) return context.sayJson({ agent: name, home: home.root, default: isDefault, existed });
-    context.say(`${context.paint.green(existed ? 'here again' : 'made')} mailbox @${name} in ${home.root}`);
+    const done = existed ? `mailbox @${name} was here already, in` : `made mailbox @${name} in`;
+    context.say(`${context.paint.green(done)} ${home.root}`);
     context.say(
       isDefault
         ? `You are @${name} here. Next: parley send @<someone> "hello"   (parley agents lists who is here)`

@@ -4,7 +4,7 @@ import { isMissing } from '../../storage/disk.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { prunable } from '../prunable.ts';
-import type { Cut } from '../prunable.ts';
+import { cutBy } from '../retention.ts';
 import { spanText } from '../span.ts';
 
 /** A session that nobody has begun or resumed for so long is over. */
@@ -25,10 +25,7 @@ export default command({
     const dry = values['dry-run'] ?? false;
     const { keepBodies, keepFacts } = context.settings;
     const now = context.desk.now();
-    const cut: Cut = {
-      bodies: keepBodies === null ? null : now - keepBodies,
-      facts: keepFacts === null ? null : now - keepFacts,
-    };
+    const cut = cutBy(context);
     const done = [];
     for (const home of context.desk.homes.filter(({ root }) => existsSync(root))) {
       const { bodies, messages } = await (dry ? prunable(home, cut) : home.ledger.prune(cut));

@@ -23,6 +23,8 @@ export default command({
   examples: ['parley reply 1f2e3d4c "yes, rolled back at 14:02"'],
   async run(context, values, [prefix = '', ...text]) {
     const who = await context.who();
+    // Mail of other programs may not have been looked at yet.
+    await who.home.spool.adopt(who.name);
     const { home, id } = await findMessage(context.desk, prefix);
     const draft = parseDraft({
       to: '-',

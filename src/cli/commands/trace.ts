@@ -13,9 +13,8 @@ export default command({
   words: [1, 1],
   examples: ['parley trace 1f2e3d4c', 'parley trace 1f2e3d4c --json'],
   async run(context, _values, [prefix = '']) {
-    const [home] = context.desk.homes;
-    await home?.spool.heal();
     const { home: found, id } = await findMessage(context.desk, prefix);
+    await found.spool.heal();
     const trace = await found.ledger.trace(id);
     if (!trace) throw new Refusal('not_found', `no message has the id ${id}`);
     if (context.json)

@@ -1,5 +1,5 @@
 import { command } from '../command.ts';
-import { isCompiled, LEDGER_FORMAT, VERSION } from '../program.ts';
+import { isCompiled, LEDGER_FORMAT, MAIN, VERSION } from '../program.ts';
 
 export default command({
   usage: 'version',
@@ -15,7 +15,7 @@ export default command({
         bun: Bun.version,
         ledgerFormat: LEDGER_FORMAT,
         compiled,
-        path: compiled ? process.execPath : Bun.main,
+        path: compiled ? process.execPath : MAIN,
       });
     }
     context.say(

@@ -29,6 +29,7 @@ export interface Wish {
 
 /** A file to be made. A link is written as `link:<target>`, the program as its hash. */
 interface Plan extends Installed {
+  there: string | null;
   foreign: boolean;
 }
 
@@ -56,7 +57,7 @@ function planned(wish: Wish, known: Installed[]): Plan[] {
     const noted = known.find((file) => file.path === path);
     // Ours: what we noted and nobody changed since, or what is what we would put there anyway.
     const ours = there === null || there === noted?.is || there === is || isSameFile(path, wish.program);
-    return { path, is, foreign: !ours, ...(noted?.before && { before: noted.before }) };
+    return { path, is, there, foreign: !ours, ...(noted?.before && { before: noted.before }) };
   });
 }
 
@@ -78,10 +79,10 @@ function refuseForeign(plans: Plan[], force: boolean): void {
   }
 }
 
-function carryOut({ path, is, foreign, before }: Plan, program: string): Installed {
+function carryOut({ path, is, there, foreign, before }: Plan, program: string): Installed {
   if (foreign) renameSync(path, aside(path));
   const kept = foreign ? aside(path) : before;
-  if (whatIs(path) !== is) put(path, is, program);
+  if (there !== is) put(path, is, program);
   return { path, is, ...(kept && { before: kept }) };
 }
 

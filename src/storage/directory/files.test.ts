@@ -22,18 +22,34 @@ directoryContract('files', async () => {
   };
 });
 
+const CHILD = `${import.meta.dir}/../../../test/support/subscribe.child.ts`;
+
 describe('the files directory, beyond the contract,', () => {
   it('keeps all of 20 subscribes that come from 4 processes at once [BC-C6]', async () => {
     const root = temporaryHome();
     const directory = new FilesDirectory(root, Date.now);
     await directory.register(bob, 'agent');
-    const child = `${import.meta.dir}/../../../test/support/subscribe.child.ts`;
     const children = [0, 1, 2, 3].map((n) => {
       const channels = Array.from({ length: 5 }, (_, c) => `#c${n}${c}`);
-      return Bun.spawn([process.execPath, child, root, 'bob', ...channels], { stderr: 'inherit' });
+      return Bun.spawn([process.execPath, CHILD, root, 'bob', ...channels], { stderr: 'inherit' });
     });
     expect(await Promise.all(children.map(({ exited }) => exited))).toEqual([0, 0, 0, 0]);
     expect(new Set((await directory.get(bob))?.subscriptions).size).toBe(20);
+  }, 20_000);
+
+  it('does not let a change bring a record back that another process removed', async () => {
+    const root = temporaryHome();
+    const directory = new FilesDirectory(root, Date.now);
+    for (let round = 0; round < 4; round += 1) {
+      await directory.register(bob, 'agent');
+      const channels = Array.from({ length: 1000 }, (_, n) => `#c${n}`);
+      const busy = Bun.spawn([process.execPath, CHILD, root, 'bob', ...channels], { stderr: 'pipe' });
+      while (((await directory.get(bob))?.subscriptions.length ?? 0) < 3) await Bun.sleep(1);
+      await directory.remove(bob);
+      expect(await busy.exited).not.toBe(0);
+      expect(await new Response(busy.stderr).text()).toContain('no agent is called bob');
+      expect(await directory.get(bob)).toBeNull();
+    }
   }, 20_000);
 
   it('keeps records readable by their owner only, and leaves no draft behind', async () => {

@@ -56,6 +56,25 @@ export class Connection {
     });
   }
 
+  /** A write that removes, after which nothing of what it removed is left in the files. */
+  erase<T>(act: (db: Database) => T): T {
+    this.#follow();
+    const db = this.#db;
+    db.run('PRAGMA secure_delete = ON');
+    try {
+      const result = this.write((ledger) => {
+        const done = act(ledger);
+        // The index of words keeps removed ones until its parts are merged.
+        ledger.run("INSERT INTO words (words) VALUES ('optimize')");
+        return done;
+      });
+      db.run('PRAGMA wal_checkpoint(TRUNCATE)');
+      return result;
+    } finally {
+      db.run('PRAGMA secure_delete = OFF');
+    }
+  }
+
   meta(name: string): string | null {
     const row = this.read((db) =>
       db.query<{ value: string }, [string]>('SELECT value FROM meta WHERE name = ?').get(name),

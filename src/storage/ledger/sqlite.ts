@@ -206,11 +206,11 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
   }
 
   async prune(cut: { bodies: number | null; facts: number | null }): Promise<{ bodies: number; messages: number }> {
-    return this.connection.write((db) => prune(db, cut));
+    return this.connection.erase((db) => prune(db, cut));
   }
 
   async forget(agent: AgentName): Promise<{ copies: number; messages: number }> {
-    return this.connection.write((db) => forget(db, agent));
+    return this.connection.erase((db) => forget(db, agent));
   }
 
   async isFresh(): Promise<boolean> {

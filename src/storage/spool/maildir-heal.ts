@@ -10,9 +10,13 @@ import type { MaildirOptions } from './maildir.ts';
 
 /** A draft that nobody accepted is removed when it is this old: its sender is long dead. */
 const DRAFT_MS = 60 * 60 * 1000;
+/** How often one process squares the held files of a mailbox: every claim would cost as much as others hold. */
+const TIDY_MS = 60 * 1000;
 
 /** Finishes what others left half done, and gives rows to files that have none. */
 export class MaildirHealer {
+  readonly #tidied = new Map<AgentName, number>();
+
   constructor(
     readonly files: MaildirFiles,
     readonly options: MaildirOptions,
@@ -69,6 +73,14 @@ export class MaildirHealer {
   putBack(mailbox: AgentName, id: MessageId, attention: Attention | undefined): void {
     const place = attention && isQuiet(attention) ? 'quiet' : 'new';
     this.files.move(this.files.path(mailbox, 'held', id), this.files.path(mailbox, place, id));
+  }
+
+  /** Sweeps what a dead reader settled and left in its hand. Nobody waits for that: now and then is enough. */
+  async tidyNowAndThen(mailbox: AgentName): Promise<void> {
+    const now = this.options.now();
+    if (Math.abs(now - (this.#tidied.get(mailbox) ?? -Infinity)) < TIDY_MS) return;
+    this.#tidied.set(mailbox, now);
+    await this.tidy(mailbox);
   }
 
   /** Squares the held files of a mailbox with the ledger. */

@@ -1,7 +1,7 @@
-import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { explained } from '../disk.ts';
 import type { Acceptance, Copy, Entry } from '../ledger/ledger.ts';
+import { sameOrConflict } from '../ledger/rules.ts';
 import type { MaildirFiles } from './maildir-files.ts';
 import type { MaildirHealer } from './maildir-heal.ts';
 import type { MaildirOptions } from './maildir.ts';
@@ -40,12 +40,11 @@ export class MaildirSender {
   }
 
   /** What is known needs no draft; and a draft of it could come back after the copy was taken. */
-  async #earlier({ message, key }: Entry): Promise<Acceptance | null> {
+  async #earlier(entry: Entry): Promise<Acceptance | null> {
     const { ledger } = this.options;
-    if (key) {
-      const earlier = await ledger.underKey(message.from as AgentName, key);
-      return earlier && sameText(earlier.message, message) ? earlier : null;
-    }
+    const { message, key } = entry;
+    const keyed = key && (await ledger.underKey(message.from as AgentName, key));
+    if (keyed) return sameOrConflict(keyed, entry);
     const trace = await ledger.trace(message.id);
     return trace && { message: trace.message, copies: trace.copies, first: false };
   }
@@ -105,8 +104,4 @@ export class MaildirSender {
       throw explained(error, this.options.root, outcome);
     }
   }
-}
-
-function sameText(a: Message, b: Message): boolean {
-  return a.body === b.body && a.to === b.to;
 }

@@ -2,7 +2,7 @@
 // which nobody dies, so a new one cannot be forgotten.
 import { Database } from 'bun:sqlite';
 import { describe, expect, it } from 'bun:test';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { run, start, stepsOf } from '../../../test/support/crash.ts';
 import type { Said } from '../../../test/support/crash.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
@@ -17,13 +17,25 @@ import { Maildir } from './maildir.ts';
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
 
+const made = new Map<string, string>();
+/** A home like one that was made before: copying is cheaper than making. */
+async function homeLike(name: string, make: () => Promise<string>): Promise<string> {
+  const first = made.get(name) ?? (await make());
+  made.set(name, first);
+  const home = temporaryHome();
+  cpSync(first, home, { recursive: true });
+  return home;
+}
+
 /** A home in which these keys were sent, each to bob and, quietly, to carol. */
 async function homeWith(...keys: string[]): Promise<string> {
-  const home = temporaryHome();
-  const { spool, close } = await openHome(home);
-  for (const key of keys) await spool.put(entryFor(key));
-  await close();
-  return home;
+  return homeLike(keys.join(), async () => {
+    const home = temporaryHome();
+    const { spool, close } = await openHome(home);
+    for (const key of keys) await spool.put(entryFor(key));
+    await close();
+    return home;
+  });
 }
 
 /** What the child sends under this key. */
@@ -63,7 +75,7 @@ it('every step of the code is one at which these tests let a process die', () =>
   const written = texts.flatMap((text) => [...text.matchAll(/#step\('([^']+)'\)/g)].map(([, step]) => step));
   const died = [SEND, TAKE, RELEASE, WITHDRAW, HEAL].flat().map(([step]) => step);
   expect(written.length).toBeGreaterThan(15);
-  expect([...new Set(written)].toSorted()).toEqual([...new Set(died)].toSorted());
+  expect(new Set(written)).toEqual(new Set(died));
 });
 
 describe('a send', () => {
@@ -209,13 +221,15 @@ function restart(home: string): void {
 
 /** A home after a bad night: a reader and a sender died, another program left a message, and the machine was restarted. */
 async function brokenHome(): Promise<string> {
-  const home = await homeWith('taken');
-  await run({ home, act: 'take', step: 'T2 in hand' });
-  await run({ home, act: 'send', step: 'S2 accepted', keys: ['unpublished'], env: { HEAL: 'no' } });
-  const foreign = aMessage();
-  leaveFile(home, bob, `${foreign.id}.json`, JSON.stringify(foreign));
-  restart(home);
-  return home;
+  return homeLike('broken', async () => {
+    const home = await homeWith('taken');
+    await run({ home, act: 'take', step: 'T2 in hand' });
+    await run({ home, act: 'send', step: 'S2 accepted', keys: ['unpublished'], env: { HEAL: 'no' } });
+    const foreign = aMessage();
+    leaveFile(home, bob, `${foreign.id}.json`, JSON.stringify(foreign));
+    restart(home);
+    return home;
+  });
 }
 
 describe('healing', () => {
@@ -244,12 +258,12 @@ describe('several processes at once', () => {
     return Promise.all(children.map((child) => child.ended));
   }
 
-  it('read 120 messages, and each message is got by exactly one of them [BC-6]', async () => {
-    const home = await homeWith(...Array.from({ length: 120 }, (_, n) => `k${n}`));
+  it('read 90 messages, and each message is got by exactly one of them [BC-6]', async () => {
+    const home = await homeWith(...Array.from({ length: 90 }, (_, n) => `k${n}`));
     const readers = await together([1, 2, 3].map(() => ({ home, act: 'drain' })));
     const shown = readers.flatMap((reader) => reader.shown.map(({ id }) => id));
-    expect([shown.length, new Set(shown).size]).toEqual([120, 120]);
-    expect(readers.flatMap(({ settled }) => settled)).toHaveLength(120);
+    expect([shown.length, new Set(shown).size]).toEqual([90, 90]);
+    expect(readers.flatMap(({ settled }) => settled)).toHaveLength(90);
   }, 20_000);
 
   it('send under the same 20 keys, and each key becomes one message [BC-10]', async () => {
@@ -283,17 +297,14 @@ describe('several processes at once', () => {
     const size = 256 * 1024;
     const keys = Array.from({ length: 40 }, (_, n) => `k${n}`);
     const sender = start({ home, act: 'send', keys, env: { BODY: String(size) } });
-    let busy = true;
-    const ended = sender.ended.then(() => (busy = false));
+    const ended = sender.ended.then(() => true);
     const sizes = new Set<number>();
     let looks = 0;
-    while (busy) {
+    const aMoment = (): Promise<boolean> => new Promise((resolve) => setImmediate(() => resolve(false)));
+    do {
       for (const { message } of await opened.spool.peek(bob)) sizes.add(message.body.length);
       looks += 1;
-      // Lets the end of the sender be noticed.
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    await ended;
+    } while (!(await Promise.race([ended, aMoment()])));
     expect(await opened.spool.ids(bob)).toHaveLength(40);
     expect([...sizes]).toEqual([size]);
     expect(looks).toBeGreaterThan(3);

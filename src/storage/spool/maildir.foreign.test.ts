@@ -189,6 +189,14 @@ describe('in a home that is shared with other programs', () => {
     });
   });
 
+  it('a copy that somebody puts back under its reader’s hands is settled all the same, and does not wait again', async () => {
+    const { id } = (await opened.spool.put(anEntry())).message;
+    const claim = await opened.spool.claim(bob, [id], LEASE);
+    renameSync(path('held', id), path('new', id));
+    expect(await opened.spool.settle(claim, [id], DONE)).toBe(true);
+    expect(await waiting()).toEqual([]);
+  });
+
   it('an odd but legal id stays a file of its folder', async () => {
     for (const id of ['.', '..', '-', '_x.y', 'A'.repeat(128)] as MessageId[]) {
       await opened.spool.put(anEntry({ id }));

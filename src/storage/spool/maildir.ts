@@ -95,7 +95,7 @@ export class Maildir implements Spool {
     try {
       // A mailbox of another program has no held/: a rename into nothing would look like a copy that somebody else took.
       if (ids.length > 0) this.#files.make(mailbox);
-      await this.#healer.tidy(mailbox);
+      await this.#healer.tidyNowAndThen(mailbox);
       for (let at = 0; at < ids.length; at += BITE) await this.#claimBite(claim, ids.slice(at, at + BITE));
     } catch (error) {
       throw explained(error, this.options.root, 'nothing was lost');
@@ -126,7 +126,9 @@ export class Maildir implements Spool {
   /** T2. Null if another program was faster. The file of an abandoned claim is in held/ already. */
   async #takeInHand({ mailbox, owner }: Claim, id: MessageId): Promise<Message | null> {
     const held = this.#files.path(mailbox, 'held', id);
-    const moved = WAITING.some((folder) => this.#files.move(this.#files.path(mailbox, folder, id), held));
+    const take = (folder: Folder): boolean => this.#files.move(this.#files.path(mailbox, folder, id), held);
+    // Its sender may not have come to publish it yet: then it is still a draft, or has just been one.
+    const moved = WAITING.some(take) || take('tmp') || WAITING.some(take);
     const message = this.#files.read(mailbox, 'held', id);
     if (message && message !== 'unreadable') return message;
     if (message === null && moved) {

@@ -56,7 +56,8 @@ export class MemorySpool implements Spool {
         shelved.held = true;
         claim.copies.push({ message: structuredClone(shelved.message), attempt, attention });
       } else {
-        await this.options.ledger.lost(mailbox, id);
+        // Its sender has not come to publish it yet.
+        await this.options.ledger.release(mailbox, owner, [id], null, { because: 'it is not here yet' });
       }
     }
     return claim;

@@ -1,4 +1,3 @@
-import { mkdirSync } from 'node:fs';
 import { readName } from './address.ts';
 import { bchCommand, FLAG, TEXT } from './command.ts';
 import { becomeAgent } from './config.ts';
@@ -26,9 +25,8 @@ export default bchCommand({
     const { home } = bch.desk;
     // Without an attention policy, as the original makes its agents: everything is shown.
     await home.directory.register(name, 'foreign');
-    // Scripts write here without asking us.
-    for (const folder of ['tmp', 'new', 'cur'])
-      mkdirSync(`${home.root}/spool/${name}/${folder}`, { recursive: true, mode: 0o700 });
+    // Scripts write into a mailbox without asking us: it must be there.
+    await home.spool.adopt(name);
     becomeAgent(bch.root, name);
     bch.say(`registered as "${name}" (local spool)`);
   },

@@ -1,0 +1,50 @@
+import { readFileSync } from 'node:fs';
+import { beside, notMeasured } from '../figure.ts';
+import type { Bench, Row } from '../figure.ts';
+import { BODY } from '../mailroom.ts';
+import { interleave } from '../measure.ts';
+import { envOf, run } from '../program.ts';
+
+/** One durable send by the compiled program, beside the empty start of two runtimes. */
+export async function commandFigure(bench: Bench): Promise<Row[]> {
+  const env = envOf(bench.fresh());
+  for (const name of ['alice', 'bob']) run([bench.program(), 'init', name], env);
+  const send = [bench.program(), 'send', '@bob', BODY];
+  const times = await interleave(bench.quick ? 30 : 150, {
+    bun: () => run([process.execPath, '-e', '0'], env),
+    node: () => run(['node', '-e', '0'], env),
+    send: () => run(send, env),
+  });
+  const what = '`parley send`, compiled and durable';
+  return [
+    beside(what, '`bun -e 0`', 2.5, times.send, times.bun),
+    beside(what, '`node -e 0`', 0.6, times.send, times.node),
+    flushes(send, env, bench),
+  ];
+}
+
+/** How often a send waits for the disk. Counted, not timed: the floor is the file and its folder. */
+function flushes(send: string[], env: Record<string, string>, bench: Bench): Row {
+  const what = 'flushes of one `parley send`';
+  const floor = 'one flush';
+  if (!Bun.which('strace')) return notMeasured(what, floor, 4, 'strace is not installed');
+  const log = `${bench.fresh()}/strace`;
+  const counts: number[] = [];
+  for (let n = 0; n < (bench.quick ? 5 : 21); n += 1) {
+    run(['strace', '-f', '-o', log, '-e', 'trace=fsync,fdatasync,sync,syncfs,msync', ...send], env);
+    counts.push(readFileSync(log, 'utf8').match(/\b(fsync|fdatasync|sync|syncfs|msync)\(/g)?.length ?? 0);
+  }
+  const sorted = counts.toSorted((a, b) => a - b);
+  const median = sorted[Math.floor(sorted.length / 2)] ?? 0;
+  const most = sorted.at(-1) ?? 0;
+  return {
+    what,
+    floor,
+    ours: `${median} / ${most} (${counts.length}×)`,
+    beside: '1',
+    ratio: median,
+    tail: most,
+    limit: 4,
+    note: `most sends flush ${median} times; ${most} when the ledger moves its log into the main file`,
+  };
+}

@@ -1,0 +1,84 @@
+import { constants, existsSync, mkdirSync, openSync, readSync, writeFileSync, writeSync } from 'node:fs';
+import { beside, notMeasured } from '../figure.ts';
+import type { Bench, Row } from '../figure.ts';
+import { fillFolder } from '../mailroom.ts';
+import { interleave } from '../measure.ts';
+import { envOf, run } from '../program.ts';
+
+const FLOOR = '`/bin/true`, started the same way';
+
+/** A hook that has nothing to say, beside the cheapest process there is. */
+export async function hookFigure(bench: Bench): Promise<Row[]> {
+  if (!existsSync('/bin/true') || !Bun.which('dash')) {
+    return [notMeasured('empty hook under dash', FLOOR, 1.5, 'dash or /bin/true is not installed')];
+  }
+  const empty = boundSession(bench, 0);
+  const full = boundSession(bench, 10_000);
+  const times = await interleave(bench.quick ? 200 : 1000, {
+    true: () => empty.call(['/bin/true'], EVENT),
+    empty: () => empty.call(empty.hook, EVENT),
+    full: () => full.call(full.hook, EVENT),
+    long: () => empty.call(empty.hook, LONG_EVENT),
+  });
+  return [
+    beside('empty hook under dash', FLOOR, 1.5, times.empty, times.true),
+    beside('the same with 10,000 quiet copies', FLOOR, 1.5, times.full, times.true),
+    beside(
+      'empty hook with an event of 8 KB',
+      FLOOR,
+      null,
+      times.long,
+      times.true,
+      'a shell reads a pipe byte by byte, so a long event costs more',
+    ),
+  ];
+}
+
+const EVENT = event({ command: 'git status' });
+const LONG_EVENT = event({ command: 'git status', output: 'x'.repeat(8000) });
+
+function event(tool: Record<string, string>, name = 'PostToolUse'): string {
+  const fields = { session_id: '5e551011-0000-4000-8000-000000000001', cwd: '/tmp', hook_event_name: name };
+  return `${JSON.stringify({ ...fields, tool_name: 'Bash', tool_input: tool })}\n`;
+}
+
+interface BoundSession {
+  hook: string[];
+  call: (command: string[], event: string) => void;
+}
+
+/** A session whose hook was called before, so that it knows its mailbox. */
+function boundSession(bench: Bench, quiet: number): BoundSession {
+  const home = bench.fresh();
+  const env = envOf(home);
+  run([bench.program(), 'init', 'alice'], env);
+  if (quiet > 0) fillFolder(`${home}/.parley/spool/alice/quiet`, quiet);
+  mkdirSync(`${home}/.parley/spool/alice/new`, { recursive: true });
+  const pipe = openPipe(`${home}/events`);
+  const hook = ['dash', `${home}/.parley/hook`, 'claude'];
+  const call = (command: string[], text: string): void => {
+    writeSync(pipe, text);
+    run(command, env, pipe);
+    drain(pipe);
+  };
+  call(hook, event({}, 'SessionStart'));
+  call(hook, EVENT);
+  // A hook that starts the slow half has something to say; here it must not.
+  writeFileSync(`${home}/count`, '');
+  return { hook, call };
+}
+
+/** Clients hand the event over in a pipe, which a shell must read byte by byte; a file would flatter us. */
+function openPipe(path: string): number {
+  run(['mkfifo', path], { PATH: process.env['PATH'] ?? '' });
+  return openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
+}
+
+const rest = Buffer.alloc(16_384);
+function drain(pipe: number): void {
+  try {
+    while (readSync(pipe, rest) > 0);
+  } catch {
+    // Empty: the hook has read everything.
+  }
+}

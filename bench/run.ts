@@ -1,0 +1,54 @@
+// `npm run bench [-- --quick]`: every figure beside its floor; the table goes to docs/performance.md.
+import { mkdirSync } from 'node:fs';
+import { commandFigure } from './figures/command.ts';
+import { drainFigure, peekFigure } from './figures/drain.ts';
+import { historyFigure } from './figures/history.ts';
+import { hookFigure } from './figures/hook.ts';
+import { peersFigure } from './figures/peers.ts';
+import { storeFigure } from './figures/store.ts';
+import { takeFigure } from './figures/take.ts';
+import type { Bench, Figure, Row } from './figure.ts';
+import { openPlace } from './place.ts';
+import { buildProgram } from './program.ts';
+import { line, machine, page, writePage } from './report.ts';
+
+/** In the order of the table. Those that delete many files come last: the disk is slow afterwards. */
+const FIGURES: readonly Figure[] = [
+  hookFigure,
+  commandFigure,
+  storeFigure,
+  takeFigure,
+  peekFigure,
+  drainFigure,
+  historyFigure,
+  peersFigure,
+];
+
+const quick = process.argv.includes('--quick');
+const place = openPlace();
+let program: string | undefined;
+const bench: Bench = {
+  quick,
+  fresh: place.fresh,
+  tell: (text) => console.error(text),
+  program: () => {
+    program ??= buildProgram(place.fresh());
+    return program;
+  },
+};
+
+const rows: Row[] = [];
+try {
+  for (const figure of FIGURES) {
+    for (const row of await figure(bench)) {
+      rows.push(row);
+      console.error(line(row));
+    }
+  }
+  const docs = new URL('../docs/', import.meta.url).pathname;
+  mkdirSync(docs, { recursive: true });
+  writePage(`${docs}performance.md`, page(rows, machine(place.disk), quick));
+  console.log(`${rows.length} figures in docs/performance.md`);
+} finally {
+  place.close();
+}
