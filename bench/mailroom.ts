@@ -22,7 +22,12 @@ export const BODY =
 /** A home in this folder, opened the way every command opens one. */
 export async function openMailroom(root: string, durability: 'normal' | 'full' = 'normal'): Promise<Mailroom> {
   const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability });
-  const spool = new Maildir({ root, ledger, judge: async () => LOUD, now: Date.now });
+  const spool = new Maildir({
+    root,
+    ledger,
+    judge: async () => ({ attention: LOUD, lineage: undefined }),
+    now: Date.now,
+  });
   await spool.heal();
   return { root, spool, ledger };
 }

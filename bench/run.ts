@@ -29,7 +29,7 @@ const place = openPlace();
 let program: string | undefined;
 const bench: Bench = {
   quick,
-  fresh: place.fresh,
+  fresh: () => place.fresh(),
   tell: (text) => console.error(text),
   program: () => {
     program ??= buildProgram(place.fresh());

@@ -1,4 +1,4 @@
-import { constants, existsSync, mkdirSync, openSync, readSync, writeFileSync, writeSync } from 'node:fs';
+import { constants, existsSync, mkdirSync, openSync, readSync, writeSync } from 'node:fs';
 import { beside, notMeasured } from '../figure.ts';
 import type { Bench, Row } from '../figure.ts';
 import { fillFolder } from '../mailroom.ts';
@@ -57,28 +57,37 @@ function boundSession(bench: Bench, quiet: number): BoundSession {
   const pipe = openPipe(`${home}/events`);
   const hook = ['dash', `${home}/.parley/hook`, 'claude'];
   const call = (command: string[], text: string): void => {
-    writeSync(pipe, text);
-    run(command, env, pipe);
-    drain(pipe);
+    pipe.fill(text);
+    run(command, env, pipe.fd);
+    pipe.empty();
   };
   call(hook, event({}, 'SessionStart'));
   call(hook, EVENT);
-  // A hook that starts the slow half has something to say; here it must not.
-  writeFileSync(`${home}/count`, '');
   return { hook, call };
 }
 
-/** Clients hand the event over in a pipe, which a shell must read byte by byte; a file would flatter us. */
-function openPipe(path: string): number {
-  run(['mkfifo', path], { PATH: process.env['PATH'] ?? '' });
-  return openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
+interface Pipe {
+  fd: number;
+  fill: (text: string) => void;
+  empty: () => void;
 }
 
-const rest = Buffer.alloc(16_384);
-function drain(pipe: number): void {
-  try {
-    while (readSync(pipe, rest) > 0);
-  } catch {
-    // Empty: the hook has read everything.
-  }
+/** Clients hand the event over in a pipe, which a shell must read byte by byte; a file would flatter us. */
+function openPipe(path: string): Pipe {
+  run(['mkfifo', path], { PATH: process.env['PATH'] ?? '' });
+  // Open for both: neither end ever waits for the other, and what the child reads ends with its line.
+  const fd = openSync(path, constants.O_RDWR);
+  const tap = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  const rest = Buffer.alloc(16_384);
+  return {
+    fd,
+    fill: (text) => void writeSync(fd, text),
+    empty: () => {
+      try {
+        readSync(tap, rest);
+      } catch {
+        // The hook has read everything.
+      }
+    },
+  };
 }

@@ -34,11 +34,10 @@ export async function attend(
   message: Message,
   reader: AgentName,
   via: 'dm' | 'role' | 'channel',
-  exchange?: { lineage: Lineage | undefined; earlier: Message[] },
+  { lineage, earlier }: { lineage: Lineage | undefined; earlier: Message[] },
 ): Promise<Attention> {
   const record = await home.directory.get(reader);
   if (!record?.parley) return EVERYTHING_SHOWN;
-  const { lineage, earlier } = exchange ?? (await lineageOf(home, message));
   // Names in prose that nobody here has (decorators, packages) address nobody.
   const mentions = message.body.includes('@') ? await known(home, message.body) : [];
   const fromAgent = await isAgent(home, message.from);
@@ -51,7 +50,7 @@ export async function attend(
     mentionsOther: mentions.some((name) => name !== reader),
     mentionsMyRole: mentions.some((name) => record.parley?.roles.includes(name)),
     inThreadIHaveJoined: earlier.some((one) => one.from === reader),
-    ownsThread: await opened(home, message, reader, earlier),
+    ownsThread: await opened(home, lineage?.root, reader, earlier),
     ownsStream: false,
     threadReply: message.thread !== undefined,
     answersMe: earlier.some((one) => one.id === message.thread && one.from === reader),
@@ -64,14 +63,24 @@ export async function attend(
 }
 
 /** The decision on a copy that another program left in a mailbox. Its sender's claims about it are not believed. */
-export async function attendForeign(home: Home, reader: AgentName, message: Message): Promise<Attention> {
+export async function attendForeign(
+  home: Home,
+  reader: AgentName,
+  message: Message,
+): Promise<{ attention: Attention; lineage: Lineage | undefined }> {
+  const exchange = await lineageOf(home, message);
   const isMine = message.to.replace(/^@/, '') === reader;
-  return attend(home, message, reader, message.to.startsWith('#') ? 'channel' : isMine ? 'dm' : 'role');
+  const via = message.to.startsWith('#') ? 'channel' : isMine ? 'dm' : 'role';
+  return { attention: await attend(home, message, reader, via, exchange), lineage: exchange.lineage };
 }
 
 /** True if this reader wrote the message that opened the exchange. */
-async function opened(home: Home, message: Message, reader: AgentName, earlier: Message[]): Promise<boolean> {
-  const root = message.parley?.lineage?.root;
+async function opened(
+  home: Home,
+  root: MessageId | undefined,
+  reader: AgentName,
+  earlier: Message[],
+): Promise<boolean> {
   if (!root) return false;
   const opening = earlier.find((one) => one.id === root) ?? (await home.ledger.message(root));
   return opening?.from === reader;

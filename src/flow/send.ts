@@ -50,7 +50,8 @@ export async function answer(desk: Desk, who: Who, home: Home, id: MessageId, dr
   const sent = await send(desk, who.name, { ...draft, to, thread: id });
   const copy = await home.ledger.copy(who.name, id);
   const evidence = { reply: sent.message.id };
-  if (copy?.state === 'stored' || copy?.state === 'held') await settle({ ...who, home }, id, 'responded', evidence);
+  const isOpen = copy?.state === 'stored' || (copy?.state === 'held' && copy.bearer);
+  if (isOpen) await settle({ ...who, home }, id, 'responded', evidence);
   // A hook or a take has ended it before: the answer is still worth knowing.
   else if (copy && sent.first) {
     await home.ledger.record(who.name, id, { step: 'answered', at: new Date(desk.now()).toISOString(), evidence });

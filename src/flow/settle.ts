@@ -16,7 +16,7 @@ export async function settle(
   const { spool } = who.home;
   const copy = await openCopy(who, id);
   const claim = copy?.owner
-    ? { mailbox: who.name, owner: copy.owner }
+    ? { mailbox: who.name, owner: bearerOf(copy) }
     : await spool.claim(who.name, [id], { ms: LEASE_MS });
   const done = await spool.settle(claim, [id], { disposition, by, keep });
   if (!done) throw new Refusal('already_claimed', `message ${id.slice(0, 8)} was claimed by another session`);
@@ -30,7 +30,7 @@ export async function release(who: Who, id: MessageId, because: Evidence, delayM
       'not_found',
       `message ${id.slice(0, 8)} is not held; only a message taken with --lease can be released`,
     );
-  await who.home.spool.release({ mailbox: who.name, owner: copy.owner }, [id], because, delayMs);
+  await who.home.spool.release({ mailbox: who.name, owner: bearerOf(copy) }, [id], because, delayMs);
 }
 
 /** Takes back what nobody has taken yet. Only the sender may. */
@@ -43,6 +43,15 @@ export async function withdraw(from: AgentName, home: Home, id: MessageId): Prom
       `message ${id.slice(0, 8)} was sent by ${message.from}; only its sender can withdraw it`,
     );
   return home.spool.withdraw(id, { withdrawn: true, by: from });
+}
+
+/** The name under which a leased copy is held. What a running process has in its hand is that process's to end. */
+function bearerOf({ id, owner, bearer }: CopyRecord): string {
+  if (owner && bearer) return owner;
+  throw new Refusal(
+    'already_claimed',
+    `message ${id.slice(0, 8)} is in the hands of a running session; it ends there or waits again`,
+  );
 }
 
 /** The copy, if it is still open; otherwise a refusal that says what became of it. */

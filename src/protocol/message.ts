@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
-import { MessageId, Scope, SendKey } from './names.ts';
+import { isMessageId, MessageId, Scope, SendKey } from './names.ts';
 import type { AgentName } from './names.ts';
 
 /** What the sender wants of the reader. spec: message#intent */
@@ -59,6 +59,28 @@ export const Message = new Schema(() =>
   }),
 );
 export type Message = Described<typeof Message>;
+
+/** A message from anywhere, or null. Nearly all are plain, and to see that is a tenth of the work of a schema. */
+export function readMessage(value: unknown): Message | null {
+  if (isPlain(value)) return value;
+  const message = Message.safeParse(value);
+  return message.success ? message.data : null;
+}
+
+/** True for a message that the schema would return as it is. */
+function isPlain(value: unknown): value is Message {
+  if (typeof value !== 'object' || value === null) return false;
+  const { id, from, to, body, priority, scope, thread, refs, ts, parley } = value as Record<string, unknown>;
+  return (
+    isMessageId(id) &&
+    [from, to, body, priority].every((field) => typeof field === 'string') &&
+    [scope, thread].every((field) => field === undefined || typeof field === 'string') &&
+    refs === undefined &&
+    typeof ts === 'string' &&
+    v.ISO_TIMESTAMP_REGEX.test(ts) &&
+    parley === undefined
+  );
+}
 
 /** The largest body that is accepted unless the user sets another limit (bytes of UTF-8). spec: message#limits */
 export const BODY_LIMIT = 256 * 1024;

@@ -19,10 +19,16 @@ export const ChannelName = new Schema(() =>
 export type ChannelName = Described<typeof ChannelName>;
 
 /** Any id that is safe as a file name is accepted from others; ours are UUIDs, version 4. spec: message#ids */
+const ID = /^[A-Za-z0-9._-]{1,128}$/;
 export const MessageId = new Schema(() =>
-  v.pipe(v.string(), v.regex(/^[A-Za-z0-9._-]{1,128}$/, 'use letters, digits, . _ -'), v.brand('MessageId')),
+  v.pipe(v.string(), v.regex(ID, 'use letters, digits, . _ -'), v.brand('MessageId')),
 );
 export type MessageId = Described<typeof MessageId>;
+
+/** The same question where it is asked ten thousand times in a row. */
+export function isMessageId(value: unknown): value is MessageId {
+  return typeof value === 'string' && ID.test(value);
+}
 
 /** A sender's own name for one send; the same key again is the same message. spec: message#keys */
 export const SendKey = new Schema(() =>

@@ -10,6 +10,11 @@ export function newHolder(bearer: boolean): string {
   return bearer ? `bearer.${unique}` : `${here()}.${unique}`;
 }
 
+/** A bearer's name, which any process may use that knows it. */
+export function isBearer(holder: string | null): boolean {
+  return holder?.startsWith('bearer.') ?? false;
+}
+
 /** True only if it is certain that nobody holds this any more. */
 export function isDead(holder: string): boolean {
   const [boot, space, pid, start] = holder.split('.');

@@ -25,7 +25,11 @@ export interface HomeOptions {
 export async function openHome(root: string, options: HomeOptions = {}): Promise<OpenHome> {
   const { now = Date.now, judge = async () => LOUD, onStep, heal = true } = options;
   const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal', now });
-  const spool = new Maildir({ root, ledger, judge, now, ...(onStep && { onStep }) });
+  const judgement = async (mailbox: AgentName, message: Message) => ({
+    attention: await judge(mailbox, message),
+    lineage: message.parley?.lineage,
+  });
+  const spool = new Maildir({ root, ledger, judge: judgement, now, ...(onStep && { onStep }) });
   if (heal) await spool.heal();
   return { spool, ledger, close: () => ledger.close() };
 }

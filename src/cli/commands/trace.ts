@@ -15,6 +15,7 @@ export default command({
   async run(context, _values, [prefix = '']) {
     const { home: found, id } = await findMessage(context.desk, prefix);
     await found.spool.heal();
+    for (const { mailbox } of (await found.ledger.trace(id))?.copies ?? []) await found.spool.adopt(mailbox);
     const trace = await found.ledger.trace(id);
     if (!trace) throw new Refusal('not_found', `no message has the id ${id}`);
     if (context.json)
@@ -31,6 +32,8 @@ type Copy = Trace['copies'][number];
 
 /** The proven steps of one copy, in order. */
 function steps(trace: Trace, copy: Copy): { step: string; at: string; evidence: string }[] {
+  // Of a copy that another program stored we know only that it was found: a receipt says so.
+  const ours = copy.receipts.every(({ step }) => step !== 'stored');
   const stored = { step: 'stored', at: trace.message.ts, evidence: 'flushed and renamed into the mailbox' };
   const seen = copy.receipts.map(({ step, at, evidence }) => ({ step, at, evidence: facts(evidence) }));
   const end =
@@ -43,7 +46,7 @@ function steps(trace: Trace, copy: Copy): { step: string; at: string; evidence: 
           },
         ]
       : [];
-  return [stored, ...seen, ...end];
+  return [...(ours ? [stored] : []), ...seen, ...end];
 }
 
 function told(context: Context, trace: Trace, label: string): string {

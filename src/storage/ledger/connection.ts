@@ -1,7 +1,7 @@
 import { Database } from 'bun:sqlite';
 import { chmodSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { Refusal } from '../../protocol/refusal.ts';
-import { explained } from '../disk.ts';
+import { codeOf, explained } from '../disk.ts';
 import { platform } from '../platform/platform.ts';
 import { MIGRATIONS } from './schema.ts';
 
@@ -13,6 +13,16 @@ export interface LedgerOptions {
   /** Leases run by this clock. */
   now?: () => number;
 }
+
+/** How long a writer waits for others before it gives up. */
+const PATIENCE_MS = 10_000;
+/**
+ * SQLite waits for its lock in naps that grow to 100 ms, so that those who came last get it first, and some waited for over a
+ * second. We let it give up after three short naps and begin anew. While a ledger is made it waits by itself.
+ */
+const SHORT_NAPS = 'PRAGMA busy_timeout = 5';
+/** How long the write-ahead log may be before whoever opens the ledger empties it. */
+const LOG_BYTES = 800_000;
 
 /**
  * One SQLite file, held the way several processes need it: writers queue for the lock, a file that was replaced under us is
@@ -33,7 +43,7 @@ export class Connection {
   read<T>(look: (db: Database) => T): T {
     return this.#guarded(() => {
       this.#follow();
-      return look(this.#db);
+      return patiently(() => look(this.#db));
     });
   }
 
@@ -43,7 +53,7 @@ export class Connection {
       this.#follow();
       const db = this.#db;
       // IMMEDIATE: a deferred transaction that turns into a writer fails at once instead of waiting.
-      db.run('BEGIN IMMEDIATE');
+      patiently(() => db.run('BEGIN IMMEDIATE'));
       try {
         const result = act(db);
         db.run('COMMIT');
@@ -115,13 +125,29 @@ export class Connection {
   }
 
   #prepare(db: Database): void {
-    db.run('PRAGMA busy_timeout = 10000');
-    // A command that opens the ledger reads the whole write-ahead log first: keep it under a megabyte.
-    db.run('PRAGMA wal_autocheckpoint = 200');
+    db.run(`PRAGMA busy_timeout = ${PATIENCE_MS}`);
     const version = this.#version(db);
     if (version === 0) this.#create(db);
     else if (version < this.#newest) this.#migrate(db, version);
     db.run(`PRAGMA synchronous = ${this.options.durability === 'full' ? 'FULL' : 'NORMAL'}`);
+    this.#emptyLog(db);
+    db.run(SHORT_NAPS);
+  }
+
+  /**
+   * Commands end without closing the ledger (see libc.ts), and one that opens it alone takes its write-ahead log for new from
+   * the first page on: without this nobody would ever empty it, and every start would read a longer one.
+   */
+  #emptyLog(db: Database): void {
+    const log = statSync(`${this.options.path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+    if (log < LOG_BYTES) return;
+    // Others at work go on undisturbed; then the next command does it.
+    db.run('PRAGMA busy_timeout = 0');
+    try {
+      db.run('PRAGMA wal_checkpoint(TRUNCATE)');
+    } catch {
+      // On a full disk it stays as long as it is, and reading goes on.
+    }
   }
 
   get #migrations(): readonly string[] {
@@ -243,6 +269,18 @@ export class Connection {
       );
     }
     return explained(error, path, 'nothing was changed');
+  }
+}
+
+/** Tries again as long as others are busy, up to a limit. */
+function patiently<T>(act: () => T): T {
+  const end = performance.now() + PATIENCE_MS;
+  for (;;) {
+    try {
+      return act();
+    } catch (error) {
+      if (!/^SQLITE_BUSY/.test(codeOf(error) ?? '') || performance.now() > end) throw error;
+    }
   }
 }
 

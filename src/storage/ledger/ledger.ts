@@ -38,6 +38,8 @@ export interface CopyRecord extends Copy {
   attempt: number;
   /** Who holds it, and until when (ms). A held copy without an owner waits for its time. */
   owner: string | null;
+  /** Held by whoever knows the owner's name, and not by a running process. */
+  bearer: boolean;
   until: number | null;
   disposition: Disposition | null;
   settledAt: string | null;
@@ -111,7 +113,8 @@ export interface Claimed {
  * What happened, with proof; and the arbiter of what is new.
  *
  * A copy is `stored` until one reader claims it (`held`), and then `settled`, or `stored` again if that reader
- * released it, died, or let its lease run out. `settled` and `gone` are final: nothing leaves them.
+ * released it, died, or let its lease run out. `settled` is final. `gone` is what we last saw: if the other program puts the
+ * file back, the copy can be claimed again.
  * The write half below is for spools, which pair each step with their files; see spool.ts.
  */
 export interface Ledger extends Records {

@@ -3,6 +3,7 @@ import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence, Receipt } from '../../protocol/receipt.ts';
 import type { Acceptance, Claimed, CopyRecord, Entry, Ledger, Settlement } from './ledger.ts';
 import { MemoryRecords, type Row } from './memory-records.ts';
+import { isBearer } from '../holder.ts';
 import { isAbandoned, isWaiting, sameOrConflict } from './rules.ts';
 
 /** The ledger of one process, gone with it: for tests and trials. Nothing here awaits, so every method is one act. */
@@ -26,7 +27,7 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
   async adopt(entries: Entry[], as: 'stored' | 'kept'): Promise<void> {
     for (const entry of entries) {
       const { message, key } = entry;
-      this.#insert(entry, as, key && this.keyed(message.from, key) ? undefined : key);
+      this.#insert(entry, as, key && this.keyed(message.from, key) ? undefined : key, true);
     }
   }
 
@@ -35,11 +36,11 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
     for (const id of ids) {
       const copy = this.row(id)?.copies.get(mailbox);
       if (!copy) result.unknown.push(id);
-      else if (copy.state === 'settled' || copy.state === 'gone') result.spent.push(id);
+      else if (copy.state === 'settled') result.spent.push(id);
       else if (copy.state === 'held' && !isAbandoned(copy, this.now())) result.busy.push(id);
       else {
-        if (copy.owner !== null) copy.attempt += 1;
-        Object.assign(copy, { state: 'held', owner, until });
+        if (copy.owner !== null || copy.state === 'gone') copy.attempt += 1;
+        Object.assign(copy, { state: 'held', owner, bearer: isBearer(owner), until, settledAt: null });
         result.won.push({ id, attempt: copy.attempt, attention: copy.attention });
       }
     }
@@ -77,7 +78,7 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
     const held = this.#heldBy(mailbox, owner, ids);
     if (until === null) for (const { id, attention } of held) putBack?.(id, attention);
     for (const copy of held) {
-      Object.assign(copy, { state: until === null ? 'stored' : 'held', owner: null, until });
+      Object.assign(copy, { state: until === null ? 'stored' : 'held', owner: null, bearer: false, until });
       this.#note(copy, 'released', because);
     }
     return held.map((copy) => copy.id);
@@ -94,7 +95,7 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
     putBack();
     if (owner !== null) this.#note(copy, 'released', { because: 'the reader died or let its lease run out' });
     const attempt = copy.attempt + (owner === null ? 0 : 1);
-    Object.assign(copy, { state: 'stored', owner: null, until: null, attempt });
+    Object.assign(copy, { state: 'stored', owner: null, bearer: false, until: null, attempt });
     return true;
   }
 
@@ -146,7 +147,7 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
 
   async close(): Promise<void> {}
 
-  #insert({ message, copies }: Entry, as: 'stored' | 'kept', key: string | undefined): void {
+  #insert({ message, copies }: Entry, as: 'stored' | 'kept', key: string | undefined, found = false): void {
     const row = this.row(message.id) ?? this.add(message, key);
     for (const { mailbox, attention } of copies) {
       if (row.copies.has(mailbox)) continue;
@@ -157,6 +158,7 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
         state: 'stored',
         attempt: 0,
         owner: null,
+        bearer: false,
         until: null,
         disposition: null,
         settledAt: null,
@@ -166,6 +168,7 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
       const by = { seen: 'kept in cur/ when the ledger was rebuilt' };
       if (as === 'kept') this.#end(copy, { state: 'settled', disposition: 'acknowledged', settledBy: by, keep: true });
       row.copies.set(mailbox, copy);
+      if (found) this.#note(copy, 'stored', { found: 'in the mailbox, without a row of ours' });
     }
   }
 
@@ -175,7 +178,13 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
   }
 
   #end(copy: CopyRecord, fields: Partial<CopyRecord>): void {
-    Object.assign(copy, { owner: null, until: null, settledAt: new Date(this.now()).toISOString(), ...fields });
+    Object.assign(copy, {
+      owner: null,
+      bearer: false,
+      until: null,
+      settledAt: new Date(this.now()).toISOString(),
+      ...fields,
+    });
   }
 
   #note(copy: CopyRecord, step: Receipt['step'], evidence: Evidence): void {

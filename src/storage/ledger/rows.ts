@@ -1,8 +1,10 @@
 import { Attention } from '../../protocol/attention.ts';
-import { Message } from '../../protocol/message.ts';
+import { readMessage } from '../../protocol/message.ts';
+import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { Evidence } from '../../protocol/receipt.ts';
 import type { Disposition } from '../../protocol/receipt.ts';
+import { isBearer } from '../holder.ts';
 import type { CopyRecord } from './ledger.ts';
 import { STATES } from './schema.ts';
 
@@ -33,6 +35,7 @@ export function copyFrom(row: CopyRow): CopyRecord {
     attempt: row.attempt,
     attention: attentionFrom(row.attention),
     owner: row.owner,
+    bearer: isBearer(row.owner),
     until: row.until,
     disposition: row.disposition as Disposition | null,
     settledAt: row.settled_at === null ? null : new Date(row.settled_at).toISOString(),
@@ -42,7 +45,9 @@ export function copyFrom(row: CopyRow): CopyRecord {
 }
 
 export function messageFrom(json: string): Message {
-  return Message.parse(JSON.parse(json));
+  const message = readMessage(JSON.parse(json));
+  if (!message) throw new Error('the ledger holds something that is no message');
+  return message;
 }
 
 /** Four words of closed lists in one column: short, and readable by hand. */

@@ -36,7 +36,7 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (seq, mailbox)
   ) WITHOUT ROWID;
   CREATE INDEX copies_mailbox ON copies (mailbox, seq);
-  CREATE INDEX copies_open ON copies (mailbox, seq) WHERE state < 2;
+  CREATE INDEX copies_open ON copies (mailbox, seq) WHERE settled_at IS NULL;
   CREATE INDEX copies_held ON copies (state) WHERE state = 1;
 
   CREATE TABLE receipts (

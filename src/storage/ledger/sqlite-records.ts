@@ -52,7 +52,8 @@ export class SqliteRecords implements Records {
   }
 
   async open(mailbox: AgentName): Promise<Map<MessageId, CopyRecord>> {
-    const sql = `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) WHERE c.mailbox = ? AND c.state < 2`;
+    const sql = `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) 
+      WHERE c.mailbox = ? AND c.settled_at IS NULL AND c.state < 2`;
     const rows = this.connection.read((db) => db.query<CopyRow, [string]>(sql).all(mailbox));
     return new Map(rows.map((row) => [row.id as MessageId, copyFrom(row)]));
   }

@@ -18,6 +18,9 @@ export function openSqliteLedger(options: LedgerOptions): SqliteLedger {
   return new SqliteLedger(new Connection(options));
 }
 
+/** All that is proven of a copy that we did not store ourselves. */
+const FOUND: Evidence = { found: 'in the mailbox, without a row of ours' };
+
 const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
 
 /** The write half; every method is one transaction. What each promises stands in ledger.ts. */
@@ -42,7 +45,7 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
         const { message, key } = entry;
         // Files are anybody's: a key that names another message already is not believed a second time.
         this.#insertMessage(db, message, key && this.keyed(db, message.from, key) ? undefined : key);
-        this.#insertCopies(db, entry, as === 'kept' ? SETTLED : STORED);
+        this.#insertCopies(db, entry, as === 'kept' ? SETTLED : STORED, FOUND);
       }
     });
   }
@@ -50,13 +53,14 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
   async claim(mailbox: AgentName, ids: MessageId[], owner: string, until: number): Promise<Claimed> {
     return this.connection.write((db) => {
       const result: Claimed = { won: [], unknown: [], spent: [], busy: [] };
-      const take = db.query<{ attempt: number; attention: string }, [number, string, number, string, string]>(
-        `UPDATE copies SET state = ?, owner = ?, until = ?
+      const take = db.query<never, [string, number, string, string]>(
+        `UPDATE copies SET state = ${HELD}, owner = ?, until = ?
          WHERE seq = ${SEQ} AND mailbox = ? AND state = ${STORED} RETURNING attempt, attention`,
       );
       for (const id of ids) {
-        const won = take.get(HELD, owner, until, id, mailbox);
-        if (won) result.won.push({ id, attempt: won.attempt, attention: attentionFrom(won.attention) });
+        // As bare values: making an object of each row costs as much as the update.
+        const [won] = take.values(owner, until, id, mailbox) as [number, string][];
+        if (won) result.won.push({ id, attempt: won[0], attention: attentionFrom(won[1]) });
         else this.#claimHeld(db, mailbox, id, owner, until, result);
       }
       return result;
@@ -67,17 +71,15 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
   #claimHeld(db: Database, mailbox: AgentName, id: MessageId, owner: string, until: number, result: Claimed): void {
     const copy = this.copyIn(db, mailbox, id);
     if (!copy) result.unknown.push(id);
-    else if (copy.state !== 'held') result.spent.push(id);
-    else if (!isAbandoned(copy, this.connection.now())) result.busy.push(id);
+    else if (copy.state === 'settled') result.spent.push(id);
+    else if (copy.state === 'held' && !isAbandoned(copy, this.connection.now())) result.busy.push(id);
     else {
-      const attempt = copy.attempt + (copy.owner === null ? 0 : 1);
-      db.query(`UPDATE copies SET owner = ?, until = ?, attempt = ? WHERE seq = ${SEQ} AND mailbox = ?`).run(
-        owner,
-        until,
-        attempt,
-        id,
-        mailbox,
-      );
+      // Whoever had it, a reader that died or another program, may have read it.
+      const attempt = copy.attempt + (copy.state === 'gone' || copy.owner !== null ? 1 : 0);
+      db.query(
+        `UPDATE copies SET state = ${HELD}, owner = ?, until = ?, attempt = ?, settled_at = NULL
+         WHERE seq = ${SEQ} AND mailbox = ?`,
+      ).run(owner, until, attempt, id, mailbox);
       result.won.push({ id, attempt, attention: copy.attention });
     }
   }
@@ -236,14 +238,14 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
   }
 
   /** A copy that has a row keeps it. */
-  #insertCopies(db: Database, { message, copies }: Entry, state: number): void {
+  #insertCopies(db: Database, { message, copies }: Entry, state: number, found?: Evidence): void {
     const insert =
       db.query(`INSERT INTO copies (seq, mailbox, state, attention, disposition, settled_at, settled_by, keep)
       VALUES (${SEQ}, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`);
     const kept = state === SETTLED;
     const by = JSON.stringify({ seen: 'kept in cur/ when the ledger was rebuilt' });
     for (const { mailbox, attention } of copies) {
-      insert.run(
+      const { changes } = insert.run(
         message.id,
         mailbox,
         state,
@@ -253,6 +255,7 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
         kept ? by : null,
         kept ? 1 : 0,
       );
+      if (found && changes > 0) this.#note(db, mailbox, message.id, 'stored', found);
     }
   }
 

@@ -14,8 +14,10 @@ import {
   unlinkSync,
   writeSync,
 } from 'node:fs';
-import { Message } from '../../protocol/message.ts';
-import { AgentName, MessageId } from '../../protocol/names.ts';
+import { readMessage } from '../../protocol/message.ts';
+import type { Message } from '../../protocol/message.ts';
+import { AgentName, isMessageId } from '../../protocol/names.ts';
+import type { MessageId } from '../../protocol/names.ts';
 import { codeOf, isMissing } from '../disk.ts';
 
 export { explained } from '../disk.ts';
@@ -89,6 +91,10 @@ export class MaildirFiles {
     return unlessMissing(() => unlinkSync(path));
   }
 
+  has(mailbox: AgentName, folder: Folder, id: MessageId): boolean {
+    return lstatSync(this.path(mailbox, folder, id), { throwIfNoEntry: false }) !== undefined;
+  }
+
   flushFolder(path: string): void {
     const fd = openSync(path, constants.O_RDONLY);
     try {
@@ -153,16 +159,15 @@ export function idsIn(folder: string): MessageId[] {
   const ids: MessageId[] = [];
   for (const name of list(folder)) {
     if (!name.endsWith('.json')) continue;
-    const id = MessageId.safeParse(name.slice(0, -5));
-    if (id.success) ids.push(id.data);
+    const id = name.slice(0, -5);
+    if (isMessageId(id)) ids.push(id);
   }
   return ids;
 }
 
 function parsed(text: string): Message | null {
   try {
-    const message = Message.safeParse(JSON.parse(text));
-    return message.success ? message.data : null;
+    return readMessage(JSON.parse(text));
   } catch {
     return null;
   }

@@ -1,9 +1,9 @@
 import { mkdirSync, statSync } from 'node:fs';
 import type { Attention } from '../../protocol/attention.ts';
 import { isQuiet } from '../../protocol/attention.ts';
-import type { Message } from '../../protocol/message.ts';
+import type { Lineage, Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { Copy, Entry } from '../ledger/ledger.ts';
+import type { Copy, CopyRecord, Entry } from '../ledger/ledger.ts';
 import { idsIn } from './maildir-files.ts';
 import type { MaildirFiles } from './maildir-files.ts';
 import type { MaildirOptions } from './maildir.ts';
@@ -15,6 +15,8 @@ const TIDY_MS = 60 * 1000;
 
 /** Finishes what others left half done, and gives rows to files that have none. */
 export class MaildirHealer {
+  #made = false;
+
   readonly #tidied = new Map<AgentName, number>();
 
   constructor(
@@ -40,7 +42,8 @@ export class MaildirHealer {
 
   /** The mark is a link to the draft: while it stands, a send may be half done. */
   linkMark(draft: string, mark: string): void {
-    mkdirSync(this.#sending, { recursive: true, mode: 0o700 });
+    if (!this.#made) mkdirSync(this.#sending, { recursive: true, mode: 0o700 });
+    this.#made = true;
     this.files.link(draft, mark);
   }
 
@@ -93,9 +96,9 @@ export class MaildirHealer {
   }
 
   async adopt(mailbox: AgentName): Promise<number> {
-    const here = this.files.ids(mailbox, 'new');
-    if (here.length === 0) return 0;
     const open = await this.options.ledger.open(mailbox);
+    const here = this.files.ids(mailbox, 'new');
+    await this.#noteMissing(mailbox, open, new Set([...here, ...this.files.ids(mailbox, 'quiet')]));
     const strangers = here.filter((id) => !open.has(id));
     return this.adoptThese(mailbox, await this.#without(mailbox, strangers));
   }
@@ -118,6 +121,18 @@ export class MaildirHealer {
       }
     }
     return entries.length;
+  }
+
+  /** A copy that waits by its row and is nowhere as a file: another program took it. */
+  async #noteMissing(mailbox: AgentName, open: Map<MessageId, CopyRecord>, here: Set<MessageId>): Promise<void> {
+    for (const [id, copy] of open) {
+      if (copy.state !== 'stored' || here.has(id)) continue;
+      // In the order in which a copy moves, forth and back, so that it cannot slip past us.
+      const places = ['tmp', 'new', 'quiet', 'held', 'new', 'quiet'] as const;
+      if (places.some((place) => this.files.has(mailbox, place, id))) continue;
+      if ((await this.options.ledger.copy(mailbox, id))?.state === 'stored')
+        await this.options.ledger.lost(mailbox, id);
+    }
   }
 
   get #sending(): string {
@@ -190,11 +205,8 @@ export class MaildirHealer {
   }
 
   async #entry(mailbox: AgentName, message: Message): Promise<Entry> {
-    return {
-      message,
-      key: message.parley?.key,
-      copies: [{ mailbox, attention: await this.options.judge(mailbox, message) }],
-    };
+    const { attention, lineage } = await this.options.judge(mailbox, message);
+    return { message: withLineage(message, lineage), key: message.parley?.key, copies: [{ mailbox, attention }] };
   }
 
   async #record(entries: Entry[], as: 'stored' | 'kept'): Promise<void> {
@@ -208,4 +220,11 @@ export class MaildirHealer {
   #step(name: string): void {
     this.options.onStep?.(name);
   }
+}
+
+/** A message with the lineage that we computed in place of the one that its file claims. */
+function withLineage(message: Message, lineage: Lineage | undefined): Message {
+  const { lineage: claimed, ...extras } = message.parley ?? { v: 1 as const };
+  if (!claimed && !lineage) return message;
+  return { ...message, parley: { ...extras, ...(lineage && { lineage }) } };
 }

@@ -125,12 +125,13 @@ describe('when the disk says no', () => {
   const why = disk.why && ` (skipped: ${disk.why})`;
   // In CI there must be one.
   const onTinyDisk = disk.path || process.env['CI'] ? it : it.skip;
+  // Root writes everywhere, except on a mount.
+  const onFrozenDisk = disk.path || process.getuid?.() !== 0 || process.env['CI'] ? it : it.skip;
 
   onTinyDisk(
     `a full one gives one clear refusal, and loses nothing that was stored${why} [BC-8]`,
     async () => {
-      const home = `${disk.path}/full`;
-      mkdirSync(home, { mode: 0o700 });
+      const home = homeOn('full');
       const opened = await openHome(home);
       const body = 'x'.repeat(20_000);
       const stored: MessageId[] = [];
@@ -166,8 +167,7 @@ describe('when the disk says no', () => {
   );
 
   onTinyDisk(`a full one may refuse a take, and the message waits on${why} [BC-8]`, async () => {
-    const home = `${disk.path}/take`;
-    mkdirSync(home, { mode: 0o700 });
+    const home = homeOn('take');
     const opened = await openHome(home);
     const { id } = (await opened.spool.put(anEntry())).message;
     fill(0);
@@ -179,9 +179,8 @@ describe('when the disk says no', () => {
     await again.close();
   });
 
-  onTinyDisk(`a read-only one gives one clear refusal, and what was stored is there afterwards${why}`, async () => {
-    const home = `${disk.path}/fixed`;
-    mkdirSync(home, { mode: 0o700 });
+  onFrozenDisk('a read-only one gives one clear refusal, and what was stored is there afterwards', async () => {
+    const home = temporaryHome();
     const opened = await openHome(home);
     const { id } = (await opened.spool.put(anEntry())).message;
     const refused = { name: 'Refusal', code: 'storage_failed' };
@@ -202,6 +201,12 @@ describe('when the disk says no', () => {
     expect(await take(again, [id])).toEqual([id]);
     await again.close();
   });
+
+  function homeOn(name: string): string {
+    if (disk.why) throw new Error(`${disk.why}, and in CI this must be tested`);
+    mkdirSync(`${disk.path}/${name}`, { mode: 0o700 });
+    return `${disk.path}/${name}`;
+  }
 
   /** Lets the ledger write over its log from the start, so that it still has room when the messages have none. */
   function makeRoomInLog(home: string): void {
@@ -227,14 +232,17 @@ describe('when the disk says no', () => {
     writeFileSync(`${disk.path}/filler`, Buffer.alloc(Math.max(0, bavail * bsize - free)));
   }
 
-  /** Makes a folder read-only, also for root and for who has it open. */
+  /** Makes a folder read-only, also for who has it open; for root only a mount can do that. */
   function freeze(folder: string): () => void {
-    for (const step of [
-      ['--bind', folder, folder],
-      ['-o', 'remount,bind,ro', folder],
-    ]) {
-      expect(Bun.spawnSync(['mount', ...step]).exitCode).toBe(0);
-    }
-    return () => void Bun.spawnSync(['umount', folder]);
+    const isRoot = process.getuid?.() === 0;
+    const close = [
+      ['mount', '--bind', folder, folder],
+      ['mount', '-o', 'remount,bind,ro', folder],
+    ];
+    const change = (commands: string[][]): void => {
+      for (const command of commands) expect(Bun.spawnSync(command).exitCode).toBe(0);
+    };
+    change(isRoot ? close : [['chmod', '-R', 'a-w', folder]]);
+    return () => change(isRoot ? [['umount', folder]] : [['chmod', '-R', 'u+w', folder]]);
   }
 });

@@ -223,3 +223,38 @@ describe('in a home that is shared with other programs', () => {
     await other.close();
   });
 });
+
+describe('what another program took', () => {
+  it('is noted when somebody looks, and is nobody’s any more', async () => {
+    const root = temporaryHome();
+    const { spool, ledger, close } = await openHome(root);
+    const { message } = await spool.put(anEntry());
+    renameSync(`${root}/spool/bob/new/${message.id}.json`, `${root}/spool/bob/cur/${message.id}.json`);
+    await spool.adopt(bob);
+    expect(await ledger.copy(bob, message.id)).toMatchObject({ state: 'gone' });
+    await close();
+  });
+
+  it('can be taken again if that program puts it back, marked as a redelivery', async () => {
+    const root = temporaryHome();
+    const { spool, close } = await openHome(root);
+    const { message } = await spool.put(anEntry());
+    const [here, there] = [`${root}/spool/bob/new/${message.id}.json`, `${root}/spool/bob/cur/${message.id}.json`];
+    renameSync(here, there);
+    await spool.adopt(bob);
+    renameSync(there, here);
+    const claim = await spool.claim(bob, [message.id], { ms: 1000 });
+    expect(claim.copies).toMatchObject([{ message: { id: message.id }, attempt: 1 }]);
+    await close();
+  });
+
+  it('is not said of a copy that a sender has accepted and not yet published', async () => {
+    const root = temporaryHome();
+    const { spool, ledger, close } = await openHome(root);
+    const { message } = await spool.put(anEntry());
+    renameSync(`${root}/spool/bob/new/${message.id}.json`, `${root}/spool/bob/tmp/${message.id}.json`);
+    await spool.adopt(bob);
+    expect(await ledger.copy(bob, message.id)).toMatchObject({ state: 'stored' });
+    await close();
+  });
+});

@@ -1,6 +1,7 @@
 import { mkdirSync, statSync, watch } from 'node:fs';
+import type { FSWatcher } from 'node:fs';
 import type { Attention } from '../../protocol/attention.ts';
-import type { Message } from '../../protocol/message.ts';
+import type { Lineage, Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence } from '../../protocol/receipt.ts';
 import { explained } from '../disk.ts';
@@ -12,12 +13,17 @@ import { MaildirHealer } from './maildir-heal.ts';
 import { MaildirSender } from './maildir-send.ts';
 import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
 
+export interface Judgement {
+  attention: Attention;
+  lineage: Lineage | undefined;
+}
+
 export interface MaildirOptions {
   /** The home. */
   root: string;
   ledger: Ledger;
-  /** How a copy is to be seen that another program left here. */
-  judge: (mailbox: AgentName, message: Message) => Promise<Attention>;
+  /** How a copy is to be seen that another program left here, and where it stands in its exchange: nothing it says is believed. */
+  judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;
   now: () => number;
   /** Told before each step that a crash could separate from the next one. Tests die here. */
   onStep?: (step: string) => void;
@@ -212,7 +218,7 @@ export class Maildir implements Spool {
       if (!closed) onArrival();
     };
     let seen = statSync(folder).mtimeMs;
-    const watcher = watch(folder, arrived);
+    const watcher = watchFolder(folder, arrived);
     const timer = setInterval(() => {
       const now = statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? seen;
       if (now !== seen) arrived();
@@ -222,7 +228,7 @@ export class Maildir implements Spool {
       close() {
         closed = true;
         clearInterval(timer);
-        watcher.close();
+        watcher?.close();
       },
     };
   }
@@ -255,6 +261,15 @@ export class Maildir implements Spool {
 
   #step(name: string): void {
     this.options.onStep?.(name);
+  }
+}
+
+/** File events, or null where the system has no more of them to give: then looking by ourselves must do. */
+function watchFolder(folder: string, arrived: () => void): FSWatcher | null {
+  try {
+    return watch(folder, arrived);
+  } catch {
+    return null;
   }
 }
 

@@ -140,7 +140,7 @@ export class MemorySpool implements Spool {
     if (this.#published.has(copy)) return;
     this.#published.add(copy);
     this.#shelf(mailbox).set(message.id, { message: structuredClone(message), quiet: isQuiet(attention), held: false });
-    this.#tell(mailbox);
+    if (!isQuiet(attention)) this.#tell(mailbox);
   }
 
   #putBack(mailbox: AgentName, id: MessageId): void {

@@ -533,7 +533,7 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
       });
     });
 
-    it('heals at no cost and to no effect when nothing is wrong', async () => {
+    it('heals to no effect when nothing is wrong', async () => {
       const { id } = await arrived();
       await spool.heal();
       await spool.heal();

@@ -57,7 +57,7 @@ export interface Inbox {
     because: Evidence,
     delayMs?: number,
   ): Promise<MessageId[]>;
-  /** Calls back after anything may have arrived, at least once per arrival, until closed. Claims nothing. */
+  /** Calls back after anything loud may have arrived, at least once per arrival, until closed. Claims nothing. */
   watch(mailbox: AgentName, onArrival: () => void): Watch;
 }
 
@@ -68,7 +68,10 @@ export interface Spool extends Inbox {
    * was taken. Returns once every copy is durable. A crash half-way is finished by `heal`.
    */
   put(entry: Entry): Promise<Acceptance>;
-  /** Gives copies that other programs left here their row and their place. Returns how many were new. */
+  /**
+   * Squares a mailbox with what other programs did in it: what they left gets its row and its place, what they took is noted.
+   * Returns how many were new.
+   */
   adopt(mailbox: AgentName): Promise<number>;
   /** Moves a waiting copy out of a hook's sight. */
   lower(mailbox: AgentName, id: MessageId): Promise<void>;

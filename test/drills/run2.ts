@@ -1,0 +1,19 @@
+// `npm run drill [-- word]`: the long races and crashes, with counts; one line each, and an exit code. A word picks some.
+import type { Drill } from './drill.ts';
+import { lineOf, passed } from './drill.ts';
+import { DRILLS } from './drills2.ts';
+
+const words = process.argv.slice(2).filter((word) => !word.startsWith('--'));
+const short = process.argv.includes('--short');
+const isPicked = ({ name }: Drill): boolean => words.length === 0 || words.some((word) => name.includes(word));
+
+let failed = 0;
+for (const drill of DRILLS.filter(isPicked)) {
+  console.error(`${drill.name} …`);
+  const start = performance.now();
+  const outcome = await drill.run(!short, (text) => console.error(`  ${text}`));
+  console.log(lineOf(drill.name, outcome, performance.now() - start));
+  if (!passed(outcome)) failed += 1;
+}
+console.log(failed === 0 ? 'every drill passed' : `${failed} drills failed`);
+process.exit(failed === 0 ? 0 : 1);

@@ -1,0 +1,54 @@
+// Takes bob's mail until nothing waits any more, or so many were taken: says what it took and how long it ever waited.
+import type { MessageId } from '../../src/protocol/names.ts';
+import { Refusal } from '../../src/protocol/refusal.ts';
+import { bob } from '../support/mail.ts';
+import { openHome } from '../support/maildir.ts';
+import { LEASE, leave, say, standReady, TAKEN, thePlan } from './at-work.ts';
+
+const { root, bite, most = Infinity } = thePlan<{ root: string; bite: number; most?: number }>();
+let longest = 0;
+let count = 0;
+let refused = 0;
+
+async function timed<T>(act: () => Promise<T>): Promise<T> {
+  const start = performance.now();
+  try {
+    return await act();
+  } finally {
+    longest = Math.max(longest, performance.now() - start);
+  }
+}
+
+let { spool } = await openHome(root, { heal: false });
+await standReady();
+for (let nothing = 0; nothing < 3 && count < most;) {
+  try {
+    nothing = (await takeSome()) ? 0 : nothing + 1;
+  } catch (error) {
+    // A damaged ledger: every command says "run it again", so that is what we do.
+    if (!(error instanceof Refusal) || refused > 100) throw error;
+    refused += 1;
+    Bun.sleepSync(5);
+  }
+  if (nothing > 0) Bun.sleepSync(20);
+}
+say({ longest, count, refused });
+leave();
+
+/** Every reader begins somewhere else, and meets the others all the same. */
+async function takeSome(): Promise<boolean> {
+  if (count === 0 || refused > 0) await timed(() => spool.heal());
+  const ids = await spool.ids(bob);
+  if (ids.length === 0) return false;
+  const from = Math.floor(Math.random() * Math.max(1, ids.length - bite));
+  const claim = await timed(() => spool.claim(bob, ids.slice(from, from + bite), LEASE));
+  const mine: MessageId[] = claim.copies.map(({ message }) => message.id);
+  if (mine.length === 0) return true;
+  const settled = await timed(() =>
+    spool.settle(claim, mine, TAKEN, () => {
+      for (const { message, attempt } of claim.copies) say({ taken: message.id, attempt });
+    }),
+  );
+  if (settled) count += mine.length;
+  return true;
+}

@@ -1,0 +1,18 @@
+// Takes every message for bob as soon as it comes, one by one, until it is told to stop and nothing waits.
+import { bob } from '../support/mail.ts';
+import { openHome } from '../support/maildir.ts';
+import { LEASE, leave, say, standReady, TAKEN, thePlan, toldToStop } from './at-work.ts';
+
+const { root } = thePlan<{ root: string }>();
+const { spool } = await openHome(root);
+await standReady();
+const isOver = toldToStop();
+for (;;) {
+  const [id] = await spool.ids(bob);
+  if (id) {
+    const claim = await spool.claim(bob, [id], LEASE);
+    if (claim.copies.length > 0) await spool.settle(claim, [id], TAKEN, () => say({ taken: id }));
+  } else if (isOver()) break;
+  else await Bun.sleep(0);
+}
+leave();
