@@ -1,7 +1,6 @@
 // `npm test`: format, lint, types, dead code, then every test; ends with one line `N passed, N failed`.
 // Words after `--` go to the test runner: `npm test -- src/storage`.
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { root, setUp } from './setup.mjs';
 import { systemPackages } from './system-packages.mjs';
 
@@ -34,11 +33,7 @@ for (const [sentence, command] of picked.length > 0 ? [] : checks) {
 }
 
 // The tests run on the source; the runtime's own cache would write into the user's home.
-const env = {
-  ...process.env,
-  BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0',
-  PARLEY_BINARY: existsSync(`${root}dist/parley`) ? `${root}dist/parley` : '',
-};
+const env = { ...process.env, BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0' };
 const tests = spawnSync(bun, ['test', ...picked], {
   cwd: root,
   env,

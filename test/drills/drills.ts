@@ -1,7 +1,8 @@
 import type { Drill } from './drill.ts';
+import { killsAtAnyMoment, killsAtSteps } from './kills.ts';
 import { retries } from './retries.ts';
 import { subscribes } from './subscribes.ts';
 import { takers } from './takers.ts';
 
 /** In the order in which they run. */
-export const DRILLS: readonly Drill[] = [takers, retries, subscribes];
+export const DRILLS: readonly Drill[] = [takers, retries, killsAtSteps, killsAtAnyMoment, subscribes];

@@ -49,19 +49,7 @@ describe('parley self', () => {
 
   beforeAll(() => {
     binary = `${temporaryHome()}/parley`;
-    const flags = [
-      '--compile',
-      '--bytecode',
-      '--minify',
-      '--format=esm',
-      '--splitting',
-      '--no-compile-autoload-dotenv',
-      '--no-compile-autoload-bunfig',
-    ];
-    const built = spawnSync(process.execPath, ['build', ...flags, 'src/cli/main.ts', '--outfile', binary], {
-      cwd: ROOT,
-      encoding: 'utf8',
-    });
+    const built = spawnSync('node', ['scripts/build.mjs', binary], { cwd: ROOT, encoding: 'utf8' });
     if (built.status !== 0) throw new Error(built.stderr);
   }, 60_000);
 

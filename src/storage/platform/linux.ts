@@ -12,15 +12,19 @@ const NETWORK: Record<number, string> = {
   0x00c36400: 'ceph',
 };
 
+/** Neither changes while we run, and a claim that meets other readers asks for both of each of them. */
+let boot: string | undefined;
+let space: string | undefined;
+
 export const linux: Platform = {
-  bootId: () => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').slice(0, 8),
+  bootId() {
+    boot ??= readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').slice(0, 8);
+    return boot;
+  },
 
   processSpace() {
-    try {
-      return readlinkSync('/proc/self/ns/pid').replace(/\D/g, '');
-    } catch {
-      return 'unknown';
-    }
+    space ??= ownSpace();
+    return space;
   },
 
   processStart(pid) {
@@ -47,3 +51,11 @@ export const linux: Platform = {
     return musl ? 'libc.so' : 'libc.so.6';
   },
 };
+
+function ownSpace(): string {
+  try {
+    return readlinkSync('/proc/self/ns/pid').replace(/\D/g, '');
+  } catch {
+    return 'unknown';
+  }
+}

@@ -97,18 +97,21 @@ describe('a send', () => {
     },
   );
 
-  it.each(SEND)('that dies at %s (%i) is made whole by a retry alone, and arrives once [BC-10]', async (step, nth) => {
-    const home = await homeWith();
-    await run({ home, act: 'send', step, nth, keys: ['k'] });
-    const opened = await openHome(home, { heal: false });
-    const { message } = await opened.spool.put(entryFor('k'));
-    expect(await takeAll(opened, bob)).toEqual([message.id]);
-    await opened.spool.heal();
-    expect((await opened.spool.put(entryFor('k'))).message.id).toBe(message.id);
-    expect(await opened.spool.ids(bob)).toEqual([]);
-    expect(await takeAll(opened, carol)).toEqual([message.id]);
-    await opened.close();
-  });
+  it.each(SEND)(
+    'that dies at %s (%i) is made whole by a retry alone, and arrives once [BC-10, BC-B2.5]',
+    async (step, nth) => {
+      const home = await homeWith();
+      await run({ home, act: 'send', step, nth, keys: ['k'] });
+      const opened = await openHome(home, { heal: false });
+      const { message } = await opened.spool.put(entryFor('k'));
+      expect(await takeAll(opened, bob)).toEqual([message.id]);
+      await opened.spool.heal();
+      expect((await opened.spool.put(entryFor('k'))).message.id).toBe(message.id);
+      expect(await opened.spool.ids(bob)).toEqual([]);
+      expect(await takeAll(opened, carol)).toEqual([message.id]);
+      await opened.close();
+    },
+  );
 
   it('that answered is never lost, and leaves neither draft nor mark', async () => {
     const home = await homeWith();

@@ -1,7 +1,0 @@
-import type { Drill } from './drill.ts';
-import { retries } from './retries.ts';
-import { subscribes } from './subscribes.ts';
-import { takers } from './takers2.ts';
-
-/** In the order in which they run. */
-export const DRILLS: readonly Drill[] = [takers, retries, subscribes];
