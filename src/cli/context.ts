@@ -47,6 +47,7 @@ export class Context {
     for (const home of this.desk.homes) {
       if (!(await home.directory.get(name))) continue;
       await home.spool.heal();
+      this.log('identity', { agent: name, home: home.label });
       return { name, home };
     }
     const names = (await Promise.all(this.desk.homes.map((home) => home.directory.list())))

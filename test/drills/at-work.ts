@@ -1,9 +1,9 @@
 // What the children have in common: the plan from the command line, standing ready, and saying things.
 import { writeSync } from 'node:fs';
 
-/** The plan that the drill handed over. */
-export function thePlan<Plan>(): Plan {
-  return JSON.parse(process.argv[2] ?? '{}') as Plan;
+/** The plan that the drill handed over. It comes from the file beside us, so it is believed. */
+export function thePlan(): unknown {
+  return JSON.parse(process.argv[2] ?? '{}');
 }
 
 export function say(fact: object): void {

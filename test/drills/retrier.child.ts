@@ -4,7 +4,7 @@ import { anEntry } from '../support/mail.ts';
 import { openHome } from '../support/maildir.ts';
 import { leave, say, standReady, thePlan } from './at-work.ts';
 
-const { root, rounds, tries } = thePlan<{ root: string; rounds: number; tries: number }>();
+const { root, rounds, tries } = thePlan() as { root: string; rounds: number; tries: number };
 const { spool } = await openHome(root);
 await standReady();
 for (let round = 0; round < rounds; round += 1) {

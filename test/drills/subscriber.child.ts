@@ -3,7 +3,7 @@ import { AgentName, ChannelName } from '../../src/protocol/names.ts';
 import { FilesDirectory } from '../../src/storage/directory/files.ts';
 import { leave, standReady, thePlan } from './at-work.ts';
 
-const { root, agent, channel } = thePlan<{ root: string; agent: string; channel: string }>();
+const { root, agent, channel } = thePlan() as { root: string; agent: string; channel: string };
 const directory = new FilesDirectory(root, Date.now);
 await standReady();
 await directory.subscribe(AgentName.parse(agent), ChannelName.parse(channel));

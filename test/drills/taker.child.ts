@@ -3,9 +3,10 @@ import type { MessageId } from '../../src/protocol/names.ts';
 import { Refusal } from '../../src/protocol/refusal.ts';
 import { bob } from '../support/mail.ts';
 import { openHome } from '../support/maildir.ts';
+import type { OpenHome } from '../support/maildir.ts';
 import { LEASE, leave, say, standReady, TAKEN, thePlan } from './at-work.ts';
 
-const { root, bite, most = Infinity } = thePlan<{ root: string; bite: number; most?: number }>();
+const { root, bite, most = Infinity } = thePlan() as { root: string; bite: number; most?: number };
 let longest = 0;
 let count = 0;
 let refused = 0;
@@ -19,7 +20,7 @@ async function timed<T>(act: () => Promise<T>): Promise<T> {
   }
 }
 
-let { spool } = await openHome(root, { heal: false });
+let home: OpenHome | undefined;
 await standReady();
 for (let nothing = 0; nothing < 3 && count < most;) {
   try {
@@ -28,6 +29,7 @@ for (let nothing = 0; nothing < 3 && count < most;) {
     // A damaged ledger: every command says "run it again", so that is what we do.
     if (!(error instanceof Refusal) || refused > 100) throw error;
     refused += 1;
+    home = undefined;
     Bun.sleepSync(5);
   }
   if (nothing > 0) Bun.sleepSync(20);
@@ -37,7 +39,8 @@ leave();
 
 /** Every reader begins somewhere else, and meets the others all the same. */
 async function takeSome(): Promise<boolean> {
-  if (count === 0 || refused > 0) await timed(() => spool.heal());
+  home ??= await timed(() => openHome(root));
+  const { spool } = home;
   const ids = await spool.ids(bob);
   if (ids.length === 0) return false;
   const from = Math.floor(Math.random() * Math.max(1, ids.length - bite));

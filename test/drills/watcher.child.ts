@@ -3,7 +3,7 @@ import { bob } from '../support/mail.ts';
 import { openHome } from '../support/maildir.ts';
 import { LEASE, leave, say, standReady, TAKEN, thePlan, toldToStop } from './at-work.ts';
 
-const { root } = thePlan<{ root: string }>();
+const { root } = thePlan() as { root: string };
 const { spool } = await openHome(root);
 await standReady();
 const isOver = toldToStop();

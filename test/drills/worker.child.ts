@@ -17,7 +17,7 @@ export interface WorkPlan {
   nth?: number;
 }
 
-const { root, act, from, count, step, nth = 1 } = thePlan<WorkPlan>();
+const { root, act, from, count, step, nth = 1 } = thePlan() as WorkPlan;
 const diary = new Diary(root);
 let left = nth;
 

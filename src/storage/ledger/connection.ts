@@ -2,6 +2,7 @@ import { Database } from 'bun:sqlite';
 import { chmodSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { Refusal } from '../../protocol/refusal.ts';
 import { codeOf, explained } from '../disk.ts';
+import { locked } from '../libc.ts';
 import { platform } from '../platform/platform.ts';
 import { MIGRATIONS } from './schema.ts';
 
@@ -108,20 +109,30 @@ export class Connection {
   }
 
   #open(): Database {
+    return this.#guarded(() => this.#alone(() => this.#openNow()));
+  }
+
+  /**
+   * While one process opens the ledger, makes it, or moves a damaged one aside, no other does either: otherwise one could take
+   * the fresh file of another for the damaged one, or open the log of one with the file of the other.
+   */
+  #alone<T>(act: () => T): T {
+    return locked(`${this.options.path}.lock`, act);
+  }
+
+  #openNow(): Database {
     const { path } = this.options;
-    return this.#guarded(() => {
-      const isNew = (statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0;
-      const db = new Database(path, { create: true, readwrite: true, strict: true });
-      this.#inode = inodeOf(path);
-      try {
-        if (isNew) chmodSync(path, 0o600);
-        this.#prepare(db);
-        return db;
-      } catch (error) {
-        db.close();
-        throw error;
-      }
-    });
+    const isNew = (statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0;
+    const db = new Database(path, { create: true, readwrite: true, strict: true });
+    this.#inode = inodeOf(path);
+    try {
+      if (isNew) chmodSync(path, 0o600);
+      this.#prepare(db);
+      return db;
+    } catch (error) {
+      db.close();
+      throw error;
+    }
   }
 
   #prepare(db: Database): void {
@@ -235,19 +246,26 @@ export class Connection {
     }
   }
 
+  /** Puts the damaged ledger beside its place, and says where. */
+  #moveAside(): string {
+    const { path } = this.options;
+    const kept = `${path}.damaged-${Date.now()}`;
+    return this.#alone(() => {
+      // Another process may have put a fresh one in its place already.
+      if (inodeOf(path) !== this.#inode) return 'another process has set it aside';
+      for (const part of ['', '-wal', '-shm']) if (existsSync(path + part)) renameSync(path + part, kept + part);
+      return `it is kept as ${kept}`;
+    });
+  }
+
   /** SQLite's errors in our words. A damaged ledger is kept beside a fresh one, which is filled from the files. */
   #explained(error: unknown): unknown {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
     const { path } = this.options;
     if (/^SQLITE_(NOTADB|CORRUPT)/.test(code)) {
-      const kept = `${path}.damaged-${Date.now()}`;
-      // Another process may have put a fresh one in its place already.
-      if (inodeOf(path) === this.#inode) {
-        for (const part of ['', '-wal', '-shm']) if (existsSync(path + part)) renameSync(path + part, kept + part);
-      }
       return new Refusal(
         'storage_failed',
-        `${path} was damaged; it is kept as ${kept}, and the next command rebuilds the ledger from the messages on disk: run it again`,
+        `${path} was damaged; ${this.#moveAside()}, and the next command rebuilds the ledger from the messages on disk: run it again`,
       );
     }
     if (code.startsWith('SQLITE_FULL')) {
