@@ -60,14 +60,30 @@ describe('the decision on a copy', () => {
 
   it('never gets louder by breaking a loop, and always forbids the answer', () =>
     always((given) => {
-      const broken = decide({ ...given, loop: true });
-      expect(isQuiet(broken)).toBe(true);
-      expect(loudness(broken.injection)).toBeLessThanOrEqual(loudness(decide({ ...given, loop: false }).injection));
+      const idle = { ...given, intent: 'none', priority: 'normal', asksQuestion: false } as const;
+      const broken = decide({ ...idle, loop: true });
+      expect(loudness(broken.injection)).toBeLessThanOrEqual(loudness(decide({ ...idle, loop: false }).injection));
+      expect(loudness(broken.injection)).toBeLessThanOrEqual(loudness('notify'));
       expect(broken.policy).toBe('must_not_respond');
     }));
 
-  it('never lets a sender raise by urgency what is not shown in full anyway', () =>
+  it('never silences for a loop whoever asks for something', () =>
     always((given) => {
+      const asking = [
+        { priority: 'urgent' },
+        { asksQuestion: true },
+        { intent: 'question' },
+        { intent: 'blocker' },
+      ] as const;
+      for (const asked of asking) {
+        const facts = { ...given, ...asked };
+        expect(decide({ ...facts, loop: true })).toEqual(decide({ ...facts, loop: false }));
+      }
+    }));
+
+  it('never lets a sender raise by urgency what is not shown in full anyway', () =>
+    always((any) => {
+      const given = { ...any, loop: false };
       const normal = decide({ ...given, priority: 'normal' });
       const urgent = decide({ ...given, priority: 'urgent' });
       expect(urgent).toEqual(normal.injection === 'buffered' ? { ...normal, injection: 'immediate' } : normal);

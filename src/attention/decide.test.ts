@@ -199,9 +199,14 @@ const BEYOND_THE_MATRIX: [string, Facts, string][] = [
     'to_me must_respond buffered direct_message',
   ],
   [
-    'a loop is broken whoever is addressed',
+    'a loop is broken: a knock is heard, and no answer is wanted',
+    dm({ loop: true }),
+    'to_me must_not_respond notify loop',
+  ],
+  [
+    'whoever asks for something is heard, however little news there was',
     dm({ loop: true, intent: 'blocker', priority: 'urgent' }),
-    'to_me must_not_respond tool_mailbox loop',
+    'to_me must_respond immediate blocker',
   ],
   [
     'breaking a loop does not make thanks louder',
@@ -229,7 +234,7 @@ describe('beyond the matrix', () => {
 });
 
 it('tells thanks from thanks with a request [C2A-60b, C2A-N5]', () => {
-  expect(decide(dmSaying('thanks!')).policy).toBe('ack_only');
+  for (const body of ['thanks!', 'ok, got it', 'noted']) expect(decide(dmSaying(body)).policy).toBe('ack_only');
   expect(decide(dmSaying('thanks!')).injection).toBe('silent');
   expect(decide(dmSaying('thanks, and can you also fix X?')).policy).toBe('must_respond');
 });

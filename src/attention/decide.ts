@@ -64,8 +64,9 @@ const OVERRIDES: readonly Override[] = [
   { when: (f, d) => d.reason === 'thanks' && maySayMore(f), change: { injection: 'notify' } },
   { when: (f, d) => f.priority === 'urgent' && d.injection === 'buffered', change: { injection: 'immediate' } },
   // Breaking a loop never makes anything louder than it was.
-  { when: (f, d) => f.loop && !isQuiet(d), change: { injection: 'tool_mailbox' } },
-  { when: (f) => f.loop, change: { policy: 'must_not_respond', reason: 'loop' } },
+  // A knock is still heard: the words may matter all the same.
+  { when: (f, d) => isIdle(f) && !isQuiet(d), change: { injection: 'notify' } },
+  { when: (f) => isIdle(f), change: { policy: 'must_not_respond', reason: 'loop' } },
   {
     when: (f) => f.fromMe,
     change: { ...MATRIX.addressed_elsewhere, injection: 'silent', reason: 'addressed_elsewhere' },
@@ -111,6 +112,11 @@ function isWork(intent: Intent): intent is 'assignment' | 'approval' | 'blocker'
 function isThanks({ intent, onlyThanks, asksQuestion }: Facts): boolean {
   if (intent === 'thanks') return !asksQuestion;
   return onlyThanks && (intent === 'none' || intent === 'fyi');
+}
+
+/** Going round in circles, and asking for nothing. Whoever asks for something is heard, however little news there is. */
+function isIdle({ loop, intent, priority, asksQuestion }: Facts): boolean {
+  return loop && !isWork(intent) && intent !== 'question' && priority !== 'urgent' && !asksQuestion;
 }
 
 function isAnswer({ answersMe, asksQuestion, intent }: Facts): boolean {

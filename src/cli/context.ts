@@ -26,7 +26,7 @@ export class Context {
   }
 
   get loaded(): Loaded {
-    this.#loaded ??= loadSettings(this.env, this.cwd, { agent: this.#flags.as });
+    this.#loaded ??= loadSettings(this.env, this.cwd, { agent: this.#flags.as?.replace(/^@/, '') });
     return this.#loaded;
   }
 

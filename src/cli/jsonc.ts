@@ -7,7 +7,7 @@ export function parseJsonc(text: string): unknown {
 export function withoutComments(text: string): string {
   const blank = (part: string): string => (part.startsWith('"') ? part : part.replace(/[^\r\n]/g, ' '));
   // Some editors begin a file with a byte order mark.
-  return text.replace(/^\ufeff|"(?:\\.|[^"\\])*"|\/\/[^\r\n]*|\/\*[\s\S]*?\*\//g, blank);
+  return text.replace(/^\ufeff|"(?:\\.|[^"\\])*"|\/\/[^\r\n]*|\/\*[\s\S]*?(?:\*\/|$)/g, blank);
 }
 
 /** A comma counts as trailing only after a value: `{,}` stays wrong. */

@@ -1,5 +1,7 @@
 #!/usr/bin/env bun
+import { visibleLine } from '../delivery/visible.ts';
 import { REFUSALS, Refusal } from '../protocol/refusal.ts';
+import { codeOf } from '../storage/disk.ts';
 import { exitNow } from '../storage/libc.ts';
 import { writeAll } from './terminal.ts';
 
@@ -21,10 +23,14 @@ async function main(): Promise<void> {
 /** A refusal is one line and its exit code; a reader that went away is not an error; anything else is our bug. */
 function failed(error: unknown): number {
   if (error instanceof Refusal) {
-    writeAll(2, `parley: ${error.message}\n`);
+    writeAll(2, `parley: ${visibleLine(error.message, 2000)}\n`);
     return REFUSALS[error.code].exit;
   }
-  if (error instanceof Error && 'code' in error && error.code === 'EPIPE') return 141;
+  if (codeOf(error) === 'EPIPE') return 141;
+  if (codeOf(error) === 'ENOSPC') {
+    writeAll(2, 'parley: the output could not be written, no space left; what was not shown still waits\n');
+    return REFUSALS.storage_failed.exit;
+  }
   writeAll(
     2,
     `parley: internal error, please report it: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,

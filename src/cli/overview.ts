@@ -15,7 +15,6 @@ export async function showOverview(context: Context): Promise<void> {
     return context.say('Next: parley init <name>      See it work first: parley demo      Everything: parley help');
   }
   const mail = await waiting(who, { any: true });
-  await forgetDaily(context, who.home);
   const loud = mail.filter((one) => !one.quiet);
   const urgent = loud.filter((one) => one.message.priority === 'urgent').length;
   if (context.json) {
@@ -38,4 +37,5 @@ export async function showOverview(context: Context): Promise<void> {
       ? 'Next: parley inbox'
       : 'Next: parley send @<someone> "…"      Who is here: parley agents      Everything: parley help',
   );
+  await forgetDaily(context, who.home);
 }

@@ -26,7 +26,7 @@ export async function runParley(argv: string[]): Promise<void> {
 /** Options that every command takes may stand before the command too. */
 function splitLeading(argv: string[]): [leading: string[], rest: string[]] {
   let at = 0;
-  while (['--json', '--verbose', '--as'].includes(argv[at] ?? '')) at += argv[at] === '--as' ? 2 : 1;
+  while (/^--(json|verbose|as|as=.*)$/s.test(argv[at] ?? '')) at += argv[at] === '--as' ? 2 : 1;
   return [argv.slice(0, at), argv.slice(at)];
 }
 

@@ -19,9 +19,9 @@ export async function printRows(
   for (const row of rows) {
     const where = several ? context.paint.dim(` %${row.home}`) : '';
     context.say(
-      `${headline(row, context.desk.now(), context.paint)}${where}\n  ${gist(row.message.body) || '(the body is no longer kept)'}`,
+      `${headline(row, context.desk.now(), context.paint)}${where}\n  ${gist(row.message.body) || (row.pruned ? '(the body is no longer kept)' : '(empty)')}`,
     );
   }
-  const last = rows.at(-1);
-  if (rows.length === limit && last && !several) context.note(`older ones: --before ${last.seq}`);
+  if (rows.length === limit && !several)
+    context.note(`older ones: --before ${Math.min(...rows.map((row) => row.seq))}`);
 }

@@ -9,6 +9,8 @@ import { Refusal } from '../protocol/refusal.ts';
 import { Schema } from '../protocol/schema.ts';
 import { parseJsonc } from './jsonc.ts';
 
+/** A file of settings is written by hand. */
+const FILE_LIMIT = 64 * 1024;
 const DAY = 24 * 60 * 60 * 1000;
 
 /** `30d`, `12h`, `forever`, or a bare number of days; as milliseconds, null for ever. */
@@ -133,15 +135,22 @@ export function loadSettings(env: Env, cwd: string, flags: Partial<Record<Settin
 function projectFile(cwd: string): string | undefined {
   for (let folder = cwd; ; folder = dirname(folder)) {
     const path = join(folder, '.parley.json');
-    if (existsSync(path) && statSync(path).isFile()) return path;
+    if (isMine(path)) return path;
     if (folder === dirname(folder)) return undefined;
   }
+}
+
+/** A file of another account is not believed: in /tmp anybody can leave one. */
+function isMine(path: string): boolean {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  return stat?.isFile() === true && (stat.uid === process.getuid?.() || stat.uid === 0);
 }
 
 function read(path: string, warnings: string[], isProject: boolean): Record<string, unknown> {
   if (!existsSync(path)) return {};
   let values: unknown;
   try {
+    if (statSync(path).size > FILE_LIMIT) throw new Error(`it has over ${FILE_LIMIT} bytes`);
     values = parseJsonc(readFileSync(path, 'utf8'));
   } catch (error) {
     const why = error instanceof Error ? error.message : 'unknown';

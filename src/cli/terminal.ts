@@ -17,9 +17,10 @@ export function writeAll(fd: number, text: string): void {
   }
 }
 
-/** True if writing this much could wait for a slow reader. A file never does. */
+/** True if writing this much could wait for a slow reader: a file never does, a terminal may always (Ctrl-S). */
 export function isSlow(fd: number, text: string): boolean {
-  return Buffer.byteLength(text) > PIPE_BYTES && !fstatSync(fd).isFile();
+  const stat = fstatSync(fd);
+  return !stat.isFile() && !(stat.isFIFO() && Buffer.byteLength(text) <= PIPE_BYTES);
 }
 
 /** A character device other than /dev/null. Importing node:tty, which knows better, costs 4 ms at every start. */

@@ -49,7 +49,13 @@ export function knock(voice: Voice, mail: Mail): string {
   const { message, attention } = mail;
   const { directedness, policy } = attention;
   const topic = `${message.parley?.intent ?? 'message'}, ${message.body.length} characters`;
-  const said = [named(mail), words(directedness), words(policy), message.priority, topic].join(' · ');
+  const said = [
+    named(mail),
+    words(directedness),
+    words(policy),
+    message.priority === 'urgent' ? 'urgent' : 'normal',
+    topic,
+  ].join(' · ');
   return marked(voice, `knock ${said}; read it: parley read ${shortId(message.id)} --as ${voice.reader}`);
 }
 

@@ -37,6 +37,7 @@ quiet() {
   esac
   if ! [ -e "$m.hi" ] || [ "$b/new" -nt "$m.hi" ] || [ "$b/new" -ot "$m.lo" ]; then
     any "$b"/new/*.json && return 1
+    any "$b"/new/.[!.]*.json && return 1
   fi
   any "$b"/held/*.json || return 0
   [ -e "$d/look" ] && true 2>/dev/null >"$d/now" && [ "$d/look" -nt "$d/now" ]

@@ -15,6 +15,6 @@ export function visibleLine(text: string, limit = 200): string {
   return line.length > limit ? `${line.slice(0, limit - 1)}…` : line;
 }
 
-// C0 without tab and newline, DEL, C1, line and paragraph separators, zero-width, bidirectional and tag characters.
-const UNSAFE =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
+// Control characters but tab and newline, separators, and everything that is drawn as nothing or changes how the rest is drawn:
+// such characters can carry text that only a model sees. Joiners and the emoji selector stay; scripts and emoji need them.
+const UNSAFE = /(?![\t\n\u200c\u200d\ufe0f])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;

@@ -1,4 +1,5 @@
 import type { MessageId } from '../protocol/names.ts';
+import { Refusal } from '../protocol/refusal.ts';
 import type { Receipt } from '../protocol/receipt.ts';
 import { scopeMatches } from '../protocol/scope.ts';
 import type { Settlement } from '../storage/ledger/ledger.ts';
@@ -70,6 +71,13 @@ export async function deliver(
   // A slow reader must not hold up everybody else's writes: show first, then settle.
   if (slow) await showOrRelease(who, claim, held, show);
   const settled = await spool.settle(claim, held, settlement, slow ? undefined : show);
+  // It was shown: to answer that nothing was taken would be untrue.
+  if (!settled && slow) {
+    throw new Refusal(
+      'already_claimed',
+      'what was shown was meanwhile claimed by another session; it may be shown twice',
+    );
+  }
   return settled ? delivered : [];
 }
 

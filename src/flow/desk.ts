@@ -41,6 +41,7 @@ export async function findMessage(desk: Desk, prefix: string): Promise<{ home: H
 
 /** Of several things whose ids begin alike, the one that is meant; otherwise a refusal that names them. */
 export function onlyOne<T extends { id: MessageId }>(prefix: string, found: T[]): T {
+  if (prefix === '') throw new Refusal('invalid_request', 'name a message: the first characters of its id');
   const exact = found.find((one) => one.id === prefix);
   const [only, ...others] = exact ? [exact] : found;
   if (!only)

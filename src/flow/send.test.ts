@@ -29,10 +29,22 @@ describe('send', () => {
     expect(last.copies[0]?.attention).toMatchObject({
       reason: 'loop',
       policy: 'must_not_respond',
-      injection: 'tool_mailbox',
+      injection: 'notify',
     });
     last = await reply(desk, last.message, 'it fails in src/parser.ts:118');
     expect(last.copies[0]?.attention).toMatchObject({ reason: 'thread_reply', injection: 'buffered' });
+  });
+
+  it('hears whoever asks for something, also when the exchange had gone round in circles', async () => {
+    const desk = await aDesk('alice', 'bob');
+    let last = await send(desk, alice, aDraft());
+    for (let hop = 1; hop <= 8; hop++) last = await reply(desk, last.message, 'let us go on with it then');
+    const stop = await send(
+      desk,
+      AgentName.parse(last.message.to.slice(1)),
+      aDraft({ to: `@${last.message.from}`, thread: last.message.id, body: 'stop', intent: 'blocker' }),
+    );
+    expect(stop.copies[0]?.attention).toMatchObject({ policy: 'must_respond', injection: 'immediate' });
   });
 
   it('counts a person’s word as news: agents may answer it', async () => {
@@ -46,7 +58,7 @@ describe('send', () => {
     expect(answered.copies[0]?.attention.reason).not.toBe('loop');
   });
 
-  it('keeps thanks from starting a turn', async () => {
+  it('keeps thanks from starting a turn [C2A-N5]', async () => {
     const desk = await aDesk('alice', 'bob');
     const { copies } = await send(desk, alice, aDraft({ body: 'thanks!' }));
     expect(copies[0]?.attention).toMatchObject({ policy: 'ack_only', injection: 'silent' });

@@ -1,6 +1,7 @@
 import { composeMessage } from '../protocol/message.ts';
 import type { Draft, Message } from '../protocol/message.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
+import type { Evidence } from '../protocol/receipt.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Acceptance, Copy } from '../storage/ledger/ledger.ts';
 import { attend, lineageOf } from './attend.ts';
@@ -50,13 +51,24 @@ export async function answer(desk: Desk, who: Who, home: Home, id: MessageId, dr
   const sent = await send(desk, who.name, { ...draft, to, thread: id });
   const copy = await home.ledger.copy(who.name, id);
   const evidence = { reply: sent.message.id };
-  const isOpen = copy?.state === 'stored' || (copy?.state === 'held' && copy.bearer);
-  if (isOpen) await settle({ ...who, home }, id, 'responded', evidence);
-  // A hook or a take has ended it before: the answer is still worth knowing.
-  else if (copy && sent.first) {
+  const isOpen = copy?.state === 'stored' || (copy?.state === 'held' && (copy.bearer || copy.owner === null));
+  const ended = isOpen && (await settledBy(who, home, id, evidence));
+  // Somebody else ended it, or a hook or a take before: the answer is still worth knowing.
+  if (copy && !ended && sent.first) {
     await home.ledger.record(who.name, id, { step: 'answered', at: new Date(desk.now()).toISOString(), evidence });
   }
   return sent;
+}
+
+/** False if another session was faster. The reply is stored either way, so this is no failure of it. */
+async function settledBy(who: Who, home: Home, id: MessageId, evidence: Evidence): Promise<boolean> {
+  try {
+    await settle({ ...who, home }, id, 'responded', evidence);
+    return true;
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'already_claimed') return false;
+    throw error;
+  }
 }
 
 /** The recipients are decided once per key: a retry is answered from where the first try was stored. */
@@ -67,6 +79,8 @@ async function underKey(desk: Desk, from: AgentName, draft: Draft): Promise<Sent
     if (!earlier) continue;
     // The spool refuses another text under the key; what we bring is our own words and the first time's recipients.
     const message = { ...earlier.message, body: draft.body, to: draft.to.replace(`%${home.label}`, '') };
+    if (draft.thread) message.thread = draft.thread;
+    if (draft.scope) message.scope = draft.scope;
     return { home, ...(await home.spool.put({ message, copies: earlier.copies, key: draft.key })) };
   }
   return null;

@@ -57,6 +57,9 @@ function bearerOf({ id, owner, bearer }: CopyRecord): string {
 /** The copy, if it is still open; otherwise a refusal that says what became of it. */
 async function openCopy(who: Who, id: MessageId): Promise<CopyRecord | null> {
   const copy = await who.home.ledger.copy(who.name, id);
+  if (!copy && (await who.home.ledger.message(id))) {
+    throw new Refusal('not_yours', `message ${id.slice(0, 8)} was not sent to you`);
+  }
   if (copy?.state === 'settled')
     throw new Refusal(
       'already_claimed',

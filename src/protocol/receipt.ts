@@ -19,7 +19,7 @@ export type Evidence = Described<typeof Evidence>;
 /** One thing that happened to one copy. spec: delivery#receipts */
 export const Receipt = new Schema(() =>
   v.object({
-    step: v.union([Step.inner, v.picklist(['released', 'taken_elsewhere', 'knocked', 'answered'])]),
+    step: v.union([Step.inner, v.picklist(['released', 'taken_elsewhere', 'set_aside', 'knocked', 'answered'])]),
     at: v.pipe(v.string(), v.isoTimestamp()),
     evidence: Evidence.inner,
   }),

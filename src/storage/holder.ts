@@ -15,6 +15,13 @@ export function isBearer(holder: string | null): boolean {
   return holder?.startsWith('bearer.') ?? false;
 }
 
+/** True only if it is certain that the very process that took this name still runs. */
+export function isAlive(holder: string): boolean {
+  const [boot, space, pid, start] = holder.split('.');
+  if (boot !== platform.bootId() || space !== platform.processSpace() || start === undefined) return false;
+  return start !== 'unknown' && platform.processStart(Number(pid)) === start;
+}
+
 /** True only if it is certain that nobody holds this any more. */
 export function isDead(holder: string): boolean {
   const [boot, space, pid, start] = holder.split('.');

@@ -1,5 +1,5 @@
 // `npm run drill [-- word]`: the long races and crashes, with counts; one line each, and an exit code. A word picks some.
-import type { Drill } from './drill.ts';
+import type { Drill, Outcome } from './drill.ts';
 import { lineOf, passed } from './drill.ts';
 import { DRILLS } from './drills.ts';
 
@@ -11,9 +11,15 @@ let failed = 0;
 for (const drill of DRILLS.filter(isPicked)) {
   console.error(`${drill.name} …`);
   const start = performance.now();
-  const outcome = await drill.run(!short, (text) => console.error(`  ${text}`));
+  const outcome = await drill.run(!short, (text) => console.error(`  ${text}`)).catch(broken);
   console.log(lineOf(drill.name, outcome, performance.now() - start));
   if (!passed(outcome)) failed += 1;
 }
+
+/** A drill that could not be finished did not pass. */
+function broken(error: unknown): Outcome {
+  return { counts: {}, faults: [error instanceof Error ? error.message : String(error)] };
+}
+
 console.log(failed === 0 ? 'every drill passed' : `${failed} drills failed`);
 process.exit(failed === 0 ? 0 : 1);

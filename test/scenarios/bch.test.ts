@@ -103,12 +103,15 @@ describe('a message that a plain script left', () => {
     expect(machine.files('bob', 'cur')).not.toContain(`${id}.json`);
   }, 20_000);
 
-  it('is normal if it says nothing of its priority [BC-B1.5]', async () => {
+  it('is normal if it says nothing of its priority, and any other word is passed on [BC-B1.5, BC-B1.6]', async () => {
     const machine = new Machine().agent('bob');
     machine.leave('bob', { priority: null });
     machine.leave('bob', { priority: undefined });
-    const told = JSON.parse(await machine.said(['inbox', '--json'], { as: 'bob' })) as Message[];
-    expect(told.map(({ priority }) => priority)).toEqual(['normal', 'normal']);
+    machine.leave('bob', { priority: 'whenever' });
+    for (const command of ['inbox', 'drain']) {
+      const told = JSON.parse(await machine.said([command, '--json'], { as: 'bob' })) as Message[];
+      expect(told.map(({ priority }) => priority).sort()).toEqual(['normal', 'normal', 'whenever']);
+    }
   }, 20_000);
 
   it('without body or time breaks nothing', async () => {
@@ -263,8 +266,9 @@ describe('the home of bch', () => {
   it('is ~/.backchannel, or what BACKCHANNEL_HOME says, with config, agents and spool [BC-7, BC-B3.8, BC-B3.11]', async () => {
     const machine = new Machine();
     const elsewhere = `${machine.program.home}/else/where`;
-    await machine.said(['init', 'bob']);
     await machine.said(['init', 'eve'], { env: { BACKCHANNEL_HOME: elsewhere } });
+    expect(readdirSync(machine.program.home)).toEqual(['else']);
+    await machine.said(['init', 'bob']);
     for (const [root, name] of [
       [machine.root, 'bob'],
       [elsewhere, 'eve'],
@@ -391,7 +395,7 @@ describe('scope', () => {
     }
   }, 30_000);
 
-  it('is a matter of the reader: inbox shows all, drain skips, a match takes, read ignores [BC-4, BC-B4.2, BC-B4.8, BC-B4.11]', async () => {
+  it('is a matter of the reader: inbox shows all, drain skips, a match takes, read ignores [BC-4, BC-B7.7, BC-B4.2, BC-B4.8, BC-B4.11]', async () => {
     const machine = new Machine().agent('bob');
     for (const body of ['one', 'two', 'three']) machine.leave('bob', { body, scope: body });
     machine.leave('bob', { body: 'plain' });
@@ -455,6 +459,18 @@ describe('what bch prints', () => {
       ['init', 'n', '--brain'],
       {},
       'the brain backend is not part of this program (--brain was given); leave it out to use the local spool',
+    ],
+    [
+      '--brain-token [BC-B7.52]',
+      ['init', 'n', '--brain-token', 'r'],
+      {},
+      'the brain backend is not part of this program (--brain-token was given); leave it out to use the local spool',
+    ],
+    [
+      '--brain-url [BC-B7.52]',
+      ['init', 'n', '--brain-url', 'r'],
+      {},
+      'the brain backend is not part of this program (--brain-url was given); leave it out to use the local spool',
     ],
     [
       '--brain-room [BC-B7.52]',
@@ -615,6 +631,7 @@ describe('reading with bch', () => {
     const [one, two] = [machine.leave('bob', { body: 'one' }), machine.leave('bob', { body: 'two' })];
     expect(await machine.said(['read', one.slice(0, 8)], { as: 'bob' })).toEndWith('\none\n');
     expect(await machine.said(['read', two, '--keep'], { as: 'bob' })).toEndWith('\ntwo\n');
+    expect(machine.files('bob', 'held')).toEqual([]);
     expect(machine.files('bob', 'new')).toEqual([]);
     expect(machine.files('bob', 'cur')).toEqual([`${two}.json`]);
   }, 20_000);

@@ -36,15 +36,17 @@ describe('one message, from send to settle', () => {
     expect(out).toMatch(/^stored [0-9a-f]{8} for @bob \(must respond\)\n$/);
   }, 20_000);
 
-  it('goes to everyone in a channel but its sender, each with a copy of their own [BC-2]', async () => {
+  it('goes to everyone in a channel but its sender; looking takes nothing, draining takes all [BC-2, BC-6]', async () => {
     const parley = await new Program().init('alice', 'bob', 'carol');
     for (const name of ['alice', 'bob', 'carol']) await parley.run(['sub', '#dev'], { as: name });
     const sent = await parley.json<Sent>(['send', '#dev', 'deploy at five']);
     expect(sent.copies.map((copy) => copy.mailbox)).toEqual(['bob', 'carol']);
+    const second = await parley.json<Sent>(['send', '#dev', 'or at six']);
     for (const name of ['bob', 'carol']) {
-      expect(await parley.json<Told[]>(['drain'], { as: name })).toMatchObject([
-        { id: sent.id, body: 'deploy at five' },
-      ]);
+      for (const command of ['inbox', 'inbox', 'drain']) {
+        const told = await parley.json<Told[]>([command], { as: name });
+        expect(told.map((one) => one.id)).toEqual([sent.id, second.id]);
+      }
     }
     expect(await parley.json<Told[]>(['inbox'])).toEqual([]);
   }, 30_000);
@@ -107,7 +109,13 @@ describe('one message, from send to settle', () => {
     const box = `${parley.home}/.parley/spool/bob`;
     expect(readdirSync(`${box}/quiet`)).toHaveLength(1);
     expect(readdirSync(`${box}/new`)).toHaveLength(1);
-    expect(await parley.json<Told[]>(['inbox'], { as: 'bob' })).toHaveLength(2);
+    const [chatter] = await parley.json<Told[]>(['inbox'], { as: 'bob' });
+    const event = { session_id: 's1', cwd: parley.home, hook_event_name: 'PostToolUse', tool_name: 'Bash' };
+    const { out } = await parley.run(['hook', 'claude'], { as: 'bob', stdin: JSON.stringify(event) });
+    expect(out).toContain('look at the build');
+    expect(out).not.toContain('lunch?');
+    expect(await parley.json<Told>(['read', chatter?.id ?? ''], { as: 'bob' })).toMatchObject({ body: 'lunch?' });
+    expect(await parley.json<Told[]>(['inbox'], { as: 'bob' })).toEqual([]);
   }, 30_000);
 });
 

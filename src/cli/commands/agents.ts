@@ -1,3 +1,4 @@
+import { visibleLine } from '../../delivery/visible.ts';
 import { command } from '../command.ts';
 import { ago } from '../words.ts';
 
@@ -26,7 +27,7 @@ export default command({
     if (rows.length === 0) return context.say('nobody is here yet; make a mailbox with `parley init <name>`');
     for (const row of rows) {
       const notes = [
-        ...row.subscriptions,
+        ...row.subscriptions.map((name) => visibleLine(name, 80)),
         ...row.roles.map((role) => `@${role}`),
         row.kind === 'human' ? 'a person' : '',
       ].filter(Boolean);

@@ -18,10 +18,10 @@ export default command({
     const match = values.match;
     const mail = await waiting(who, { match, any: match === undefined, loudOnly: values.loud ?? false });
     const known = await who.home.ledger.open(who.name);
-    await forgetDaily(context, who.home);
     const rows = mail.map(({ message, quiet }) => ({ message, quiet, attention: known.get(message.id)?.attention }));
     if (context.json) {
-      return context.sayJson(rows.map(({ message, quiet, attention }) => ({ ...message, quiet, attention })));
+      context.sayJson(rows.map(({ message, quiet, attention }) => ({ ...message, quiet, attention })));
+      return forgetDaily(context, who.home);
     }
     const held = [...known.values()].filter((copy) => copy.state === 'held').length;
     if (rows.length === 0) context.say('inbox empty');
@@ -34,5 +34,6 @@ export default command({
     }
     if (held > 0) context.note(`${held} more ${held === 1 ? 'is' : 'are'} held by a reader or waiting for a time`);
     if (rows.length > 0) context.note('take one: parley take [id]   all: parley drain   answer: parley reply <id> "…"');
+    await forgetDaily(context, who.home);
   },
 });

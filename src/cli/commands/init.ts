@@ -23,6 +23,10 @@ export default command({
     const name = agentName(text);
     const [home] = context.desk.homes;
     if (!home) return;
+    const twins = await Promise.all(context.desk.homes.slice(1).map((other) => other.directory.get(name)));
+    if (twins.some(Boolean)) {
+      context.note(`@${name} is in another home too; from now on write @${name}%parley or @${name}%bch`);
+    }
     const existed = (await home.directory.get(name)) !== null;
     await home.directory.register(name, values.human ? 'human' : 'agent');
     await home.spool.heal();

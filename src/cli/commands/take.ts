@@ -20,15 +20,20 @@ export default command({
   async run(context, values, [prefix]) {
     const who = await context.who();
     const match = values.match ?? context.settings.match;
-    const id = prefix ? await findWaiting(who, prefix) : (await waiting(who, { match }))[0]?.message.id;
+    const id = prefix !== undefined ? await findWaiting(who, prefix) : (await waiting(who, { match }))[0]?.message.id;
     if (!id) {
       if (context.json) return context.sayJson(null);
       return context.say('nothing waits for you here');
     }
-    if (values.lease) {
+    if (values.lease !== undefined) {
       const claim = await who.home.spool.claim(who.name, [id], { ms: durationFrom(values.lease), bearer: true });
       if (claim.copies.length === 0) throw claimed(id);
-      context.say(rendered(context, claim.copies, true).trimEnd());
+      try {
+        context.say(rendered(context, claim.copies, true).trimEnd());
+      } catch (error) {
+        await who.home.spool.release(claim, [id], { because: 'it could not be shown' });
+        throw error;
+      }
       if (!context.json)
         context.note(
           `held until ${new Date(claim.until).toISOString()}: parley ack ${shortId(id)}, or parley release ${shortId(id)}`,

@@ -1,3 +1,4 @@
+import { visibleLine } from '../../delivery/visible.ts';
 import { findMessage } from '../../flow/desk.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Trace } from '../../storage/ledger/ledger.ts';
@@ -78,11 +79,11 @@ function now(copy: Copy): string {
 }
 
 function time(ms: number | null): string {
-  return ms === null ? 'an unknown time' : new Date(ms).toISOString();
+  return ms === null || Math.abs(ms) > 8.64e15 ? 'an unknown time' : new Date(ms).toISOString();
 }
 
 function facts(evidence: Record<string, string | number | boolean>): string {
   return Object.entries(evidence)
-    .map(([name, value]) => `${name} ${value}`)
+    .map(([name, value]) => visibleLine(`${name} ${value}`))
     .join(', ');
 }

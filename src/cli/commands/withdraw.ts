@@ -19,6 +19,7 @@ export default command({
     const taken = copies.filter((copy) => !back.includes(copy.mailbox)).map((copy) => copy.mailbox);
     if (context.json) return context.sayJson({ id, withdrawn: back, taken });
     if (back.length > 0) context.say(`withdrew ${shortId(id)} from ${back.map((name) => `@${name}`).join(', ')}`);
+    if (copies.length === 0) context.say('nobody has a copy any more');
     if (taken.length > 0)
       context.say(`too late for ${taken.map((name) => `@${name}`).join(', ')}: already taken or settled`);
   },

@@ -2,7 +2,7 @@ import { constants, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, wr
 import type { ChannelName } from '../../protocol/names.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { explained } from '../disk.ts';
+import { explained, isMissing } from '../disk.ts';
 import { locked } from '../libc.ts';
 import type { AgentRecord, Directory } from './directory.ts';
 import {
@@ -127,8 +127,9 @@ export class FilesDirectory implements Directory {
         .filter((file) => file.endsWith('.json'))
         .map((file) => AgentName.safeParse(file.slice(0, -5)))
         .flatMap((name) => (name.success ? [name.data] : []));
-    } catch {
-      return [];
+    } catch (error) {
+      if (isMissing(error)) return [];
+      throw explained(error, this.#folder, 'nobody can be looked up');
     }
   }
 

@@ -1,10 +1,10 @@
 import { Database } from 'bun:sqlite';
 import { chmodSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { Refusal } from '../../protocol/refusal.ts';
-import { codeOf, explained } from '../disk.ts';
 import { locked } from '../libc.ts';
 import { platform } from '../platform/platform.ts';
 import { MIGRATIONS } from './schema.ts';
+import { inOurWords, isDamage, PATIENCE_MS, patiently } from './trouble.ts';
 
 export interface LedgerOptions {
   path: string;
@@ -15,8 +15,6 @@ export interface LedgerOptions {
   now?: () => number;
 }
 
-/** How long a writer waits for others before it gives up. */
-const PATIENCE_MS = 10_000;
 /**
  * SQLite waits for its lock in naps that grow to 100 ms, so that those who came last get it first, and some waited for over a
  * second. We let it give up after three short naps and begin anew. While a ledger is made it waits by itself.
@@ -53,11 +51,11 @@ export class Connection {
     return this.#guarded(() => {
       this.#follow();
       const db = this.#db;
-      // IMMEDIATE: a deferred transaction that turns into a writer fails at once instead of waiting.
-      patiently(() => db.run('BEGIN IMMEDIATE'));
+      // IMMEDIATE: a deferred transaction that turns into a writer fails at once instead of waiting. `query` keeps the statement.
+      patiently(() => db.query('BEGIN IMMEDIATE').run());
       try {
         const result = act(db);
-        db.run('COMMIT');
+        db.query('COMMIT').run();
         return result;
       } catch (error) {
         // After a full disk SQLite has rolled back by itself.
@@ -67,18 +65,15 @@ export class Connection {
     });
   }
 
-  /** A write that removes, after which nothing of what it removed is left in the files. */
-  erase<T>(act: (db: Database) => T): T {
+  /** Runs what removes, after which nothing of what it removed is left in the files. */
+  erase<T>(act: () => T): T {
     this.#follow();
     const db = this.#db;
     db.run('PRAGMA secure_delete = ON');
     try {
-      const result = this.write((ledger) => {
-        const done = act(ledger);
-        // The index of words keeps removed ones until its parts are merged.
-        ledger.run("INSERT INTO words (words) VALUES ('optimize')");
-        return done;
-      });
+      const result = act();
+      // The index of words keeps removed ones until its parts are merged.
+      this.write((ledger) => ledger.run("INSERT INTO words (words) VALUES ('optimize')"));
       db.run('PRAGMA wal_checkpoint(TRUNCATE)');
       return result;
     } finally {
@@ -260,45 +255,12 @@ export class Connection {
 
   /** SQLite's errors in our words. A damaged ledger is kept beside a fresh one, which is filled from the files. */
   #explained(error: unknown): unknown {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
     const { path } = this.options;
-    if (/^SQLITE_(NOTADB|CORRUPT)/.test(code)) {
-      return new Refusal(
-        'storage_failed',
-        `${path} was damaged; ${this.#moveAside()}, and the next command rebuilds the ledger from the messages on disk: run it again`,
-      );
-    }
-    if (code.startsWith('SQLITE_FULL')) {
-      return new Refusal(
-        'storage_failed',
-        `the disk of ${path} is full; nothing was changed: free some space and run it again`,
-      );
-    }
-    if (/^SQLITE_(READONLY|CANTOPEN|IOERR)/.test(code)) {
-      return new Refusal(
-        'storage_failed',
-        `${path} cannot be written (${code}); nothing was changed: check the folder's permissions and space`,
-      );
-    }
-    if (code.startsWith('SQLITE_BUSY')) {
-      return new Refusal(
-        'storage_failed',
-        `${path} is busy with other writers for over 10 s; nothing was changed: run it again`,
-      );
-    }
-    return explained(error, path, 'nothing was changed');
-  }
-}
-
-/** Tries again as long as others are busy, up to a limit. */
-function patiently<T>(act: () => T): T {
-  const end = performance.now() + PATIENCE_MS;
-  for (;;) {
-    try {
-      return act();
-    } catch (error) {
-      if (!/^SQLITE_BUSY/.test(codeOf(error) ?? '') || performance.now() > end) throw error;
-    }
+    if (!isDamage(error)) return inOurWords(error, path);
+    return new Refusal(
+      'storage_failed',
+      `${path} was damaged; ${this.#moveAside()}, and the next command rebuilds the ledger from the messages on disk: run it again`,
+    );
   }
 }
 

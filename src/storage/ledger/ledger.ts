@@ -73,6 +73,8 @@ export interface Page {
 
 export interface HistoryRow {
   seq: number;
+  /** Its body is no longer kept. */
+  pruned: boolean;
   message: Message;
   recipients: AgentName[];
 }
@@ -159,8 +161,8 @@ export interface Ledger extends Records {
   complete(): Promise<void>;
   /** Ends every stored copy of a message as superseded and says what each copy's state was before. */
   withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]>;
-  /** Notes that another program took this copy. */
-  lost(mailbox: AgentName, id: MessageId): Promise<void>;
+  /** Notes that this copy is not with us any more: another program took it, or its file was no message. */
+  lost(mailbox: AgentName, id: MessageId, how?: 'taken_elsewhere' | 'set_aside'): Promise<void>;
   /** Changes how a waiting copy is to be seen. */
   reconsider(mailbox: AgentName, id: MessageId, attention: Attention): Promise<void>;
   /** Adds one proven step. */

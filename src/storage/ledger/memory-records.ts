@@ -123,7 +123,9 @@ export class MemoryRecords implements Records {
       .filter((row) => !root || rootOf(row.message) === root)
       .reverse()
       .slice(0, limit)
-      .map(({ seq, message, copies }) => structuredClone({ seq, message, recipients: [...copies.keys()].sort() }));
+      .map(({ seq, message, copies, pruned }) =>
+        structuredClone({ seq, pruned, message, recipients: [...copies.keys()].sort() }),
+      );
   }
 }
 

@@ -37,7 +37,7 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
       const copy = this.row(id)?.copies.get(mailbox);
       if (!copy) result.unknown.push(id);
       else if (copy.state === 'settled') result.spent.push(id);
-      else if (copy.state === 'held' && !isAbandoned(copy, this.now())) result.busy.push(id);
+      else if (copy.owner !== null && !isAbandoned(copy, this.now())) result.busy.push(id);
       else {
         if (copy.owner !== null || copy.state === 'gone') copy.attempt += 1;
         Object.assign(copy, { state: 'held', owner, bearer: isBearer(owner), until, settledAt: null });
@@ -116,11 +116,15 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
     return before;
   }
 
-  async lost(mailbox: AgentName, id: MessageId): Promise<void> {
+  async lost(
+    mailbox: AgentName,
+    id: MessageId,
+    how: 'taken_elsewhere' | 'set_aside' = 'taken_elsewhere',
+  ): Promise<void> {
     const copy = this.row(id)?.copies.get(mailbox);
     if (!copy || copy.state === 'gone' || (copy.state === 'settled' && copy.disposition !== 'superseded')) return;
     this.#end(copy, { state: 'gone' });
-    this.#note(copy, 'taken_elsewhere', { seen: 'the file was gone when we came to take it' });
+    this.#note(copy, how, { seen: 'the file was gone when we came to take it' });
   }
 
   async reconsider(mailbox: AgentName, id: MessageId, attention: Attention): Promise<void> {

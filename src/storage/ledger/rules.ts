@@ -1,11 +1,12 @@
 import { Refusal } from '../../protocol/refusal.ts';
-import { isDead } from '../holder.ts';
+import { isAlive, isDead } from '../holder.ts';
 import type { Acceptance, CopyRecord, Entry } from './ledger.ts';
 
 /** The answer to a key that is known: what stands under it, or a refusal if this is another text. */
 export function sameOrConflict(earlier: Acceptance, entry: Entry): Acceptance {
-  const same = earlier.message.body === entry.message.body && earlier.message.to === entry.message.to;
-  if (same || earlier.pruned) return earlier;
+  const [a, b] = [earlier.message, entry.message];
+  const sameBody = a.body === b.body || earlier.pruned;
+  if (sameBody && a.to === b.to && a.thread === b.thread && a.scope === b.scope) return earlier;
   throw new Refusal(
     'key_conflict',
     `key "${entry.key ?? ''}" already names another message (${earlier.message.id.slice(0, 8)}); use a new key for a new text`,
@@ -21,9 +22,13 @@ export function refuseOlderThan(rebuilt: number, entry: Entry): void {
   );
 }
 
-/** Held by nobody who could still end it: the time is over, or the holder is dead. */
-export function isAbandoned(copy: CopyRecord, now: number): boolean {
-  return (copy.until ?? 0) <= now || (copy.owner !== null && isDead(copy.owner));
+/**
+ * Held by nobody who could still end it: the holder is dead, or the time is over and nobody can tell. A reader that is seen to
+ * be alive keeps what it has, however slow it is: no two live readers get one copy.
+ */
+export function isAbandoned({ owner, until }: CopyRecord, now: number): boolean {
+  if (owner !== null && isDead(owner)) return true;
+  return (until ?? 0) <= now && (owner === null || !isAlive(owner));
 }
 
 /** Not in any reader's hand: stored, or put back until a time. */

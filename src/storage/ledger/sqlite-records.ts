@@ -178,10 +178,12 @@ export class SqliteRecords implements Records {
   }
 
   #row(db: Database, seq: number): HistoryRow | null {
-    const row = db.query<Json, [number]>('SELECT json FROM messages WHERE seq = ?').get(seq);
+    const sql = 'SELECT json, pruned FROM messages WHERE seq = ?';
+    const row = db.query<Json & { pruned: number }, [number]>(sql).get(seq);
     if (!row) return null;
     const copies = db.query<{ mailbox: AgentName }, [number]>('SELECT mailbox FROM copies WHERE seq = ?').all(seq);
-    return { seq, message: messageFrom(row.json), recipients: copies.map((copy) => copy.mailbox) };
+    const recipients = copies.map((copy) => copy.mailbox);
+    return { seq, pruned: row.pruned === 1, message: messageFrom(row.json), recipients };
   }
 
   /** Full text is indexed when somebody searches, never inside a send. */

@@ -1,17 +1,21 @@
 import type { Database } from 'bun:sqlite';
 import type { AgentName } from '../../protocol/names.ts';
+import type { Connection } from './connection.ts';
 import { SETTLED } from './schema.ts';
 
+/** How many messages are forgotten in one go: others want to write too. */
+const BITE = 1000;
+
 /** The messages all of whose copies ended before a time; open ones are never pruned. One without copies ended when it was sent. */
-const ENDED_BEFORE = `seq IN (SELECT m.seq FROM messages m LEFT JOIN copies c USING (seq) GROUP BY m.seq
-  HAVING min(coalesce(c.state, ${SETTLED})) >= ${SETTLED} AND max(coalesce(c.settled_at, m.at)) < ?)`;
+const ENDED_BEFORE = `SELECT m.seq FROM messages m LEFT JOIN copies c USING (seq) GROUP BY m.seq
+  HAVING min(coalesce(c.state, ${SETTLED})) >= ${SETTLED} AND max(coalesce(c.settled_at, m.at)) < ?`;
 
 export function prune(
-  db: Database,
+  connection: Connection,
   cut: { bodies: number | null; facts: number | null },
 ): { bodies: number; messages: number } {
-  const bodies = cut.bodies === null ? 0 : dropBodies(db, `pruned = 0 AND ${ENDED_BEFORE}`, cut.bodies);
-  const messages = cut.facts === null ? 0 : dropMessages(db, ENDED_BEFORE, cut.facts);
+  const bodies = cut.bodies === null ? 0 : inBites(connection, ended(connection, cut.bodies), dropBodies);
+  const messages = cut.facts === null ? 0 : inBites(connection, ended(connection, cut.facts), dropMessages);
   return { bodies, messages };
 }
 
@@ -19,20 +23,46 @@ export function prune(
 export function forget(db: Database, agent: AgentName): { copies: number; messages: number } {
   const copies = db.query('DELETE FROM copies WHERE mailbox = ?').run(agent).changes;
   db.query('DELETE FROM receipts WHERE mailbox = ?').run(agent);
-  const messages = dropMessages(db, 'sender = ? AND seq NOT IN (SELECT seq FROM copies)', agent);
+  const own = 'SELECT seq FROM messages WHERE sender = ? AND seq NOT IN (SELECT seq FROM copies)';
+  const messages = dropMessages(
+    db,
+    db
+      .query<{ seq: number }, [string]>(own)
+      .all(agent)
+      .map(({ seq }) => seq),
+  );
   return { copies, messages };
 }
 
-function dropBodies(db: Database, which: string, value: string | number): number {
-  db.query(`DELETE FROM words WHERE rowid IN (SELECT seq FROM messages WHERE ${which})`).run(value);
-  return db.query(`UPDATE messages SET json = json_set(json, '$.body', ''), pruned = 1 WHERE ${which}`).run(value)
-    .changes;
+function ended(connection: Connection, before: number): number[] {
+  return connection.read((db) => db.query<{ seq: number }, [number]>(ENDED_BEFORE).all(before)).map(({ seq }) => seq);
 }
 
-function dropMessages(db: Database, which: string, value: string | number): number {
-  db.query(`DELETE FROM words WHERE rowid IN (SELECT seq FROM messages WHERE ${which})`).run(value);
-  db.query(`DELETE FROM receipts WHERE seq IN (SELECT seq FROM messages WHERE ${which})`).run(value);
-  const dropped = db.query(`DELETE FROM messages WHERE ${which}`).run(value).changes;
-  db.run('DELETE FROM copies WHERE seq NOT IN (SELECT seq FROM messages)');
+function inBites(connection: Connection, seqs: number[], drop: (db: Database, seqs: number[]) => number): number {
+  let dropped = 0;
+  for (let at = 0; at < seqs.length; at += BITE) {
+    const bite = seqs.slice(at, at + BITE);
+    dropped += connection.write((db) => drop(db, bite));
+  }
   return dropped;
+}
+
+function dropBodies(db: Database, seqs: number[]): number {
+  const which = JSON.stringify(seqs);
+  db.query('DELETE FROM words WHERE rowid IN (SELECT value FROM json_each(?))').run(which);
+  const sql = `UPDATE messages SET json = json_set(json, '$.body', ''), pruned = 1
+    WHERE pruned = 0 AND seq IN (SELECT value FROM json_each(?))`;
+  return db.query(sql).run(which).changes;
+}
+
+function dropMessages(db: Database, seqs: number[]): number {
+  const which = JSON.stringify(seqs);
+  for (const [table, column] of [
+    ['words', 'rowid'],
+    ['receipts', 'seq'],
+    ['copies', 'seq'],
+  ]) {
+    db.query(`DELETE FROM ${table} WHERE ${column} IN (SELECT value FROM json_each(?))`).run(which);
+  }
+  return db.query('DELETE FROM messages WHERE seq IN (SELECT value FROM json_each(?))').run(which).changes;
 }

@@ -21,6 +21,12 @@ export function openSqliteLedger(options: LedgerOptions): SqliteLedger {
 /** All that is proven of a copy that we did not store ourselves. */
 const FOUND: Evidence = { found: 'in the mailbox, without a row of ours' };
 
+/** What was seen of a copy that is not with us any more. */
+const LOST: Record<'taken_elsewhere' | 'set_aside', Evidence> = {
+  taken_elsewhere: { seen: 'the file was gone when we came to take it' },
+  set_aside: { seen: 'the file was no message any more; see `parley doctor`' },
+};
+
 const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
 
 /** The write half; every method is one transaction. What each promises stands in ledger.ts. */
@@ -72,7 +78,8 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
     const copy = this.copyIn(db, mailbox, id);
     if (!copy) result.unknown.push(id);
     else if (copy.state === 'settled') result.spent.push(id);
-    else if (copy.state === 'held' && !isAbandoned(copy, this.connection.now())) result.busy.push(id);
+    // What waits for a time is in nobody's hand: whoever asks for it by name may have it.
+    else if (copy.owner !== null && !isAbandoned(copy, this.connection.now())) result.busy.push(id);
     else {
       // Whoever had it, a reader that died or another program, may have read it.
       const attempt = copy.attempt + (copy.state === 'gone' || copy.owner !== null ? 1 : 0);
@@ -181,7 +188,11 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
     });
   }
 
-  async lost(mailbox: AgentName, id: MessageId): Promise<void> {
+  async lost(
+    mailbox: AgentName,
+    id: MessageId,
+    how: 'taken_elsewhere' | 'set_aside' = 'taken_elsewhere',
+  ): Promise<void> {
     this.connection.write((db) => {
       // What was settled stays so; only a withdrawal can find afterwards that the copy was gone before it.
       const gone = db
@@ -190,8 +201,7 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
            WHERE seq = ${SEQ} AND mailbox = ? AND (state < ${SETTLED} OR disposition = 'superseded')`,
         )
         .run(this.connection.now(), id, mailbox).changes;
-      if (gone > 0)
-        this.#note(db, mailbox, id, 'taken_elsewhere', { seen: 'the file was gone when we came to take it' });
+      if (gone > 0) this.#note(db, mailbox, id, how, LOST[how]);
     });
   }
 
@@ -208,11 +218,11 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
   }
 
   async prune(cut: { bodies: number | null; facts: number | null }): Promise<{ bodies: number; messages: number }> {
-    return this.connection.erase((db) => prune(db, cut));
+    return this.connection.erase(() => prune(this.connection, cut));
   }
 
   async forget(agent: AgentName): Promise<{ copies: number; messages: number }> {
-    return this.connection.erase((db) => forget(db, agent));
+    return this.connection.erase(() => this.connection.write((db) => forget(db, agent)));
   }
 
   async isFresh(): Promise<boolean> {

@@ -104,15 +104,17 @@ export class MaildirFiles {
     }
   }
 
-  /** A message file; null if it is gone, 'unreadable' if it is no message (or not one yet). */
-  read(mailbox: AgentName, folder: Folder, id: MessageId): Message | null | 'unreadable' {
+  /** A message file; null if it is gone, 'unreadable' if it is no message (or not one yet), 'shut' if we may not look now. */
+  read(mailbox: AgentName, folder: Folder, id: MessageId): Message | null | 'unreadable' | 'shut' {
     let text: string;
     try {
       // Another program may have left a link, a pipe or a folder here: follow nothing, wait for nothing.
       const flag = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
       text = readFileSync(this.path(mailbox, folder, id), { encoding: 'utf8', flag: flag as unknown as string });
     } catch (error) {
-      return isMissing(error) ? null : 'unreadable';
+      if (isMissing(error)) return null;
+      // A link, a folder, a socket: never a message. Anything else may pass: no permission, no descriptor, a failing disk.
+      return ['ELOOP', 'EISDIR', 'ENXIO'].includes(codeOf(error) ?? '') ? 'unreadable' : 'shut';
     }
     const message = parsed(text);
     return message?.id === id ? message : 'unreadable';

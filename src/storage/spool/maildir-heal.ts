@@ -86,6 +86,11 @@ export class MaildirHealer {
     await this.tidy(mailbox);
   }
 
+  /** Files may stand in held/ that nobody holds: the next claim looks. */
+  tidySoon(mailbox: AgentName): void {
+    this.#tidied.delete(mailbox);
+  }
+
   /** Squares the held files of a mailbox with the ledger. */
   async tidy(mailbox: AgentName): Promise<void> {
     for (const id of this.files.ids(mailbox, 'held')) {
@@ -110,7 +115,7 @@ export class MaildirHealer {
       for (const folder of ['new', 'quiet'] as const) {
         const message = this.files.read(mailbox, folder, id);
         if (message === 'unreadable') this.files.setAsideIfOld(mailbox, folder, id, this.options.now());
-        else if (message) entries.push(await this.#entry(mailbox, message));
+        else if (message && message !== 'shut') entries.push(await this.#entry(mailbox, message));
       }
     }
     await this.#record(entries, 'stored');
@@ -169,7 +174,7 @@ export class MaildirHealer {
       const kept: Entry[] = [];
       for (const id of await this.#unknown(mailbox, 'cur')) {
         const message = this.files.read(mailbox, 'cur', id);
-        if (message && message !== 'unreadable') kept.push(await this.#entry(mailbox, message));
+        if (message && message !== 'unreadable' && message !== 'shut') kept.push(await this.#entry(mailbox, message));
       }
       await this.#record(kept, 'kept');
     }

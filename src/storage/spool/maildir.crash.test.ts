@@ -342,7 +342,7 @@ describe('a reader that falls asleep between its claim and its rename', () => {
     let time = Date.now();
     const [slow, next] = [await sleepy(home, () => time), await sleepy(home, () => time)];
     const ids = await slow.spool.ids(bob);
-    const late = slow.spool.claim(bob, ids, LEASE);
+    const late = slow.spool.claim(bob, ids, { ...LEASE, bearer: true });
     time += LEASE.ms;
     await next.spool.heal();
     const claiming = next.spool.claim(bob, ids, LEASE);

@@ -104,9 +104,23 @@ export class Maildir implements Spool {
       await this.#healer.tidyNowAndThen(mailbox);
       for (let at = 0; at < ids.length; at += BITE) await this.#claimBite(claim, ids.slice(at, at + BITE));
     } catch (error) {
+      await this.#letGo(claim, ids);
       throw explained(error, this.options.root, 'nothing was lost');
     }
     return claim;
+  }
+
+  /** After a claim that failed half-way: a live process would keep what it has no use for. */
+  async #letGo(claim: Claim, ids: MessageId[]): Promise<void> {
+    this.#healer.tidySoon(claim.mailbox);
+    try {
+      // Only the rows: files may refuse to move now, and `tidy` puts back what stands in held/.
+      await this.options.ledger.release(claim.mailbox, claim.owner, ids, null, {
+        because: 'it could not be taken in hand',
+      });
+    } catch {
+      // The ledger refuses too; then the end of this process frees them.
+    }
   }
 
   /** T1 and T2 for one bite. */
@@ -136,14 +150,19 @@ export class Maildir implements Spool {
     // Its sender may not have come to publish it yet: then it is still a draft, or has just been one.
     const moved = WAITING.some(take) || take('tmp') || WAITING.some(take);
     const message = this.#files.read(mailbox, 'held', id);
+    if (message === 'shut') {
+      await this.release({ mailbox, owner }, [id], { because: 'its file could not be read' });
+      return null;
+    }
     if (message && message !== 'unreadable') return message;
     if (message === null && moved) {
       // Somebody tidied it away under our hands: it waits again, so it is not lost.
       await this.options.ledger.release(mailbox, owner, [id], null, { because: 'it was put back meanwhile' });
       return null;
     }
-    if (message === 'unreadable') this.#setAside(mailbox, 'held', id);
-    await this.options.ledger.lost(mailbox, id);
+    const junk = message === 'unreadable';
+    if (junk) this.#files.setAside(mailbox, 'held', id, this.options.now());
+    await this.options.ledger.lost(mailbox, id, junk ? 'set_aside' : 'taken_elsewhere');
     return null;
   }
 
@@ -250,9 +269,8 @@ export class Maildir implements Spool {
 
   #readable(mailbox: AgentName, folder: Folder, id: MessageId): Message | null {
     const message = this.#files.read(mailbox, folder, id);
-    if (message !== 'unreadable') return message;
-    this.#setAside(mailbox, folder, id);
-    return null;
+    if (message === 'unreadable') this.#setAside(mailbox, folder, id);
+    return message === 'unreadable' || message === 'shut' ? null : message;
   }
 
   #setAside(mailbox: AgentName, folder: Folder, id: MessageId): void {

@@ -27,6 +27,8 @@ const TRAITS = {
 };
 
 const LEASE = { ms: 30_000 };
+/** A lease that only time can end: this process is alive, and keeps what it holds as itself. */
+const BEARER = { ...LEASE, bearer: true };
 const DONE: Settlement = { disposition: 'acknowledged', by: { test: true } };
 const HOSTILE = [
   '../x',
@@ -260,13 +262,23 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
         expect(await waitingFor(bob)).toEqual([]);
       }, 20_000);
 
+      it('never gives to another what a live reader holds, however long that takes [BC-6]', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], LEASE);
+        here.pass(LEASE.ms * 100);
+        await spool.heal();
+        expect(await waitingFor(bob)).toEqual([]);
+        expect((await spool.claim(bob, [id], LEASE)).copies).toEqual([]);
+        expect(await spool.settle(claim, [id], DONE)).toBe(true);
+      });
+
       it('lets a claim run out, and gives the copy again under the same id and marked [BC-6]', async () => {
         const { id } = await arrived();
-        const lost = await spool.claim(bob, [id], LEASE);
+        const lost = await spool.claim(bob, [id], BEARER);
         here.pass(LEASE.ms + 1);
         await spool.heal();
         expect(await waitingFor(bob)).toEqual([id]);
-        const next = await spool.claim(bob, [id], LEASE);
+        const next = await spool.claim(bob, [id], BEARER);
         expect(next.copies.map(({ message, attempt }) => [message.id, attempt])).toEqual([[id, 1]]);
         expect(await spool.settle(lost, [id], DONE)).toBe(false);
         expect(await spool.settle(next, [id], DONE)).toBe(true);
@@ -274,30 +286,30 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
 
       it('gives a copy whose claim ran out to whoever asks for it by id, healed or not', async () => {
         const { id } = await arrived();
-        await spool.claim(bob, [id], LEASE);
+        await spool.claim(bob, [id], BEARER);
         here.pass(LEASE.ms + 1);
-        const next = await spool.claim(bob, [id], LEASE);
+        const next = await spool.claim(bob, [id], BEARER);
         expect(next.copies.map(({ message, attempt }) => [message.id, attempt])).toEqual([[id, 1]]);
         expect(await spool.settle(next, [id], DONE)).toBe(true);
       });
 
       it('prolongs a claim from now on', async () => {
         const { id } = await arrived();
-        const claim = await spool.claim(bob, [id], LEASE);
+        const claim = await spool.claim(bob, [id], BEARER);
         here.pass(LEASE.ms - 1);
-        expect(await spool.renew(claim, LEASE)).toBe(true);
+        expect(await spool.renew(claim, BEARER)).toBe(true);
         here.pass(LEASE.ms - 1);
         await spool.heal();
-        expect((await spool.claim(bob, [id], LEASE)).copies).toEqual([]);
+        expect((await spool.claim(bob, [id], BEARER)).copies).toEqual([]);
         expect(await spool.settle(claim, [id], DONE)).toBe(true);
       });
 
       it('does not prolong what is no longer held', async () => {
         const { id } = await arrived();
-        const claim = await spool.claim(bob, [id], LEASE);
+        const claim = await spool.claim(bob, [id], BEARER);
         here.pass(LEASE.ms + 1);
-        await spool.claim(bob, [id], LEASE);
-        expect(await spool.renew(claim, LEASE)).toBe(false);
+        await spool.claim(bob, [id], BEARER);
+        expect(await spool.renew(claim, BEARER)).toBe(false);
       });
 
       it('lets whoever knows the name of a bearer end its claim', async () => {
@@ -382,14 +394,18 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
         expect(await spool.peek(bob)).toEqual([{ message, quiet: true }]);
       });
 
-      it('puts them back after a delay, and not before', async () => {
+      it('puts them back after a delay, and not before, unless somebody asks for one by name', async () => {
         const { id } = await arrived();
         const claim = await spool.claim(bob, [id], LEASE);
         expect(await spool.release(claim, [id], { because: 'busy' }, 60_000)).toEqual([id]);
         here.pass(59_000);
         await spool.heal();
         expect(await waitingFor(bob)).toEqual([]);
-        expect(await take(bob, [id])).toEqual([]);
+        expect(await spool.peek(bob)).toEqual([]);
+        const other = await arrived();
+        const early = await spool.claim(bob, [other.id], LEASE);
+        await spool.release(early, [other.id], { because: 'busy' }, 60_000);
+        expect(await take(bob, [other.id])).toEqual([other.id]);
         here.pass(1001);
         await spool.heal();
         expect(await waitingFor(bob)).toEqual([id]);

@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'bun:test';
+import type { Drill } from './drill.ts';
+import { DRILLS } from './drills.ts';
+import { hooks } from './hooks.ts';
+import { killsAtAnyMoment, killsAtSteps } from './kills.ts';
+import { retries } from './retries.ts';
+import { ruins } from './ruins.ts';
+import { subscribes } from './subscribes.ts';
+import { takers } from './takers.ts';
+
+/** The short forms; `npm run drill` runs the long ones. */
+const SHORT: [sentence: string, drill: Drill][] = [
+  ['eight processes that empty one mailbox take every message once [BC-6]', takers],
+  ['a send that is retried while its message is taken brings it once [BC-10]', retries],
+  ['death at any step of a send or a take loses and doubles nothing [BC-6, BC-8]', killsAtSteps],
+  ['death at any moment loses and doubles nothing [BC-6, BC-8]', killsAtAnyMoment],
+  ['a destroyed ledger loses and doubles nothing that waits', ruins],
+  ['twenty subscribers at once are all kept [BC-C6]', subscribes],
+  ['a hook starts the program at most once for each arrival', hooks],
+];
+
+describe('in a drill', () => {
+  it.each(SHORT)(
+    '%s',
+    async (_sentence, drill) => {
+      expect((await drill.run(false, () => {})).faults).toEqual([]);
+    },
+    60_000,
+  );
+
+  it('nothing of the long form is left out', () => {
+    expect(SHORT.map(([, drill]) => drill)).toEqual([...DRILLS]);
+  });
+});
