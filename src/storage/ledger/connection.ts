@@ -224,7 +224,10 @@ export class Connection {
 
   /** True until `complete`: the ledger is new, or the machine was restarted, so files may exist without rows. */
   isFresh(): boolean {
-    return this.meta('boot') !== platform.bootId() || this.meta('generation') !== readText(this.#witness);
+    const sql =
+      "SELECT group_concat(value, ' ') AS life FROM (SELECT value FROM meta WHERE name IN ('boot', 'generation') ORDER BY name)";
+    const row = this.read((db) => db.query<{ life: string | null }, []>(sql).get());
+    return row?.life !== `${platform.bootId()} ${readText(this.#witness)}`;
   }
 
   complete(): void {

@@ -65,15 +65,20 @@ export class Maildir implements Spool {
   }
 
   async peek(mailbox: AgentName): Promise<Waiting[]> {
-    // By id: a copy that is moved to quiet/ while we look is seen in both folders.
-    const waiting = new Map<MessageId, Waiting>();
-    for (const folder of WAITING) {
-      for (const id of this.#files.ids(mailbox, folder)) {
-        const message = this.#readable(mailbox, folder, id);
-        if (message) waiting.set(id, { message, quiet: folder === 'quiet' });
-      }
+    const loud = this.#standingIn(mailbox, 'new');
+    const quiet = this.#standingIn(mailbox, 'quiet');
+    // A copy that is moved to quiet/ while we look is seen in both folders.
+    const moved = new Set(quiet.map(({ message }) => message.id));
+    return [...loud.filter(({ message }) => !moved.has(message.id)), ...quiet].sort(oldestFirst);
+  }
+
+  #standingIn(mailbox: AgentName, folder: 'new' | 'quiet'): Waiting[] {
+    const standing: Waiting[] = [];
+    for (const id of this.#files.ids(mailbox, folder)) {
+      const message = this.#readable(mailbox, folder, id);
+      if (message) standing.push({ message, quiet: folder === 'quiet' });
     }
-    return [...waiting.values()].sort((a, b) => oldestFirst(a.message, b.message));
+    return standing;
   }
 
   async ids(mailbox: AgentName): Promise<MessageId[]> {
@@ -291,6 +296,6 @@ function watchFolder(folder: string, arrived: () => void): FSWatcher | null {
   }
 }
 
-function oldestFirst(a: Message, b: Message): number {
+function oldestFirst({ message: a }: Waiting, { message: b }: Waiting): number {
   return a.ts < b.ts ? -1 : a.ts > b.ts ? 1 : a.id < b.id ? -1 : 1;
 }
