@@ -64,3 +64,8 @@ function leaveIn(folder: string, messages: Message[]): string[] {
     return `${message.id}.json`;
   });
 }
+
+/** Everything on the disk, as sent mail is: a file whose bytes never reached it is cheap to delete. */
+export function flushAll(): void {
+  Bun.spawnSync(['sync']);
+}

@@ -17,4 +17,4 @@ export function visibleLine(text: string, limit = 200): string {
 
 // Control characters but tab and newline, separators, and everything that is drawn as nothing or changes how the rest is drawn:
 // such characters can carry text that only a model sees. Joiners and the emoji selector stay; scripts and emoji need them.
-const UNSAFE = /(?![\t\n\u200c\u200d\ufe0f])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
+const UNSAFE = /(?!\t|\n|\u200c|\u200d|\ufe0f)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;

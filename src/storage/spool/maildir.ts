@@ -1,5 +1,4 @@
-import { mkdirSync, statSync, watch } from 'node:fs';
-import type { FSWatcher } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import type { Attention } from '../../protocol/attention.ts';
 import type { Lineage, Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
@@ -11,6 +10,7 @@ import { MaildirFiles } from './maildir-files.ts';
 import type { Folder } from './maildir-files.ts';
 import { MaildirHealer } from './maildir-heal.ts';
 import { MaildirSender } from './maildir-send.ts';
+import { watchFolder } from './maildir-watch.ts';
 import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
 
 export interface Judgement {
@@ -33,8 +33,6 @@ export interface MaildirOptions {
 const BITE = 256;
 /** Where copies wait. */
 const WAITING = ['new', 'quiet'] as const;
-/** How often a watcher looks by itself, in case a file event was lost. */
-const LOOK_MS = 2000;
 
 /**
  * Backchannel's Maildir, with the ledger as arbiter.
@@ -236,25 +234,7 @@ export class Maildir implements Spool {
 
   watch(mailbox: AgentName, onArrival: () => void): Watch {
     this.#files.make(mailbox);
-    const folder = this.#files.folder(mailbox, 'new');
-    let closed = false;
-    const arrived = (): void => {
-      if (!closed) onArrival();
-    };
-    let seen = statSync(folder).mtimeMs;
-    const watcher = watchFolder(folder, arrived);
-    const timer = setInterval(() => {
-      const now = statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? seen;
-      if (now !== seen) arrived();
-      seen = now;
-    }, LOOK_MS);
-    return {
-      close() {
-        closed = true;
-        clearInterval(timer);
-        watcher?.close();
-      },
-    };
+    return watchFolder(this.#files.folder(mailbox, 'new'), onArrival);
   }
 
   async heal(): Promise<void> {
@@ -284,15 +264,6 @@ export class Maildir implements Spool {
 
   #step(name: string): void {
     this.options.onStep?.(name);
-  }
-}
-
-/** File events, or null where the system has no more of them to give: then looking by ourselves must do. */
-function watchFolder(folder: string, arrived: () => void): FSWatcher | null {
-  try {
-    return watch(folder, arrived);
-  } catch {
-    return null;
   }
 }
 
