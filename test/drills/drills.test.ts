@@ -4,7 +4,7 @@ import { DRILLS } from './drills.ts';
 import { hooks } from './hooks.ts';
 import { killsAtAnyMoment, killsAtSteps } from './kills.ts';
 import { retries } from './retries.ts';
-import { ruins } from './ruins.ts';
+import { liveRuins, ruins } from './ruins.ts';
 import { subscribes } from './subscribes.ts';
 import { takers } from './takers.ts';
 
@@ -15,6 +15,7 @@ const SHORT: [sentence: string, drill: Drill][] = [
   ['death at any step of a send or a take loses and doubles nothing [BC-6, BC-8]', killsAtSteps],
   ['death at any moment loses and doubles nothing [BC-6, BC-8]', killsAtAnyMoment],
   ['a destroyed ledger loses and doubles nothing that waits', ruins],
+  ['a ledger destroyed under the hands of readers loses nothing', liveRuins],
   ['twenty subscribers at once are all kept [BC-C6]', subscribes],
   ['a hook starts the program at most once for each arrival', hooks],
 ];

@@ -2,9 +2,18 @@ import type { Drill } from './drill.ts';
 import { hooks } from './hooks.ts';
 import { killsAtAnyMoment, killsAtSteps } from './kills.ts';
 import { retries } from './retries.ts';
-import { ruins } from './ruins.ts';
+import { liveRuins, ruins } from './ruins.ts';
 import { subscribes } from './subscribes.ts';
 import { takers } from './takers.ts';
 
 /** In the order in which they run. */
-export const DRILLS: readonly Drill[] = [takers, retries, killsAtSteps, killsAtAnyMoment, ruins, subscribes, hooks];
+export const DRILLS: readonly Drill[] = [
+  takers,
+  retries,
+  killsAtSteps,
+  killsAtAnyMoment,
+  ruins,
+  liveRuins,
+  subscribes,
+  hooks,
+];

@@ -5,7 +5,8 @@ import { printRows } from '../rows.ts';
 
 export default command({
   usage: 'search <words …>',
-  about: 'Messages that hold all these words (or their beginnings), newest first, in every home.',
+  about:
+    'Messages that hold all these words, newest first, in every home. If there is none: those with words that begin so.',
   options: {
     limit: { type: 'string', value: 'n', help: 'how many (default 20)' },
     before: { type: 'string', value: 'n', help: 'the next page: only what is older than this number' },

@@ -474,12 +474,19 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
     });
 
     describe('when it is searched', () => {
-      it('finds messages that hold all the words, or their beginnings, newest first', async () => {
+      it('finds messages that hold all the words, in any order and case, newest first', async () => {
         const old = await accepted({ body: 'The migration of the database failed' });
-        const fresh = await accepted({ body: 'database: migrations done' });
+        const fresh = await accepted({ body: 'database: migration done' });
         await accepted({ body: 'the database is fine' });
         expect(idsOf(await ledger.search('migration DATABASE', { limit: 10 }))).toEqual([fresh, old]);
         expect(idsOf(await ledger.search('migration nothing', { limit: 10 }))).toEqual([]);
+      });
+
+      it('finds words that begin so only where no message holds the whole words', async () => {
+        const begins = await accepted({ body: 'deployed by hand' });
+        expect(idsOf(await ledger.search('deploy', { limit: 10 }))).toEqual([begins]);
+        const whole = await accepted({ body: 'deploy by hand' });
+        expect(idsOf(await ledger.search('deploy', { limit: 10 }))).toEqual([whole]);
       });
 
       it('finds what came after an earlier search, each message once', async () => {

@@ -94,7 +94,7 @@ export interface Records {
   history(page: Page): Promise<HistoryRow[]>;
   /** The messages of one exchange, oldest first: the last `limit` of them. */
   exchange(root: MessageId, limit: number): Promise<Message[]>;
-  /** Messages that hold all these words, newest first. The first search after much mail takes a while: progress is told. */
+  /** Messages that hold all these words, or, if none does, words that begin so; newest first. The first search after much mail takes a while: progress is told. */
   search(words: string, page: Page, onProgress?: (left: number) => void): Promise<HistoryRow[]>;
   /** Everything known of one message, with its evidence; null if the id is unknown. */
   trace(id: MessageId): Promise<Trace | null>;

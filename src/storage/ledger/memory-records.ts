@@ -51,14 +51,16 @@ export class MemoryRecords implements Records {
     return structuredClone(messages.slice(Math.max(0, messages.length - limit)));
   }
 
-  /** Each word must begin a word of the body. */
   async search(words: string, page: Page): Promise<HistoryRow[]> {
     const terms = termsIn(words).flatMap(tokens);
     if (terms.length === 0) return [];
-    return this.#page(page, ({ message, pruned }) => {
-      const there = pruned ? [] : tokens(message.body);
-      return terms.every((term) => there.some((token) => token.startsWith(term)));
-    });
+    const holding = (fits: (token: string, term: string) => boolean): HistoryRow[] =>
+      this.#page(page, ({ message, pruned }) => {
+        const there = pruned ? [] : tokens(message.body);
+        return terms.every((term) => there.some((token) => fits(token, term)));
+      });
+    const whole = holding((token, term) => token === term);
+    return whole.length > 0 ? whole : holding((token, term) => token.startsWith(term));
   }
 
   async trace(id: MessageId): Promise<Trace | null> {

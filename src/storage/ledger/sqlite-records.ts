@@ -77,8 +77,11 @@ export class SqliteRecords implements Records {
     this.#index(onProgress);
     const terms = termsIn(words);
     if (terms.length === 0) return [];
-    const match = terms.map((term) => `"${term.replaceAll('"', '""')}"*`).join(' AND ');
-    return this.connection.read((db) => this.#hits(db, match, page));
+    const quoted = terms.map((term) => `"${term.replaceAll('"', '""')}"`);
+    // Whole words are read from the newest end; for beginnings every hit has to be gathered first.
+    const whole = this.connection.read((db) => this.#hits(db, quoted.join(' AND '), page));
+    if (whole.length > 0) return whole;
+    return this.connection.read((db) => this.#hits(db, quoted.map((term) => `${term}*`).join(' AND '), page));
   }
 
   #hits(db: Database, match: string, page: Page): HistoryRow[] {
