@@ -59,5 +59,7 @@ function textOf(voice: Voice, { mail, kind }: Piece): string {
 
 function pressingFirst(mail: readonly Mail[]): Mail[] {
   const isPressing = ({ attention }: Mail): number => (attention.injection === 'immediate' ? 0 : 1);
-  return mail.toSorted((a, b) => isPressing(a) - isPressing(b) || (a.message.ts < b.message.ts ? -1 : 1));
+  // Within a millisecond the order in which they were found stays.
+  const age = (a: Mail, b: Mail): number => Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts);
+  return mail.toSorted((a, b) => isPressing(a) - isPressing(b) || age(a, b));
 }

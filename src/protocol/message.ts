@@ -73,8 +73,12 @@ function isPlain(value: unknown): value is Message {
   const { id, from, to, body, priority, scope, thread, refs, ts, parley } = value as Record<string, unknown>;
   return (
     isMessageId(id) &&
-    [from, to, body, priority].every((field) => typeof field === 'string') &&
-    [scope, thread].every((field) => field === undefined || typeof field === 'string') &&
+    typeof from === 'string' &&
+    typeof to === 'string' &&
+    typeof body === 'string' &&
+    typeof priority === 'string' &&
+    (scope === undefined || typeof scope === 'string') &&
+    (thread === undefined || typeof thread === 'string') &&
     refs === undefined &&
     typeof ts === 'string' &&
     v.ISO_TIMESTAMP_REGEX.test(ts) &&

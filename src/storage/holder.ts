@@ -33,6 +33,16 @@ export function isDead(holder: string): boolean {
   return running === null || (running !== 'unknown' && start !== 'unknown' && running !== start);
 }
 
+/** `isDead` for a look at many copies in one moment: each holder is asked after once. */
+export function deathsNow(): typeof isDead {
+  const known = new Map<string, boolean>();
+  return (holder) => {
+    const dead = known.get(holder) ?? isDead(holder);
+    known.set(holder, dead);
+    return dead;
+  };
+}
+
 let self: string | undefined;
 function here(): string {
   self ??= `${platform.bootId()}.${platform.processSpace()}.${process.pid}.${platform.processStart(process.pid) ?? 'unknown'}`;

@@ -36,6 +36,9 @@ const TAKE_STEPS = [
   'H put back',
 ];
 
+/** About how long a process lives that nobody kills. */
+const LIFE_MS = 120;
+
 /** How a process died: at a named step, or at any moment. */
 type Death = string;
 const ANY_MOMENT: Death = 'any moment';
@@ -88,15 +91,15 @@ class Lane {
       root: this.root,
       act,
       from: this.#turn * 3,
-      count: 6,
+      count: this.deaths === 'at steps' ? 6 : 3,
       step,
       nth: 1 + Math.floor(Math.random() * 3),
     };
     this.#turn += 1;
     const child = startChild('worker.child.ts', plan);
     if (!step) {
-      await child.ready;
-      await Bun.sleep(Math.random() * 40);
+      // Anywhere in its life, from its start on.
+      await Bun.sleep(Math.random() * LIFE_MS);
       child.kill();
     }
     if (await child.ended) died.set(child.pid, step ?? ANY_MOMENT);

@@ -1,6 +1,7 @@
 // Takes bob's mail until nothing waits any more, or so many were taken: says what it took and how long it ever waited.
 import type { MessageId } from '../../src/protocol/names.ts';
 import { Refusal } from '../../src/protocol/refusal.ts';
+import type { Spool } from '../../src/storage/spool/spool.ts';
 import { bob } from '../support/mail.ts';
 import { openHome } from '../support/maildir.ts';
 import type { OpenHome } from '../support/maildir.ts';
@@ -37,21 +38,29 @@ for (let nothing = 0; nothing < 3 && count < most;) {
 say({ longest, count, refused });
 leave();
 
-/** Every reader begins somewhere else, and meets the others all the same. */
+/** Every reader begins somewhere else in the list, and meets the others all the same. */
 async function takeSome(): Promise<boolean> {
   home ??= await timed(() => openHome(root));
   const { spool } = home;
   const ids = await spool.ids(bob);
   if (ids.length === 0) return false;
-  const from = Math.floor(Math.random() * Math.max(1, ids.length - bite));
-  const claim = await timed(() => spool.claim(bob, ids.slice(from, from + bite), LEASE));
+  const start = Math.floor(Math.random() * ids.length);
+  const turned = [...ids.slice(start), ...ids.slice(0, start)];
+  // A list is good for a few bites; then too much of it is in others' hands.
+  for (let at = 0; at < Math.min(turned.length, 3 * bite) && count < most; at += bite) {
+    await takeThese(spool, turned.slice(at, at + bite));
+  }
+  return true;
+}
+
+async function takeThese(spool: Spool, ids: MessageId[]): Promise<void> {
+  const claim = await timed(() => spool.claim(bob, ids, LEASE));
   const mine: MessageId[] = claim.copies.map(({ message }) => message.id);
-  if (mine.length === 0) return true;
+  if (mine.length === 0) return;
   const settled = await timed(() =>
     spool.settle(claim, mine, TAKEN, () => {
-      for (const { message, attempt } of claim.copies) say({ taken: message.id, attempt });
+      say(...claim.copies.map(({ message, attempt }) => ({ taken: message.id, attempt })));
     }),
   );
   if (settled) count += mine.length;
-  return true;
 }

@@ -26,8 +26,8 @@ export function refuseOlderThan(rebuilt: number, entry: Entry): void {
  * Held by nobody who could still end it: the holder is dead, or the time is over and nobody can tell. A reader that is seen to
  * be alive keeps what it has, however slow it is: no two live readers get one copy.
  */
-export function isAbandoned({ owner, until }: CopyRecord, now: number): boolean {
-  if (owner !== null && isDead(owner)) return true;
+export function isAbandoned({ owner, until }: CopyRecord, now: number, died = isDead): boolean {
+  if (owner !== null && died(owner)) return true;
   return (until ?? 0) <= now && (owner === null || !isAlive(owner));
 }
 

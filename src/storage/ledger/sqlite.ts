@@ -3,6 +3,7 @@ import type { Attention } from '../../protocol/attention.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence, Receipt } from '../../protocol/receipt.ts';
+import { deathsNow } from '../holder.ts';
 import { Connection } from './connection.ts';
 import type { LedgerOptions } from './connection.ts';
 import type { Acceptance, Claimed, CopyRecord, Entry, Ledger, Settlement } from './ledger.ts';
@@ -27,6 +28,7 @@ const LOST: Record<'taken_elsewhere' | 'set_aside', Evidence> = {
   set_aside: { seen: 'the file was no message any more; see `parley doctor`' },
 };
 
+type Claimer = { owner: string; until: number; died: ReturnType<typeof deathsNow> };
 const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
 
 /** The write half; every method is one transaction. What each promises stands in ledger.ts. */
@@ -63,23 +65,25 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
         `UPDATE copies SET state = ${HELD}, owner = ?, until = ?
          WHERE seq = ${SEQ} AND mailbox = ? AND state = ${STORED} RETURNING attempt, attention`,
       );
+      const died = deathsNow();
       for (const id of ids) {
         // As bare values: making an object of each row costs as much as the update.
         const [won] = take.values(owner, until, id, mailbox) as [number, string][];
         if (won) result.won.push({ id, attempt: won[0], attention: attentionFrom(won[1]) });
-        else this.#claimHeld(db, mailbox, id, owner, until, result);
+        else this.#claimHeld(db, mailbox, id, { owner, until, died }, result);
       }
       return result;
     });
   }
 
   /** The rare half of a claim: the copy is not simply waiting. */
-  #claimHeld(db: Database, mailbox: AgentName, id: MessageId, owner: string, until: number, result: Claimed): void {
+  #claimHeld(db: Database, mailbox: AgentName, id: MessageId, by: Claimer, result: Claimed): void {
+    const { owner, until, died } = by;
     const copy = this.copyIn(db, mailbox, id);
     if (!copy) result.unknown.push(id);
     else if (copy.state === 'settled') result.spent.push(id);
     // What waits for a time is in nobody's hand: whoever asks for it by name may have it.
-    else if (copy.owner !== null && !isAbandoned(copy, this.connection.now())) result.busy.push(id);
+    else if (copy.owner !== null && !isAbandoned(copy, this.connection.now(), died)) result.busy.push(id);
     else {
       // Whoever had it, a reader that died or another program, may have read it.
       const attempt = copy.attempt + (copy.state === 'gone' || copy.owner !== null ? 1 : 0);
@@ -157,7 +161,8 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
   async abandoned(): Promise<CopyRecord[]> {
     const sql = `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) WHERE c.state = ${HELD}`;
     const held = this.connection.read((db) => db.query<CopyRow, []>(sql).all());
-    return held.map(copyFrom).filter((copy) => isAbandoned(copy, this.connection.now()));
+    const died = deathsNow();
+    return held.map(copyFrom).filter((copy) => isAbandoned(copy, this.connection.now(), died));
   }
 
   async restore({ mailbox, id, owner }: CopyRecord, putBack: () => void): Promise<boolean> {

@@ -29,6 +29,12 @@ export { explained } from '../disk.ts';
 export type Folder = 'tmp' | 'new' | 'quiet' | 'held' | 'cur';
 const FOLDERS: readonly Folder[] = ['tmp', 'new', 'quiet', 'held', 'cur'];
 
+/** Another program may have left a link, a pipe or a folder where a message should be: follow nothing, wait for nothing. */
+const CAREFULLY = {
+  encoding: 'utf8',
+  flag: (constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK) as unknown as string,
+} as const;
+
 /** A foreign writer may not rename into place: what cannot be parsed yet is left alone this long. */
 const HALF_WRITTEN_MS = 10_000;
 
@@ -108,9 +114,7 @@ export class MaildirFiles {
   read(mailbox: AgentName, folder: Folder, id: MessageId): Message | null | 'unreadable' | 'shut' {
     let text: string;
     try {
-      // Another program may have left a link, a pipe or a folder here: follow nothing, wait for nothing.
-      const flag = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-      text = readFileSync(this.path(mailbox, folder, id), { encoding: 'utf8', flag: flag as unknown as string });
+      text = readFileSync(this.path(mailbox, folder, id), CAREFULLY);
     } catch (error) {
       if (isMissing(error)) return null;
       // A link, a folder, a socket: never a message. Anything else may pass: no permission, no descriptor, a failing disk.
