@@ -9,7 +9,6 @@ export interface Child {
   /** Tells it that it may end. */
   stop(): void;
   kill(): void;
-  isRunning(): boolean;
   /** True if it was killed. */
   ended: Promise<boolean>;
 }
@@ -37,7 +36,6 @@ export function startChild(file: string, plan: object): Child {
     },
     stop: () => void child.stdin.end(),
     kill: () => child.kill('SIGKILL'),
-    isRunning: () => child.exitCode === null && child.signalCode === null,
     ended: child.exited.then((code) => {
       if (child.signalCode === null && code !== 0) throw new Error(`${file} failed with ${code}`);
       return child.signalCode === 'SIGKILL';

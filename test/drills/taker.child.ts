@@ -23,7 +23,7 @@ async function timed<T>(act: () => Promise<T>): Promise<T> {
 
 let home: OpenHome | undefined;
 await standReady();
-for (let nothing = 0; nothing < 3 && count < most;) {
+for (let nothing = 0; nothing < 3;) {
   try {
     nothing = (await takeSome()) ? 0 : nothing + 1;
   } catch (error) {
@@ -33,6 +33,7 @@ for (let nothing = 0; nothing < 3 && count < most;) {
     home = undefined;
     Bun.sleepSync(5);
   }
+  if (count >= most) break;
   if (nothing > 0) Bun.sleepSync(20);
 }
 say({ longest, count, refused });

@@ -1,6 +1,7 @@
 /**
  * The ledger's format, one step per version. A released step is never edited: a change is a new step.
  * `messages` is what was said, `copies` where each recipient's copy stands, `receipts` what else was proven of a copy.
+ * `words` has an index for the beginnings of words: without it SQLite merges all words that begin so before it gives a hit.
  * Rows lie in order of arrival (`seq`), so that the newest pages are the warm ones however long the history is.
  */
 export const MIGRATIONS: readonly string[] = [
@@ -49,7 +50,7 @@ export const MIGRATIONS: readonly string[] = [
   );
   CREATE INDEX receipts_seq ON receipts (seq);
 
-  CREATE VIRTUAL TABLE words USING fts5 (body, content = '', contentless_delete = 1);
+  CREATE VIRTUAL TABLE words USING fts5 (body, content = '', contentless_delete = 1, prefix = '2 3 4 5 6 7 8');
   `,
 ];
 
