@@ -87,19 +87,21 @@ export class SqliteRecords implements Records {
   #hits(db: Database, match: string, page: Page): HistoryRow[] {
     const thread = page.thread && this.#rootOf(db, page.thread);
     // Ordered by arrival, not by rank: ranking has to visit every hit.
-    const hits = db.query<Seq, [string, number]>(
-      'SELECT rowid AS seq FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT 200',
+    const hits = db.query<Seq, [string, number, number]>(
+      'SELECT rowid AS seq FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?',
     );
+    // Where not every hit counts, many are looked at in one go.
+    const step = page.agent || thread ? 200 : page.limit;
     const found: HistoryRow[] = [];
     let before = page.before ?? Number.MAX_SAFE_INTEGER;
     while (found.length < page.limit) {
-      const seqs = hits.all(match, before);
+      const seqs = hits.all(match, before, step);
       for (const { seq } of seqs) {
         const row = this.#row(db, seq);
         if (row && concerns(row, page.agent) && (!thread || rootIn(row.message) === thread)) found.push(row);
         if (found.length === page.limit) return found;
       }
-      if (seqs.length < 200) return found;
+      if (seqs.length < step) return found;
       before = seqs.at(-1)?.seq ?? 0;
     }
     return found;
