@@ -50,7 +50,7 @@ export const MIGRATIONS: readonly string[] = [
   );
   CREATE INDEX receipts_seq ON receipts (seq);
 
-  CREATE VIRTUAL TABLE words USING fts5 (body, content = '', contentless_delete = 1, prefix = '2 3 4 5 6 7 8');
+  CREATE VIRTUAL TABLE words USING fts5 (body, content = '', contentless_delete = 1);
   `,
 ];
 
