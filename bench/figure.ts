@@ -16,6 +16,8 @@ export interface Row {
   limit: number | null;
   /** Why it was not measured, or what else a reader should know. */
   note?: string | undefined;
+  /** Where the time goes, told only if the target is missed. */
+  because?: string | undefined;
 }
 
 /** What every figure gets: how long it may take, and fresh folders. */

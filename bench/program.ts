@@ -19,5 +19,7 @@ export function envOf(home: string): Record<string, string> {
 /** Runs a command to its end; anything but success is an error. */
 export function run(command: string[], env: Record<string, string>, stdin: number | 'ignore' = 'ignore'): void {
   const done = Bun.spawnSync(command, { env, cwd: env['HOME'] ?? '/', stdio: [stdin, 'ignore', 'pipe'] });
-  if (!done.success) throw new Error(`${command.join(' ')} ended with ${done.exitCode}: ${done.stderr.toString()}`);
+  if (done.success) return;
+  const [program, word = ''] = command;
+  throw new Error(`${program} ${word} ended with ${done.exitCode}: ${done.stderr.toString().trim()}`);
 }

@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs';
-import { cpus, release, totalmem } from 'node:os';
+import { cpus, loadavg, release, totalmem } from 'node:os';
 import type { Row } from './figure.ts';
 
 /** What the figures depend on. */
@@ -20,14 +20,9 @@ export function machine(disk: string): Machine {
     system: `${process.platform} ${release()}`,
     disk,
     runtime: `Bun ${Bun.version}, Node ${versionOf('node')}`,
-    load: loadNow(),
+    // Other work on the machine makes the p99 of both sides longer; who reads the table should know.
+    load: loadavg()[1]?.toFixed(1) ?? '',
   };
-}
-
-/** Other work on the machine makes the p99 of both sides longer; who reads the table should know. */
-export function loadNow(): string {
-  const [, five = 0] = process.getBuiltinModule('node:os').loadavg();
-  return five.toFixed(1);
 }
 
 export function verdict({ ratio, limit }: Row): string {
@@ -38,17 +33,16 @@ export function verdict({ ratio, limit }: Row): string {
 
 /** One line per figure, for a terminal. */
 export function line(row: Row): string {
-  const ratio = row.ratio === null ? 'not measured' : `${row.ratio.toFixed(2)}×`;
-  const limit = row.limit === null ? '' : ` (at most ${row.limit})`;
-  return `${row.what} beside ${row.floor}: ${ratio}${limit} ${verdict(row).replaceAll('*', '')}`.trimEnd();
+  const ratio = row.ratio === null ? '' : ` ${row.ratio.toFixed(2)}×`;
+  const limit = row.limit === null || row.ratio === null ? '' : ` (at most ${row.limit})`;
+  return `${row.what} beside ${row.floor}:${ratio}${limit} ${verdict(row).replaceAll('*', '')}`.trimEnd();
 }
 
 /** The page that `npm run bench` leaves. */
-export function page(rows: Row[], { date, processor, system, disk, runtime, load }: Machine, quick: boolean): string {
-  const notes = [...new Set(rows.flatMap(({ note }) => note ?? []))];
-  const number = (note: string | undefined): string => (note === undefined ? '' : ` [${notes.indexOf(note) + 1}]`);
+export function page(rows: Row[], { date, processor, system, disk, runtime, load }: Machine): string {
+  const notes = [...new Set(rows.flatMap(notesOf))];
   const cells = rows.map((row) => [
-    row.what + number(row.note),
+    [row.what, ...notesOf(row).map((note) => `[${notes.indexOf(note) + 1}]`)].join(' '),
     row.floor,
     row.ours,
     row.beside,
@@ -59,7 +53,7 @@ export function page(rows: Row[], { date, processor, system, disk, runtime, load
   ]);
   return `# Performance
 
-Written by \`npm run bench\`${quick ? ' -- --quick' : ''}; do not edit. Each figure stands beside its floor: the least that any program would have to do
+Written by \`npm run bench\`; do not edit. Each figure stands beside its floor: the least that any program would have to do
 for the same. Both are measured in turns within one run, so what slows the machine slows both, and what counts is the ratio.
 
 - ${date} UTC; five-minute load of the machine during the run ${load}
@@ -70,6 +64,11 @@ ${table(['figure', 'floor', 'ours: median / p99', 'floor: median / p99', 'ratio'
 
 ${notes.map((note, at) => `${at + 1}. ${note}`).join('\n')}
 `;
+}
+
+function notesOf(row: Row): string[] {
+  const isMissed = row.ratio !== null && row.limit !== null && row.ratio > row.limit;
+  return [row.note, isMissed ? row.because : undefined].filter((note) => note !== undefined);
 }
 
 function table(heads: string[], rows: string[][]): string {

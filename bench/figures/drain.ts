@@ -9,13 +9,13 @@ import { fill, fillFolder, flushAll, openMailroom, TAKEN } from '../mailroom.ts'
 import type { Mailroom } from '../mailroom.ts';
 import { interleave } from '../measure.ts';
 
-const COUNT = 10_000;
 const FLOOR = 'readdir, then rename, read, parse, unlink each';
 
 /** Emptying a full mailbox the way `parley drain` does, beside the barest loop that could do it. */
 export async function drainFigure(bench: Bench): Promise<Row[]> {
-  const flushed = await drains(bench, bench.quick ? 1 : 4, flushAll);
-  const what = 'drain of 10,000';
+  const count = countFor(bench);
+  const flushed = await drains(bench, bench.quick ? 3 : 4, flushAll);
+  const what = `drain of ${count.toLocaleString('en')}`;
   const other = 'the same with files that were never flushed';
   const note = 'deleting a file that was flushed, as all sent mail is, costs this disk much more than all the rest';
   if (bench.quick) return [flushed(what, 1.5), notMeasured(other, FLOOR, null, 'left out by --quick')];
@@ -25,10 +25,11 @@ export async function drainFigure(bench: Bench): Promise<Row[]> {
 
 /** Looking at a full mailbox, beside reading the files. */
 export async function peekFigure(bench: Bench): Promise<Row[]> {
+  const count = countFor(bench);
   const root = bench.fresh();
-  fillFolder(`${root}/new`, COUNT);
+  fillFolder(`${root}/new`, count);
   const room = await openMailroom(bench.fresh());
-  await fill(room, COUNT);
+  await fill(room, count);
   const times = await interleave(bench.quick ? 9 : 40, {
     bare: () => {
       const all: unknown[] = [];
@@ -39,25 +40,31 @@ export async function peekFigure(bench: Bench): Promise<Row[]> {
     },
   });
   await room.ledger.close();
-  return [beside('peek with 10,000 waiting', 'readdir, then read and parse each', 1.25, times.peek, times.bare)];
+  const what = `peek with ${count.toLocaleString('en')} waiting`;
+  return [beside(what, 'readdir, then read and parse each', 1.25, times.peek, times.bare)];
+}
+
+function countFor(bench: Bench): number {
+  return bench.quick ? 2000 : 10_000;
 }
 
 /** All homes are made beforehand, because creating files is slow after mass deletions. */
 async function drains(bench: Bench, rounds: number, settleDown: () => void) {
-  const warmUp = bench.quick ? 0 : 1;
+  const count = countFor(bench);
+  const warmUp = 1;
   const folders: string[] = [];
   const rooms: Mailroom[] = [];
   for (let n = 0; n < rounds + warmUp; n += 1) {
     const folder = bench.fresh();
-    fillFolder(`${folder}/new`, COUNT);
+    fillFolder(`${folder}/new`, count);
     mkdirSync(`${folder}/held`);
     folders.push(folder);
     const room = await openMailroom(bench.fresh());
-    await fill(room, COUNT);
+    await fill(room, count);
     rooms.push(room);
   }
   settleDown();
-  const acts = { bare: () => drainBare(folders.pop()), ours: () => drainAsCommand(rooms.pop()) };
+  const acts = { bare: () => drainBare(folders.pop()), ours: () => drainAsCommand(count, rooms.pop()) };
   const times = await interleave(rounds, acts, warmUp);
   return (what: string, limit: number | null, note?: string): Row =>
     beside(what, FLOOR, limit, times.ours, times.bare, note);
@@ -72,12 +79,12 @@ function drainBare(folder = ''): void {
 }
 
 /** Looks first, then takes everything and shows it in one piece. */
-async function drainAsCommand(room?: Mailroom): Promise<void> {
+async function drainAsCommand(count: number, room?: Mailroom): Promise<void> {
   if (!room) throw new Error('the bench made too few rooms');
   const { root, spool, ledger } = room;
   const home = { label: 'parley' as const, root, spool, ledger, directory: new FilesDirectory(root, Date.now) };
   const who: Who = { name: bob, home };
   const ids = (await waiting(who, {})).map(({ message }) => message.id);
   const taken = await deliver(who, ids, TAKEN, () => ({ show: () => {}, slow: true }));
-  if (taken.length !== COUNT) throw new Error('the drain was incomplete');
+  if (taken.length !== count) throw new Error('the drain was incomplete');
 }

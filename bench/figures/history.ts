@@ -42,7 +42,7 @@ const ACTS: { what: string; limit: number; rounds: number; act: (room: Mailroom)
 ];
 
 export async function historyFigure(bench: Bench): Promise<Row[]> {
-  const title = (what: string): string => `${what} with 1,000,000 messages in the ledger`;
+  const title = (what: string): string => `${what}, 1,000,000 messages in the ledger`;
   if (bench.quick) return ACTS.map(({ what, limit }) => notMeasured(title(what), FLOOR, limit, 'left out by --quick'));
   bench.tell('building a ledger of 1,000,000 messages …');
   const few = await longRoom(bench.fresh(), FEW);

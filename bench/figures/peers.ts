@@ -57,9 +57,10 @@ async function besidePeer(bench: Bench, peer: Peer): Promise<Row[]> {
     Object.values(titles).map(([ours, theirs]) => notMeasured(ours, theirs, null, why));
   const program = process.env[peer.variable];
   if (!program) return skipped(`${peer.variable} names no copy of ${peer.name}`);
-  const home = bench.fresh();
-  const env = envOf(home);
-  const theirEnv = { ...env, ...peer.env(home) };
+  const env = envOf(bench.fresh());
+  // A home of its own: otherwise we would look into theirs too.
+  const theirHome = bench.fresh();
+  const theirEnv = { ...envOf(theirHome), ...peer.env(theirHome) };
   try {
     for (const name of ['alice', 'bob']) run([bench.program(), 'init', name], env);
     for (const words of peer.prepare) run([program, ...words], theirEnv);
@@ -73,7 +74,8 @@ async function besidePeer(bench: Bench, peer: Peer): Promise<Row[]> {
     const send = await race(bench, ourSend, () => run([program, ...peer.send], theirEnv));
     return [beside(...titles.send, null, send.ours, send.theirs), beside(...titles.look, null, look.ours, look.theirs)];
   } catch (error) {
-    return skipped(`${program} could not be measured: ${error instanceof Error ? error.message : String(error)}`);
+    const [why] = (error instanceof Error ? error.message : String(error)).split('\n');
+    return skipped(`${peer.variable} could not be measured: ${why}`);
   }
 }
 
