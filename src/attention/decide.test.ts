@@ -64,12 +64,12 @@ const MATRIX: [string, Facts, string][] = [
     'to_me must_respond buffered thread_question',
   ],
   [
-    'a message to a role of the reader knocks [C2A-56, C2A-72]',
+    'a message to a role of the reader knocks [C2A-72]',
     facts({ via: 'role' }),
     'to_my_role may_respond notify role_mention',
   ],
   [
-    'a mention of a role of the reader knocks [C2A-56, C2A-72]',
+    'a mention of a role of the reader knocks [C2A-72]',
     facts({ mentionsMyRole: true }),
     'to_my_role may_respond notify role_mention',
   ],
@@ -79,12 +79,12 @@ const MATRIX: [string, Facts, string][] = [
     'to_my_role may_respond notify thread_reply',
   ],
   [
-    'a reply in a thread that the reader owns knocks [C2A-56]',
+    'a reply in a thread that the reader owns knocks',
     facts({ threadReply: true, ownsThread: true }),
     'to_my_role may_respond notify thread_reply',
   ],
   [
-    'a post in a stream that the reader owns knocks [C2A-56]',
+    'a post in a stream that the reader owns knocks',
     facts({ ownsStream: true }),
     'to_my_role may_respond notify owned_stream',
   ],

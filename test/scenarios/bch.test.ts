@@ -280,7 +280,7 @@ describe('the home of bch', () => {
     expect(readdirSync(machine.program.home).sort()).toEqual(['.backchannel', 'else']);
   }, 20_000);
 
-  it('has records and a config exactly as the original writes them [BC-B3.9, BC-B3.10]', async () => {
+  it('has records and a config exactly as the original writes them [BC-B3.9]', async () => {
     const machine = new Machine();
     await machine.said(['init', 'bob']);
     await machine.said(['sub', '#dev']);

@@ -170,7 +170,7 @@ describe('a mistake', () => {
 });
 
 describe('a home', () => {
-  it('can be read by its owner alone [BC-17]', async () => {
+  it('can be read by its owner alone', async () => {
     const parley = await new Program().init('alice', 'bob');
     await parley.run(['send', '@bob', 'private', '--key', 'k']);
     await parley.run(['take', '--lease', '1h'], { as: 'bob' });

@@ -75,7 +75,7 @@ describe('trouble on the disk', () => {
     expect(waiting.map((one) => one.body)).toEqual(['one', 'two', 'three']);
   }, 20_000);
 
-  it('an agent record that cannot be read hides nobody else [BC-C7]', async () => {
+  it('an agent record that cannot be read hides nobody else', async () => {
     const parley = await new Program().init('alice', 'bob');
     mkdirSync(`${parley.home}/.parley/agents`, { recursive: true });
     writeFileSync(`${parley.home}/.parley/agents/broken.json`, '{');

@@ -168,7 +168,7 @@ export function directoryContract(name: string, open: () => Promise<OpenDirector
         ['null', 'null'],
         ['another one’s record', '{"name": "bob"}'],
         ['a record without a name', '{}'],
-      ])('hides nobody else when it meets %s [BC-C7]', async (_what, text) => {
+      ])('hides nobody else when it meets %s', async (_what, text) => {
         await directory.register(alice, 'agent');
         await directory.register(bob, 'agent');
         await directory.subscribe(bob, dev);

@@ -61,7 +61,7 @@ describe('the files directory, beyond the contract,', () => {
     expect(readdirSync(`${root}/agents`)).toEqual(['bob.json']);
   });
 
-  it('neither hangs on a pipe nor stumbles over a folder or a dead link in place of a record [BC-C7]', async () => {
+  it('neither hangs on a pipe nor stumbles over a folder or a dead link in place of a record', async () => {
     const root = temporaryHome();
     const directory = new FilesDirectory(root, Date.now);
     await directory.register(alice, 'agent');
