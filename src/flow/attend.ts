@@ -5,42 +5,90 @@ import { mentionsIn } from '../attention/mentions.ts';
 import { asksQuestion, isOnlyThanks } from '../attention/thanks.ts';
 import type { Attention } from '../protocol/attention.ts';
 import type { Lineage, Message } from '../protocol/message.ts';
-import { AgentName, MessageId } from '../protocol/names.ts';
+import { AgentName, isMessageId } from '../protocol/names.ts';
+import type { MessageId } from '../protocol/names.ts';
+import type { AgentRecord } from '../storage/directory/directory.ts';
 import type { Home } from './desk.ts';
 
 /** How much of an exchange is looked at to tell whether anything new is said. */
 const EXCHANGE = 50;
+/** What agents write to each other by name within this time is taken for an answer, also where its sender does not say so. */
+const SOON_MS = 60 * 60 * 1000;
+/** How much of an exchange is looked at where a message only may be part of it: every plain send pays for that. */
+const LIKELY_EXCHANGE = 8;
 /** How many names a body can call. */
 const MENTIONS = 20;
 
+/** What a message is part of: the same for every reader of it. */
+interface Exchange {
+  fromAgent: boolean;
+  lineage: Lineage | undefined;
+  earlier: Message[];
+}
+
+/** What a message says, and which one its sender says that it answers. */
+interface Content {
+  thread?: string | undefined;
+  body: string;
+  refs?: string[] | undefined;
+}
+
+/** The reader of a message by name, and when it is sent. */
+interface Aim {
+  reader: AgentRecord;
+  now: number;
+}
+
 /** Where a message stands in its exchange, computed from what we stored ourselves. */
-export async function lineageOf(
-  home: Home,
-  content: { thread?: string | undefined; body: string; refs?: string[] | undefined },
-): Promise<{ lineage: Lineage | undefined; earlier: Message[] }> {
-  const thread = MessageId.safeParse(content.thread);
-  if (!thread.success) return { lineage: undefined, earlier: [] };
-  const parent = await home.ledger.message(thread.data);
+export async function exchangeOf(home: Home, from: string, content: Content, aim?: Aim): Promise<Exchange> {
+  const fromAgent = await isAgent(home, from);
+  if (!isMessageId(content.thread)) {
+    const isPlain = fromAgent && content.thread === undefined;
+    const lineage = isPlain && aim ? await likelyLineage(home, from as AgentName, content, aim) : undefined;
+    // Only the lineage is guessed: which thread a message is part of is its sender's to say.
+    return { fromAgent, lineage, earlier: [] };
+  }
+  const thread = content.thread;
+  const parent = await home.ledger.message(thread);
   const known = parent?.parley?.lineage;
-  const earlier = await home.ledger.exchange(known?.root ?? thread.data, EXCHANGE);
+  const earlier = await home.ledger.exchange(known?.root ?? thread, EXCHANGE);
   // A person's word is always news: agents may answer it at length.
   const spoken = parent && known && !(await isAgent(home, parent.from)) ? { ...known, stale: 0 } : known;
-  return { lineage: nextLineage(parent && { ...parent, lineage: spoken }, thread.data, content, earlier), earlier };
+  const lineage = nextLineage(parent && { ...parent, lineage: spoken }, thread, content, earlier);
+  return { fromAgent, lineage, earlier };
+}
+
+/**
+ * Two agents that write to each other by name in turn are answering each other. Otherwise two that thank each other by plain
+ * sends would never be stopped. spec: message#lineage
+ */
+async function likelyLineage(
+  home: Home,
+  from: AgentName,
+  content: Content,
+  { reader, now }: Aim,
+): Promise<Lineage | undefined> {
+  if (reader.parley?.kind !== 'agent' || reader.name === from) return undefined;
+  const last = await home.ledger.unanswered(reader.name, from, now - SOON_MS);
+  if (!last) return undefined;
+  const parent = { ...last, lineage: last.parley?.lineage };
+  const lineage = nextLineage(parent, last.id, content, []);
+  // Words in which nothing can be checked are no news, whatever was said before.
+  if (!lineage || lineage.stale > 0) return lineage;
+  return nextLineage(parent, last.id, content, await home.ledger.exchange(lineage.root, LIKELY_EXCHANGE));
 }
 
 /** Step 3 of 5. Decides how one recipient should see a message: who is meant, must they answer, how much do they see. */
 export async function attend(
   home: Home,
   message: Message,
-  reader: AgentName,
+  { name: reader, parley }: AgentRecord,
   via: 'dm' | 'role' | 'channel',
-  { lineage, earlier }: { lineage: Lineage | undefined; earlier: Message[] },
+  { fromAgent, lineage, earlier }: Exchange,
 ): Promise<Attention> {
-  const record = await home.directory.get(reader);
-  if (!record?.parley) return EVERYTHING_SHOWN;
+  if (!parley) return EVERYTHING_SHOWN;
   // Names in prose that nobody here has (decorators, packages) address nobody.
   const mentions = message.body.includes('@') ? await known(home, message.body) : [];
-  const fromAgent = await isAgent(home, message.from);
   return decide({
     via,
     fromAgent,
@@ -48,17 +96,19 @@ export async function attend(
     fromMe: via !== 'dm' && message.from === reader,
     mentionsMe: mentions.includes(reader),
     mentionsOther: mentions.some((name) => name !== reader),
-    mentionsMyRole: mentions.some((name) => record.parley?.roles.includes(name)),
+    mentionsMyRole: mentions.some((name) => parley.roles.includes(name)),
     inThreadIHaveJoined: earlier.some((one) => one.from === reader),
-    ownsThread: await opened(home, lineage?.root, reader, earlier),
+    ownsThread: await opened(home, message.thread, lineage?.root, reader, earlier),
     ownsStream: false,
     threadReply: message.thread !== undefined,
     answersMe: earlier.some((one) => one.id === message.thread && one.from === reader),
     intent: message.parley?.intent ?? 'none',
     priority: message.priority === 'urgent' ? 'urgent' : 'normal',
     onlyThanks: isOnlyThanks(message.body),
-    asksQuestion: (message.thread !== undefined || message.parley?.intent === 'thanks') && asksQuestion(message.body),
-    loop: lineage !== undefined && breaksLoop(lineage, fromAgent && record.parley.kind === 'agent'),
+    asksQuestion:
+      (message.thread !== undefined || lineage !== undefined || message.parley?.intent === 'thanks') &&
+      asksQuestion(message.body),
+    loop: lineage !== undefined && breaksLoop(lineage, fromAgent && parley.kind === 'agent'),
   });
 }
 
@@ -68,21 +118,31 @@ export async function attendForeign(
   reader: AgentName,
   message: Message,
 ): Promise<{ attention: Attention; lineage: Lineage | undefined }> {
-  const exchange = await lineageOf(home, message);
+  const exchange = await exchangeOf(home, message.from, message);
+  const record = await home.directory.get(reader);
   const isMine = message.to.replace(/^@/, '') === reader;
   const via = message.to.startsWith('#') ? 'channel' : isMine ? 'dm' : 'role';
-  return { attention: await attend(home, message, reader, via, exchange), lineage: exchange.lineage };
+  const attention = record ? await attend(home, message, record, via, exchange) : EVERYTHING_SHOWN;
+  return { attention, lineage: exchange.lineage };
 }
 
-/** True if this reader wrote the message that opened the exchange. */
+/**
+ * True if this reader wrote the message that opened the thread: the first that does not say itself that it answers another. The
+ * root of its lineage may lie before it, by our guess.
+ */
 async function opened(
   home: Home,
+  thread: string | undefined,
   root: MessageId | undefined,
   reader: AgentName,
   earlier: Message[],
 ): Promise<boolean> {
-  if (!root) return false;
-  const opening = earlier.find((one) => one.id === root) ?? (await home.ledger.message(root));
+  if (thread === undefined || !root) return false;
+  const told = new Map(earlier.map((one) => [String(one.id), one]));
+  let opening = told.get(thread);
+  // Files of other programs may answer each other in a circle.
+  for (let n = 0; opening?.thread !== undefined && n < EXCHANGE; n += 1) opening = told.get(opening.thread);
+  opening ??= told.get(root) ?? (await home.ledger.message(root)) ?? undefined;
   return opening?.from === reader;
 }
 

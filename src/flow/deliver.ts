@@ -1,3 +1,4 @@
+import type { Message } from '../protocol/message.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Receipt } from '../protocol/receipt.ts';
@@ -48,19 +49,22 @@ export async function findWaiting(who: Who, prefix: string): Promise<MessageId> 
 /**
  * Step 4 of 5. Takes these messages into the reader's hand, lets `render` make what the reader will see, and shows it at the
  * last moment at which a failure can still be undone. If it cannot be shown, everything waits again. `offered` is noted first.
+ * Who has just read a message where it waits gives it instead of its id, and it is not read a second time.
  *
  * A copy is waiting → held by us → settled. If we die while it is held it waits again at once; if we die after it was shown and
  * before it was settled, it comes once more, marked as a redelivery. Nobody else can get it in between.
  */
 export async function deliver(
   who: Who,
-  ids: MessageId[],
+  mail: readonly (MessageId | Message)[],
   settlement: Settlement,
   render: (delivered: Delivered[]) => { show: () => void; slow: boolean },
   offered?: Receipt,
 ): Promise<Delivered[]> {
   const { spool } = who.home;
-  const claim = await spool.claim(who.name, ids, { ms: LEASE_MS });
+  const ids = mail.map((one) => (typeof one === 'string' ? one : one.id));
+  const read = new Map(mail.filter((one) => typeof one !== 'string').map((message) => [message.id, message]));
+  const claim = await spool.claim(who.name, ids, { ms: LEASE_MS }, read);
   if (claim.copies.length === 0) return [];
   const delivered = claim.copies.toSorted(
     (a, b) => Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts),

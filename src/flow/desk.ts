@@ -1,17 +1,19 @@
 import type { Address, HomeLabel } from '../protocol/address.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
-import type { Directory } from '../storage/directory/directory.ts';
+import type { AgentRecord, Directory } from '../storage/directory/directory.ts';
 import type { Ledger } from '../storage/ledger/ledger.ts';
+import type { Far } from '../storage/relay/relay.ts';
 import type { Spool } from '../storage/spool/spool.ts';
 
-/** A folder with a spool, its ledger and its directory. */
+/** A folder with a spool, its ledger and its directory. With `far` the mail itself waits on another machine. */
 export interface Home {
   label: HomeLabel;
   root: string;
   spool: Spool;
   ledger: Ledger;
   directory: Directory;
+  far?: Far;
 }
 
 /** What the five verbs work with. The first home is one's own; the others are looked into after it. */
@@ -22,6 +24,10 @@ export interface Desk {
   bodyLimit: number;
   /** How a dialect reads what its users write as a recipient; without it, Parley's own way. */
   readAddress?: (text: string) => Address;
+  /** How a dialect says that nobody would get it; without it, Parley's own way, with the nearest names. */
+  unreachable?: (text: string) => Refusal;
+  /** Which of these recipients have room for one more copy. Refuses where none has. Without it, all have. */
+  admit?: (home: Home, recipients: AgentRecord[]) => Promise<AgentRecord[]>;
 }
 
 /** An agent, and the home in which its mailbox stands. */

@@ -2,6 +2,7 @@ import { parseAddress } from '../protocol/address.ts';
 import type { Address } from '../protocol/address.ts';
 import type { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
+import type { AgentRecord } from '../storage/directory/directory.ts';
 import type { Desk, Home } from './desk.ts';
 import { nearest } from './nearest.ts';
 
@@ -10,7 +11,7 @@ export interface Route {
   home: Home;
   to: string;
   via: 'dm' | 'role' | 'channel';
-  recipients: AgentName[];
+  recipients: AgentRecord[];
 }
 
 /** Step 2 of 5. Decides who gets a copy. Nobody is reached by guess: an unknown or doubtful name is refused. */
@@ -24,7 +25,7 @@ export async function route(desk: Desk, from: AgentName, text: string): Promise<
     if (inHome) found.push({ ...inHome, to: address.home ? withoutHome(text) : text });
   }
   const [only, ...others] = found;
-  if (!only) throw await unknown(homes, address);
+  if (!only) throw desk.unreachable?.(text) ?? (await unknown(homes, address));
   if (others.length > 0) {
     const forms = found.map((one) => `${withoutHome(text)}%${one.home.label}`).join(' or ');
     throw new Refusal('ambiguous', `${withoutHome(text)} is in several homes; write ${forms}`);
@@ -34,11 +35,12 @@ export async function route(desk: Desk, from: AgentName, text: string): Promise<
 
 async function routeIn(home: Home, from: AgentName, address: Address): Promise<Omit<Route, 'to'> | null> {
   if (address.kind === 'channel') {
-    const others = (await home.directory.subscribers(address.channel)).filter((name) => name !== from);
+    const others = (await home.directory.subscribers(address.channel)).filter(({ name }) => name !== from);
     return others.length > 0 ? { home, via: 'channel', recipients: others } : null;
   }
-  if (await home.directory.get(address.name)) return { home, via: 'dm', recipients: [address.name] };
-  const members = (await home.directory.members(address.name)).filter((name) => name !== from);
+  const agent = await home.directory.get(address.name);
+  if (agent) return { home, via: 'dm', recipients: [agent] };
+  const members = (await home.directory.members(address.name)).filter(({ name }) => name !== from);
   return members.length > 0 ? { home, via: 'role', recipients: members } : null;
 }
 

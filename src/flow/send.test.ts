@@ -1,9 +1,13 @@
 import { describe, expect, it } from 'bun:test';
 import { aDesk, aDraft } from '../../test/support/desk.ts';
-import { alice, bob } from '../../test/support/mail.ts';
+import { alice, bob, carol } from '../../test/support/mail.ts';
 import type { Message } from '../protocol/message.ts';
-import { AgentName } from '../protocol/names.ts';
+import { AgentName, ChannelName } from '../protocol/names.ts';
 import { send } from './send.ts';
+
+const WILL = AgentName.parse('will');
+const SCRIPT = AgentName.parse('script');
+const inAnHour = (): number => Date.now() + 60 * 60 * 1000 + 1000;
 
 describe('send', () => {
   it('decides the lineage from what is stored and believes nobody else', async () => {
@@ -58,6 +62,74 @@ describe('send', () => {
     expect(answered.copies[0]?.attention.reason).not.toBe('loop');
   });
 
+  it('stops two agents that answer each other by plain sends, and says of none of them that it answers', async () => {
+    const desk = await aDesk('alice', 'bob');
+    const stale: (number | undefined)[] = [];
+    const reasons: string[] = [];
+    for (let turn = 0; turn < 9; turn += 1) {
+      const { message, copies } = await say(desk, turn % 2 ? bob : alice, 'it was a pleasure to work with you on this');
+      expect(message.thread).toBeUndefined();
+      stale.push(message.parley?.lineage?.stale);
+      reasons.push(copies[0]?.attention.reason ?? '');
+    }
+    expect(stale).toEqual([undefined, 1, 2, 3, 4, 5, 6, 7, 8]);
+    expect(reasons).toEqual([...Array.from({ length: 6 }, () => 'direct_message'), 'loop', 'loop', 'loop']);
+    const asked = await say(desk, bob, 'could you run the tests once more?');
+    expect(asked.copies[0]?.attention).toMatchObject({ policy: 'must_respond', reason: 'direct_message' });
+    const news = await say(desk, alice, 'they fail in src/parser.ts:118');
+    expect(news.message.parley?.lineage).toMatchObject({ hop: 10, stale: 0 });
+    expect(news.copies[0]?.attention).toMatchObject({ policy: 'must_respond', reason: 'direct_message' });
+    const echo = await say(desk, bob, 'so they fail in src/parser.ts:118');
+    expect(echo.message.parley?.lineage).toMatchObject({ hop: 11, stale: 1 });
+  });
+
+  it('goes on counting where plain sends and replies take turns', async () => {
+    const desk = await aDesk('alice', 'bob');
+    const first = await say(desk, alice, 'shall we');
+    const second = await reply(desk, first.message, 'yes let us');
+    const third = await say(desk, alice, 'very well then');
+    expect(second.message.parley?.lineage).toMatchObject({ root: first.message.id, hop: 1 });
+    expect(third.message.parley?.lineage).toEqual({
+      root: first.message.id,
+      hop: 2,
+      visited: ['alice', 'bob'],
+      stale: 2,
+    });
+  });
+
+  it.each([
+    ['two in a row', async (desk: TestDesk) => say(desk, bob, 'one more thing')],
+    ['a note to oneself', async (desk: TestDesk) => send(desk, alice, aDraft({ to: '@alice' }))],
+    ['a word to somebody else', async (desk: TestDesk) => send(desk, alice, aDraft({ to: '@carol' }))],
+    ['a channel', async (desk: TestDesk) => send(desk, alice, aDraft({ to: '#dev' }))],
+    ['a word more than an hour later', async (desk: TestDesk) => say({ ...desk, now: inAnHour }, alice, 'hello again')],
+    ['a person', async (desk: TestDesk) => send(desk, WILL, aDraft({ to: '@carol' }))],
+    ['a word to a person', async (desk: TestDesk) => send(desk, bob, aDraft({ to: '@will' }))],
+    ['a word to an agent without a policy', async (desk: TestDesk) => send(desk, bob, aDraft({ to: '@script' }))],
+  ])('takes no plain send for an answer that is none: %s', async (_what, act) => {
+    const desk = await aDesk('alice', 'bob', 'carol');
+    const { directory } = desk.own;
+    await directory.register(WILL, 'human');
+    await directory.register(SCRIPT, 'foreign');
+    await directory.subscribe(bob, ChannelName.parse('#dev'));
+    // Everybody has just had a word from everybody whom they write to.
+    await send(desk, carol, aDraft({ to: '@will' }));
+    await send(desk, WILL, aDraft({ to: '@bob' }));
+    await send(desk, SCRIPT, aDraft({ to: '@bob' }));
+    await send(desk, alice, aDraft({ to: '@alice' }));
+    await send(desk, bob, aDraft({ to: '@alice' }));
+    expect((await act(desk)).message.parley).toBeUndefined();
+  });
+
+  it('makes nobody the owner of a thread by a guess: the reply to a plain send is its writer’s business', async () => {
+    const desk = await aDesk('alice', 'bob');
+    await say(desk, alice, 'the parser is yours');
+    const asked = await say(desk, bob, 'my branch is ready for you');
+    expect(asked.message.parley?.lineage).toMatchObject({ hop: 1 });
+    const approved = await reply(desk, asked.message, 'LGTM');
+    expect(approved.copies[0]?.attention).toMatchObject({ reason: 'thanks', injection: 'notify' });
+  });
+
   it('keeps thanks from starting a turn [C2A-N5]', async () => {
     const desk = await aDesk('alice', 'bob');
     const { copies } = await send(desk, alice, aDraft({ body: 'thanks!' }));
@@ -78,7 +150,14 @@ describe('send', () => {
   });
 });
 
-async function reply(desk: Awaited<ReturnType<typeof aDesk>>, to: Message, body: string) {
+type TestDesk = Awaited<ReturnType<typeof aDesk>>;
+
+/** A plain send between alice and bob. */
+async function say(desk: TestDesk, from: AgentName, body: string) {
+  return send(desk, from, aDraft({ to: from === alice ? '@bob' : '@alice', body }));
+}
+
+async function reply(desk: TestDesk, to: Message, body: string) {
   const from = AgentName.parse(to.to.slice(1));
   return send(desk, from, aDraft({ to: `@${to.from}`, thread: to.id, body }));
 }

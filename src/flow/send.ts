@@ -1,10 +1,11 @@
+import { parseAddress } from '../protocol/address.ts';
 import { composeMessage } from '../protocol/message.ts';
 import type { Draft, Message } from '../protocol/message.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
 import type { Evidence } from '../protocol/receipt.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Acceptance, Copy } from '../storage/ledger/ledger.ts';
-import { attend, lineageOf } from './attend.ts';
+import { attend, exchangeOf } from './attend.ts';
 import type { Desk, Home, Who } from './desk.ts';
 import { route } from './route.ts';
 import { settle } from './settle.ts';
@@ -16,6 +17,8 @@ export interface Sent {
   copies: Copy[];
   /** False if this key had been sent before: nothing was added. */
   first: boolean;
+  /** Whose mailbox has no room for more: they get no copy. */
+  leftOut?: AgentName[];
 }
 
 /**
@@ -26,26 +29,47 @@ export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<S
   refuseTooLarge(draft.body, desk.bodyLimit);
   const earlier = await underKey(desk, from, draft);
   if (earlier) return earlier;
-  const { home, to, via, recipients } = await route(desk, from, draft.to);
-  const exchange = await lineageOf(home, draft);
+  const far = farHome(desk, draft.to);
+  if (far) return posted(far, from, draft);
+  const { home, to, via, recipients: meant } = await route(desk, from, draft.to);
+  const recipients = (await desk.admit?.(home, meant)) ?? meant;
+  const now = desk.now();
+  const [reader] = via === 'dm' ? recipients : [];
+  const exchange = await exchangeOf(home, from, draft, reader && { reader, now });
   const message = composeMessage(
     { ...draft, to },
-    { id: desk.newId(), from, ts: new Date(desk.now()).toISOString(), lineage: exchange.lineage },
+    { id: desk.newId(), from, ts: new Date(now).toISOString(), lineage: exchange.lineage },
   );
   const copies: Copy[] = [];
-  for (const mailbox of recipients) {
-    copies.push({ mailbox, attention: await attend(home, message, mailbox, via, exchange) });
+  for (const reader of recipients) {
+    copies.push({ mailbox: reader.name, attention: await attend(home, message, reader, via, exchange) });
   }
   const stored = await home.spool.put({ message, copies, key: draft.key, firstTried: draft.firstTried });
   await home.directory.seen(from);
-  return { home, ...stored };
+  if (recipients === meant) return { home, ...stored };
+  return { home, ...stored, leftOut: meant.filter((one) => !recipients.includes(one)).map(({ name }) => name) };
+}
+
+/** One's own home, if it is far away and the address names no other. There the other side decides who gets a copy. */
+function farHome(desk: Desk, to: string): Home | null {
+  const [own] = desk.homes;
+  if (!own?.far) return null;
+  const { home = own.label } = (desk.readAddress ?? parseAddress)(to);
+  return home === own.label ? own : null;
+}
+
+async function posted(home: Home, from: AgentName, draft: Draft): Promise<Sent> {
+  if (!home.far) throw new Error('a home that is near');
+  const to = draft.to.replace(`%${home.label}`, '');
+  return { home, copies: [], ...(await home.far.post(from, { ...draft, to })) };
 }
 
 /** Sends a reply to whoever wrote a message, in its thread, and settles the reader's own copy: the reply is the evidence. */
 export async function answer(desk: Desk, who: Who, home: Home, id: MessageId, draft: Draft): Promise<Sent> {
   const message = await home.ledger.message(id);
   if (!message) throw new Refusal('not_found', `no message has the id ${id}`);
-  const known = await home.directory.get(message.from as AgentName);
+  // Whether a relay knows it, the relay will say; it may be away now.
+  const known = home.far !== undefined || (await home.directory.get(message.from as AgentName));
   // A writer from another home has no mailbox where the message was found: look everywhere.
   const to = known ? `@${message.from}%${home.label}` : `@${message.from}`;
   const sent = await send(desk, who.name, { ...draft, to, thread: id });
@@ -87,6 +111,8 @@ async function underKey(desk: Desk, from: AgentName, draft: Draft): Promise<Sent
 }
 
 function refuseTooLarge(body: string, limit: number): void {
+  // A character has three bytes at most: nearly every body is small enough without counting them.
+  if (body.length * 3 <= limit) return;
   const size = Buffer.byteLength(body);
   if (size <= limit) return;
   throw new Refusal(

@@ -5,9 +5,8 @@ import { isMessageId, MessageId, Scope, SendKey } from './names.ts';
 import type { AgentName } from './names.ts';
 
 /** What the sender wants of the reader. spec: message#intent */
-export const Intent = new Schema(() =>
-  v.picklist(['none', 'question', 'assignment', 'approval', 'blocker', 'fyi', 'status', 'thanks']),
-);
+const INTENTS = ['none', 'question', 'assignment', 'approval', 'blocker', 'fyi', 'status', 'thanks'] as const;
+export const Intent = new Schema(() => v.picklist(INTENTS));
 export type Intent = Described<typeof Intent>;
 
 export const Priority = new Schema(() => v.picklist(['normal', 'urgent']));
@@ -43,32 +42,32 @@ export type Extras = Described<typeof Extras>;
  * A message as it stands on disk and on the wire. Files are written by other programs too: what can be
  * missing there gets its default here, and fields we do not know are kept. spec: message#message
  */
-export const Message = new Schema(() =>
-  v.looseObject({
-    id: MessageId.inner,
-    from: v.string(),
-    to: v.string(),
-    body: v.fallback(v.string(), ''),
-    // Other programs may write other words: they are passed on, and only `urgent` means anything.
-    priority: v.fallback(v.string(), 'normal'),
-    scope: v.fallback(v.optional(v.string()), undefined),
-    thread: v.fallback(v.optional(v.string()), undefined),
-    refs: v.fallback(v.optional(v.array(v.string())), undefined),
-    ts: v.fallback(v.pipe(v.string(), v.isoTimestamp()), '1970-01-01T00:00:00.000Z'),
-    parley: v.fallback(v.optional(Extras.inner), undefined),
-  }),
+export const Message = new Schema(
+  () =>
+    v.looseObject({
+      id: MessageId.inner,
+      from: v.string(),
+      to: v.string(),
+      body: v.fallback(v.string(), ''),
+      // Other programs may write other words: they are passed on, and only `urgent` means anything.
+      priority: v.fallback(v.string(), 'normal'),
+      scope: v.fallback(v.optional(v.string()), undefined),
+      thread: v.fallback(v.optional(v.string()), undefined),
+      refs: v.fallback(v.optional(v.array(v.string())), undefined),
+      ts: v.fallback(v.pipe(v.string(), v.isoTimestamp()), '1970-01-01T00:00:00.000Z'),
+      parley: v.fallback(v.optional(Extras.inner), undefined),
+    }),
+  isPlainMessage,
 );
 export type Message = Described<typeof Message>;
 
-/** A message from anywhere, or null. Nearly all are plain, and to see that is a tenth of the work of a schema. */
+/** A message from anywhere, or null. */
 export function readMessage(value: unknown): Message | null {
-  if (isPlain(value)) return value;
   const message = Message.safeParse(value);
   return message.success ? message.data : null;
 }
 
-/** True for a message that the schema would return as it is. */
-function isPlain(value: unknown): value is Message {
+function isPlainMessage(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   const { id, from, to, body, priority, scope, thread, refs, ts, parley } = value as Record<string, unknown>;
   return (
@@ -90,22 +89,38 @@ function isPlain(value: unknown): value is Message {
 export const BODY_LIMIT = 256 * 1024;
 
 /** What a sender hands in; everything else about a message is decided by us. spec: message#draft */
-export const Draft = new Schema(() =>
-  v.object({
-    to: v.pipe(v.string(), v.minLength(1, 'name a recipient: @agent or #channel')),
-    body: v.string(),
-    priority: v.optional(Priority.inner, 'normal'),
-    scope: v.optional(Scope.inner),
-    thread: v.optional(MessageId.inner),
-    refs: v.optional(v.array(v.pipe(v.string(), v.maxLength(2048), v.regex(/^[^\p{Cc}]+$/u, 'use one line')))),
-    intent: v.optional(Intent.inner, 'none'),
-    deadline: v.optional(v.pipe(v.string(), v.isoTimestamp())),
-    key: v.optional(SendKey.inner),
-    /** When this key was first tried: lets a rebuilt ledger say "unknown" instead of storing it a second time. */
-    firstTried: v.optional(v.pipe(v.string(), v.isoTimestamp())),
-  }),
+export const Draft = new Schema(
+  () =>
+    v.object({
+      to: v.pipe(v.string(), v.minLength(1, 'name a recipient: @agent or #channel')),
+      body: v.string(),
+      priority: v.optional(Priority.inner, 'normal'),
+      scope: v.optional(Scope.inner),
+      thread: v.optional(MessageId.inner),
+      refs: v.optional(v.array(v.pipe(v.string(), v.maxLength(2048), v.regex(/^[^\p{Cc}]+$/u, 'use one line')))),
+      intent: v.optional(Intent.inner, 'none'),
+      deadline: v.optional(v.pipe(v.string(), v.isoTimestamp())),
+      key: v.optional(SendKey.inner),
+      /** When this key was first tried: lets a rebuilt ledger say "unknown" instead of storing it a second time. */
+      firstTried: v.optional(v.pipe(v.string(), v.isoTimestamp())),
+    }),
+  isPlainDraft,
 );
 export type Draft = Described<typeof Draft>;
+
+/** A text, to somebody, with no more than an intent. */
+function isPlainDraft(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { to, body, priority, intent, ...rest } = value as Record<string, unknown>;
+  return (
+    typeof to === 'string' &&
+    to !== '' &&
+    typeof body === 'string' &&
+    (priority === 'normal' || priority === 'urgent') &&
+    INTENTS.some((one) => one === intent) &&
+    Object.values(rest).every((one) => one === undefined)
+  );
+}
 
 /** Builds the stored form, in the key order that other programs write. spec: message#order */
 export function composeMessage(

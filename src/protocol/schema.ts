@@ -12,7 +12,11 @@ export type Parsed<T> = { success: true; data: T } | { success: false; path: str
 export class Schema<S extends Inner> {
   #built: S | undefined;
 
-  constructor(readonly build: () => S) {}
+  /** `isPlain` is a cheap look that knows most of what the schema would return as it is; it need not know all. */
+  constructor(
+    readonly build: () => S,
+    readonly isPlain?: (input: unknown) => boolean,
+  ) {}
 
   /** The schema itself, to stand inside another one. */
   get inner(): S {
@@ -21,6 +25,7 @@ export class Schema<S extends Inner> {
   }
 
   safeParse(input: unknown): Parsed<v.InferOutput<S>> {
+    if (this.isPlain?.(input)) return { success: true, data: input as v.InferOutput<S> };
     const result = v.safeParse(this.inner, input, { abortEarly: true });
     if (result.success) return { success: true, data: result.output };
     const [issue] = result.issues;
@@ -28,7 +33,7 @@ export class Schema<S extends Inner> {
   }
 
   parse(input: unknown): v.InferOutput<S> {
-    return v.parse(this.inner, input);
+    return this.isPlain?.(input) ? input : v.parse(this.inner, input);
   }
 }
 

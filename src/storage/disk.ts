@@ -5,8 +5,23 @@ export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }
 
+/** A link, a folder, a socket stands there: whatever rights we have, it is no plain file. */
+export function isNoPlainFile(error: unknown): boolean {
+  return ['ELOOP', 'EISDIR', 'ENXIO'].includes(codeOf(error) ?? '');
+}
+
 export function isMissing(error: unknown): boolean {
   return codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR';
+}
+
+/** What `act` finds out about a file; null if there is none. */
+export function ifThere<T>(act: () => T): T | null {
+  try {
+    return act();
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
 }
 
 /** What a failing disk says, in one line that says what to do. Anything else is our bug and goes on as it is. */

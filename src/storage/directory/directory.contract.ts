@@ -1,15 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
 import { alice, bob, carol } from '../../../test/support/mail.ts';
 import { AgentName, ChannelName } from '../../protocol/names.ts';
-import type { Directory } from './directory.ts';
+import type { AgentRecord, Directory } from './directory.ts';
 
 export interface OpenDirectory {
   directory: Directory;
   now(): number;
   /** Moves the clock. */
   pass(ms: number): void;
-  /** Writes a record the way another program does, whatever its text. */
-  plant(name: string, text: string): void;
+  /** Writes a record the way another program does, whatever its text, and waits until it can be seen. */
+  plant(name: string, text: string): Promise<void>;
   /** The text of a record as it stands. */
   textOf(name: string): string;
   close(): Promise<void>;
@@ -74,21 +74,111 @@ export function directoryContract(name: string, open: () => Promise<OpenDirector
       });
 
       it('refuses it also if the record of the other cannot be read', async () => {
-        here.plant('bob', '{ half');
+        await here.plant('bob', '{ half');
         await expect(directory.register(AgentName.parse('BOB'), 'agent')).rejects.toMatchObject({ code: 'name_taken' });
       });
 
       it('refuses the name of a role', async () => {
-        here.plant('bob', JSON.stringify({ name: 'bob', parley: { v: 1, kind: 'agent', roles: ['reviewer'] } }));
+        await here.plant('bob', JSON.stringify({ name: 'bob', parley: { v: 1, kind: 'agent', roles: ['reviewer'] } }));
         const role = AgentName.parse('reviewer');
-        expect(await directory.members(role)).toEqual([bob]);
+        expect(namesOf(await directory.members(role))).toEqual([bob]);
         await expect(directory.register(role, 'agent')).rejects.toMatchObject({ code: 'name_taken' });
       });
 
       it('refuses to write over a record that cannot be read, and leaves it alone', async () => {
-        here.plant('bob', '{ half');
+        await here.plant('bob', '{ half');
         await expect(directory.register(bob, 'agent')).rejects.toMatchObject({ code: 'storage_failed' });
         expect(here.textOf('bob')).toBe('{ half');
+      });
+    });
+
+    describe('about tokens', () => {
+      const [one, other] = ['1'.repeat(64), '2'.repeat(64)];
+
+      it('makes a record and gives it its token in one act', async () => {
+        const record = await directory.register(bob, 'foreign', one);
+        expect(record.tokenHash).toBe(one);
+        expect(JSON.parse(here.textOf('bob'))).toEqual({
+          name: 'bob',
+          subscriptions: [],
+          createdAt: iso(),
+          lastSeen: iso(),
+          tokenHash: one,
+        });
+        expect(await directory.byToken(one)).toBe(bob);
+        expect(await directory.byToken(other)).toBeNull();
+      });
+
+      it('leaves a record that is there its own token, or none', async () => {
+        await directory.register(alice, 'agent');
+        await directory.register(bob, 'agent', one);
+        expect((await directory.register(alice, 'foreign', other)).tokenHash).toBeUndefined();
+        expect((await directory.register(bob, 'foreign', other)).tokenHash).toBe(one);
+        expect((await directory.get(alice))?.tokenHash).toBeUndefined();
+        expect(here.textOf('alice')).not.toContain('tokenHash');
+        expect(await directory.byToken(other)).toBeNull();
+      });
+
+      it('lets one of many who register a name at once have it', async () => {
+        const hashes = Array.from({ length: 20 }, (_, n) => n.toString(16).padStart(64, '0'));
+        const records = await Promise.all(hashes.map((hash) => directory.register(bob, 'foreign', hash)));
+        const winners = hashes.filter((hash, n) => records[n]?.tokenHash === hash);
+        expect(winners).toHaveLength(1);
+        expect((await directory.get(bob))?.tokenHash).toBe(winners[0]);
+      });
+
+      it('gives an agent another token, and takes it away', async () => {
+        await directory.register(bob, 'agent', one);
+        await directory.giveToken(bob, other);
+        expect(await directory.byToken(one)).toBeNull();
+        expect(await directory.byToken(other)).toBe(bob);
+        await directory.giveToken(bob, null);
+        expect(await directory.byToken(other)).toBeNull();
+        expect(here.textOf('bob')).not.toContain('tokenHash');
+        expect(await directory.get(bob)).toMatchObject({ name: bob });
+      });
+
+      it('gives no token to somebody who is not here', async () => {
+        await expect(directory.giveToken(carol, one)).rejects.toMatchObject({ code: 'not_found' });
+        expect(await names()).toEqual([]);
+      });
+
+      it('keeps the token when it changes something else about the record', async () => {
+        await directory.register(bob, 'agent', one);
+        await directory.subscribe(bob, dev);
+        here.pass(61_000);
+        await directory.seen(bob);
+        await directory.unsubscribe(bob, dev);
+        await directory.register(bob, 'agent');
+        expect(JSON.parse(here.textOf('bob')).tokenHash).toBe(one);
+        expect(await directory.byToken(one)).toBe(bob);
+      });
+
+      it('forgets the token with the record', async () => {
+        await directory.register(bob, 'agent', one);
+        await directory.remove(bob);
+        expect(await directory.byToken(one)).toBeNull();
+        await directory.register(bob, 'agent', other);
+        expect(await directory.byToken(one)).toBeNull();
+        expect(await directory.byToken(other)).toBe(bob);
+      });
+
+      it('takes a token that stands on two records for nobody’s', async () => {
+        await directory.register(alice, 'agent', one);
+        await here.plant('bob', JSON.stringify({ name: 'bob', tokenHash: one }));
+        expect(await directory.byToken(one)).toBeNull();
+        await directory.giveToken(bob, other);
+        expect(await directory.byToken(one)).toBe(alice);
+      });
+
+      it.each([
+        ['an empty one', ''],
+        ['a number', 7],
+        ['null', null],
+      ])('takes %s for no token', async (_what, tokenHash) => {
+        await here.plant('bob', JSON.stringify({ name: 'bob', tokenHash }));
+        expect(await directory.get(bob)).toMatchObject({ name: bob });
+        for (const hash of ['', '7', 'null', 'undefined']) expect(await directory.byToken(hash)).toBeNull();
       });
     });
 
@@ -101,10 +191,10 @@ export function directoryContract(name: string, open: () => Promise<OpenDirector
         await directory.subscribe(bob, dev);
         await directory.subscribe(alice, dev);
         expect(await directory.channels()).toEqual([dev, ops]);
-        expect(await directory.subscribers(dev)).toEqual([alice, bob]);
+        expect(namesOf(await directory.subscribers(dev))).toEqual([alice, bob]);
         await directory.unsubscribe(bob, ops);
         expect(await directory.channels()).toEqual([dev]);
-        expect(await directory.subscribers(ops)).toEqual([]);
+        expect(namesOf(await directory.subscribers(ops))).toEqual([]);
       });
 
       it('subscribes once, and unsubscribes from what was never subscribed to without an error', async () => {
@@ -139,7 +229,7 @@ export function directoryContract(name: string, open: () => Promise<OpenDirector
           parley: { v: 2, colour: 'red' },
           more: { deep: [1, null] },
         };
-        here.plant('bob', JSON.stringify(theirs));
+        await here.plant('bob', JSON.stringify(theirs));
         await directory.subscribe(bob, dev);
         await directory.unsubscribe(bob, ChannelName.parse('#old'));
         await directory.seen(bob);
@@ -149,7 +239,7 @@ export function directoryContract(name: string, open: () => Promise<OpenDirector
 
       it('keeps what it does not know among our own fields too', async () => {
         const parley = { v: 1, kind: 'agent', roles: ['tester'], later: true };
-        here.plant('bob', JSON.stringify({ name: 'bob', parley }));
+        await here.plant('bob', JSON.stringify({ name: 'bob', parley }));
         await directory.subscribe(bob, dev);
         expect(JSON.parse(here.textOf('bob')).parley).toEqual(parley);
       });
@@ -172,20 +262,26 @@ export function directoryContract(name: string, open: () => Promise<OpenDirector
         await directory.register(alice, 'agent');
         await directory.register(bob, 'agent');
         await directory.subscribe(bob, dev);
-        here.plant('carol', text);
+        await here.plant('carol', text);
         expect(await names()).toEqual(['alice', 'bob']);
         expect(await directory.get(carol)).toBeNull();
         expect(await directory.channels()).toEqual([dev]);
-        expect(await directory.subscribers(dev)).toEqual([bob]);
+        expect(namesOf(await directory.subscribers(dev))).toEqual([bob]);
         expect(await directory.unreadable()).toEqual([expect.stringContaining('carol')]);
         await directory.register(AgentName.parse('dave'), 'agent');
         expect(await names()).toEqual(['alice', 'bob', 'dave']);
       });
 
       it('reads a record that lacks everything but its name', async () => {
-        here.plant('bob', '{"name": "bob", "subscriptions": 7}');
+        await here.plant('bob', '{"name": "bob", "subscriptions": 7}');
         expect(await directory.get(bob)).toMatchObject({ name: bob, subscriptions: [] });
       });
+    });
+
+    it('loses none of 100 who come at once', async () => {
+      const many = Array.from({ length: 100 }, (_, n) => AgentName.parse(`agent-${n}`));
+      await Promise.all(many.map((one) => directory.register(one, 'agent')));
+      expect(new Set(await names())).toEqual(new Set(many));
     });
 
     it('lists everybody by name', async () => {
@@ -222,4 +318,8 @@ export function directoryContract(name: string, open: () => Promise<OpenDirector
       await directory.close();
     });
   });
+}
+
+function namesOf(records: AgentRecord[]): AgentName[] {
+  return records.map((record) => record.name);
 }

@@ -13,17 +13,49 @@ export const AgentExtras = new Schema(() =>
   }),
 );
 
-/** Who is here. Fields that we do not know are kept when the record is rewritten. spec: message#agents */
-export const AgentRecord = new Schema(() =>
-  v.looseObject({
-    name: AgentName.inner,
-    subscriptions: v.fallback(v.array(v.string()), []),
-    createdAt: v.fallback(v.string(), ''),
-    lastSeen: v.fallback(v.string(), ''),
-    parley: v.fallback(v.optional(AgentExtras.inner), undefined),
-  }),
+/**
+ * Who is here. Fields that we do not know are kept when the record is rewritten. `tokenHash` is the SHA-256 of the token by which
+ * a relay knows this agent: for comparing, never for showing or answering. spec: message#agents
+ */
+export const AgentRecord = new Schema(
+  () =>
+    v.looseObject({
+      name: AgentName.inner,
+      subscriptions: v.fallback(v.array(v.string()), []),
+      createdAt: v.fallback(v.string(), ''),
+      lastSeen: v.fallback(v.string(), ''),
+      tokenHash: v.fallback(v.optional(v.string()), undefined),
+      parley: v.fallback(v.optional(AgentExtras.inner), undefined),
+    }),
+  isPlainRecord,
 );
 export type AgentRecord = Described<typeof AgentRecord>;
+
+function isPlainRecord(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { name, subscriptions, createdAt, lastSeen, tokenHash, parley } = value as Record<string, unknown>;
+  return (
+    AgentName.safeParse(name).success &&
+    Array.isArray(subscriptions) &&
+    subscriptions.every((one) => typeof one === 'string') &&
+    typeof createdAt === 'string' &&
+    typeof lastSeen === 'string' &&
+    (tokenHash === undefined || typeof tokenHash === 'string') &&
+    (parley === undefined || isPlainExtras(parley))
+  );
+}
+
+function isPlainExtras(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { v: version, kind, roles, ...rest } = value as Record<string, unknown>;
+  return (
+    version === 1 &&
+    (kind === 'agent' || kind === 'human') &&
+    Array.isArray(roles) &&
+    roles.every((role) => AgentName.safeParse(role).success) &&
+    Object.keys(rest).length === 0
+  );
+}
 
 /** The reader's half: who is here, and who listens to what. */
 export interface Register {
@@ -34,18 +66,23 @@ export interface Register {
   unreadable(): Promise<string[]>;
   /** A channel exists if and only if somebody subscribes to it. Sorted. */
   channels(): Promise<ChannelName[]>;
-  subscribers(channel: ChannelName): Promise<AgentName[]>;
+  subscribers(channel: ChannelName): Promise<AgentRecord[]>;
   /** Who has this role. A name is an agent or a role, never both. */
-  members(role: AgentName): Promise<AgentName[]>;
+  members(role: AgentName): Promise<AgentRecord[]>;
+  /** Whose token has this hash. Null if nobody's has, or if several records carry it: then nobody can say whose it is. */
+  byToken(tokenHash: string): Promise<AgentName | null>;
 }
 
 /** Who is here. Changes of one record never undo one another, however many come at once. */
 export interface Directory extends Register {
   /**
    * Makes a record, or notes that the agent is here again. A name that differs from another only by case is refused, as is
-   * the name of a role.
+   * the name of a role. A new record is written with the hash of its token, in one act; one that is there keeps its own, also if
+   * it has none: of several callers at once, the one whose hash comes back has made it.
    */
-  register(name: AgentName, kind: 'agent' | 'human' | 'foreign'): Promise<AgentRecord>;
+  register(name: AgentName, kind: 'agent' | 'human' | 'foreign', tokenHash?: string): Promise<AgentRecord>;
+  /** From now on the token with this hash is this agent's, and no other; null: none is. */
+  giveToken(name: AgentName, tokenHash: string | null): Promise<void>;
   subscribe(name: AgentName, channel: ChannelName): Promise<void>;
   unsubscribe(name: AgentName, channel: ChannelName): Promise<void>;
   /** Notes that this agent was here. May be coarse: within a minute of the truth. */

@@ -13,7 +13,7 @@ directoryContract('files', async () => {
   return {
     directory,
     ...clock,
-    plant: (name, text) => {
+    plant: async (name, text) => {
       mkdirSync(`${root}/agents`, { recursive: true });
       writeFileSync(`${root}/agents/${name}.json`, text);
     },

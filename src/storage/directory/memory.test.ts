@@ -10,7 +10,7 @@ directoryContract('memory', async () => {
   return {
     directory,
     ...clock,
-    plant: (name, text) => texts.set(AgentName.parse(name), text),
+    plant: async (name, text) => void texts.set(AgentName.parse(name), text),
     textOf: (name) => texts.get(AgentName.parse(name)) ?? '',
     close: () => directory.close(),
   };

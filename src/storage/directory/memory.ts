@@ -2,15 +2,19 @@ import type { AgentName, ChannelName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { AgentRecord, Directory } from './directory.ts';
 import {
+  holderIn,
   membersIn,
   newRecord,
   recordFrom,
   recordText,
   refuseLikeness,
+  refuseUnreadable,
   rewritten,
   seenLately,
   sortedChannels,
   subscribersIn,
+  withChannel,
+  withoutChannel,
 } from './rules.ts';
 
 /** The directory of one process, gone with it: for tests and trials. Records are texts, as they would stand on a disk. */
@@ -36,49 +40,48 @@ export class MemoryDirectory implements Directory {
     return sortedChannels(this.#all());
   }
 
-  async subscribers(channel: ChannelName): Promise<AgentName[]> {
+  async subscribers(channel: ChannelName): Promise<AgentRecord[]> {
     return subscribersIn(await this.list(), channel);
   }
 
-  async members(role: AgentName): Promise<AgentName[]> {
+  async members(role: AgentName): Promise<AgentRecord[]> {
     return membersIn(await this.list(), role);
   }
 
-  async register(name: AgentName, kind: 'agent' | 'human' | 'foreign'): Promise<AgentRecord> {
+  async byToken(tokenHash: string): Promise<AgentName | null> {
+    return holderIn(this.#all(), tokenHash);
+  }
+
+  async register(name: AgentName, kind: 'agent' | 'human' | 'foreign', tokenHash?: string): Promise<AgentRecord> {
     const now = new Date(this.now()).toISOString();
     const known = this.#read(name);
     if (known) {
       this.#rewrite(name, { lastSeen: now });
       return { ...known, lastSeen: now };
     }
-    if (this.texts.has(name)) {
-      throw new Refusal(
-        'storage_failed',
-        `the record of ${name} cannot be read; mend or remove it, then run this again`,
-      );
-    }
+    if (this.texts.has(name)) throw refuseUnreadable(`the record of ${name}`);
     refuseLikeness(name, [...this.texts.keys()], this.#all());
-    const record = newRecord(name, kind, now);
+    const record = newRecord(name, kind, now, tokenHash);
     this.texts.set(name, recordText(record));
     return record;
   }
 
   async subscribe(name: AgentName, channel: ChannelName): Promise<void> {
-    const { subscriptions } = this.#known(name);
-    if (!subscriptions.includes(channel)) this.#rewrite(name, { subscriptions: [...subscriptions, channel] });
+    this.#change(name, (record) => withChannel(record, channel));
   }
 
   async unsubscribe(name: AgentName, channel: ChannelName): Promise<void> {
-    const { subscriptions } = this.#known(name);
-    if (subscriptions.includes(channel)) {
-      this.#rewrite(name, { subscriptions: subscriptions.filter((other) => other !== channel) });
-    }
+    this.#change(name, (record) => withoutChannel(record, channel));
   }
 
   async seen(name: AgentName): Promise<void> {
     const record = this.#read(name);
     if (!record || seenLately(record, this.now())) return;
     this.#rewrite(name, { lastSeen: new Date(this.now()).toISOString() });
+  }
+
+  async giveToken(name: AgentName, tokenHash: string | null): Promise<void> {
+    this.#change(name, () => ({ tokenHash: tokenHash ?? undefined }));
   }
 
   async remove(name: AgentName): Promise<void> {
@@ -91,10 +94,11 @@ export class MemoryDirectory implements Directory {
     return recordFrom(name, this.texts.get(name) ?? '');
   }
 
-  #known(name: AgentName): AgentRecord {
+  #change(name: AgentName, change: (record: AgentRecord) => Partial<AgentRecord> | null): void {
     const record = this.#read(name);
     if (!record) throw new Refusal('not_found', `no agent is called ${name}`);
-    return record;
+    const changed = change(record);
+    if (changed) this.#rewrite(name, changed);
   }
 
   #all(): AgentRecord[] {

@@ -7,12 +7,18 @@ import { AgentRecord } from './directory.ts';
 const SEEN_MS = 60_000;
 
 /** A new record. One that a Backchannel dialect makes carries nothing of ours: its agent keeps no attention policy. */
-export function newRecord(name: AgentName, kind: 'agent' | 'human' | 'foreign', now: string): AgentRecord {
+export function newRecord(
+  name: AgentName,
+  kind: 'agent' | 'human' | 'foreign',
+  now: string,
+  tokenHash?: string,
+): AgentRecord {
   return {
     name,
     subscriptions: [],
     createdAt: now,
     lastSeen: now,
+    ...(tokenHash !== undefined && { tokenHash }),
     ...(kind !== 'foreign' && { parley: { v: 1 as const, kind, roles: [] } }),
   };
 }
@@ -46,19 +52,44 @@ export function refuseLikeness(name: AgentName, taken: AgentName[], records: Age
   throw new Refusal('name_taken', `"${name}" is a role of ${holder.name}; a name is an agent or a role, never both`);
 }
 
+/** A record that somebody may still mend is never written over. */
+export function refuseUnreadable(record: string): Refusal {
+  return new Refusal('storage_failed', `${record} cannot be read; mend or remove it, then run this again`);
+}
+
+/** What subscribing changes about a record; null: nothing. */
+export function withChannel({ subscriptions }: AgentRecord, channel: ChannelName): Partial<AgentRecord> | null {
+  return subscriptions.includes(channel) ? null : { subscriptions: [...subscriptions, channel] };
+}
+
+export function withoutChannel({ subscriptions }: AgentRecord, channel: ChannelName): Partial<AgentRecord> | null {
+  return subscriptions.includes(channel) ? { subscriptions: subscriptions.filter((other) => other !== channel) } : null;
+}
+
 export function seenLately(record: AgentRecord, now: number): boolean {
   return now - (Date.parse(record.lastSeen) || 0) < SEEN_MS;
 }
 
-export function subscribersIn(records: AgentRecord[], channel: ChannelName): AgentName[] {
-  return records.filter((record) => record.subscriptions.includes(channel)).map((record) => record.name);
+export function subscribersIn(records: AgentRecord[], channel: ChannelName): AgentRecord[] {
+  return records.filter((record) => record.subscriptions.includes(channel));
 }
 
-export function membersIn(records: AgentRecord[], role: AgentName): AgentName[] {
-  return records.filter((record) => record.parley?.roles.includes(role)).map((record) => record.name);
+export function membersIn(records: AgentRecord[], role: AgentName): AgentRecord[] {
+  return records.filter((record) => record.parley?.roles.includes(role));
+}
+
+/** The only one whose record carries this hash. An empty hash is nobody's. */
+export function holderIn(records: AgentRecord[], tokenHash: string): AgentName | null {
+  if (tokenHash === '') return null;
+  const [holder, ...others] = records.filter((record) => record.tokenHash === tokenHash);
+  return holder && others.length === 0 ? holder.name : null;
 }
 
 export function sortedChannels(records: AgentRecord[]): ChannelName[] {
-  const names = new Set(records.flatMap((record) => record.subscriptions));
-  return [...names].filter((name): name is ChannelName => ChannelName.safeParse(name).success).sort();
+  return channelsAmong(records.flatMap((record) => record.subscriptions));
+}
+
+/** Other programs subscribe to anything; what we would not allow as a name is left out. */
+export function channelsAmong(names: string[]): ChannelName[] {
+  return [...new Set(names)].filter((name): name is ChannelName => ChannelName.safeParse(name).success).sort();
 }

@@ -3,6 +3,7 @@ import { chmodSync, existsSync, readFileSync, renameSync, rmSync, statSync, writ
 import { Refusal } from '../../protocol/refusal.ts';
 import { locked } from '../libc.ts';
 import { platform } from '../platform/platform.ts';
+import { isKept, LogFile } from './log.ts';
 import { MIGRATIONS } from './schema.ts';
 import { inOurWords, isDamage, PATIENCE_MS, patiently } from './trouble.ts';
 
@@ -32,8 +33,11 @@ export class Connection {
   #db: Database;
   /** Which file we have open, or are opening. */
   #inode: number | undefined;
+  readonly log: LogFile;
+  #leavesLog = false;
 
   constructor(readonly options: LedgerOptions) {
+    this.log = new LogFile(`${options.path}-wal`);
     this.now = options.now ?? Date.now;
     this.#db = this.#open();
   }
@@ -92,13 +96,21 @@ export class Connection {
     db.query('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value').run(name, value);
   }
 
+  /** Somebody else moves the log into the ledger from now on: no commit of ours ever waits for that. */
+  leaveLog(): void {
+    this.#leavesLog = true;
+    this.#db.run('PRAGMA wal_autocheckpoint = 0');
+  }
+
   close(): void {
+    this.log.forget();
     this.#db.close();
   }
 
   /** A ledger that was moved or rebuilt would swallow our writes without an error: compare inodes first. */
   #follow(): void {
     if (inodeOf(this.options.path) === this.#inode) return;
+    this.log.forget();
     this.#db.close();
     this.#db = this.#open();
   }
@@ -135,9 +147,9 @@ export class Connection {
     const version = this.#version(db);
     if (version === 0) this.#create(db);
     else if (version < this.#newest) this.#migrate(db, version);
-    db.run(`PRAGMA synchronous = ${this.options.durability === 'full' ? 'FULL' : 'NORMAL'}`);
     this.#emptyLog(db);
-    db.run(SHORT_NAPS);
+    db.run(`PRAGMA synchronous = ${this.options.durability === 'full' ? 'FULL' : 'NORMAL'}; ${SHORT_NAPS}`);
+    if (this.#leavesLog) db.run('PRAGMA wal_autocheckpoint = 0');
   }
 
   /**
@@ -147,6 +159,11 @@ export class Connection {
   #emptyLog(db: Database): void {
     const log = statSync(`${this.options.path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
     if (log < LOG_BYTES) return;
+    // A relay's log is always long, and its own affair: no command should copy it, and the relay should not wait for one.
+    if (isKept(this.options.path)) {
+      db.run('PRAGMA wal_autocheckpoint = 0');
+      return;
+    }
     // Others at work go on undisturbed; then the next command does it.
     db.run('PRAGMA busy_timeout = 0');
     try {
@@ -222,18 +239,15 @@ export class Connection {
     return `${this.options.path}.id`;
   }
 
-  /** True until `complete`: the ledger is new, or the machine was restarted, so files may exist without rows. */
-  isFresh(): boolean {
-    const sql =
-      "SELECT group_concat(value, ' ') AS life FROM (SELECT value FROM meta WHERE name IN ('boot', 'generation') ORDER BY name)";
-    const row = this.read((db) => db.query<{ life: string | null }, []>(sql).get());
-    return row?.life !== `${platform.bootId()} ${readText(this.#witness)}`;
+  /** What this ledger's meta row `life` says once every file has its row, in this life of the ledger and of the machine. */
+  get life(): string {
+    return `${platform.bootId()} ${readText(this.#witness)}`;
   }
 
   complete(): void {
-    this.write((db) => this.setMeta(db, 'boot', platform.bootId()));
-    const generation = this.meta('generation');
-    if (generation && readText(this.#witness) !== generation) writeFileSync(this.#witness, generation, { mode: 0o600 });
+    const generation = this.meta('generation') ?? '';
+    this.write((db) => this.setMeta(db, 'life', `${platform.bootId()} ${generation}`));
+    if (readText(this.#witness) !== generation) writeFileSync(this.#witness, generation, { mode: 0o600 });
   }
 
   #guarded<T>(act: () => T): T {

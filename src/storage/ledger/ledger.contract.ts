@@ -13,7 +13,9 @@ import {
 } from '../../../test/support/mail.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { CopyRecord, CopyState, HistoryRow, Ledger, Settlement } from './ledger.ts';
+import { FIRST } from './late.ts';
+import type { CopyNumber } from './late.ts';
+import type { Acceptance, CopyRecord, CopyState, Entry, HistoryRow, Ledger, Settlement } from './ledger.ts';
 
 export interface OpenLedger {
   ledger: Ledger;
@@ -343,9 +345,9 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
 
     describe('about other changes', () => {
       it('is fresh until it is told that every file has its row', async () => {
-        expect(await ledger.isFresh()).toBe(true);
+        expect((await ledger.troubles()).fresh).toBe(true);
         await ledger.complete();
-        expect(await ledger.isFresh()).toBe(false);
+        expect((await ledger.troubles()).fresh).toBe(false);
       });
 
       it('withdraws the copies that wait, as superseded, and says what each one was', async () => {
@@ -470,6 +472,52 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
         expect(idsOf(await ledger.history({ agent: bob, limit: 10 }))).toEqual([elsewhere, got, sent]);
         expect(idsOf(await ledger.history({ thread: got, limit: 10 }))).toEqual([between, got, sent]);
         expect(idsOf(await ledger.history({ agent: bob, thread: got, limit: 10 }))).toEqual([got, sent]);
+      });
+    });
+
+    describe('when it is asked what is unanswered between two', () => {
+      const HOUR = 60 * 60 * 1000;
+      async function lastWord(since = 0): Promise<MessageId | undefined> {
+        const said = [await ledger.unanswered(alice, bob, since), await ledger.unanswered(bob, alice, since)];
+        const [last, ...others] = said.filter((one) => one !== null);
+        expect(others).toEqual([]);
+        return last?.id;
+      }
+      const toBob = (fields: Partial<Message> = {}) => accepted(fields, bob);
+      const toAlice = (fields: Partial<Message> = {}) => accepted({ from: bob, to: '@alice', ...fields }, alice);
+
+      it('names the newest message by name, whoever of the two sent it', async () => {
+        expect(await lastWord()).toBeUndefined();
+        for (const write of [() => toBob(), () => toAlice({ to: 'alice' }), () => toAlice(), () => toBob()]) {
+          const id = await write();
+          expect(await lastWord()).toBe(id);
+        }
+      });
+
+      it('passes over what went to others, to a channel, to a role or to several', async () => {
+        const last = await toAlice();
+        await accepted({ to: '@carol' }, carol);
+        await accepted({ from: carol }, bob);
+        await accepted({ to: '#dev' }, bob);
+        await accepted({ to: '@reviewers' }, bob);
+        await accepted({ to: '@bob' }, bob, carol);
+        await accepted({ to: '@alice' }, alice);
+        expect(await lastWord()).toBe(last);
+      });
+
+      it('passes over what is older than asked for', async () => {
+        const at = (ms: number): { ts: string } => ({ ts: new Date(here.now() - ms).toISOString() });
+        const id = await toAlice(at(HOUR));
+        expect(await lastWord(here.now() - HOUR)).toBe(id);
+        expect(await lastWord(here.now() - HOUR + 1)).toBeUndefined();
+      });
+
+      it('looks no further than the last 20 messages of each', async () => {
+        const last = await toAlice();
+        for (let n = 0; n < 19; n += 1) await accepted({ from: bob, to: '@carol' }, carol);
+        expect(await lastWord()).toBe(last);
+        await accepted({ from: bob, to: '@carol' }, carol);
+        expect(await lastWord()).toBeUndefined();
       });
     });
 
@@ -619,6 +667,158 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
         here.pass(1000);
         expect(await ledger.prune({ bodies: null, facts: here.now() })).toEqual({ bodies: 0, messages: 1 });
         expect(await ledger.message(id)).toBeNull();
+      });
+    });
+
+    describe('with what waits', () => {
+      it('gives it in order of arrival, a page at a time, as it is stored', async () => {
+        const ids = [await accepted(), await accepted({}, carol), await accepted(), await accepted()];
+        const mine = [ids[0], ids[2], ids[3]];
+        const all = await ledger.waiting(bob, 0, 10);
+        expect(all.map(({ text }) => JSON.parse(text).id)).toEqual(mine);
+        expect(all.map(({ seq }) => seq)).toEqual(all.map(({ seq }) => seq).toSorted((a, b) => a - b));
+        const [first] = await ledger.waiting(bob, 0, 1);
+        expect(await ledger.waiting(bob, first?.seq ?? 0, 10)).toEqual(all.slice(1));
+        expect(await ledger.waiting(bob, all.at(-1)?.seq ?? 0, 10)).toEqual([]);
+      });
+
+      it('counts and gives only what is in nobody’s hand and has not ended', async () => {
+        await heldBy(ME);
+        await settled();
+        const gone = await accepted();
+        await ledger.lost(bob, gone);
+        const id = await accepted();
+        expect(await ledger.waitingCount(bob)).toBe(1);
+        expect((await ledger.waiting(bob, 0, 10)).map(({ text }) => JSON.parse(text).id)).toEqual([id]);
+        expect(await ledger.waitingCount(carol)).toBe(0);
+      });
+
+      it('says of each whether it waits quietly', async () => {
+        const entry = anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] });
+        await ledger.accept(entry);
+        const loud = await accepted();
+        const shelf = await ledger.shelf(bob, 0, 10);
+        expect(shelf.map(({ id, quiet }) => [id, quiet])).toEqual([
+          [entry.message.id, true],
+          [loud, false],
+        ]);
+        expect(await ledger.standing(bob, loud)).toEqual(shelf[1] ?? null);
+        expect(await ledger.standing(carol, loud)).toBeNull();
+        expect(await ledger.newest()).toBe(shelf[1]?.seq ?? 0);
+      });
+    });
+
+    describe('with copies that are accepted before they have a file', () => {
+      async function late(...entries: Entry[]): Promise<MessageId[]> {
+        await ledger.acceptTogether(entries);
+        return entries.map(({ message }) => message.id);
+      }
+      async function unfiled(drafted = false): Promise<MessageId[]> {
+        return (await ledger.unfiled(FIRST, 10, drafted)).map(({ id }) => id);
+      }
+
+      it('accepts many as one act, each with its own outcome', async () => {
+        const key = aKey();
+        await ledger.accept(anEntry({ body: 'first' }, { key }));
+        const [one, conflict, other, again] = await ledger.acceptTogether([
+          anEntry(),
+          anEntry({ body: 'another' }, { key }),
+          anEntry(),
+          anEntry({ body: 'first' }, { key }),
+        ]);
+        expect([one, other]).toMatchObject([{ first: true }, { first: true }]);
+        expect(conflict).toMatchObject({ code: 'key_conflict' });
+        expect(again).toMatchObject({ first: false, message: { body: 'first' } });
+        expect(await ledger.waitingCount(bob)).toBe(3);
+      });
+
+      it('agrees on one message for one key within one act, and says its number', async () => {
+        const key = aKey();
+        const [first, second] = await ledger.acceptTogether([anEntry({}, { key }), anEntry({}, { key })]);
+        expect([first, second]).toMatchObject([{ first: true }, { first: false }]);
+        expect((second as Acceptance).message.id).toBe((first as Acceptance).message.id);
+        expect((first as Acceptance).seq).toBe((await ledger.waiting(bob, 0, 1))[0]?.seq as number);
+      });
+
+      it('lists them until they are filed, and says what to write', async () => {
+        const entry = anEntry({}, { copies: [...copiesFor(bob), { mailbox: carol, attention: QUIET }] });
+        const [id] = await late(entry);
+        const list = await ledger.unfiled(FIRST, 10);
+        expect(list.map(({ mailbox, quiet, id: one }) => [mailbox, quiet, one])).toEqual([
+          [bob, false, id as MessageId],
+          [carol, true, id as MessageId],
+        ]);
+        expect(JSON.parse(list[0]?.text ?? '')).toEqual(entry.message);
+        expect(await ledger.unfiled(list[0] as CopyNumber, 10)).toEqual(list.slice(1));
+        expect(await ledger.drafted(list)).toEqual([true, true]);
+        expect([await unfiled(), await unfiled(true)]).toEqual([[], [id as MessageId, id as MessageId]]);
+        expect(await ledger.unfiledCount(10)).toBe(2);
+        await ledger.filed(list);
+        expect(await ledger.unfiledCount(10)).toBe(0);
+      });
+
+      it('gives a claimer the message, and from then on nobody writes a file', async () => {
+        const entry = anEntry();
+        const [id] = (await late(entry)) as [MessageId];
+        const list = await ledger.unfiled(FIRST, 10);
+        expect((await ledger.copy(bob, id))?.fileless).toBe(true);
+        const { won } = await ledger.claim(bob, [id], ME, until());
+        expect(JSON.parse(won[0]?.text ?? 'null')).toEqual(entry.message);
+        expect(await ledger.drafted(list)).toEqual([false]);
+        expect(await ledger.unfiledCount(10)).toBe(0);
+        await ledger.settle(bob, ME, [id], DONE);
+        expect(await ledger.copy(bob, id)).toMatchObject({ state: 'settled', fileless: true });
+      });
+
+      it('gives a claimer no message once a draft may be published: the file decides', async () => {
+        const [id] = (await late(anEntry())) as [MessageId];
+        await ledger.drafted(await ledger.unfiled(FIRST, 10));
+        const { won } = await ledger.claim(bob, [id], ME, until());
+        expect([won.length, won[0]?.text]).toEqual([1, undefined]);
+        expect((await ledger.copy(bob, id))?.fileless).toBeUndefined();
+      });
+
+      it('lists one again that is released or whose reader died, and moves no file for it', async () => {
+        const ids = await late(anEntry(), anEntry());
+        const [released, abandoned] = ids as [MessageId, MessageId];
+        await ledger.claim(bob, [released], ME, until());
+        await ledger.claim(bob, [abandoned], DEAD, until());
+        expect(await unfiled()).toEqual([]);
+        let moved = 0;
+        await ledger.release(bob, ME, [released], null, { because: 'test' }, () => (moved += 1));
+        for (const copy of await ledger.abandoned()) await ledger.restore(copy, () => (moved += 1));
+        expect((await unfiled()).toSorted()).toEqual(ids.toSorted());
+        expect(moved).toBe(0);
+        expect((await ledger.claim(bob, ids, ME, until())).won.map(({ text }) => typeof text)).toEqual([
+          'string',
+          'string',
+        ]);
+      });
+
+      it('gives one whose time is over from its hand to the next, with the message', async () => {
+        const [id] = (await late(anEntry())) as [MessageId];
+        await ledger.claim(bob, [id], ME, until());
+        here.pass(LEASE + 1);
+        const { won } = await ledger.claim(bob, [id], OTHER, until());
+        expect(won[0]).toMatchObject({ attempt: 1, text: expect.any(String) });
+        expect(await unfiled()).toEqual([]);
+      });
+
+      it('lists none that was withdrawn, lost or forgotten', async () => {
+        const [withdrawn, lost] = (await late(anEntry(), anEntry(), anEntry({}, { copies: copiesFor(carol) }))) as [
+          MessageId,
+          MessageId,
+        ];
+        await ledger.withdraw(withdrawn, { test: true });
+        await ledger.lost(bob, lost);
+        await ledger.forget(carol);
+        expect(await unfiled()).toEqual([]);
+      });
+
+      it('is flushed when it says so', async () => {
+        await late(anEntry());
+        await ledger.flush();
+        await ledger.flush();
       });
     });
 

@@ -2,6 +2,7 @@ import type { Attention } from '../../protocol/attention.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId, SendKey } from '../../protocol/names.ts';
 import type { Disposition, Evidence, Receipt } from '../../protocol/receipt.ts';
+import type { LateCopies } from './late.ts';
 
 /** One recipient's copy, with the decision how that recipient should see it. */
 export interface Copy {
@@ -16,6 +17,8 @@ export interface Entry {
   key?: SendKey | undefined;
   /** When this key was first tried, where the caller knows. */
   firstTried?: string | undefined;
+  /** The message as JSON, where the caller has it already. */
+  text?: string | undefined;
 }
 
 /** What the ledger holds under a key. `first` is true for the one caller whose entry it is. */
@@ -25,6 +28,14 @@ export interface Acceptance {
   first: boolean;
   /** Its body was forgotten, so nobody can tell any more whether a retry says the same. */
   pruned?: boolean;
+  /** Its number in the order of arrival, where it is new. */
+  seq?: number;
+}
+
+/** A message that waits, as it is stored and unparsed, with its number in the order of arrival. */
+export interface Mail {
+  seq: number;
+  text: string;
 }
 
 /** Where a copy stands. `held`: claimed by a reader, or put back until a time. `gone`: another program took it. */
@@ -45,6 +56,8 @@ export interface CopyRecord extends Copy {
   settledAt: string | null;
   settledBy: Evidence | null;
   keep: boolean;
+  /** It has no file: its message stands in the ledger alone. See late.ts. */
+  fileless?: boolean;
 }
 
 /** How a copy ends. */
@@ -90,19 +103,42 @@ export interface Records {
   copy(mailbox: AgentName, id: MessageId): Promise<CopyRecord | null>;
   /** Every copy of this mailbox that is stored or held, by id. */
   open(mailbox: AgentName): Promise<Map<MessageId, CopyRecord>>;
+  /** What waits for this mailbox, in order of arrival, after this number: at most `limit`. Costs a page, not the history. */
+  waiting(mailbox: AgentName, after: number, limit: number): Promise<Mail[]>;
+  waitingCount(mailbox: AgentName): Promise<number>;
   /** Newest first. Costs the same however much history there is. */
   history(page: Page): Promise<HistoryRow[]>;
   /** The messages of one exchange, oldest first: the last `limit` of them. */
   exchange(root: MessageId, limit: number): Promise<Message[]>;
+  /**
+   * The newest message since then (ms) that `from` sent to `to` by name, and to nobody else, unless `to` has written to `from`
+   * after it; or null. Looks at the last 20 messages of each, so it costs the same however much history there is.
+   */
+  unanswered(from: AgentName, to: AgentName, since: number): Promise<Message | null>;
   /** Messages that hold all these words, or, if none does, words that begin so; newest first. The first search after much mail takes a while: progress is told. */
   search(words: string, page: Page, onProgress?: (left: number) => void): Promise<HistoryRow[]>;
   /** Everything known of one message, with its evidence; null if the id is unknown. */
   trace(id: MessageId): Promise<Trace | null>;
 }
 
+export interface Troubles {
+  /** Rows may be missing for files that exist: the ledger is new or rebuilt, or the machine was restarted. */
+  fresh: boolean;
+  /** Somebody holds a copy: it may be abandoned. */
+  held: boolean;
+  /** A copy waits without a file. */
+  unfiled: boolean;
+}
+
 /** The outcome of trying to claim some ids. Each id is in exactly one list. */
 export interface Claimed {
-  won: { id: MessageId; attempt: number; attention: Attention }[];
+  won: {
+    id: MessageId;
+    attempt: number;
+    attention: Attention;
+    /** It has no file, and as long as it is held nobody makes one: this is the message. */
+    text?: string | undefined;
+  }[];
   /** No row: a file of another program. Adopt it, then claim again. */
   unknown: MessageId[];
   /** Already settled: a file that came back from the dead. */
@@ -119,7 +155,7 @@ export interface Claimed {
  * file back, the copy can be claimed again.
  * The write half below is for spools, which pair each step with their files; see spool.ts.
  */
-export interface Ledger extends Records {
+export interface Ledger extends Records, LateCopies {
   /** Takes an entry in as one act, or answers with what is already there under that sender and key. */
   accept(entry: Entry): Promise<Acceptance>;
   /** Makes rows for copies that are on disk without one, as waiting or as kept after reading. A copy that has a row keeps it. */
@@ -155,8 +191,8 @@ export interface Ledger extends Records {
   abandoned(): Promise<CopyRecord[]>;
   /** Makes one abandoned copy wait again, unless somebody else was faster. `putBack` runs inside, last. */
   restore(copy: CopyRecord, putBack: () => void): Promise<boolean>;
-  /** True while rows may be missing for files that exist: the ledger is new or rebuilt, or the machine was restarted. */
-  isFresh(): Promise<boolean>;
+  /** What somebody should see to. One cheap question: every command asks it, and nearly always the answer is nothing. */
+  troubles(): Promise<Troubles>;
   /** Says that every file has its row. */
   complete(): Promise<void>;
   /** Ends every stored copy of a message as superseded and says what each copy's state was before. */

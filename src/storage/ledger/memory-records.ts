@@ -1,8 +1,8 @@
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId, SendKey } from '../../protocol/names.ts';
 import type { Receipt } from '../../protocol/receipt.ts';
-import type { Acceptance, CopyRecord, HistoryRow, Page, Records, Trace } from './ledger.ts';
-import { termsIn } from './rules.ts';
+import type { Acceptance, CopyRecord, HistoryRow, Mail, Page, Records, Trace } from './ledger.ts';
+import { LAST_MESSAGES, termsIn } from './rules.ts';
 
 /** One message with everything known of it. */
 export interface Row {
@@ -42,6 +42,17 @@ export class MemoryRecords implements Records {
     return new Map(open.map((copy) => [copy.id, structuredClone(copy)]));
   }
 
+  async waiting(mailbox: AgentName, after: number, limit: number): Promise<Mail[]> {
+    return this.rows
+      .filter((row) => row.seq > after && row.copies.get(mailbox)?.state === 'stored')
+      .slice(0, limit)
+      .map(({ seq, message }) => ({ seq, text: JSON.stringify(message) }));
+  }
+
+  async waitingCount(mailbox: AgentName): Promise<number> {
+    return this.rows.filter((row) => row.copies.get(mailbox)?.state === 'stored').length;
+  }
+
   async history(page: Page): Promise<HistoryRow[]> {
     return this.#page(page, () => true);
   }
@@ -49,6 +60,18 @@ export class MemoryRecords implements Records {
   async exchange(root: MessageId, limit: number): Promise<Message[]> {
     const messages = this.rows.map((row) => row.message).filter((message) => rootOf(message) === root);
     return structuredClone(messages.slice(Math.max(0, messages.length - limit)));
+  }
+
+  async unanswered(one: AgentName, other: AgentName, since: number): Promise<Message | null> {
+    const last = (from: AgentName, to: AgentName): Row[] =>
+      this.rows
+        .filter(({ message }) => message.from === from)
+        .slice(-LAST_MESSAGES)
+        .filter(({ message, copies }) => copies.size === 1 && copies.has(to) && [to, `@${to}`].includes(message.to))
+        .filter(({ message }) => Date.parse(message.ts) >= since);
+    const said = last(one, other).at(-1);
+    const isAnswered = last(other, one).some(({ seq }) => said && seq > said.seq);
+    return structuredClone((!isAnswered && said?.message) || null);
   }
 
   async search(words: string, page: Page): Promise<HistoryRow[]> {

@@ -1,13 +1,15 @@
 import type { Attention } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence, Receipt } from '../../protocol/receipt.ts';
-import type { Acceptance, Claimed, CopyRecord, Entry, Ledger, Settlement } from './ledger.ts';
-import { MemoryRecords, type Row } from './memory-records.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { Acceptance, Claimed, CopyRecord, Entry, Ledger, Settlement, Troubles } from './ledger.ts';
+import { MemoryLate } from './memory-late.ts';
+import type { Row } from './memory-records.ts';
 import { isBearer } from '../holder.ts';
 import { isAbandoned, isWaiting, sameOrConflict } from './rules.ts';
 
 /** The ledger of one process, gone with it: for tests and trials. Nothing here awaits, so every method is one act. */
-export class MemoryLedger extends MemoryRecords implements Ledger {
+export class MemoryLedger extends MemoryLate implements Ledger {
   #fresh = true;
 
   constructor(readonly now: () => number = Date.now) {
@@ -22,6 +24,21 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
     if (known) return this.acceptance(known);
     this.#insert(entry, 'stored', key);
     return { message, copies: entry.copies, first: true };
+  }
+
+  async acceptTogether(entries: Entry[]): Promise<(Acceptance | Refusal)[]> {
+    const outcomes: (Acceptance | Refusal)[] = [];
+    for (const entry of entries) {
+      try {
+        const accepted = await this.accept(entry);
+        const seq = accepted.first ? this.unfileAll(entry.message.id) : undefined;
+        outcomes.push({ ...accepted, ...(seq && { seq }) });
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error;
+        outcomes.push(error);
+      }
+    }
+    return outcomes;
   }
 
   async adopt(entries: Entry[], as: 'stored' | 'kept'): Promise<void> {
@@ -41,7 +58,8 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
       else {
         if (copy.owner !== null || copy.state === 'gone') copy.attempt += 1;
         Object.assign(copy, { state: 'held', owner, bearer: isBearer(owner), until, settledAt: null });
-        result.won.push({ id, attempt: copy.attempt, attention: copy.attention });
+        const text = this.handOut(copy);
+        result.won.push({ id, attempt: copy.attempt, attention: copy.attention, ...(text && { text }) });
       }
     }
     return result;
@@ -76,7 +94,7 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
     putBack?: (id: MessageId, attention: Attention) => void,
   ): Promise<MessageId[]> {
     const held = this.#heldBy(mailbox, owner, ids);
-    if (until === null) for (const { id, attention } of held) putBack?.(id, attention);
+    if (until === null) for (const copy of held) if (!this.unfile(copy)) putBack?.(copy.id, copy.attention);
     for (const copy of held) {
       Object.assign(copy, { state: until === null ? 'stored' : 'held', owner: null, bearer: false, until });
       this.#note(copy, 'released', because);
@@ -92,15 +110,16 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
   async restore({ mailbox, id, owner }: CopyRecord, putBack: () => void): Promise<boolean> {
     const copy = this.row(id)?.copies.get(mailbox);
     if (copy?.state !== 'held' || copy.owner !== owner || !isAbandoned(copy, this.now())) return false;
-    putBack();
+    if (!this.unfile(copy)) putBack();
     if (owner !== null) this.#note(copy, 'released', { because: 'the reader died or let its lease run out' });
     const attempt = copy.attempt + (owner === null ? 0 : 1);
     Object.assign(copy, { state: 'stored', owner: null, bearer: false, until: null, attempt });
     return true;
   }
 
-  async isFresh(): Promise<boolean> {
-    return this.#fresh;
+  async troubles(): Promise<Troubles> {
+    const held = this.rows.some(({ copies }) => [...copies.values()].some(({ state }) => state === 'held'));
+    return { fresh: this.#fresh, held, unfiled: (await this.unfiledCount(1)) > 0 };
   }
 
   async complete(): Promise<void> {
@@ -144,6 +163,7 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
   }
 
   async forget(agent: AgentName): Promise<{ copies: number; messages: number }> {
+    for (const copy of this.copies()) if (copy.mailbox === agent) this.handOut(copy);
     const copies = this.rows.filter((row) => row.copies.delete(agent)).length;
     const alone = this.rows.filter((row) => row.message.from === agent && row.copies.size === 0);
     return { copies, messages: this.drop(alone) };
@@ -182,6 +202,7 @@ export class MemoryLedger extends MemoryRecords implements Ledger {
   }
 
   #end(copy: CopyRecord, fields: Partial<CopyRecord>): void {
+    if (copy.fileless) this.handOut(copy);
     Object.assign(copy, {
       owner: null,
       bearer: false,

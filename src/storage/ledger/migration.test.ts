@@ -12,7 +12,7 @@ import type { SqliteLedger } from './sqlite.ts';
 const V1 = readFileSync(`${import.meta.dir}/../../../test/fixtures/ledger/v1.sql`, 'utf8');
 const ONE = MIGRATIONS.slice(0, 1);
 /** What the next format may look like. */
-const TWO = [...ONE, "ALTER TABLE messages ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'"];
+const NEXT = [...MIGRATIONS, "ALTER TABLE messages ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'"];
 
 const id = (n: number): MessageId => `0000000${n}-0000-4000-8000-000000000000` as MessageId;
 
@@ -91,14 +91,14 @@ describe('a ledger of format 1', () => {
 describe('a migration', () => {
   it('goes forward, keeps everything, and leaves a copy of the old ledger beside it', async () => {
     const home = oldHome();
-    const ledger = open(home, TWO);
+    const ledger = open(home, NEXT);
     expect(await ledger.history({ limit: 10 })).toHaveLength(5);
     expect((await ledger.search('unicode', { limit: 10 })).map(({ message }) => message.id)).toEqual([id(3)]);
     await ledger.accept(anEntry());
     await ledger.close();
     const db = new Database(`${home}/ledger.db`);
     expect(db.query('SELECT DISTINCT colour FROM messages').all()).toEqual([{ colour: 'red' }]);
-    expect(db.query('PRAGMA user_version').get()).toEqual({ user_version: 2 });
+    expect(db.query('PRAGMA user_version').get()).toEqual({ user_version: NEXT.length });
     db.close();
     expect(statSync(`${home}/ledger.db.v1`).mode & 0o777).toBe(0o600);
     const copy = openSqliteLedger({ path: `${home}/ledger.db.v1`, durability: 'normal', migrations: ONE });
@@ -110,7 +110,7 @@ describe('a migration', () => {
     const home = oldHome();
     const other = open(home, ONE);
     const { message } = await other.accept(anEntry());
-    await open(home, TWO).close();
+    await open(home, NEXT).close();
     const copy = openSqliteLedger({ path: `${home}/ledger.db.v1`, durability: 'normal', migrations: ONE });
     expect(await copy.message(message.id)).toEqual(message);
     await copy.close();
@@ -119,9 +119,9 @@ describe('a migration', () => {
 
   it('is made once: whoever comes later leaves the copy alone', async () => {
     const home = oldHome();
-    await open(home, TWO).close();
+    await open(home, NEXT).close();
     const copy = readFileSync(`${home}/ledger.db.v1`);
-    await open(home, TWO).close();
+    await open(home, NEXT).close();
     expect(readFileSync(`${home}/ledger.db.v1`).equals(copy)).toBe(true);
     expect(readdirSync(home).filter((name) => name.startsWith('ledger.db.v'))).toEqual(['ledger.db.v1']);
   });
@@ -139,7 +139,7 @@ describe('a migration', () => {
 describe('a ledger of a newer format', () => {
   it('is refused by name and left as it is, byte for byte', async () => {
     const home = oldHome();
-    await open(home, TWO).close();
+    await open(home, NEXT).close();
     const before = readFileSync(`${home}/ledger.db`);
     const files = readdirSync(home).toSorted();
     let refusal: unknown;
@@ -150,7 +150,7 @@ describe('a ledger of a newer format', () => {
     }
     expect(refusal).toMatchObject({ name: 'Refusal', code: 'newer_format' });
     expect(String(refusal)).toContain(`${home}/ledger.db`);
-    expect(String(refusal)).toContain('format 2, this one knows 1');
+    expect(String(refusal)).toContain(`format ${NEXT.length}, this one knows 1`);
     expect(readFileSync(`${home}/ledger.db`).equals(before)).toBe(true);
     expect(readdirSync(home).toSorted()).toEqual(files);
   });

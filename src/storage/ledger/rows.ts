@@ -21,10 +21,12 @@ export interface CopyRow {
   settled_at: number | null;
   settled_by: string | null;
   keep: number;
+  fileless: number;
 }
 
 export const COPY_COLUMNS = `m.id, c.mailbox, c.state, c.attempt, c.attention, c.owner, c.until, c.disposition,
-  c.settled_at, c.settled_by, c.keep`;
+  c.settled_at, c.settled_by, c.keep,
+  c.late > 0 AND (c.late = 2 OR EXISTS (SELECT 1 FROM unfiled u WHERE u.seq = c.seq AND u.mailbox = c.mailbox AND u.drafted = 0)) AS fileless`;
 
 /** What we wrote yesterday is unknown input today. */
 export function copyFrom(row: CopyRow): CopyRecord {
@@ -41,6 +43,7 @@ export function copyFrom(row: CopyRow): CopyRecord {
     settledAt: row.settled_at === null ? null : new Date(row.settled_at).toISOString(),
     settledBy: row.settled_by === null ? null : Evidence.parse(JSON.parse(row.settled_by)),
     keep: row.keep === 1,
+    ...(row.fileless === 1 && { fileless: true }),
   };
 }
 

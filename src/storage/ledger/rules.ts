@@ -26,7 +26,11 @@ export function refuseOlderThan(rebuilt: number, entry: Entry): void {
  * Held by nobody who could still end it: the holder is dead, or the time is over and nobody can tell. A reader that is seen to
  * be alive keeps what it has, however slow it is: no two live readers get one copy.
  */
-export function isAbandoned({ owner, until }: CopyRecord, now: number, died = isDead): boolean {
+export function isAbandoned(
+  { owner, until }: Pick<CopyRecord, 'owner' | 'until'>,
+  now: number,
+  died = isDead,
+): boolean {
   if (owner !== null && died(owner)) return true;
   return (until ?? 0) <= now && (owner === null || !isAlive(owner));
 }
@@ -35,6 +39,9 @@ export function isAbandoned({ owner, until }: CopyRecord, now: number, died = is
 export function isWaiting(copy: CopyRecord): boolean {
   return copy.state === 'stored' || (copy.state === 'held' && copy.owner === null);
 }
+
+/** How many of a writer's last messages are looked at for one to a certain reader. */
+export const LAST_MESSAGES = 20;
 
 /** The words to look for. A lone sign is none, and a NUL would end a query in the middle. */
 export function termsIn(words: string): string[] {

@@ -52,6 +52,22 @@ export const MIGRATIONS: readonly string[] = [
 
   CREATE VIRTUAL TABLE words USING fts5 (body, content = '', contentless_delete = 1);
   `,
+  // Copies that are accepted before they have a file: see sqlite-late.ts. A number that waits as long as its copy would make
+  // every heal read it, so what has to be done stands in a table of its own that is nearly always empty.
+  `
+  ALTER TABLE copies ADD COLUMN late INTEGER NOT NULL DEFAULT 0;
+
+  CREATE TABLE unfiled (
+    seq INTEGER NOT NULL,
+    mailbox TEXT NOT NULL,
+    drafted INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (seq, mailbox)
+  ) WITHOUT ROWID;
+
+  -- Most messages begin an exchange and stay alone in it. Their own id leads to them; here each would cost a page of its own.
+  DROP INDEX messages_root;
+  CREATE INDEX messages_root ON messages (root, seq) WHERE root <> id;
+  `,
 ];
 
 /** The number of a state in the `copies` table; open ones come first. */

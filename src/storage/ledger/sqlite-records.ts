@@ -3,12 +3,27 @@ import { Evidence, Receipt } from '../../protocol/receipt.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId, SendKey } from '../../protocol/names.ts';
 import type { Connection } from './connection.ts';
-import type { Acceptance, CopyRecord, HistoryRow, Page, Records, Trace } from './ledger.ts';
+import type { Acceptance, CopyRecord, HistoryRow, Mail, Page, Records, Trace } from './ledger.ts';
 import { COPY_COLUMNS, copyFrom, messageFrom } from './rows.ts';
 import type { CopyRow } from './rows.ts';
-import { termsIn } from './rules.ts';
+import { LAST_MESSAGES, termsIn } from './rules.ts';
 
 const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
+/** The ids come from an index alone, the newest first: what went to others is passed over without being read. */
+const LAST_BY_NAME = `SELECT m.seq, m.json FROM
+    (SELECT seq FROM messages WHERE sender = ?1 AND seq > ?4 ORDER BY seq DESC LIMIT ${LAST_MESSAGES}) s
+  CROSS JOIN copies c ON c.seq = s.seq AND c.mailbox = ?2
+  CROSS JOIN messages m ON m.seq = s.seq
+  WHERE NOT EXISTS (SELECT 1 FROM copies o WHERE o.seq = s.seq AND o.mailbox <> ?2)
+    AND m.at >= ?3 AND m.json ->> 'to' IN (?2, '@' || ?2)
+  ORDER BY s.seq DESC LIMIT 1`;
+/** From the index of open copies: what was settled long ago is not passed over one by one. */
+const WAITING = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages m ON m.seq = c.seq
+  WHERE c.mailbox = ? AND c.seq > ? AND c.settled_at IS NULL AND c.state = 0 ORDER BY c.seq LIMIT ?`;
+const WAITING_COUNT = 'SELECT count(*) AS n FROM copies WHERE mailbox = ? AND settled_at IS NULL AND state = 0';
+/** The first message of an exchange has no place in the index of answers: its id is the root. */
+const IN_EXCHANGE = `SELECT seq FROM messages WHERE root = ?1 AND root <> id
+  UNION ALL SELECT seq FROM messages WHERE id = ?1 AND root = id`;
 /** How many messages one round of indexing takes in: small enough that senders do not wait for it. */
 const INDEX_STEP = 2000;
 
@@ -58,6 +73,14 @@ export class SqliteRecords implements Records {
     return new Map(rows.map((row) => [row.id as MessageId, copyFrom(row)]));
   }
 
+  async waiting(mailbox: AgentName, after: number, limit: number): Promise<Mail[]> {
+    return this.connection.read((db) => db.query<Mail, [string, number, number]>(WAITING).all(mailbox, after, limit));
+  }
+
+  async waitingCount(mailbox: AgentName): Promise<number> {
+    return this.connection.read((db) => db.query<{ n: number }, [string]>(WAITING_COUNT).get(mailbox))?.n ?? 0;
+  }
+
   async history(page: Page): Promise<HistoryRow[]> {
     const before = page.before ?? Number.MAX_SAFE_INTEGER;
     return this.connection.read((db) =>
@@ -68,9 +91,21 @@ export class SqliteRecords implements Records {
   }
 
   async exchange(root: MessageId, limit: number): Promise<Message[]> {
-    const last = 'SELECT json FROM messages WHERE root = ? ORDER BY seq DESC LIMIT ?';
+    const last = `SELECT json FROM messages WHERE seq IN (${IN_EXCHANGE}) ORDER BY seq DESC LIMIT ?2`;
     const rows = this.connection.read((db) => db.query<Json, [string, number]>(last).all(root, limit));
     return rows.map((row) => messageFrom(row.json)).reverse();
+  }
+
+  async unanswered(from: AgentName, to: AgentName, since: number): Promise<Message | null> {
+    return this.connection.read((db) => {
+      // Most who are written to have not written lately, and to ask that is cheap to prepare.
+      const newest = 'SELECT at FROM messages WHERE sender = ? ORDER BY seq DESC LIMIT 1';
+      const spoke = db.query<{ at: number }, [string]>(newest).get(from);
+      if (!spoke) return null;
+      const last = db.query<Seq & Json, [string, string, number, number]>(LAST_BY_NAME);
+      const said = last.get(from, to, since, 0);
+      return said && !last.get(to, from, since, said.seq) ? messageFrom(said.json) : null;
+    });
   }
 
   async search(words: string, page: Page, onProgress?: (left: number) => void): Promise<HistoryRow[]> {
@@ -164,7 +199,7 @@ export class SqliteRecords implements Records {
       const had = 'EXISTS (SELECT 1 FROM copies c WHERE c.seq = m.seq AND c.mailbox = ?3)';
       return db
         .query<Seq, [string, number, string | null, number]>(
-          `SELECT seq FROM messages m WHERE root = ?1 AND seq < ?2 AND (?3 IS NULL OR sender = ?3 OR ${had})
+          `SELECT seq FROM messages m WHERE seq IN (${IN_EXCHANGE}) AND seq < ?2 AND (?3 IS NULL OR sender = ?3 OR ${had})
            ORDER BY seq DESC LIMIT ?4`,
         )
         .all(this.#rootOf(db, thread), before, agent ?? null, limit);

@@ -23,6 +23,7 @@ export function prune(
 export function forget(db: Database, agent: AgentName): { copies: number; messages: number } {
   const copies = db.query('DELETE FROM copies WHERE mailbox = ?').run(agent).changes;
   db.query('DELETE FROM receipts WHERE mailbox = ?').run(agent);
+  db.query('DELETE FROM unfiled WHERE mailbox = ?').run(agent);
   const own = 'SELECT seq FROM messages WHERE sender = ? AND seq NOT IN (SELECT seq FROM copies)';
   const messages = dropMessages(
     db,
@@ -61,6 +62,7 @@ function dropMessages(db: Database, seqs: number[]): number {
     ['words', 'rowid'],
     ['receipts', 'seq'],
     ['copies', 'seq'],
+    ['unfiled', 'seq'],
   ]) {
     db.query(`DELETE FROM ${table} WHERE ${column} IN (SELECT value FROM json_each(?))`).run(which);
   }

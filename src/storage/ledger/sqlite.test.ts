@@ -1,8 +1,10 @@
 import { expect, it } from 'bun:test';
+import { statSync } from 'node:fs';
 import { aClock } from '../../../test/support/clock.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { anEntry } from '../../../test/support/mail.ts';
 import { ledgerContract } from './ledger.contract.ts';
+import { keeperLock } from './log.ts';
 import { openSqliteLedger } from './sqlite.ts';
 
 ledgerContract('sqlite', async () => {
@@ -21,5 +23,24 @@ it('the index of words tells how much is left, and has a message once that arriv
   });
   expect(left).toEqual([1, 1]);
   expect((await ledger.search('needle', { limit: 10 })).map(({ seq }) => seq)).toEqual([2, 1]);
+  await ledger.close();
+});
+
+it('a log that a living process looks after is left to it by whoever opens the ledger', async () => {
+  const path = `${temporaryHome()}/ledger.db`;
+  const ledger = openSqliteLedger({ path, durability: 'normal' });
+  ledger.leaveLog();
+  const body = 'x'.repeat(20_000);
+  for (let n = 0; n < 60; n += 1) await ledger.accept(anEntry({ body }));
+  const log = statSync(`${path}-wal`).size;
+  expect(log).toBeGreaterThan(1_000_000);
+  const keeper = keeperLock(path);
+  const guest = openSqliteLedger({ path, durability: 'normal' });
+  await guest.accept(anEntry({ body }));
+  await guest.close();
+  expect(statSync(`${path}-wal`).size).toBeGreaterThan(log);
+  keeper?.release();
+  await openSqliteLedger({ path, durability: 'normal' }).close();
+  expect(statSync(`${path}-wal`).size).toBe(0);
   await ledger.close();
 });

@@ -1,16 +1,15 @@
-import type { Database } from 'bun:sqlite';
 import type { Attention } from '../../protocol/attention.ts';
-import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence, Receipt } from '../../protocol/receipt.ts';
 import { deathsNow } from '../holder.ts';
 import { Connection } from './connection.ts';
 import type { LedgerOptions } from './connection.ts';
-import type { Acceptance, Claimed, CopyRecord, Entry, Ledger, Settlement } from './ledger.ts';
-import { attentionFrom, attentionText, COPY_COLUMNS, copyFrom, messageFrom } from './rows.ts';
+import type { Claimed, CopyRecord, Ledger, Settlement, Troubles } from './ledger.ts';
+import { attentionFrom, attentionText, COPY_COLUMNS, copyFrom } from './rows.ts';
 import type { CopyRow } from './rows.ts';
-import { isAbandoned, isWaiting, refuseOlderThan, sameOrConflict } from './rules.ts';
-import { SqliteRecords } from './sqlite-records.ts';
+import { isAbandoned, isWaiting } from './rules.ts';
+import { claim } from './sqlite-claim.ts';
+import { SqliteLate, unfile } from './sqlite-late.ts';
 import { forget, prune } from './sqlite-retention.ts';
 import { GONE, HELD, SETTLED, STORED } from './schema.ts';
 
@@ -19,80 +18,31 @@ export function openSqliteLedger(options: LedgerOptions): SqliteLedger {
   return new SqliteLedger(new Connection(options));
 }
 
-/** All that is proven of a copy that we did not store ourselves. */
-const FOUND: Evidence = { found: 'in the mailbox, without a row of ours' };
-
 /** What was seen of a copy that is not with us any more. */
 const LOST: Record<'taken_elsewhere' | 'set_aside', Evidence> = {
   taken_elsewhere: { seen: 'the file was gone when we came to take it' },
   set_aside: { seen: 'the file was no message any more; see `parley doctor`' },
 };
 
-type Claimer = { owner: string; until: number; died: ReturnType<typeof deathsNow> };
+/** A copy that was put back. */
+interface Back {
+  seq: number;
+  late: number;
+  attention: string;
+}
+
 const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
+/** A copy that ended before it had a file gets none. */
+const NEVER_FILED = `DELETE FROM unfiled WHERE seq = ${SEQ} AND mailbox = ? AND drafted = 0`;
+
+/** Each part reads one entry of an index. */
+const TROUBLES = `SELECT (SELECT value FROM meta WHERE name = 'life') AS life,
+  EXISTS (SELECT 1 FROM copies WHERE state = ${HELD}) AS held, EXISTS (SELECT 1 FROM unfiled) AS unfiled`;
 
 /** The write half; every method is one transaction. What each promises stands in ledger.ts. */
-export class SqliteLedger extends SqliteRecords implements Ledger {
-  async accept(entry: Entry): Promise<Acceptance> {
-    return this.connection.write((db) => {
-      const { message, key } = entry;
-      if (key) {
-        const earlier = this.keyed(db, message.from, key);
-        if (earlier) return sameOrConflict(earlier, entry);
-        refuseOlderThan(Number(this.connection.meta('rebuilt') ?? 0), entry);
-      }
-      if (!this.#insertMessage(db, message, key)) return this.#known(db, entry);
-      this.#insertCopies(db, entry, STORED);
-      return { message, copies: entry.copies, first: true };
-    });
-  }
-
-  async adopt(entries: Entry[], as: 'stored' | 'kept'): Promise<void> {
-    this.connection.write((db) => {
-      for (const entry of entries) {
-        const { message, key } = entry;
-        // Files are anybody's: a key that names another message already is not believed a second time.
-        this.#insertMessage(db, message, key && this.keyed(db, message.from, key) ? undefined : key);
-        this.#insertCopies(db, entry, as === 'kept' ? SETTLED : STORED, FOUND);
-      }
-    });
-  }
-
+export class SqliteLedger extends SqliteLate implements Ledger {
   async claim(mailbox: AgentName, ids: MessageId[], owner: string, until: number): Promise<Claimed> {
-    return this.connection.write((db) => {
-      const result: Claimed = { won: [], unknown: [], spent: [], busy: [] };
-      const take = db.query<never, [string, number, string, string]>(
-        `UPDATE copies SET state = ${HELD}, owner = ?, until = ?
-         WHERE seq = ${SEQ} AND mailbox = ? AND state = ${STORED} RETURNING attempt, attention`,
-      );
-      const died = deathsNow();
-      for (const id of ids) {
-        // As bare values: making an object of each row costs as much as the update.
-        const [won] = take.values(owner, until, id, mailbox) as [number, string][];
-        if (won) result.won.push({ id, attempt: won[0], attention: attentionFrom(won[1]) });
-        else this.#claimHeld(db, mailbox, id, { owner, until, died }, result);
-      }
-      return result;
-    });
-  }
-
-  /** The rare half of a claim: the copy is not simply waiting. */
-  #claimHeld(db: Database, mailbox: AgentName, id: MessageId, by: Claimer, result: Claimed): void {
-    const { owner, until, died } = by;
-    const copy = this.copyIn(db, mailbox, id);
-    if (!copy) result.unknown.push(id);
-    else if (copy.state === 'settled') result.spent.push(id);
-    // What waits for a time is in nobody's hand: whoever asks for it by name may have it.
-    else if (copy.owner !== null && !isAbandoned(copy, this.connection.now(), died)) result.busy.push(id);
-    else {
-      // Whoever had it, a reader that died or another program, may have read it.
-      const attempt = copy.attempt + (copy.state === 'gone' || copy.owner !== null ? 1 : 0);
-      db.query(
-        `UPDATE copies SET state = ${HELD}, owner = ?, until = ?, attempt = ?, settled_at = NULL
-         WHERE seq = ${SEQ} AND mailbox = ?`,
-      ).run(owner, until, attempt, id, mailbox);
-      result.won.push({ id, attempt, attention: copy.attention });
-    }
+    return this.connection.write((db) => claim(db, mailbox, ids, { owner, until, now: this.connection.now() }));
   }
 
   async renew(mailbox: AgentName, owner: string, until: number): Promise<number> {
@@ -142,16 +92,17 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
     putBack?: (id: MessageId, attention: Attention) => void,
   ): Promise<MessageId[]> {
     return this.connection.write((db) => {
-      const back = db.query<{ attention: string }, [number, number | null, string, string, string]>(
+      const back = db.query<Back, [number, number | null, string, string, string]>(
         `UPDATE copies SET state = ?, owner = NULL, until = ?
-         WHERE seq = ${SEQ} AND mailbox = ? AND state = ${HELD} AND owner = ? RETURNING attention`,
+         WHERE seq = ${SEQ} AND mailbox = ? AND state = ${HELD} AND owner = ? RETURNING seq, late, attention`,
       );
       const released: MessageId[] = [];
       for (const id of ids) {
         const row = back.get(until === null ? STORED : HELD, until, id, mailbox, owner);
         if (!row) continue;
-        this.#note(db, mailbox, id, 'released', because);
-        if (until === null) putBack?.(id, attentionFrom(row.attention));
+        this.note(db, mailbox, id, 'released', because);
+        if (until === null && row.late === 2) unfile(db, { seq: row.seq, mailbox });
+        else if (until === null) putBack?.(id, attentionFrom(row.attention));
         released.push(id);
       }
       return released;
@@ -170,12 +121,15 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
       const copy = this.copyIn(db, mailbox, id);
       if (copy?.state !== 'held' || copy.owner !== owner || !isAbandoned(copy, this.connection.now())) return false;
       const attempt = copy.attempt + (owner === null ? 0 : 1);
-      db.query(
-        `UPDATE copies SET state = ${STORED}, owner = NULL, until = NULL, attempt = ? WHERE seq = ${SEQ} AND mailbox = ?`,
-      ).run(attempt, id, mailbox);
+      const back = db.query<Back, [number, string, string]>(
+        `UPDATE copies SET state = ${STORED}, owner = NULL, until = NULL, attempt = ? WHERE seq = ${SEQ} AND mailbox = ?
+         RETURNING seq, late, attention`,
+      );
+      const row = back.get(attempt, id, mailbox);
       if (owner !== null)
-        this.#note(db, mailbox, id, 'released', { because: 'the reader died or let its lease run out' });
-      putBack();
+        this.note(db, mailbox, id, 'released', { because: 'the reader died or let its lease run out' });
+      if (row?.late === 2) unfile(db, { seq: row.seq, mailbox });
+      else putBack();
       return true;
     });
   }
@@ -187,8 +141,10 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
         `UPDATE copies SET state = ${SETTLED}, disposition = 'superseded', settled_at = ?, settled_by = ?, owner = NULL, until = NULL
          WHERE seq = ${SEQ} AND mailbox = ?`,
       );
-      for (const copy of before)
-        if (isWaiting(copy)) end.run(this.connection.now(), JSON.stringify(by), id, copy.mailbox);
+      for (const { mailbox } of before.filter(isWaiting)) {
+        end.run(this.connection.now(), JSON.stringify(by), id, mailbox);
+        db.query(NEVER_FILED).run(id, mailbox);
+      }
       return before;
     });
   }
@@ -206,7 +162,8 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
            WHERE seq = ${SEQ} AND mailbox = ? AND (state < ${SETTLED} OR disposition = 'superseded')`,
         )
         .run(this.connection.now(), id, mailbox).changes;
-      if (gone > 0) this.#note(db, mailbox, id, how, LOST[how]);
+      db.query(NEVER_FILED).run(id, mailbox);
+      if (gone > 0) this.note(db, mailbox, id, how, LOST[how]);
     });
   }
 
@@ -219,7 +176,7 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
   }
 
   async record(mailbox: AgentName, id: MessageId, receipt: Receipt): Promise<void> {
-    this.connection.write((db) => this.#note(db, mailbox, id, receipt.step, receipt.evidence, Date.parse(receipt.at)));
+    this.connection.write((db) => this.note(db, mailbox, id, receipt.step, receipt.evidence, Date.parse(receipt.at)));
   }
 
   async prune(cut: { bodies: number | null; facts: number | null }): Promise<{ bodies: number; messages: number }> {
@@ -230,8 +187,11 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
     return this.connection.erase(() => this.connection.write((db) => forget(db, agent)));
   }
 
-  async isFresh(): Promise<boolean> {
-    return this.connection.isFresh();
+  async troubles(): Promise<Troubles> {
+    const row = this.connection.read((db) =>
+      db.query<{ life: string | null; held: number; unfiled: number }, []>(TROUBLES).get(),
+    );
+    return { fresh: row?.life !== this.connection.life, held: row?.held === 1, unfiled: row?.unfiled === 1 };
   }
 
   async complete(): Promise<void> {
@@ -240,60 +200,5 @@ export class SqliteLedger extends SqliteRecords implements Ledger {
 
   async close(): Promise<void> {
     this.connection.close();
-  }
-
-  /** False if this id has a row already: it keeps it. */
-  #insertMessage(db: Database, message: Message, key: string | undefined): boolean {
-    const insert = db.query(
-      'INSERT INTO messages (id, sender, key, root, at, json) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING',
-    );
-    const root = message.parley?.lineage?.root ?? message.id;
-    const at = Date.parse(message.ts) || this.connection.now();
-    return insert.run(message.id, message.from, key ?? null, root, at, JSON.stringify(message)).changes > 0;
-  }
-
-  /** A copy that has a row keeps it. */
-  #insertCopies(db: Database, { message, copies }: Entry, state: number, found?: Evidence): void {
-    const insert =
-      db.query(`INSERT INTO copies (seq, mailbox, state, attention, disposition, settled_at, settled_by, keep)
-      VALUES (${SEQ}, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`);
-    const kept = state === SETTLED;
-    const by = JSON.stringify({ seen: 'kept in cur/ when the ledger was rebuilt' });
-    for (const { mailbox, attention } of copies) {
-      const { changes } = insert.run(
-        message.id,
-        mailbox,
-        state,
-        attentionText(attention),
-        kept ? 'acknowledged' : null,
-        kept ? this.connection.now() : null,
-        kept ? by : null,
-        kept ? 1 : 0,
-      );
-      if (found && changes > 0) this.#note(db, mailbox, message.id, 'stored', found);
-    }
-  }
-
-  /** What stands under the id of this entry. */
-  #known(db: Database, { message }: Entry): Acceptance {
-    const row = db.query<{ json: string }, [string]>('SELECT json FROM messages WHERE id = ?').get(message.id);
-    return { message: row ? messageFrom(row.json) : message, copies: this.copiesIn(db, message.id), first: false };
-  }
-
-  #note(
-    db: Database,
-    mailbox: AgentName,
-    id: MessageId,
-    step: string,
-    evidence: Evidence,
-    at = this.connection.now(),
-  ): void {
-    db.query(`INSERT INTO receipts (seq, mailbox, step, at, evidence) VALUES (${SEQ}, ?, ?, ?, ?)`).run(
-      id,
-      mailbox,
-      step,
-      at,
-      JSON.stringify(evidence),
-    );
   }
 }

@@ -17,6 +17,8 @@ export const darwin: Platform = {
   },
 
   libc: 'libSystem.dylib',
+
+  openFiles: 8,
 };
 
 function ask(program: string, ...args: string[]): string {

@@ -51,6 +51,8 @@ export const linux: Platform = {
     const musl = existsSync(`/lib/ld-musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`);
     return musl ? 'libc.so' : 'libc.so.6';
   },
+
+  openFiles: 7,
 };
 
 function ownSpace(): string {

@@ -13,6 +13,8 @@ export interface Platform {
   networkFileSystem(path: string): string | null;
   /** The C library, for the few calls the runtime lacks. */
   libc: string;
+  /** The number by which that library knows the limit of open files. */
+  openFiles: number;
 }
 
 export const platform: Platform = process.platform === 'darwin' ? darwin : linux;

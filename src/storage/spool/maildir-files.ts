@@ -18,7 +18,7 @@ import { readMessage } from '../../protocol/message.ts';
 import type { Message } from '../../protocol/message.ts';
 import { AgentName, isMessageId } from '../../protocol/names.ts';
 import type { MessageId } from '../../protocol/names.ts';
-import { codeOf, isMissing } from '../disk.ts';
+import { codeOf, isMissing, isNoPlainFile } from '../disk.ts';
 
 export { explained } from '../disk.ts';
 
@@ -27,7 +27,8 @@ export { explained } from '../disk.ts';
  * `held` the copies in a reader's hand. Other programs look at neither.
  */
 export type Folder = 'tmp' | 'new' | 'quiet' | 'held' | 'cur';
-const FOLDERS: readonly Folder[] = ['tmp', 'new', 'quiet', 'held', 'cur'];
+/** In the order in which they are made: where the last one stands, all do. */
+const FOLDERS: readonly Folder[] = ['tmp', 'new', 'cur', 'quiet', 'held'];
 
 /** Another program may have left a link, a pipe or a folder where a message should be: follow nothing, wait for nothing. */
 const CAREFULLY = {
@@ -40,8 +41,6 @@ const HALF_WRITTEN_MS = 10_000;
 
 /** Files and folders of one home's spool. Synchronous throughout: promise calls are about ten times slower. */
 export class MaildirFiles {
-  readonly #made = new Set<AgentName>();
-
   constructor(readonly root: string) {}
 
   folder(mailbox: AgentName, folder: Folder): string {
@@ -52,15 +51,18 @@ export class MaildirFiles {
     return `${this.folder(mailbox, folder)}/${id}.json`;
   }
 
+  /** A draft that only its writer may publish, and only once the ledger says so: see late-files.ts. */
+  draft(mailbox: AgentName, id: MessageId): string {
+    return `${this.folder(mailbox, 'tmp')}/${id}.late`;
+  }
+
   make(mailbox: AgentName): void {
-    // Another process may have removed the mailbox since.
-    if (this.#made.has(mailbox) && existsSync(this.folder(mailbox, 'tmp'))) return;
+    if (existsSync(this.folder(mailbox, 'held'))) return;
     const made = FOLDERS.map((name) => mkdirSync(this.folder(mailbox, name), { recursive: true, mode: 0o700 }));
     // A flushed message in a folder that a power cut forgets would be lost.
     if (made.some(Boolean)) {
       for (const above of [`/spool/${mailbox}`, '/spool', '']) this.flushFolder(this.root + above);
     }
-    this.#made.add(mailbox);
   }
 
   mailboxes(): AgentName[] {
@@ -75,7 +77,7 @@ export class MaildirFiles {
   write(path: string, text: string): void {
     const fd = inPlaceOf(path, () => openSync(path, 'wx', 0o600));
     try {
-      const bytes = Buffer.from(text);
+      const bytes = new TextEncoder().encode(text);
       // One call may write only a part, and on a nearly full disk it does so without an error.
       for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at);
       fsyncSync(fd);
@@ -101,6 +103,10 @@ export class MaildirFiles {
     return lstatSync(this.path(mailbox, folder, id), { throwIfNoEntry: false }) !== undefined;
   }
 
+  hasDraft(mailbox: AgentName, id: MessageId): boolean {
+    return lstatSync(this.draft(mailbox, id), { throwIfNoEntry: false }) !== undefined;
+  }
+
   flushFolder(path: string): void {
     const fd = openSync(path, constants.O_RDONLY);
     try {
@@ -112,13 +118,23 @@ export class MaildirFiles {
 
   /** A message file; null if it is gone, 'unreadable' if it is no message (or not one yet), 'shut' if we may not look now. */
   read(mailbox: AgentName, folder: Folder, id: MessageId): Message | null | 'unreadable' | 'shut' {
+    return this.#readAt(this.path(mailbox, folder, id), id);
+  }
+
+  isWhole(path: string, id: MessageId): boolean {
+    const found = this.#readAt(path, id);
+    if (found === 'shut') throw new Error(`${path} cannot be read`);
+    return found !== null && found !== 'unreadable';
+  }
+
+  #readAt(path: string, id: MessageId): Message | null | 'unreadable' | 'shut' {
     let text: string;
     try {
-      text = readFileSync(this.path(mailbox, folder, id), CAREFULLY);
+      text = readFileSync(path, CAREFULLY);
     } catch (error) {
       if (isMissing(error)) return null;
-      // A link, a folder, a socket: never a message. Anything else may pass: no permission, no descriptor, a failing disk.
-      return ['ELOOP', 'EISDIR', 'ENXIO'].includes(codeOf(error) ?? '') ? 'unreadable' : 'shut';
+      // What is no plain file is never a message. Anything else may pass: no permission, no descriptor, a failing disk.
+      return isNoPlainFile(error) ? 'unreadable' : 'shut';
     }
     const message = parsed(text);
     return message?.id === id ? message : 'unreadable';
@@ -147,7 +163,6 @@ export class MaildirFiles {
 
   remove(mailbox: AgentName): void {
     rmSync(`${this.root}/spool/${mailbox}`, { recursive: true, force: true });
-    this.#made.delete(mailbox);
   }
 }
 

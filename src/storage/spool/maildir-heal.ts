@@ -1,10 +1,15 @@
 import { mkdirSync, statSync } from 'node:fs';
 import type { Attention } from '../../protocol/attention.ts';
 import { isQuiet } from '../../protocol/attention.ts';
-import type { Lineage, Message } from '../../protocol/message.ts';
+import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { Copy, CopyRecord, Entry } from '../ledger/ledger.ts';
+import { newHolder } from '../holder.ts';
+import type { Copy, Entry } from '../ledger/ledger.ts';
+import { isMissing } from '../disk.ts';
+import { fileLeftovers, LateFiles } from './late-files.ts';
 import { idsIn } from './maildir-files.ts';
+import { compared, withLineage } from './maildir-found.ts';
+import type { Found } from './maildir-found.ts';
 import type { MaildirFiles } from './maildir-files.ts';
 import type { MaildirOptions } from './maildir.ts';
 
@@ -12,28 +17,43 @@ import type { MaildirOptions } from './maildir.ts';
 const DRAFT_MS = 60 * 60 * 1000;
 /** How often one process squares the held files of a mailbox: every claim would cost as much as others hold. */
 const TIDY_MS = 60 * 1000;
+/** So long a copy is ours that we put back: far more than it takes. */
+const PUT_BACK_MS = 30 * 1000;
 
 /** Finishes what others left half done, and gives rows to files that have none. */
 export class MaildirHealer {
-  #made = false;
-
   readonly #tidied = new Map<AgentName, number>();
+  readonly #late: LateFiles;
 
   constructor(
     readonly files: MaildirFiles,
     readonly options: MaildirOptions,
-  ) {}
+  ) {
+    this.#late = new LateFiles(files, options.onStep);
+  }
 
   /** Cheap when nothing is wrong: one folder is listed and one index is read, however many mailboxes and messages there are. */
   async heal(): Promise<void> {
     await this.#finishSends();
+    const { held, fresh, unfiled } = await this.options.ledger.troubles();
+    if (held) await this.#freeAbandoned();
+    if (fresh) await this.#adoptEverything();
+    if (held || fresh || unfiled) await this.fileLeftovers();
+  }
+
+  async #freeAbandoned(): Promise<void> {
     for (const copy of await this.options.ledger.abandoned()) {
       await this.options.ledger.restore(copy, () => {
         this.putBack(copy.mailbox, copy.id, copy.attention);
         this.#step('H put back');
       });
     }
-    if (await this.options.ledger.isFresh()) await this.#adoptEverything();
+  }
+
+  /** Copies that a relay accepted get their files, if it does not live to write them itself. */
+  async fileLeftovers(): Promise<void> {
+    if (this.options.backRoom) this.options.backRoom.file();
+    else await fileLeftovers(this.options.root, this.#late, this.options.ledger);
   }
 
   mark(id: MessageId): string {
@@ -42,9 +62,13 @@ export class MaildirHealer {
 
   /** The mark is a link to the draft: while it stands, a send may be half done. */
   linkMark(draft: string, mark: string): void {
-    if (!this.#made) mkdirSync(this.#sending, { recursive: true, mode: 0o700 });
-    this.#made = true;
-    this.files.link(draft, mark);
+    try {
+      this.files.link(draft, mark);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      mkdirSync(this.#sending, { recursive: true, mode: 0o700 });
+      this.files.link(draft, mark);
+    }
   }
 
   /** S3 and S4. Anyone may do it, any number of times: each rename has one winner. */
@@ -64,12 +88,23 @@ export class MaildirHealer {
   }
 
   /** T4: the ledger says settled; the file follows, even one that somebody put back meanwhile. */
-  sweep(mailbox: AgentName, id: MessageId, keep: boolean): void {
+  sweep(mailbox: AgentName, id: MessageId, keep: boolean): boolean {
     const kept = this.files.path(mailbox, 'cur', id);
     for (const folder of ['held', 'new', 'quiet'] as const) {
       const path = this.files.path(mailbox, folder, id);
-      if (keep ? this.files.move(path, kept) : this.files.delete(path)) return;
+      if (keep ? this.files.move(path, kept) : this.files.delete(path)) return true;
     }
+    return false;
+  }
+
+  /** A copy that ended without ever having a file is kept as a file all the same. */
+  async keepFileless(mailbox: AgentName, id: MessageId): Promise<void> {
+    const message = (await this.options.ledger.copy(mailbox, id))?.fileless && (await this.options.ledger.message(id));
+    if (!message) return;
+    this.files.make(mailbox);
+    const draft = this.files.draft(mailbox, id);
+    this.files.write(draft, JSON.stringify(message));
+    this.files.move(draft, this.files.path(mailbox, 'cur', id));
   }
 
   /** From a reader's hand back to where it waited. A copy that was claimed but never moved is there already. */
@@ -93,23 +128,43 @@ export class MaildirHealer {
 
   /** Squares the held files of a mailbox with the ledger. */
   async tidy(mailbox: AgentName): Promise<void> {
-    for (const id of this.files.ids(mailbox, 'held')) {
+    for (const id of await this.#list(this.files.folder(mailbox, 'held'))) {
       const copy = await this.options.ledger.copy(mailbox, id);
       if (copy?.state === 'settled') this.sweep(mailbox, id, copy.keep);
+      else if (copy?.state === 'stored') await this.#fromNobodysHand(mailbox, id);
       else if (copy?.state !== 'held') this.putBack(mailbox, id, copy?.attention);
     }
   }
 
+  /**
+   * A file in held/ whose row says that it waits: its reader came to the rename after its time was over, or could not go on.
+   * We claim it ourselves first, so that no reader takes it in hand while it is put back.
+   */
+  async #fromNobodysHand(mailbox: AgentName, id: MessageId): Promise<void> {
+    const owner = newHolder(false);
+    await this.options.ledger.claim(mailbox, [id], owner, this.options.now() + PUT_BACK_MS);
+    this.#step('H in our hand');
+    const because = { because: 'its file stood in a hand that nobody had' };
+    await this.options.ledger.release(mailbox, owner, [id], null, because, (_id, attention) => {
+      this.putBack(mailbox, id, attention);
+      this.#step('H put back');
+    });
+  }
+
   async adopt(mailbox: AgentName): Promise<number> {
     const open = await this.options.ledger.open(mailbox);
-    const here = this.files.ids(mailbox, 'new');
-    await this.#noteMissing(mailbox, open, new Set([...here, ...this.files.ids(mailbox, 'quiet')]));
-    const strangers = here.filter((id) => !open.has(id));
+    const loud = this.files.ids(mailbox, 'new');
+    return (await this.square(mailbox, compared(open, loud, this.files.ids(mailbox, 'quiet')))).length;
+  }
+
+  /** Returns what was new. */
+  async square(mailbox: AgentName, { missing, strangers }: Found): Promise<MessageId[]> {
+    await this.#noteMissing(mailbox, missing);
     return this.adoptThese(mailbox, await this.#without(mailbox, strangers));
   }
 
   /** Makes rows for waiting files of other programs, and moves those that wake nobody. */
-  async adoptThese(mailbox: AgentName, ids: MessageId[]): Promise<number> {
+  async adoptThese(mailbox: AgentName, ids: MessageId[]): Promise<MessageId[]> {
     const entries: Entry[] = [];
     for (const id of ids) {
       for (const folder of ['new', 'quiet'] as const) {
@@ -125,19 +180,27 @@ export class MaildirHealer {
         this.files.move(this.files.path(mailbox, 'new', message.id), this.files.path(mailbox, 'quiet', message.id));
       }
     }
-    return entries.length;
+    return entries.map(({ message }) => message.id);
   }
 
-  /** A copy that waits by its row and is nowhere as a file: another program took it. */
-  async #noteMissing(mailbox: AgentName, open: Map<MessageId, CopyRecord>, here: Set<MessageId>): Promise<void> {
-    for (const [id, copy] of open) {
-      if (copy.state !== 'stored' || here.has(id)) continue;
+  /** A copy that waits by its row and is not where it waits: it is put back from held/; if it is nowhere, another program took it. */
+  async #noteMissing(mailbox: AgentName, missing: MessageId[]): Promise<void> {
+    for (const id of missing) {
       // In the order in which a copy moves, forth and back, so that it cannot slip past us.
       const places = ['tmp', 'new', 'quiet', 'held', 'new', 'quiet'] as const;
-      if (places.some((place) => this.files.has(mailbox, place, id))) continue;
-      if ((await this.options.ledger.copy(mailbox, id))?.state === 'stored')
-        await this.options.ledger.lost(mailbox, id);
+      if (this.files.hasDraft(mailbox, id)) continue;
+      const place = places.find((one) => this.files.has(mailbox, one, id));
+      // Meanwhile somebody may have claimed it: only then may it be in a hand, or nowhere.
+      if (place && place !== 'held') continue;
+      const copy = await this.options.ledger.copy(mailbox, id);
+      if (copy?.state !== 'stored' || copy.fileless) continue;
+      if (place) await this.#fromNobodysHand(mailbox, id);
+      else await this.options.ledger.lost(mailbox, id);
     }
+  }
+
+  async #list(folder: string): Promise<MessageId[]> {
+    return this.options.backRoom ? this.options.backRoom.list(folder) : idsIn(folder);
   }
 
   get #sending(): string {
@@ -146,7 +209,7 @@ export class MaildirHealer {
 
   /** Publishes what was accepted and not published; drops what nobody accepted. */
   async #finishSends(): Promise<void> {
-    for (const id of idsIn(this.#sending)) {
+    for (const id of await this.#list(this.#sending)) {
       const trace = await this.options.ledger.trace(id);
       this.#step('H publish');
       if (trace) this.publish(id, trace.copies);
@@ -166,6 +229,9 @@ export class MaildirHealer {
 
   /** After a lost ledger or a restart of the machine: every file gets its row. */
   async #adoptEverything(): Promise<void> {
+    // First, because a file that was never flushed may be there without its text: the ledger has it.
+    await this.options.ledger.recount((copy) => this.#late.whereIs(copy));
+    this.#step('H recounted');
     const mailboxes = this.files.mailboxes();
     for (const mailbox of mailboxes) {
       await this.tidy(mailbox);
@@ -225,11 +291,4 @@ export class MaildirHealer {
   #step(name: string): void {
     this.options.onStep?.(name);
   }
-}
-
-/** A message with the lineage that we computed in place of the one that its file claims. */
-function withLineage(message: Message, lineage: Lineage | undefined): Message {
-  const { lineage: claimed, ...extras } = message.parley ?? { v: 1 as const };
-  if (!claimed && !lineage) return message;
-  return { ...message, parley: { ...extras, ...(lineage && { lineage }) } };
 }

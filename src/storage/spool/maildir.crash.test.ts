@@ -13,6 +13,7 @@ import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { SendKey } from '../../protocol/names.ts';
 import type { Entry } from '../ledger/ledger.ts';
 import { Maildir } from './maildir.ts';
+import type { Claim } from './spool.ts';
 
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
@@ -62,6 +63,7 @@ const TAKE = await stepsOf({ home: await homeWith('k1', 'k2'), act: 'take' });
 const RELEASE = await stepsOf({ home: await homeWith('k1', 'k2'), act: 'release' });
 const WITHDRAW = await stepsOf({ home: await homeWith('k1'), act: 'withdraw' });
 const HEAL = await stepsOf({ home: await brokenHome(), act: 'heal' });
+const SQUARE = await stepsOf({ home: await homeWithLatecomer(), act: 'square' });
 
 /** Whether a step comes at or after another in its act. */
 function isFrom(steps: [string, number][], first: string, [step, nth]: [string, number]): boolean {
@@ -73,7 +75,7 @@ it('every step of the code is one at which these tests let a process die', () =>
   const sources = readdirSync(import.meta.dir).filter((name) => /^maildir.*(?<!\.test)\.ts$/.test(name));
   const texts = sources.map((name) => readFileSync(`${import.meta.dir}/${name}`, 'utf8'));
   const written = texts.flatMap((text) => [...text.matchAll(/#step\('([^']+)'\)/g)].map(([, step]) => step));
-  const died = [SEND, TAKE, RELEASE, WITHDRAW, HEAL].flat().map(([step]) => step);
+  const died = [SEND, TAKE, RELEASE, WITHDRAW, HEAL, SQUARE].flat().map(([step]) => step);
   expect(written.length).toBeGreaterThan(15);
   expect(new Set(written)).toEqual(new Set(died));
 });
@@ -218,7 +220,7 @@ describe('a withdrawal', () => {
 /** Makes the ledger think that the machine was restarted: every file must prove its row. */
 function restart(home: string): void {
   const db = new Database(`${home}/ledger.db`);
-  db.run("UPDATE meta SET value = 'an earlier start' WHERE name = 'boot'");
+  db.run("UPDATE meta SET value = 'an earlier start' WHERE name = 'life'");
   db.close();
 }
 
@@ -234,6 +236,71 @@ async function brokenHome(): Promise<string> {
     return home;
   });
 }
+
+/** A home in which a reader came to its rename when its time was over: the row waits, and the file stands in held/. */
+async function homeWithLatecomer(): Promise<string> {
+  return homeLike('latecomer', async () => {
+    const home = await homeWith('k1');
+    const { spool, ledger, close } = await openHome(home);
+    const ids = await spool.ids(bob);
+    const { owner } = await spool.claim(bob, ids, LEASE);
+    await ledger.release(bob, owner, ids, null, { because: 'test' });
+    await close();
+    return home;
+  });
+}
+
+describe('a copy that a reader took in hand too late', () => {
+  it.each(SQUARE)('comes once, also if whoever puts it back dies at %s (%i) [BC-6]', async (step, nth) => {
+    const home = await homeWithLatecomer();
+    expect(filesOf(home, bob, 'held')).toHaveLength(1);
+    expect((await run({ home, act: 'square', step, nth })).died).toBe(true);
+    const opened = await openHome(home);
+    await opened.spool.adopt(bob);
+    expect(await takeAll(opened, bob)).toHaveLength(1);
+    expect(await takeAll(opened, bob)).toEqual([]);
+    expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
+    await opened.close();
+  });
+
+  it('is left to a reader who claims it while another is about to put it back [BC-6]', async () => {
+    const home = await homeWithLatecomer();
+    const [reader, other] = [await openHome(home), await openHome(home)];
+    const ids = filesOf(home, bob, 'held').map((name) => name.slice(0, -5) as MessageId);
+    const claims: Claim[] = [];
+    const ledger = new Proxy(other.ledger, {
+      get(target, name: keyof OpenHome['ledger']) {
+        if (name !== 'copy') return target[name].bind(target);
+        return async (...args: Parameters<typeof target.copy>) => {
+          const copy = await target.copy(...args);
+          claims.push(await reader.spool.claim(bob, ids, LEASE));
+          return copy;
+        };
+      },
+    });
+    await new Maildir({ ...other.spool.options, ledger }).adopt(bob);
+    const [claim] = claims;
+    expect(claim?.copies).toHaveLength(1);
+    expect([filesOf(home, bob, 'held').length, filesOf(home, bob, 'new').length]).toEqual([1, 0]);
+    expect(claim && (await reader.spool.settle(claim, ids, DONE))).toBe(true);
+    await reader.close();
+    await other.close();
+  });
+
+  it('is put back for whoever looks, and its trace says so', async () => {
+    const opened = await openHome(await homeWithLatecomer());
+    expect(await opened.spool.adopt(bob)).toBe(0);
+    const [id] = await opened.spool.ids(bob);
+    const receipts = (await opened.ledger.trace(id as MessageId))?.copies.find(
+      ({ mailbox }) => mailbox === bob,
+    )?.receipts;
+    expect(receipts?.at(-1)).toMatchObject({
+      step: 'released',
+      evidence: { because: 'its file stood in a hand that nobody had' },
+    });
+    await opened.close();
+  });
+});
 
 describe('healing', () => {
   it.each(HEAL)(

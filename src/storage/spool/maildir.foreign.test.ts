@@ -235,6 +235,19 @@ describe('what another program took', () => {
     await close();
   });
 
+  it('is not given to a reader who read it while it waited', async () => {
+    const root = temporaryHome();
+    const { spool, ledger, close } = await openHome(root);
+    const { message } = await spool.put(anEntry());
+    const other = (await spool.put(anEntry())).message;
+    const read = new Map((await spool.peek(bob)).map((one) => [one.message.id, one.message]));
+    renameSync(`${root}/spool/bob/new/${message.id}.json`, `${root}/spool/bob/cur/${message.id}.json`);
+    const claim = await spool.claim(bob, [message.id, other.id], { ms: 1000 }, read);
+    expect(claim.copies.map((copy) => copy.message)).toEqual([other]);
+    expect(await ledger.copy(bob, message.id)).toMatchObject({ state: 'gone' });
+    await close();
+  });
+
   it('can be taken again if that program puts it back, marked as a redelivery', async () => {
     const root = temporaryHome();
     const { spool, close } = await openHome(root);

@@ -3,13 +3,13 @@ import type { Attention } from '../../protocol/attention.ts';
 import type { Lineage, Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence } from '../../protocol/receipt.ts';
-import { explained } from '../disk.ts';
-import { newHolder } from '../holder.ts';
 import type { Acceptance, CopyRecord, Entry, Ledger, Settlement } from '../ledger/ledger.ts';
 import { MaildirFiles } from './maildir-files.ts';
 import type { Folder } from './maildir-files.ts';
 import { MaildirHealer } from './maildir-heal.ts';
+import type { Found } from './maildir-found.ts';
 import { MaildirSender } from './maildir-send.ts';
+import { MaildirTaker } from './maildir-take.ts';
 import { watchFolder } from './maildir-watch.ts';
 import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
 
@@ -25,12 +25,12 @@ export interface MaildirOptions {
   /** How a copy is to be seen that another program left here, and where it stands in its exchange: nothing it says is believed. */
   judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;
   now: () => number;
+  /** Somebody in this process who lists folders and writes the files of late copies, so that we need not. */
+  backRoom?: { list(folder: string): Promise<MessageId[]>; file(): void };
   /** Told before each step that a crash could separate from the next one. Tests die here. */
   onStep?: (step: string) => void;
 }
 
-/** Claims go through the ledger in bites: one long transaction would make every other process wait. */
-const BITE = 256;
 /** Where copies wait. */
 const WAITING = ['new', 'quiet'] as const;
 
@@ -51,11 +51,13 @@ export class Maildir implements Spool {
   readonly #files: MaildirFiles;
   readonly #healer: MaildirHealer;
   readonly #sender: MaildirSender;
+  readonly #taker: MaildirTaker;
 
   constructor(readonly options: MaildirOptions) {
     this.#files = new MaildirFiles(options.root);
     this.#healer = new MaildirHealer(this.#files, options);
     this.#sender = new MaildirSender(this.#files, this.#healer, options);
+    this.#taker = new MaildirTaker(this.#files, this.#healer, options);
   }
 
   async put(entry: Entry): Promise<Acceptance> {
@@ -72,9 +74,10 @@ export class Maildir implements Spool {
 
   #standingIn(mailbox: AgentName, folder: 'new' | 'quiet'): Waiting[] {
     const standing: Waiting[] = [];
+    const quiet = folder === 'quiet';
     for (const id of this.#files.ids(mailbox, folder)) {
       const message = this.#readable(mailbox, folder, id);
-      if (message) standing.push({ message, quiet: folder === 'quiet' });
+      if (message) standing.push({ message, quiet });
     }
     return standing;
   }
@@ -91,82 +94,24 @@ export class Maildir implements Spool {
     return null;
   }
 
+  /** Does what `adopt` does for what somebody else found missing or new in the folders. */
+  async square(mailbox: AgentName, found: Found): Promise<MessageId[]> {
+    return this.#healer.square(mailbox, found);
+  }
+
   async adopt(mailbox: AgentName): Promise<number> {
     // Other programs can only write into a mailbox that is there.
     this.#files.make(mailbox);
     return this.#healer.adopt(mailbox);
   }
 
-  async claim(mailbox: AgentName, ids: MessageId[], lease: Lease): Promise<Claim> {
-    const owner = newHolder(lease.bearer ?? false);
-    const until = this.options.now() + lease.ms;
-    const claim: Claim = { mailbox, owner, until, copies: [] };
-    try {
-      // A mailbox of another program has no held/: a rename into nothing would look like a copy that somebody else took.
-      if (ids.length > 0) this.#files.make(mailbox);
-      await this.#healer.tidyNowAndThen(mailbox);
-      for (let at = 0; at < ids.length; at += BITE) await this.#claimBite(claim, ids.slice(at, at + BITE));
-    } catch (error) {
-      await this.#letGo(claim, ids);
-      throw explained(error, this.options.root, 'nothing was lost');
-    }
-    return claim;
-  }
-
-  /** After a claim that failed half-way: a live process would keep what it has no use for. */
-  async #letGo(claim: Claim, ids: MessageId[]): Promise<void> {
-    this.#healer.tidySoon(claim.mailbox);
-    try {
-      // Only the rows: files may refuse to move now, and `tidy` puts back what stands in held/.
-      await this.options.ledger.release(claim.mailbox, claim.owner, ids, null, {
-        because: 'it could not be taken in hand',
-      });
-    } catch {
-      // The ledger refuses too; then the end of this process frees them.
-    }
-  }
-
-  /** T1 and T2 for one bite. */
-  async #claimBite(claim: Claim, ids: MessageId[], again = false): Promise<void> {
-    const { mailbox, owner, until } = claim;
-    this.#step('T1 claim');
-    const { won, unknown, spent } = await this.options.ledger.claim(mailbox, ids, owner, until);
-    this.#step('T1 claimed');
-    for (const { id, attempt, attention } of won) {
-      const message = await this.#takeInHand(claim, id);
-      this.#step('T2 in hand');
-      if (message) claim.copies.push({ message, attempt, attention });
-    }
-    // A file whose copy was settled long ago: another program wrote that id once more.
-    for (const id of spent) {
-      for (const folder of WAITING) this.#files.setAside(mailbox, folder, id, this.options.now());
-    }
-    if (unknown.length === 0 || again) return;
-    await this.#healer.adoptThese(mailbox, unknown);
-    await this.#claimBite(claim, unknown, true);
-  }
-
-  /** T2. Null if another program was faster. The file of an abandoned claim is in held/ already. */
-  async #takeInHand({ mailbox, owner }: Claim, id: MessageId): Promise<Message | null> {
-    const held = this.#files.path(mailbox, 'held', id);
-    const take = (folder: Folder): boolean => this.#files.move(this.#files.path(mailbox, folder, id), held);
-    // Its sender may not have come to publish it yet: then it is still a draft, or has just been one.
-    const moved = WAITING.some(take) || take('tmp') || WAITING.some(take);
-    const message = this.#files.read(mailbox, 'held', id);
-    if (message === 'shut') {
-      await this.release({ mailbox, owner }, [id], { because: 'its file could not be read' });
-      return null;
-    }
-    if (message && message !== 'unreadable') return message;
-    if (message === null && moved) {
-      // Somebody tidied it away under our hands: it waits again, so it is not lost.
-      await this.options.ledger.release(mailbox, owner, [id], null, { because: 'it was put back meanwhile' });
-      return null;
-    }
-    const junk = message === 'unreadable';
-    if (junk) this.#files.setAside(mailbox, 'held', id, this.options.now());
-    await this.options.ledger.lost(mailbox, id, junk ? 'set_aside' : 'taken_elsewhere');
-    return null;
+  async claim(
+    mailbox: AgentName,
+    ids: MessageId[],
+    lease: Lease,
+    read?: ReadonlyMap<MessageId, Message>,
+  ): Promise<Claim> {
+    return this.#taker.claim(mailbox, ids, lease, read);
   }
 
   async renew(claim: Pick<Claim, 'mailbox' | 'owner'>, lease: Lease): Promise<boolean> {
@@ -194,7 +139,8 @@ export class Maildir implements Spool {
     if (!settled) return false;
     this.#step('T4 sweep');
     for (const id of settled) {
-      this.#healer.sweep(mailbox, id, settlement.keep ?? false);
+      const swept = this.#healer.sweep(mailbox, id, settlement.keep ?? false);
+      if (!swept && settlement.keep) await this.#healer.keepFileless(mailbox, id);
       this.#step('T4 swept');
     }
     return true;
@@ -206,11 +152,7 @@ export class Maildir implements Spool {
     because: Evidence,
     delayMs?: number,
   ): Promise<MessageId[]> {
-    const until = delayMs ? this.options.now() + delayMs : null;
-    return this.options.ledger.release(claim.mailbox, claim.owner, ids, until, because, (id, attention) => {
-      this.#healer.putBack(claim.mailbox, id, attention);
-      this.#step('R put back');
-    });
+    return this.#taker.release(claim, ids, because, delayMs);
   }
 
   async lower(mailbox: AgentName, id: MessageId): Promise<void> {
@@ -224,8 +166,11 @@ export class Maildir implements Spool {
     for (const copy of before) {
       const waiting = copy.state === 'stored' || (copy.state === 'held' && copy.owner === null);
       // In the order in which a copy moves, so that it cannot slip past us. A draft may stand there of a send that died.
-      const places = ['tmp', 'new', 'quiet', 'held'] as const;
-      const removed = waiting && places.some((place) => this.#files.delete(this.#files.path(copy.mailbox, place, id)));
+      const places = [
+        this.#files.draft(copy.mailbox, id),
+        ...(['tmp', 'new', 'quiet', 'held'] as const).map((place) => this.#files.path(copy.mailbox, place, id)),
+      ];
+      const removed = waiting && (places.some((path) => this.#files.delete(path)) || copy.fileless);
       if (waiting && !removed) await this.options.ledger.lost(copy.mailbox, id);
       after.push(waiting && !removed ? { ...copy, state: 'gone' } : copy);
     }
@@ -241,6 +186,9 @@ export class Maildir implements Spool {
     mkdirSync(this.options.root, { recursive: true, mode: 0o700 });
     await this.#healer.heal();
   }
+
+  /** Here every copy has its place before it is accepted. */
+  async flush(): Promise<void> {}
 
   async asides(): Promise<string[]> {
     return this.#files.asides();

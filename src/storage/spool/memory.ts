@@ -41,7 +41,10 @@ export class MemorySpool implements Spool {
     return (await this.peek(mailbox)).find(({ message }) => message.id === id) ?? null;
   }
 
-  async adopt(): Promise<number> {
+  async adopt(mailbox: AgentName): Promise<number> {
+    for (const [id, { held }] of this.#shelf(mailbox)) {
+      if (held && (await this.options.ledger.copy(mailbox, id))?.state === 'stored') this.#putBack(mailbox, id);
+    }
     return 0;
   }
 
@@ -123,6 +126,9 @@ export class MemorySpool implements Spool {
     }
     await this.options.ledger.complete();
   }
+
+  /** Here every copy has its place before it is accepted. */
+  async flush(): Promise<void> {}
 
   async asides(): Promise<string[]> {
     return [];

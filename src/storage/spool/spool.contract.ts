@@ -1,5 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
-import { alice, aKey, aMessage, anEntry, anId, bob, carol, copiesFor, QUIET } from '../../../test/support/mail.ts';
+import {
+  alice,
+  aKey,
+  aMessage,
+  anEntry,
+  anId,
+  bob,
+  carol,
+  copiesFor,
+  LOUD,
+  QUIET,
+} from '../../../test/support/mail.ts';
 import { parseAddress } from '../../protocol/address.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { MessageId } from '../../protocol/names.ts';
@@ -23,6 +34,7 @@ export interface OpenSpool {
 /** Where backends differ: nothing, or why a test does not apply. */
 const TRAITS = {
   maildir: { durable: '', shared: '' },
+  'late-maildir': { durable: '', shared: '' },
   memory: { durable: ' (skipped: gone with its process)', shared: ' (skipped: no other program reaches it)' },
 };
 
@@ -417,6 +429,59 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
         const claim = await spool.claim(bob, [id], LEASE);
         expect(await spool.release({ ...claim, owner: 'somebody else' }, [id], { because: 'test' })).toEqual([]);
         expect(await waitingFor(bob)).toEqual([]);
+      });
+    });
+
+    describe('when a mailbox is squared', () => {
+      /** A copy that waits by its row and stands in a reader's hand: the reader gave up half-way. */
+      async function leftInHand(attention = LOUD): Promise<Message> {
+        const message = aMessage();
+        await spool.put({ message, copies: [{ mailbox: bob, attention }] });
+        const { owner } = await spool.claim(bob, [message.id], LEASE);
+        await here.ledger.release(bob, owner, [message.id], null, { because: 'test' });
+        return message;
+      }
+
+      it('lets a copy wait again that stands in a hand that nobody has, where it waited before', async () => {
+        const [loud, quiet] = [await leftInHand(), await leftInHand(QUIET)];
+        expect(await spool.adopt(bob)).toBe(0);
+        const waiting = (await spool.peek(bob)).map(({ message, quiet: low }) => [message.id, low] as const);
+        expect(new Map(waiting)).toEqual(
+          new Map([
+            [loud.id, false],
+            [quiet.id, true],
+          ]),
+        );
+        const claim = await spool.claim(bob, [loud.id, quiet.id], LEASE);
+        expect(claim.copies.map(({ attempt }) => attempt)).toEqual([0, 0]);
+        expect(await spool.settle(claim, [loud.id, quiet.id], DONE)).toBe(true);
+      });
+
+      it('leaves alone what a reader holds, and what waits for its time', async () => {
+        const [held, later] = [await arrived(), await arrived()];
+        const claim = await spool.claim(bob, [held.id, later.id], LEASE);
+        await spool.release(claim, [later.id], { because: 'busy' }, 60_000);
+        await spool.adopt(bob);
+        expect(await waitingFor(bob)).toEqual([]);
+        expect(await spool.settle(claim, [held.id], DONE)).toBe(true);
+      });
+
+      it('gives a copy from such a hand to exactly one of many who square and claim at once [BC-6]', async () => {
+        const { id } = await leftInHand();
+        const claims = await Promise.all(
+          Array.from({ length: 20 }, async (_, n) =>
+            after(n, async () => {
+              await spool.adopt(bob);
+              return spool.claim(bob, [id], LEASE);
+            }),
+          ),
+        );
+        const won = claims.filter(({ copies }) => copies.length > 0);
+        expect(won.length).toBeLessThanOrEqual(1);
+        await spool.adopt(bob);
+        // Who came while it was put back found it busy: then it waits.
+        expect(await waitingFor(bob)).toEqual(won.length === 1 ? [] : [id]);
+        expect((await here.ledger.trace(id))?.copies[0]?.state).toBe(won.length === 1 ? 'held' : 'stored');
       });
     });
 

@@ -2,7 +2,7 @@ import type { Attention } from '../../protocol/attention.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence } from '../../protocol/receipt.ts';
-import type { Acceptance, CopyRecord, Entry, Settlement } from '../ledger/ledger.ts';
+import type { Acceptance, CopyRecord, Entry, Mail, Settlement } from '../ledger/ledger.ts';
 
 /** A message that waits. Quiet ones stand where no hook looks. */
 export interface Waiting {
@@ -36,8 +36,11 @@ export interface Inbox {
   ids(mailbox: AgentName): Promise<MessageId[]>;
   /** One waiting message, or null. Claims nothing. */
   read(mailbox: AgentName, id: MessageId): Promise<Waiting | null>;
-  /** Claims these messages. Of many racing callers exactly one gets each; a copy lost to another is left out. */
-  claim(mailbox: AgentName, ids: MessageId[], lease: Lease): Promise<Claim>;
+  /**
+   * Claims these messages. Of many racing callers exactly one gets each; a copy lost to another is left out. Those that the
+   * caller has `read` while they waited need not be read again: a message never changes.
+   */
+  claim(mailbox: AgentName, ids: MessageId[], lease: Lease, read?: ReadonlyMap<MessageId, Message>): Promise<Claim>;
   /** Prolongs a claim from now. False if it is no longer held. */
   renew(claim: Pick<Claim, 'mailbox' | 'owner'>, lease: Lease): Promise<boolean>;
   /**
@@ -57,8 +60,11 @@ export interface Inbox {
     because: Evidence,
     delayMs?: number,
   ): Promise<MessageId[]>;
-  /** Calls back after anything loud may have arrived, at least once per arrival, until closed. Claims nothing. */
-  watch(mailbox: AgentName, onArrival: () => void): Watch;
+  /**
+   * Calls back after anything loud may have arrived, at least once per arrival, until closed. Claims nothing. With the mail
+   * where the spool knows it; without it, the watcher looks for itself.
+   */
+  watch(mailbox: AgentName, onArrival: (mail?: Mail) => void): Watch;
 }
 
 /** Where messages wait between being sent and being taken. It owns the pairing with the ledger: no caller glues the two. */
@@ -70,7 +76,7 @@ export interface Spool extends Inbox {
   put(entry: Entry): Promise<Acceptance>;
   /**
    * Squares a mailbox with what other programs did in it: what they left gets its row and its place, what they took is noted.
-   * Returns how many were new.
+   * What stands in a hand that nobody has waits again. Returns how many were new.
    */
   adopt(mailbox: AgentName): Promise<number>;
   /** Moves a waiting copy out of a hook's sight. */
@@ -79,6 +85,8 @@ export interface Spool extends Inbox {
   withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]>;
   /** Finishes what dead processes left half done. Costs nothing when there is nothing. */
   heal(): Promise<void>;
+  /** Everything accepted has its file. */
+  flush(): Promise<void>;
   /** Files that could not be read as messages and were set aside, as paths. */
   asides(): Promise<string[]>;
   /** Removes a mailbox with everything that waits in it. */

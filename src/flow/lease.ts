@@ -1,0 +1,81 @@
+import { readMessage } from '../protocol/message.ts';
+import type { Message } from '../protocol/message.ts';
+import type { MessageId } from '../protocol/names.ts';
+import type { Evidence } from '../protocol/receipt.ts';
+import { scopeMatches } from '../protocol/scope.ts';
+import type { CopyRecord, Settlement } from '../storage/ledger/ledger.ts';
+import type { Claim } from '../storage/spool/spool.ts';
+import type { Who } from './desk.ts';
+import { Shelf } from './shelf.ts';
+
+/** One answer carries no more text than this, unless a single message does. */
+const ENOUGH_TEXT = 4 * 1024 * 1024;
+
+/** What a reader elsewhere asks for: these messages, or the oldest that fit its context. */
+export type Wanted = { ids: MessageId[] } | { match: string | undefined; max: number };
+
+/**
+ * Step 4 of 5, for a reader on another machine. It holds the copies under a name of their own until it says how they ended; if it
+ * never does, they wait again when the time is over.
+ *
+ * waiting → leased → settled, by `settleLease`; → waiting, by `releaseLease` or by time.
+ */
+export async function lease(who: Who, wanted: Wanted, ms: number): Promise<Claim> {
+  const read = 'ids' in wanted ? undefined : await oldest(who, wanted.match, wanted.max);
+  const ids = 'ids' in wanted ? wanted.ids : [...(read?.keys() ?? [])];
+  return who.home.spool.claim(who.name, ids, { ms, bearer: true }, read);
+}
+
+/**
+ * Step 5 of 5 for leased copies. The same call again answers the same: a reader may lose our answer. False, and nothing is
+ * changed, if any of them is no longer held under this name.
+ */
+export async function settleLease(who: Who, owner: string, ids: MessageId[], settlement: Settlement): Promise<boolean> {
+  const by = { ...settlement.by, lease: owner };
+  const open: MessageId[] = [];
+  for (const id of ids) if (!endedBy(await who.home.ledger.copy(who.name, id), owner)) open.push(id);
+  if (open.length === 0) return true;
+  return who.home.spool.settle({ mailbox: who.name, owner }, open, { ...settlement, by });
+}
+
+/** Gives leased copies back, at once or after a while. The same call again answers the same. False if any was not held. */
+export async function releaseLease(
+  who: Who,
+  owner: string,
+  ids: MessageId[],
+  because: Evidence,
+  delayMs?: number,
+): Promise<boolean> {
+  const { spool, ledger } = who.home;
+  const evidence = { ...because, lease: owner };
+  const released = new Set(await spool.release({ mailbox: who.name, owner }, ids, evidence, delayMs));
+  for (const id of ids) {
+    if (released.has(id)) continue;
+    const copy = (await ledger.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
+    const before = copy?.receipts.some(({ step, evidence }) => step === 'released' && evidence['lease'] === owner);
+    if (!before) return false;
+  }
+  return true;
+}
+
+function endedBy(copy: CopyRecord | null, owner: string): boolean {
+  return copy?.state === 'settled' && copy.settledBy?.['lease'] === owner;
+}
+
+/** The oldest waiting messages for this context. */
+async function oldest(who: Who, match: string | undefined, max: number): Promise<Map<MessageId, Message>> {
+  const found = new Map<MessageId, Message>();
+  const shelf = new Shelf(who);
+  let size = 0;
+  while (!shelf.isRead) {
+    for (const { text } of await shelf.next()) {
+      const message = readMessage(JSON.parse(text));
+      if (!message || !scopeMatches(message.scope, match)) continue;
+      if (found.size > 0 && size + text.length > ENOUGH_TEXT) return found;
+      size += text.length;
+      found.set(message.id, message);
+      if (found.size === max) return found;
+    }
+  }
+  return found;
+}

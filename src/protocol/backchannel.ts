@@ -1,0 +1,36 @@
+import type { Address } from './address.ts';
+import type { ChannelName } from './names.ts';
+import { AgentName } from './names.ts';
+import { Refusal } from './refusal.ts';
+
+/** Under this name a relay writes to agents itself. Nobody can register it. spec: relay#notices */
+export const RELAY_NAME = AgentName.parse('parley-relay');
+
+/** An agent's own name. It becomes a folder: nothing that could leave its place passes. spec: message#names */
+export function readName(text: unknown): AgentName {
+  const name = AgentName.safeParse(text);
+  if (name.success) return name.data;
+  throw new Refusal('invalid_request', `invalid agent name "${String(text)}" (use letters, digits, . _ -)`);
+}
+
+/** A target as Backchannel reads it: `#…` is a channel, whatever its name; all else is an agent, after one leading @. */
+export function readAddress(text: string): Address {
+  if (text.startsWith('#')) return { kind: 'channel', channel: anyChannel(text) };
+  const name = AgentName.safeParse(text.replace(/^@/, ''));
+  if (name.success) return { kind: 'name', name: name.data };
+  throw unreachable(text);
+}
+
+/** Here every channel name is allowed. It is only ever compared, never a path. */
+export function anyChannel(text: string): ChannelName {
+  return (text.startsWith('#') ? text : `#${text}`) as ChannelName;
+}
+
+/** Nobody would get it, in the original's words. */
+export function unreachable(target: string): Refusal {
+  if (target.startsWith('#')) {
+    return new Refusal('unknown_recipient', `channel ${target} has no other subscribers — nothing to deliver`);
+  }
+  const name = target.replace(/^@/, '');
+  return new Refusal('unknown_recipient', `unknown agent "${name}" — they must \`bch init ${name}\` first`);
+}

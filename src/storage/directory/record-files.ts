@@ -1,0 +1,106 @@
+import { constants, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { AgentName } from '../../protocol/names.ts';
+import { codeOf, explained, ifThere, isMissing, isNoPlainFile } from '../disk.ts';
+import { locked } from '../libc.ts';
+import type { AgentRecord } from './directory.ts';
+import { recordFrom } from './rules.ts';
+
+/** The records of a home as files, `agents/<name>.json`, shared with other Backchannel programs. Each is replaced as a whole. */
+export class RecordFiles {
+  readonly folder: string;
+
+  constructor(readonly root: string) {
+    this.folder = `${root}/agents`;
+  }
+
+  path(name: AgentName): string {
+    return `${this.folder}/${name}.json`;
+  }
+
+  /** Whose record is there, readable or not. A file whose name is nobody's is none of ours. */
+  names(): AgentName[] {
+    try {
+      return readdirSync(this.folder)
+        .map(nameOf)
+        .filter((name) => name !== null);
+    } catch (error) {
+      if (isMissing(error)) return [];
+      throw explained(error, this.folder, 'nobody can be looked up');
+    }
+  }
+
+  all(): AgentRecord[] {
+    return this.names()
+      .map((name) => this.read(name))
+      .filter((record) => record !== null);
+  }
+
+  read(name: AgentName): AgentRecord | null {
+    try {
+      return recordFrom(name, this.text(name));
+    } catch {
+      return null;
+    }
+  }
+
+  text(name: AgentName): string {
+    // Another program may have left a pipe here: wait for nothing.
+    const flag = constants.O_RDONLY | constants.O_NONBLOCK;
+    return readFileSync(this.path(name), { encoding: 'utf8', flag: flag as unknown as string });
+  }
+
+  /** Null: there is none. Empty: it is nothing that can be read. Undefined: the system cannot say just now. */
+  textIfAny(name: AgentName): string | null | undefined {
+    try {
+      return this.text(name);
+    } catch (error) {
+      if (isMissing(error)) return this.isThere(name) ? '' : null;
+      return isNoPlainFile(error) || isForbidden(error) ? '' : undefined;
+    }
+  }
+
+  /** Also if it is nothing that can be read, such as a link to nowhere. */
+  isThere(name: AgentName): boolean {
+    return ifThere(() => lstatSync(this.path(name))) !== null;
+  }
+
+  /** Of all Parley programs only this one changes records while it acts. */
+  locked<T>(act: () => T): T {
+    try {
+      this.makeFolder();
+      return locked(`${this.root}/agents.lock`, act);
+    } catch (error) {
+      throw explained(error, this.root, 'nothing was changed');
+    }
+  }
+
+  makeFolder(): void {
+    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+  }
+
+  write(name: AgentName, text: string): void {
+    const draft = `${this.folder}/.${name}.${process.pid}`;
+    try {
+      writeFileSync(draft, text, { mode: 0o600, flush: true });
+      renameSync(draft, this.path(name));
+    } catch (error) {
+      rmSync(draft, { force: true });
+      throw error;
+    }
+  }
+
+  remove(name: AgentName): void {
+    this.locked(() => rmSync(this.path(name), { force: true }));
+  }
+}
+
+/** Whose record a file in `agents/` is. */
+export function nameOf(file: string): AgentName | null {
+  if (!file.endsWith('.json')) return null;
+  const name = AgentName.safeParse(file.slice(0, -5));
+  return name.success ? name.data : null;
+}
+
+function isForbidden(error: unknown): boolean {
+  return ['EACCES', 'EPERM'].includes(codeOf(error) ?? '');
+}

@@ -1,0 +1,100 @@
+import type { AgentName, ChannelName } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { RelayHttp } from '../relay/http.ts';
+import { AgentRecord } from './directory.ts';
+import type { Directory } from './directory.ts';
+import { membersIn, sortedChannels, subscribersIn } from './rules.ts';
+
+/** One command asks several times who is there: it is told once. */
+const HOLDS_MS = 1000;
+
+/** Who is at a relay, as one of its agents sees it. */
+export class RelayDirectory implements Directory {
+  #listed: { at: number; records: AgentRecord[] } | undefined;
+
+  constructor(
+    readonly http: RelayHttp,
+    /** Who we are there. To know that, nobody has to be asked. */
+    readonly self: AgentRecord,
+  ) {}
+
+  async get(name: AgentName): Promise<AgentRecord | null> {
+    if (name === this.self.name) return this.self;
+    return (await this.list()).find((record) => record.name === name) ?? null;
+  }
+
+  async list(): Promise<AgentRecord[]> {
+    if (this.#listed && Date.now() - this.#listed.at < HOLDS_MS) return this.#listed.records;
+    const { data } = await this.http.ask('GET', '/v1/agents');
+    const records = (Array.isArray(data) ? data : []).flatMap((one: unknown) => {
+      const record = AgentRecord.safeParse(one);
+      return record.success ? [record.data] : [];
+    });
+    this.#listed = { at: Date.now(), records };
+    return records;
+  }
+
+  async unreadable(): Promise<string[]> {
+    return [];
+  }
+
+  async channels(): Promise<ChannelName[]> {
+    return sortedChannels(await this.list());
+  }
+
+  async subscribers(channel: ChannelName): Promise<AgentRecord[]> {
+    return subscribersIn(await this.list(), channel);
+  }
+
+  async members(role: AgentName): Promise<AgentRecord[]> {
+    return membersIn(await this.list(), role);
+  }
+
+  /** A relay knows by itself whose token it was shown. */
+  async byToken(): Promise<null> {
+    return null;
+  }
+
+  /** Only ourselves, once more: a new agent has no token yet, and joins. */
+  async register(name: AgentName): Promise<AgentRecord> {
+    const { data } = await this.http.ask('POST', '/v1/register', { body: { name } });
+    return AgentRecord.parse(data);
+  }
+
+  async subscribe(agent: AgentName, channel: ChannelName): Promise<void> {
+    await this.#change('subscribe', agent, channel);
+  }
+
+  async unsubscribe(agent: AgentName, channel: ChannelName): Promise<void> {
+    await this.#change('unsubscribe', agent, channel);
+  }
+
+  /** A relay sees for itself who asks. */
+  async seen(): Promise<void> {}
+
+  async giveToken(): Promise<never> {
+    throw hostsMatter();
+  }
+
+  async remove(): Promise<never> {
+    throw hostsMatter();
+  }
+
+  async close(): Promise<void> {}
+
+  async #change(verb: 'subscribe' | 'unsubscribe', agent: AgentName, channel: ChannelName): Promise<void> {
+    await this.http.ask('POST', `/v1/${verb}`, { body: { agent, channel } });
+    this.#listed = undefined;
+  }
+}
+
+/** The same without asking anybody: for decisions that must be possible while the relay is away. It knows only ourselves. */
+export class OfflineDirectory extends RelayDirectory {
+  override async list(): Promise<AgentRecord[]> {
+    return [this.self];
+  }
+}
+
+function hostsMatter(): Refusal {
+  return new Refusal('not_yours', 'only the host of a relay changes who is there; ask whoever runs it');
+}

@@ -1,0 +1,169 @@
+import type { AgentName, ChannelName } from '../../protocol/names.ts';
+import { AddressBook } from './address-book.ts';
+import type { AgentRecord, Directory } from './directory.ts';
+import { RecordFiles } from './record-files.ts';
+import { RecordWatch } from './record-watch.ts';
+import type { WatchOptions } from './record-watch.ts';
+import { RecordWriter } from './record-writer.ts';
+import { newRecord, recordFrom, refuseLikeness, seenLately, withChannel, withoutChannel } from './rules.ts';
+
+/** A record that could be read before is believed so long after it cannot: another program may be writing it. */
+const HALF_WRITTEN_MS = 300;
+
+/**
+ * The records on disk, kept in memory: right for a program that stays and is asked often. No question waits for the disk after the
+ * first, and none costs more because many agents are here. What others do to the files is seen within a second, what is done here
+ * at once.
+ */
+export class WatchedDirectory implements Directory {
+  readonly #files: RecordFiles;
+  readonly #book = new AddressBook();
+  readonly #watch: RecordWatch;
+  readonly #writer: RecordWriter;
+  readonly #firstLook: Promise<void>;
+  #isLoaded = false;
+  /** Why nobody is known, as long as it is so. */
+  #failure: unknown = null;
+  /** Since when a record that was readable is not. */
+  readonly #halves = new Map<AgentName, number>();
+  /** When agents were seen, as far as it is not on disk yet. */
+  readonly #sightings = new Map<AgentName, string>();
+  #noting: Promise<void> | undefined;
+
+  constructor(
+    readonly root: string,
+    readonly now: () => number,
+    options: Partial<WatchOptions> = {},
+  ) {
+    this.#files = new RecordFiles(root);
+    this.#writer = new RecordWriter(this.#files, (name, record) => this.#written(name, record));
+    const keeper = { names: () => this.#book.names(), reread: (name: AgentName) => this.#reread(name) };
+    const looked = (failure: unknown): void => {
+      this.#failure = failure;
+      this.#isLoaded ||= failure === null;
+    };
+    this.#watch = new RecordWatch(this.#files, keeper, looked, options);
+    this.#firstLook = this.#watch.look();
+  }
+
+  async get(name: AgentName): Promise<AgentRecord | null> {
+    return (await this.#everybody()).get(name);
+  }
+
+  async list(): Promise<AgentRecord[]> {
+    return (await this.#everybody()).list();
+  }
+
+  async unreadable(): Promise<string[]> {
+    return (await this.#everybody()).unreadable().map((name) => this.#files.path(name));
+  }
+
+  async channels(): Promise<ChannelName[]> {
+    return (await this.#everybody()).channels();
+  }
+
+  async subscribers(channel: ChannelName): Promise<AgentRecord[]> {
+    return (await this.#everybody()).subscribers(channel);
+  }
+
+  async members(role: AgentName): Promise<AgentRecord[]> {
+    return (await this.#everybody()).members(role);
+  }
+
+  async byToken(tokenHash: string): Promise<AgentName | null> {
+    return (await this.#everybody()).byToken(tokenHash);
+  }
+
+  async register(name: AgentName, kind: 'agent' | 'human' | 'foreign', tokenHash?: string): Promise<AgentRecord> {
+    const book = await this.#everybody();
+    const now = new Date(this.now()).toISOString();
+    const record = newRecord(name, kind, now, tokenHash);
+    // Against the same name the disk is asked; against similar ones memory, which may not know yet who came a moment ago.
+    const isNew = await this.#writer.create(record, () => refuseLikeness(name, book.alike(name), book.members(name)));
+    return isNew ? record : this.#writer.change(name, () => ({ lastSeen: now }));
+  }
+
+  async subscribe(name: AgentName, channel: ChannelName): Promise<void> {
+    await this.#change(name, (record) => withChannel(record, channel));
+  }
+
+  async unsubscribe(name: AgentName, channel: ChannelName): Promise<void> {
+    await this.#change(name, (record) => withoutChannel(record, channel));
+  }
+
+  async giveToken(name: AgentName, tokenHash: string | null): Promise<void> {
+    await this.#change(name, () => ({ tokenHash: tokenHash ?? undefined }));
+  }
+
+  /** In memory at once, on disk soon: no request waits for it. */
+  async seen(name: AgentName): Promise<void> {
+    const record = (await this.#everybody()).get(name);
+    if (!record || seenLately(record, this.now())) return;
+    const at = new Date(this.now()).toISOString();
+    this.#book.note(name, { ...record, lastSeen: at });
+    this.#sightings.set(name, at);
+    this.#noting ??= this.#noteSightings();
+  }
+
+  async remove(name: AgentName): Promise<void> {
+    await this.#writer.remove(name);
+  }
+
+  /** What was seen or begun is on disk afterwards. */
+  async close(): Promise<void> {
+    await this.#watch.close();
+    await this.#noting;
+    await this.#writer.close();
+  }
+
+  async #everybody(): Promise<AddressBook> {
+    const waking = this.#watch.asked();
+    if (this.#isLoaded && !waking) return this.#book;
+    await (waking ?? this.#firstLook);
+    if (!this.#isLoaded) throw this.#failure;
+    return this.#book;
+  }
+
+  async #change(name: AgentName, change: (record: AgentRecord) => Partial<AgentRecord> | null): Promise<void> {
+    await this.#everybody();
+    await this.#writer.change(name, change);
+  }
+
+  async #noteSightings(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve));
+    for (const [name, at] of this.#sightings) {
+      this.#sightings.delete(name);
+      const change = ({ lastSeen }: AgentRecord): Partial<AgentRecord> | null =>
+        (Date.parse(lastSeen) || 0) < Date.parse(at) ? { lastSeen: at } : null;
+      // Who has left meanwhile needs no note; after a disk that failed, the next sighting tries again.
+      await this.#writer.change(name, change).catch(() => {});
+    }
+    this.#noting = undefined;
+  }
+
+  #written(name: AgentName, record: AgentRecord | null): void {
+    if (record) this.#book.note(name, record);
+    else this.#book.drop(name);
+    this.#watch.follow();
+  }
+
+  /** One bad record is that agent's trouble alone. Says whether there is nothing left to ask. */
+  #reread(name: AgentName): boolean {
+    const text = this.#files.textIfAny(name);
+    if (text === undefined) return false;
+    const record = text === null ? null : recordFrom(name, text);
+    if (text === null) this.#book.drop(name);
+    else if (record) this.#book.note(name, record);
+    else if (this.#mayBeHalf(name)) return false;
+    else this.#book.note(name, null);
+    this.#halves.delete(name);
+    return true;
+  }
+
+  #mayBeHalf(name: AgentName): boolean {
+    if (!this.#book.get(name)) return false;
+    const since = this.#halves.get(name) ?? performance.now();
+    this.#halves.set(name, since);
+    return performance.now() - since < HALF_WRITTEN_MS;
+  }
+}

@@ -1,0 +1,60 @@
+import type { AgentName, MessageId } from '../../protocol/names.ts';
+import type { Refusal } from '../../protocol/refusal.ts';
+import type { Acceptance, Entry, Mail } from './ledger.ts';
+
+/** Which copy: the number of its message, and whose it is. */
+export interface CopyNumber {
+  seq: number;
+  mailbox: AgentName;
+}
+
+/** A copy that waits, with its message as it is stored. */
+export interface Standing extends Mail {
+  id: MessageId;
+  quiet: boolean;
+}
+
+/** A waiting copy that somebody should write a file for. */
+export type Unfiled = Standing & CopyNumber;
+
+/** Before all copies. */
+export const FIRST: CopyNumber = { seq: 0, mailbox: '' as AgentName };
+
+/** Where a whole file of a copy was found: where it waits, as a draft, or nowhere. */
+export type Filed = 'filed' | 'draft' | 'nowhere';
+
+/**
+ * The ledger's part for a spool that answers first and writes its files later.
+ *
+ * A copy accepted together with others is *fileless*: its message stands in the ledger alone. While it waits it is also *unfiled*:
+ * somebody should write its file. It leaves that list in one of two ways, and the ledger lets only one of them happen:
+ * a reader claims it and gets the message from the ledger, so that it never has a file (put back, it is unfiled again);
+ * or whoever wrote a draft of it says `drafted`, and from then on it has a file like every other copy, if not one that was flushed.
+ */
+export interface LateCopies {
+  /**
+   * Accepts many entries as one act, each with its own outcome: a refusal of one never hurts the others. Their copies are
+   * unfiled. What is accepted is on disk only after `flush`.
+   */
+  acceptTogether(entries: Entry[]): Promise<(Acceptance | Refusal)[]>;
+  /** Everything committed before this call is on disk when it returns. */
+  flush(): Promise<void>;
+  /** Somebody else does this ledger's housekeeping from now on: no commit waits for it. */
+  leaveLog(): void;
+  /** The number of the newest message. */
+  newest(): Promise<number>;
+  /** One waiting copy, or null. */
+  standing(mailbox: AgentName, id: MessageId): Promise<Standing | null>;
+  /** Like `waiting`, and says of each copy whether it waits quietly. */
+  shelf(mailbox: AgentName, after: number, limit: number): Promise<Standing[]>;
+  /** Copies without a file, oldest first, or those that were drafted and are not known to be filed. */
+  unfiled(after: CopyNumber, limit: number, drafted?: boolean): Promise<Unfiled[]>;
+  /** Nearly always zero where no relay runs. At most `limit` are counted. */
+  unfiledCount(limit: number): Promise<number>;
+  /** A draft of each of these is written: those that still wait may be published, and they alone. Returns which. */
+  drafted(copies: CopyNumber[]): Promise<boolean[]>;
+  /** These drafted copies are published, or were taken before that. */
+  filed(copies: CopyNumber[]): Promise<void>;
+  /** After a restart of the machine: asks for every late copy that waits where its file is, and believes it. */
+  recount(look: (copy: { mailbox: AgentName; id: MessageId; quiet: boolean }) => Filed): Promise<void>;
+}

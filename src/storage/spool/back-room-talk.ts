@@ -1,0 +1,46 @@
+import type { AgentName, MessageId } from '../../protocol/names.ts';
+import type { CopyNumber } from '../ledger/late.ts';
+import type { Found } from './maildir-found.ts';
+
+/** What the counter (the main thread) says to the clerk of one home in the back room (the worker). */
+export type Order =
+  | { say: 'open'; root: string }
+  /** There may be copies without a file. `turn` comes back when none is left. */
+  | { say: 'file'; turn: number; mayFile: boolean; hurry: boolean }
+  /** The answer to `drafted`; null if the ledger could not be asked. */
+  | { say: 'mine'; mine: boolean[] | null }
+  | { say: 'look'; ticket: number; mailbox: AgentName }
+  | { say: 'list'; ticket: number; folder: string }
+  /** Tell of everything that comes into this mailbox and is newer than this number. */
+  | { say: 'watch'; mailbox: AgentName; since: number }
+  | { say: 'unwatch'; mailbox: AgentName }
+  /** We put these back into new/ ourselves: no news. */
+  | { say: 'put back'; mailbox: AgentName; ids: MessageId[] }
+  /** The ledger's log has grown. */
+  | { say: 'move log' }
+  /** The answer to `hold`: nobody commits now. */
+  | { say: 'held' }
+  | { say: 'close' };
+
+/** What the clerk says to the counter. */
+export type Report =
+  /** A draft of each of these is written: may they be published? */
+  | { say: 'drafted'; copies: CopyNumber[] }
+  | { say: 'filed'; copies: CopyNumber[]; handled: number }
+  /** Nothing is left to be filed, or what is left cannot be filed now. */
+  | { say: 'idle'; turn: number; left: number }
+  | { say: 'looked'; ticket: number | null; mailbox: AgentName; found: Looked }
+  | { say: 'listed'; ticket: number; ids: MessageId[] }
+  /** Nobody should commit for a moment, so that the log can begin anew. */
+  | { say: 'hold' }
+  | { say: 'go on' }
+  | { say: 'trouble'; error: Error }
+  | { say: 'closed' };
+
+/** What a look into a mailbox found; `arrived` are ids that have come into new/ since the last look, by others than us. */
+export interface Looked extends Found {
+  arrived: MessageId[];
+}
+
+/** To which clerk, or from which. */
+export type Addressed<T> = T & { home: number };

@@ -1,0 +1,144 @@
+import { linkSync, mkdirSync, writeFileSync } from 'node:fs';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
+import { codeOf, isMissing } from '../disk.ts';
+import type { HeldLock } from '../libc.ts';
+import { keeperLock } from '../ledger/log.ts';
+import { FIRST } from '../ledger/late.ts';
+import type { Filed, LateCopies, Unfiled } from '../ledger/late.ts';
+import type { MaildirFiles } from './maildir-files.ts';
+
+/** How many files are written between two words with the ledger. */
+const BITE = 256;
+/** How long one command works on what others left. */
+const PATIENCE_MS = 1000;
+
+/** Who holds this lock writes the files of late copies, and nobody else does. It ends with its process. */
+export function filerLock(root: string): HeldLock | null {
+  mkdirSync(root, { recursive: true, mode: 0o700 });
+  return keeperLock(`${root}/ledger.db`);
+}
+
+/**
+ * Writes the files of copies that were accepted without one (see ledger/late.ts).
+ *
+ * F1 write tmp/<id>.late      F2 say `drafted` in the ledger: those that still wait are ours to publish
+ * F3 rename tmp/<id>.late to new/ or quiet/, or delete it if it was taken meanwhile      F4 say `filed`
+ *
+ * Nothing is flushed: until a copy ends, the ledger has its message, and after a restart of the machine `recount` finds what is
+ * missing. A draft has an ending of its own, because `<id>.json` in tmp/ may be published by anybody.
+ */
+export class LateFiles {
+  constructor(
+    readonly files: MaildirFiles,
+    readonly onStep: (step: string) => void = () => {},
+  ) {}
+
+  /** F1. Returns those that could be written; a mailbox that cannot be written to must not hold up the others. */
+  draft(copies: Unfiled[], onTrouble: (error: unknown) => void): Unfiled[] {
+    let first: { seq: number; path: string } | undefined;
+    return copies.filter((copy) => {
+      const path = this.files.draft(copy.mailbox, copy.id);
+      try {
+        if (first?.seq === copy.seq) this.#link(first.path, path, copy);
+        else {
+          this.#write(path, copy);
+          first = { seq: copy.seq, path };
+        }
+        this.onStep('F1 drafted one');
+        return true;
+      } catch (error) {
+        onTrouble(error);
+        return false;
+      }
+    });
+  }
+
+  /** F3. `mine` says of each copy whether it still waited. */
+  publish(copies: Unfiled[], mine: boolean[]): Unfiled[] {
+    copies.forEach((copy, at) => {
+      const draft = this.files.draft(copy.mailbox, copy.id);
+      // Missing: a reader took the draft itself in hand.
+      if (!mine[at]) this.files.delete(draft);
+      else this.files.move(draft, this.files.path(copy.mailbox, copy.quiet ? 'quiet' : 'new', copy.id));
+      this.onStep('F3 published one');
+    });
+    return copies.filter((_, at) => mine[at]);
+  }
+
+  /** Where a whole file of this copy is. One that stands in a hand, though the ledger says that it waits, is put back. */
+  whereIs({ mailbox, id, quiet }: { mailbox: AgentName; id: MessageId; quiet: boolean }): Filed {
+    if (this.files.isWhole(this.files.draft(mailbox, id), id)) return 'draft';
+    for (const place of ['new', 'quiet'] as const) {
+      const path = this.files.path(mailbox, place, id);
+      if (this.files.isWhole(path, id)) return 'filed';
+      // After a power cut a file can be there without its text. The ledger has the text.
+      this.files.delete(path);
+    }
+    const held = this.files.path(mailbox, 'held', id);
+    if (!this.files.isWhole(held, id)) return 'nowhere';
+    return this.files.move(held, this.files.path(mailbox, quiet ? 'quiet' : 'new', id)) ? 'filed' : 'nowhere';
+  }
+
+  #write(path: string, { mailbox, text }: Unfiled): void {
+    const write = (): void => writeFileSync(path, text, { mode: 0o600 });
+    try {
+      write();
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      this.files.make(mailbox);
+      write();
+    }
+  }
+
+  #link(from: string, to: string, copy: Unfiled): void {
+    try {
+      linkSync(from, to);
+    } catch (error) {
+      // No mailbox yet, a draft of a dead writer, or too many links: then it gets a file of its own.
+      if (!isMissing(error) && !['EEXIST', 'EMLINK'].includes(codeOf(error) ?? '')) throw error;
+      if (codeOf(error) === 'EEXIST') this.files.delete(to);
+      this.#write(to, copy);
+    }
+  }
+}
+
+/**
+ * Finishes what a process left that accepted copies without files and died. Whoever lives and does that work is left to it. A
+ * busy relay may leave very many: whoever comes next goes on.
+ */
+export async function fileLeftovers(root: string, late: LateFiles, ledger: LateCopies): Promise<void> {
+  if ((await ledger.unfiledCount(1)) === 0) return;
+  const lock = filerLock(root);
+  if (!lock) return;
+  const end = performance.now() + PATIENCE_MS;
+  try {
+    await publishDrafted(late, ledger);
+    let bite = await ledger.unfiled(FIRST, BITE);
+    for (let last = bite.at(-1); last && performance.now() < end; last = bite.at(-1)) {
+      // A mailbox that cannot be written to must not make everybody's commands fail.
+      const drafted = late.draft(bite, () => {});
+      const mine = await ledger.drafted(drafted);
+      late.onStep('F2 drafted');
+      await ledger.filed(late.publish(drafted, mine));
+      late.onStep('F4 filed');
+      bite = await ledger.unfiled(last, BITE);
+    }
+  } finally {
+    lock.release();
+  }
+}
+
+/** What was drafted by somebody who did not come to publish it. */
+export async function publishDrafted(late: LateFiles, ledger: LateCopies): Promise<void> {
+  for (;;) {
+    const bite = await ledger.unfiled(FIRST, BITE, true);
+    if (bite.length === 0) return;
+    await ledger.filed(
+      late.publish(
+        bite,
+        bite.map(() => true),
+      ),
+    );
+    late.onStep('F4 filed');
+  }
+}

@@ -1,0 +1,27 @@
+import { aClock } from '../../../test/support/clock.ts';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { openLateHome } from '../../../test/support/late.ts';
+import { bob } from '../../../test/support/mail.ts';
+import { leaveFile } from '../../../test/support/maildir.ts';
+import { spoolContract } from './spool.contract.ts';
+
+spoolContract('late-maildir', async () => {
+  const { now, pass } = aClock();
+  const root = temporaryHome();
+  const home = await openLateHome(root, { now });
+  const opened = [home];
+  const another = async () => {
+    const other = await openLateHome(root, { now });
+    opened.push(other);
+    return other.spool;
+  };
+  return {
+    ...home,
+    pass,
+    another,
+    leave: (message) => leaveFile(root, bob, `${message.id}.json`, JSON.stringify(message)),
+    close: async () => {
+      for (const one of opened) await one.close();
+    },
+  };
+});

@@ -1,0 +1,149 @@
+import { isQuiet } from '../../protocol/attention.ts';
+import type { Message } from '../../protocol/message.ts';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
+import type { Evidence } from '../../protocol/receipt.ts';
+import { explained } from '../disk.ts';
+import { newHolder } from '../holder.ts';
+import { messageFrom } from '../ledger/rows.ts';
+import type { Folder, MaildirFiles } from './maildir-files.ts';
+import type { MaildirHealer } from './maildir-heal.ts';
+import type { MaildirOptions } from './maildir.ts';
+import type { Claim, Lease } from './spool.ts';
+
+/** Claims go through the ledger in bites: one long transaction would make every other process wait. */
+const BITE = 256;
+/** Where copies wait. */
+const WAITING = ['new', 'quiet'] as const;
+
+/** The reader's hand: T1, T2 and the way back. The steps stand in maildir.ts. */
+export class MaildirTaker {
+  constructor(
+    readonly files: MaildirFiles,
+    readonly healer: MaildirHealer,
+    readonly options: MaildirOptions,
+  ) {}
+
+  async claim(
+    mailbox: AgentName,
+    ids: MessageId[],
+    lease: Lease,
+    read: ReadonlyMap<MessageId, Message> = new Map(),
+  ): Promise<Claim> {
+    const owner = newHolder(lease.bearer ?? false);
+    const until = this.options.now() + lease.ms;
+    const claim: Claim = { mailbox, owner, until, copies: [] };
+    try {
+      await this.healer.tidyNowAndThen(mailbox);
+      for (let at = 0; at < ids.length; at += BITE) await this.#claimBite(claim, ids.slice(at, at + BITE), read);
+    } catch (error) {
+      await this.#letGo(claim, ids);
+      throw explained(error, this.options.root, 'nothing was lost');
+    }
+    return claim;
+  }
+
+  /** After a claim that failed half-way: a live process would keep what it has no use for. */
+  async #letGo(claim: Claim, ids: MessageId[]): Promise<void> {
+    this.healer.tidySoon(claim.mailbox);
+    try {
+      // Only the rows: files may refuse to move now, and `tidy` puts back what stands in held/.
+      await this.options.ledger.release(claim.mailbox, claim.owner, ids, null, {
+        because: 'it could not be taken in hand',
+      });
+    } catch {
+      // The ledger refuses too; then the end of this process frees them.
+    }
+  }
+
+  /** T1 and T2 for one bite. */
+  async #claimBite(
+    claim: Claim,
+    ids: MessageId[],
+    read: ReadonlyMap<MessageId, Message>,
+    again = false,
+  ): Promise<void> {
+    const { mailbox, owner, until } = claim;
+    this.#step('T1 claim');
+    const { won, unknown, spent } = await this.options.ledger.claim(mailbox, ids, owner, until);
+    this.#step('T1 claimed');
+    for (const { id, attempt, attention, text } of won) {
+      const message =
+        text === undefined
+          ? await this.#takeInHand(claim, id, isQuiet(attention), read.get(id))
+          : this.#takeFileless(mailbox, id, text, read.get(id));
+      this.#step('T2 in hand');
+      if (message) claim.copies.push({ message, attempt, attention });
+    }
+    // A file whose copy was settled long ago: another program wrote that id once more.
+    for (const id of spent) {
+      for (const folder of WAITING) this.files.setAside(mailbox, folder, id, this.options.now());
+    }
+    if (unknown.length === 0 || again) return;
+    await this.healer.adoptThese(mailbox, unknown);
+    await this.#claimBite(claim, unknown, read, true);
+  }
+
+  /** T2. Null if another program was faster. The file of an abandoned claim is in held/ already. */
+  async #takeInHand({ mailbox, owner }: Claim, id: MessageId, quiet: boolean, read?: Message): Promise<Message | null> {
+    const held = this.files.path(mailbox, 'held', id);
+    const take = (folder: Folder): boolean => this.files.move(this.files.path(mailbox, folder, id), held);
+    // Where its row says that it waits: to look in vain costs more than the rename.
+    const takeDraft = (): boolean => this.files.move(this.files.draft(mailbox, id), held);
+    const moved = take(quiet ? 'quiet' : 'new') || this.#takeFromElsewhere(mailbox, take, takeDraft);
+    if (read && moved) return read;
+    const message = this.files.read(mailbox, 'held', id);
+    if (message === 'shut') {
+      await this.release({ mailbox, owner }, [id], { because: 'its file could not be read' });
+      return null;
+    }
+    if (message && message !== 'unreadable') return message;
+    if (message === null && moved) {
+      // Somebody tidied it away under our hands: it waits again, so it is not lost.
+      await this.options.ledger.release(mailbox, owner, [id], null, { because: 'it was put back meanwhile' });
+      return null;
+    }
+    const junk = message === 'unreadable';
+    if (junk) this.files.setAside(mailbox, 'held', id, this.options.now());
+    await this.options.ledger.lost(mailbox, id, junk ? 'set_aside' : 'taken_elsewhere');
+    return null;
+  }
+
+  /** T2 of a copy that has no file. A draft may stand there of somebody who died before he could say so. */
+  #takeFileless(mailbox: AgentName, id: MessageId, text: string, read?: Message): Message {
+    this.files.delete(this.files.draft(mailbox, id));
+    return read ?? messageFrom(text);
+  }
+
+  #takeFromElsewhere(mailbox: AgentName, take: (folder: Folder) => boolean, takeDraft: () => boolean): boolean {
+    // A mailbox of another program has no held/: a rename into nothing would look like a copy that somebody else took.
+    this.files.make(mailbox);
+    // Its sender may not have come to publish it yet: then it is still a draft, or has just been one.
+    return WAITING.some(take) || take('tmp') || takeDraft() || WAITING.some(take);
+  }
+
+  async release(
+    claim: Pick<Claim, 'mailbox' | 'owner'>,
+    ids: MessageId[],
+    because: Evidence,
+    delayMs?: number,
+  ): Promise<MessageId[]> {
+    const until = delayMs ? this.options.now() + delayMs : null;
+    const released = await this.options.ledger.release(
+      claim.mailbox,
+      claim.owner,
+      ids,
+      until,
+      because,
+      (id, attention) => {
+        this.healer.putBack(claim.mailbox, id, attention);
+        this.#step('R put back');
+      },
+    );
+    await this.healer.fileLeftovers();
+    return released;
+  }
+
+  #step(name: string): void {
+    this.options.onStep?.(name);
+  }
+}

@@ -1,0 +1,35 @@
+import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
+import type { SqliteLedger } from '../../src/storage/ledger/sqlite.ts';
+import { LateMaildir } from '../../src/storage/spool/late-maildir.ts';
+import type { HomeOptions } from './maildir.ts';
+import { LOUD } from './mail.ts';
+
+export interface OpenLateHome {
+  spool: LateMaildir;
+  ledger: SqliteLedger;
+  troubles: unknown[];
+  close: () => Promise<void>;
+}
+
+/** Opens a home's ledger and spool the way a relay does. */
+export async function openLateHome(root: string, options: HomeOptions = {}): Promise<OpenLateHome> {
+  const { now = Date.now, judge = async () => LOUD, heal = true } = options;
+  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal', now });
+  const troubles: unknown[] = [];
+  const spool = new LateMaildir({
+    root,
+    ledger,
+    judge: async (mailbox, message) => ({
+      attention: await judge(mailbox, message),
+      lineage: message.parley?.lineage,
+    }),
+    now,
+    onTrouble: (error) => troubles.push(error),
+  });
+  if (heal) await spool.heal();
+  const close = async (): Promise<void> => {
+    await spool.close();
+    await ledger.close();
+  };
+  return { spool, ledger, troubles, close };
+}
