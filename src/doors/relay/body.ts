@@ -1,0 +1,122 @@
+import { badRequest, Declined } from './phrases.ts';
+
+/** Below this a body is read in one piece. Above it, so much must arrive within each span of time. */
+const PIECE = 64 * 1024;
+
+type Fields = Record<string, unknown>;
+
+/** Reads the bodies of requests: never more than allowed, never for ever. spec: relay#limits */
+export class Bodies {
+  readonly #deadlines: Deadlines;
+
+  constructor(
+    readonly limit: number,
+    ms: number,
+  ) {
+    this.#deadlines = new Deadlines(ms);
+  }
+
+  /** The JSON object of a request. */
+  async fields(request: Request, limit = this.limit): Promise<Fields> {
+    const text = await this.#text(request, limit);
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch (error) {
+      throw badRequest(error instanceof Error ? error.message : 'malformed JSON');
+    }
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) throw badRequest('send a JSON object');
+    return value as Fields;
+  }
+
+  async #text(request: Request, limit: number): Promise<string> {
+    const length = Number(request.headers.get('content-length') ?? Infinity);
+    // Who says beforehand that it is too much is not listened to.
+    if (Number.isFinite(length) && length > limit) throw tooLarge(limit);
+    try {
+      if (length <= PIECE) return await this.#deadlines.within(request.text());
+      return await this.#pieces(request, limit);
+    } catch (error) {
+      if (error instanceof Declined) throw error;
+      throw badRequest('the body ended before it was complete');
+    }
+  }
+
+  async #pieces(request: Request, limit: number): Promise<string> {
+    const reader = request.body?.getReader();
+    if (!reader) return '';
+    const pieces: Uint8Array[] = [];
+    let size = 0;
+    try {
+      for (;;) {
+        // A trickle of single bytes is no progress: the next 64 KiB count.
+        const next = await this.#deadlines.within(nextPiece(reader));
+        if (next.length > 0) pieces.push(next);
+        size += next.length;
+        if (size > limit) throw tooLarge(limit);
+        if (next.length < PIECE) return Buffer.concat(pieces).toString('utf8');
+      }
+    } catch (error) {
+      // Not awaited: it ends with the connection, which is closed with our answer.
+      reader.cancel().catch(() => {});
+      throw error;
+    }
+  }
+}
+
+/** At least 64 KiB; less only at the end. */
+async function nextPiece(reader: {
+  read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
+}): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  while (size < PIECE) {
+    const { done, value } = await reader.read();
+    if (done || !value) break;
+    parts.push(value);
+    size += value.length;
+  }
+  return parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts);
+}
+
+/** The connection stays: to close it under a client that still sends would take our answer from it. */
+function tooLarge(limit: number): Declined {
+  return new Declined(413, `the request has more than ${limit} bytes — write it to a file and send its path in refs`);
+}
+
+/** One clock for everything that must end in time: a timer per request would cost more than the request. */
+class Deadlines {
+  readonly #open = new Set<{ until: number; expire: () => void }>();
+  #clock: ReturnType<typeof setInterval> | undefined;
+
+  constructor(readonly ms: number) {}
+
+  async within<T>(work: Promise<T>): Promise<T> {
+    const { promise: tooLate, reject } = Promise.withResolvers<never>();
+    const entry = { until: performance.now() + this.ms, expire: () => reject(timedOut()) };
+    this.#open.add(entry);
+    this.#clock ??= setInterval(() => this.#look(), Math.max(20, this.ms / 30));
+    try {
+      return await Promise.race([work, tooLate]);
+    } finally {
+      this.#open.delete(entry);
+    }
+  }
+
+  #look(): void {
+    const now = performance.now();
+    for (const entry of this.#open) {
+      // They stand in the order of their ends.
+      if (entry.until > now) break;
+      this.#open.delete(entry);
+      entry.expire();
+    }
+    if (this.#open.size > 0) return;
+    clearInterval(this.#clock);
+    this.#clock = undefined;
+  }
+}
+
+function timedOut(): Declined {
+  return new Declined(408, 'the request came too slowly', { connection: 'close' });
+}

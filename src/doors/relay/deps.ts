@@ -1,0 +1,58 @@
+import type { Home } from '../../flow/desk.ts';
+import type { RoomId } from '../../protocol/names.ts';
+import type { Rooms } from '../../storage/rooms/rooms.ts';
+
+/** What the relay works with. Time comes in from outside. */
+export interface RelayDeps {
+  rooms: Rooms;
+  /** Opens a room's home once; the same object every time. */
+  home(id: RoomId): Home;
+  settings: RelaySettings;
+  /** Of this program, for whoever asks. */
+  version: string;
+  /** Never a body, never a token, never what a caller wrote. */
+  log: (event: string, facts: Record<string, string | number | boolean>) => void;
+  now: () => number;
+}
+
+export interface RelaySettings {
+  /** The largest body of a message, in bytes. A request may have six times that: so much can JSON's escapes take. */
+  bodyLimit: number;
+  /** Who may make rooms and see figures from elsewhere; null: anybody may make rooms. */
+  adminTokenHash: string | null;
+  rate: { perMinute: number } | null;
+  quota: { waiting: number };
+  /** How long mail may wait before it expires; null: for ever. */
+  keepWaitingMs: number | null;
+  /** Set if only this machine can reach us: then only its own names for itself are right. */
+  loopback: { port: () => number } | null;
+  /** A proxy stands in front and says for whom it asks. */
+  proxied: boolean;
+  times?: Partial<RelayTimes>;
+}
+
+export interface RelayTimes {
+  /** A sign of life on every stream. */
+  keepaliveMs: number;
+  /** A body, or its next 64 KiB, must be here within this time. */
+  bodyMs: number;
+  /** What dead readers held waits again after this time. */
+  healMs: number;
+  /** How often expired mail is looked for. */
+  sweepMs: number;
+  /** How long requests in hand may take when the relay stops. */
+  stopMs: number;
+}
+
+const TIMES: RelayTimes = { keepaliveMs: 25_000, bodyMs: 15_000, healMs: 5000, sweepMs: 3_600_000, stopMs: 5000 };
+
+export function timesOf({ times }: RelaySettings): RelayTimes {
+  return { ...TIMES, ...times };
+}
+
+/** What can be said of and done to a connection. In-process callers have none. Bun's server is one. */
+export interface Connections {
+  requestIP(request: Request): { address: string } | null;
+  /** Ends the connection if nothing moves for so many seconds; 0: never. */
+  timeout(request: Request, seconds: number): void;
+}

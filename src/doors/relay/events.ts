@@ -1,0 +1,42 @@
+import type { Who } from '../../flow/desk.ts';
+import { ownMailbox } from './inbox.ts';
+import type { Asked, Relay } from './relay.ts';
+
+/** A stream of everything that waits and arrives. spec: relay#events */
+export async function events(relay: Relay, c: Asked): Promise<Response> {
+  const who = ownMailbox(c);
+  await who.home.directory.seen(who.name);
+  const after = await lastSeen(who, c.req.raw.headers.get('last-event-id'));
+  const { raw } = c.req;
+  const connections = c.env;
+  // A stream may be silent between two signs of life for longer than a connection may idle.
+  connections?.timeout?.(raw, 0);
+  const cut = (): void => connections?.timeout?.(raw, 1);
+  const facts = { id: c.get('id'), room: c.get('room').id, agent: who.name };
+  const hash = c.get('tokenHash');
+  // A stream outlives its request: a token that was taken away meanwhile, or given to somebody else's name, opens nothing any more.
+  const isWelcome = async (): Promise<boolean> => (await who.home.directory.byToken(hash)) === who.name;
+  const stream = relay.listeners.open({ who, after, isWelcome, cut }, (error) => {
+    const why = error instanceof Error ? { error: error.message } : {};
+    relay.deps.log('listener_closed', { ...facts, ...why });
+  });
+  relay.deps.log('listener_open', facts);
+  return new Response(stream, {
+    headers: {
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-cache',
+      connection: 'keep-alive',
+      // Proxies must not collect a stream.
+      'x-accel-buffering': 'no',
+      'x-request-id': facts.id,
+    },
+  });
+}
+
+/** Where a reader that comes back goes on. A number that was never given out is from a ledger before this one: all is sent. */
+async function lastSeen(who: Who, text: string | null): Promise<number> {
+  if (text === null || !/^\d{1,16}$/.test(text)) return 0;
+  const [newest] = await who.home.ledger.history({ limit: 1 });
+  const after = Number(text);
+  return after <= (newest?.seq ?? 0) ? after : 0;
+}

@@ -1,0 +1,66 @@
+import type { Connections, RelayDeps } from './deps.ts';
+import { badRequest, Declined } from './phrases.ts';
+
+const SECRET_NAMES = /token|auth|bearer|secret|passw|api_?key/i;
+const LOOKS_LIKE_A_TOKEN = /^[0-9a-f]{64}$/i;
+const THIS_MACHINE = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
+
+/** The path as routes know it. An address with a slash at its end makes two of them. [BC-B5.23] */
+export function pathOf(request: Request): string {
+  // Only GET is answered by GET's routes: a HEAD would open streams that nobody reads.
+  if (request.method === 'HEAD') return '/';
+  const { url } = request;
+  const from = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3);
+  const query = url.indexOf('?', from);
+  const path = url.slice(from, query === -1 ? undefined : query);
+  return path.startsWith('//') ? path.replace(/^\/+/, '/') : path;
+}
+
+/** What was asked for behind the question mark. */
+export function queryOf(request: Request): URLSearchParams {
+  const at = request.url.indexOf('?');
+  return new URLSearchParams(at === -1 ? '' : request.url.slice(at + 1));
+}
+
+/** Addresses end up in logs of proxies and in histories: a token must not stand there. spec: relay#guards */
+export function refuseTokenInAddress(request: Request): void {
+  if (!request.url.includes('?')) return;
+  for (const [name, value] of queryOf(request)) {
+    if (!SECRET_NAMES.test(name) && !LOOKS_LIKE_A_TOKEN.test(value)) continue;
+    throw badRequest(
+      'put the token into the Authorization header, never into the address; replace this token: it may be logged',
+    );
+  }
+}
+
+/** On a loopback address a web page could reach us under a name of its own. spec: relay#guards */
+export function refuseStrangeHost(request: Request, loopback: { port: () => number }): void {
+  const host = request.headers.get('host');
+  if (host !== null && !isThisMachine(host, loopback.port())) {
+    throw new Declined(
+      403,
+      'this relay serves its own machine only: call it 127.0.0.1 or localhost, or start it with --host or --public',
+    );
+  }
+  const origin = request.headers.get('origin');
+  if (origin !== null && !isThisMachine(origin.replace(/^https?:\/\//, ''), loopback.port())) {
+    throw new Declined(403, 'this relay answers no web page of another origin');
+  }
+}
+
+function isThisMachine(host: string, port: number): boolean {
+  const [, name = '', given] = /^(.*?)(?::(\d+))?$/.exec(host) ?? [];
+  return THIS_MACHINE.test(name) && (given === undefined || Number(given) === port);
+}
+
+/** Where a request comes from. Behind a proxy it is the last address that the proxy itself has added. */
+export function addressOf(request: Request, connections: Connections | undefined, proxied: boolean): string {
+  const forwarded = proxied ? request.headers.get('x-forwarded-for')?.split(',').at(-1)?.trim() : undefined;
+  return forwarded || connections?.requestIP?.(request)?.address || 'unknown';
+}
+
+/** True if a program of this machine asks by itself, and no proxy for somebody else. */
+export function isFromHere(request: Request, connections: Connections | undefined, deps: RelayDeps): boolean {
+  if (deps.settings.proxied || request.headers.has('x-forwarded-for') || request.headers.has('forwarded')) return false;
+  return /^(?:::ffff:)?127\.|^::1$/.test(addressOf(request, connections, false));
+}

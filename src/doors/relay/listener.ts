@@ -1,0 +1,181 @@
+import type { Who } from '../../flow/desk.ts';
+import { Shelf } from '../../flow/shelf.ts';
+import type { Mail } from '../../storage/ledger/ledger.ts';
+import type { Watch } from '../../storage/spool/spool.ts';
+
+/** So much is kept for a listener that is slow; what comes after it is read from the ledger when the listener is back. */
+const QUEUE_BYTES = 256 * 1024;
+/** The numbers of the last messages sent: one that was held and came back is told from one that was sent before. */
+const RECENT = 128;
+/** A listener that takes nothing for this many signs of life is cut; it comes back and loses nothing. */
+const PATIENCE = 3;
+
+const encoder = new TextEncoder();
+const HELLO = encoder.encode(': listening\n\n');
+const KEEPALIVE = encoder.encode(': keepalive\n\n');
+
+/** Who listens, and from where on. */
+export interface Listening {
+  who: Who;
+  /** The last number that it has seen. */
+  after: number;
+  /** Asked before anything is told: false once the token that opened the stream is nobody's or somebody else's. */
+  isWelcome: () => Promise<boolean>;
+  /** Ends the connection of a reader that takes nothing. */
+  cut: () => void;
+}
+
+/**
+ * One open stream: everything that waits, in order of arrival, then what arrives. It claims nothing. spec: relay#events
+ *
+ * It is *behind* until it has read the ledger up to its mark, and *live* after that: what arrives is handed on as it is, without
+ * reading it again. A slow reader makes it fall behind again, and costs no more memory than its queue.
+ */
+export class Listener {
+  readonly stream: ReadableStream<Uint8Array>;
+  readonly #shelf: Shelf;
+  readonly #watch: Watch;
+  readonly #recent: number[] = [];
+  #queue: Uint8Array[] = [HELLO];
+  #queued = HELLO.length;
+  #isBehind = true;
+  #isLooking = false;
+  #hasGreeted = false;
+  #missed = 0;
+  #isClosed = false;
+  #wake: (() => void) | undefined;
+  #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+
+  constructor(
+    readonly listening: Listening,
+    /** With the error, if it was one of ours that ended it. */
+    readonly onClose: (listener: Listener, error?: unknown) => void,
+  ) {
+    const { who, after } = listening;
+    this.#shelf = new Shelf(who, after);
+    // Before the first look: what arrives in between is not missed.
+    this.#watch = who.home.spool.watch(who.name, (mail) => this.#arrived(mail));
+    this.stream = new ReadableStream<Uint8Array>(
+      {
+        start: (controller) => {
+          this.#controller = controller;
+        },
+        // Whoever is cut off by an error of ours comes back and gets everything again.
+        pull: (controller) => this.#pull(controller).catch((error: unknown) => this.close(error)),
+        cancel: () => this.close(),
+      },
+      // Nothing is made before the connection can take it.
+      { highWaterMark: 0 },
+    );
+  }
+
+  /** A sign of life, if nothing else is under way. */
+  keepAlive(): void {
+    if (this.#wake) return this.#enqueue(KEEPALIVE);
+    this.#missed += 1;
+    if (this.#missed >= PATIENCE) this.#leave();
+  }
+
+  close(error?: unknown): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#watch.close();
+    this.#queue = [];
+    this.onClose(this, error);
+    this.#wake?.();
+    try {
+      this.#controller?.close();
+    } catch {
+      // The reader was first.
+    }
+  }
+
+  #leave(): void {
+    this.listening.cut();
+    this.close();
+  }
+
+  async #pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    this.#missed = 0;
+    while (!this.#isClosed) {
+      if (this.#queue.length > 0 && !(await this.listening.isWelcome())) return this.close();
+      const [first, ...others] = this.#queue;
+      if (first) {
+        this.#queue = [];
+        this.#queued = 0;
+        controller.enqueue(others.length > 0 ? Buffer.concat([first, ...others]) : first);
+        return;
+      }
+      if (this.#isBehind) await this.#catchUp();
+      else await this.#sleep();
+    }
+  }
+
+  #sleep(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = () => {
+        this.#wake = undefined;
+        resolve();
+      };
+    });
+  }
+
+  async #catchUp(): Promise<void> {
+    this.#isBehind = false;
+    this.#isLooking = true;
+    try {
+      // What other programs left belongs to what waits.
+      const { who } = this.listening;
+      if (!this.#hasGreeted) await who.home.spool.adopt(who.name);
+      this.#hasGreeted = true;
+      for (const mail of await this.#shelf.next()) this.#send(mail);
+      if (!this.#shelf.isRead) this.#isBehind = true;
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+
+  #arrived(mail?: Mail): void {
+    if (this.#isClosed) return;
+    const isNew = mail === undefined || mail.seq > this.#shelf.after;
+    if (mail && !isNew) {
+      // It was in a reader's hand when we came by, and waits again; or it was committed before one that was told first.
+      if (this.#recent.includes(mail.seq)) return;
+      if (this.#queued > QUEUE_BYTES) this.#leave();
+      else this.#send(mail);
+      return;
+    }
+    // The ledger has it: whoever reads there, or is too slow, gets it from there.
+    if (!mail || this.#isBehind || this.#isLooking || this.#queued > QUEUE_BYTES) {
+      this.#isBehind = true;
+      this.#wake?.();
+      return;
+    }
+    this.#shelf.after = mail.seq;
+    this.#send(mail);
+  }
+
+  #send(mail: Mail): void {
+    this.#recent.push(mail.seq);
+    if (this.#recent.length > RECENT) this.#recent.shift();
+    this.#enqueue(frameOf(mail));
+  }
+
+  #enqueue(frame: Uint8Array): void {
+    this.#queue.push(frame);
+    this.#queued += frame.length;
+    this.#wake?.();
+  }
+}
+
+let last: { mail: Mail; frame: Uint8Array } | undefined;
+
+/** LF only, and a space after the colon: that is all that the original's clients understand. [BC-B6.1] */
+function frameOf(mail: Mail): Uint8Array {
+  // A message to a channel goes to many listeners in a row.
+  if (last?.mail.text === mail.text && last.mail.seq === mail.seq) return last.frame;
+  const line = /[\r\n]/.test(mail.text) ? JSON.stringify(JSON.parse(mail.text)) : mail.text;
+  const frame = encoder.encode(`id: ${mail.seq}\ndata: ${line}\n\n`);
+  last = { mail, frame };
+  return frame;
+}

@@ -1,0 +1,57 @@
+import { Listener } from './listener.ts';
+import type { Listening } from './listener.ts';
+
+/** The signs of life are spread: ten thousand at one moment would hold up everybody else. */
+const SHARES = 25;
+
+/** Every open stream, and the one clock of them all. */
+export class Listeners {
+  readonly #shares: Set<Listener>[] = Array.from({ length: SHARES }, () => new Set());
+  #clock: ReturnType<typeof setInterval> | undefined;
+  #turn = 0;
+  #size = 0;
+  /** How many were cut because they took nothing. */
+  cut = 0;
+
+  constructor(readonly keepaliveMs: number) {}
+
+  get size(): number {
+    return this.#size;
+  }
+
+  open(listening: Listening, onClose: (error?: unknown) => void): ReadableStream<Uint8Array> {
+    // Its turn comes when the clock has gone round once.
+    const share = this.#shares[(this.#turn + SHARES - 1) % SHARES];
+    const cutOff = (): void => {
+      this.cut += 1;
+      listening.cut();
+    };
+    const listener = new Listener({ ...listening, cut: cutOff }, (one, error) => {
+      share?.delete(one);
+      this.#size -= 1;
+      this.#rest();
+      onClose(error);
+    });
+    share?.add(listener);
+    this.#size += 1;
+    this.#clock ??= setInterval(() => this.#tick(), this.keepaliveMs / SHARES);
+    return listener.stream;
+  }
+
+  /** Ends every stream. Its readers come back to whoever answers then. */
+  close(): void {
+    for (const share of this.#shares) for (const listener of share) listener.close();
+  }
+
+  #tick(): void {
+    const share = this.#shares[this.#turn];
+    this.#turn = (this.#turn + 1) % SHARES;
+    for (const listener of share ?? []) listener.keepAlive();
+  }
+
+  #rest(): void {
+    if (this.#size > 0) return;
+    clearInterval(this.#clock);
+    this.#clock = undefined;
+  }
+}

@@ -1,0 +1,39 @@
+import { REFUSALS, Refusal } from '../../protocol/refusal.ts';
+import type { RefusalCode } from '../../protocol/refusal.ts';
+
+/** The words of the original: programs compare them. spec: relay#errors */
+export const UNAUTHORIZED = 'unauthorized — agent token required (get one via /v1/register)';
+export const NO_ROOM_TOKEN = 'unauthorized — registration requires the room token';
+export const ROOMS_RESTRICTED = 'room creation is restricted on this relay';
+export const NOT_FOUND = 'not found';
+export const unknownRoom = (id: string): string => `unknown room "${id}" — create one with \`bch room new\``;
+export const nameTaken = (name: string): string =>
+  `agent name "${name}" is registered — present its token to re-register`;
+export const notYours = (mine: string, other: string): string => `token is for "${mine}", not "${other}"`;
+
+/** A "no" of the door itself, before any flow is asked. */
+export class Declined extends Error {
+  override readonly name = 'Declined';
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly headers: Record<string, string> = {},
+  ) {
+    super(message);
+  }
+}
+
+/** Where Backchannel's statuses differ from Parley's own. */
+const STATUS: Partial<Record<RefusalCode, number>> = { unknown_recipient: 400 };
+
+/** How a thrown thing is answered. Null: it is our own bug, and none of the caller's business. */
+export function phraseFor(error: unknown): Pick<Declined, 'status' | 'message' | 'headers'> | null {
+  if (error instanceof Declined) return error;
+  if (!(error instanceof Refusal)) return null;
+  const status = STATUS[error.code] ?? REFUSALS[error.code].http;
+  return { status, message: error.message, headers: {} };
+}
+
+export function badRequest(message: string): Declined {
+  return new Declined(400, message);
+}

@@ -1,0 +1,66 @@
+import { readName, RELAY_NAME } from '../../protocol/backchannel.ts';
+import { AgentName } from '../../protocol/names.ts';
+import { hashOf, newAgentToken, sameHash } from '../../protocol/tokens.ts';
+import type { AgentRecord } from '../../storage/directory/directory.ts';
+import { tokenOf } from './identity.ts';
+import { Declined, nameTaken, NO_ROOM_TOKEN, ROOMS_RESTRICTED, unknownRoom } from './phrases.ts';
+import { json, SMALL_BODY } from './relay.ts';
+import type { Asked, Relay } from './relay.ts';
+
+/** Makes a room. Anybody may, unless the relay has an admin. spec: relay#rooms */
+export async function makeRoom(relay: Relay, c: Asked): Promise<Response> {
+  const { adminTokenHash } = relay.deps.settings;
+  const token = tokenOf(c.req.raw);
+  if (adminTokenHash !== null && !(token && sameHash(hashOf(token), adminTokenHash))) {
+    relay.countStranger(c);
+    throw new Declined(401, ROOMS_RESTRICTED);
+  }
+  // Each is a folder on our disk.
+  if (adminTokenHash === null) relay.countStranger(c);
+  const made = await relay.deps.rooms.create();
+  relay.deps.log('room_made', { id: c.get('id'), room: made.roomId });
+  return json(c, made);
+}
+
+/** Admits a new agent by the room's token, or lets one that is known come back by its own. spec: relay#register */
+export async function register(relay: Relay, c: Asked): Promise<Response> {
+  const id = relay.lobby.named(c.req.raw);
+  const roomHash = await relay.deps.rooms.tokenHash(id);
+  const room = roomHash === undefined ? null : await relay.lobby.enter(id);
+  if (!room || roomHash === undefined) {
+    relay.countStranger(c);
+    throw new Declined(404, unknownRoom(id));
+  }
+  const { directory, spool } = room.home;
+  const token = tokenOf(c.req.raw);
+  const hash = token === null ? '' : hashOf(token);
+  const asked = (await relay.fields(c, SMALL_BODY)).values['name'];
+  const isAdmitted = roomHash === null || sameHash(hash, roomHash);
+  const plausible = AgentName.safeParse(asked);
+  const known = plausible.success ? await directory.get(plausible.data) : null;
+  if (known) {
+    if (sameHash(known.tokenHash ?? '', hash)) return json(c, told(await directory.register(known.name, 'foreign')));
+    // A record without a token was made on the host: only there can it get one.
+    relay.countStranger(c);
+    throw new Declined(409, nameTaken(known.name));
+  }
+  if (!isAdmitted) {
+    relay.countStranger(c);
+    throw new Declined(401, NO_ROOM_TOKEN);
+  }
+  const name = readName(asked);
+  if (name === RELAY_NAME) throw new Declined(409, nameTaken(name));
+  const fresh = newAgentToken();
+  const record = await directory.register(name, 'foreign', hashOf(fresh));
+  // Of several who come at once, one has made the record.
+  if (!sameHash(record.tokenHash ?? '', hashOf(fresh))) throw new Declined(409, nameTaken(name));
+  // Scripts write into a mailbox without asking us: it must be there.
+  await spool.adopt(name);
+  relay.deps.log('registered', { id: c.get('id'), room: id, agent: name });
+  return json(c, { ...told(record), token: fresh });
+}
+
+/** A record as others may see it. */
+export function told({ tokenHash: _secret, ...record }: AgentRecord): Omit<AgentRecord, 'tokenHash'> {
+  return record;
+}

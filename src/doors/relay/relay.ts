@@ -1,0 +1,78 @@
+import type { Context } from 'hono';
+import type { Who } from '../../flow/desk.ts';
+import { Bodies } from './body.ts';
+import { timesOf } from './deps.ts';
+import type { Connections, RelayDeps } from './deps.ts';
+import { Fields } from './fields.ts';
+import { Figures } from './figures.ts';
+import { addressOf } from './guards.ts';
+import { Badges } from './identity.ts';
+import { Listeners } from './listeners.ts';
+import { Lobby } from './lobby.ts';
+import type { Room } from './lobby.ts';
+import { Declined } from './phrases.ts';
+import { FailingAddresses } from './rate.ts';
+
+/** What a request carries from one check to the next. */
+export interface RelayEnv {
+  Bindings: Connections;
+  Variables: { id: string; route: string; room: Room; who: Who; tokenHash: string };
+}
+export type Asked = Context<RelayEnv>;
+
+/** The envelope of a request may have so much beside its body. */
+const ENVELOPE = 64 * 1024;
+/** What is not a message is small. */
+export const SMALL_BODY = 64 * 1024;
+
+/** What all routes share. */
+export class Relay {
+  readonly lobby: Lobby;
+  readonly badges: Badges;
+  readonly bodies: Bodies;
+  readonly listeners: Listeners;
+  readonly figures: Figures;
+  readonly #failing: FailingAddresses | null;
+
+  constructor(readonly deps: RelayDeps) {
+    const { settings, now } = deps;
+    const { bodyMs, keepaliveMs } = timesOf(settings);
+    this.lobby = new Lobby(deps);
+    this.badges = new Badges(settings.rate, now);
+    // Six bytes of JSON can be one of a body: \u0000.
+    this.bodies = new Bodies(settings.bodyLimit * 6 + ENVELOPE, bodyMs);
+    this.listeners = new Listeners(keepaliveMs);
+    this.figures = new Figures(now());
+    this.#failing = settings.rate && new FailingAddresses(settings.rate.perMinute);
+  }
+
+  async fields(c: Asked, limit?: number): Promise<Fields> {
+    return new Fields(await this.bodies.fields(c.req.raw, limit));
+  }
+
+  /** Counts what a stranger costs us; too much of it is refused. */
+  countStranger(c: Asked): void {
+    if (!this.#failing) return;
+    const { proxied } = this.deps.settings;
+    const waitS = this.#failing.count(addressOf(c.req.raw, c.env, proxied), this.deps.now());
+    if (waitS > 0) throw this.tooMany(waitS);
+  }
+
+  tooMany(waitS: number): Declined {
+    this.figures.limited += 1;
+    return new Declined(429, `too many requests — try again in ${waitS} s`, { 'retry-after': String(waitS) });
+  }
+}
+
+/** A JSON answer. */
+export function json(c: Asked, value: unknown, status = 200, headers?: Record<string, string>): Response {
+  return jsonText(c, JSON.stringify(value), status, headers);
+}
+
+/** The same for what is JSON already. */
+export function jsonText(c: Asked, text: string, status = 200, headers?: Record<string, string>): Response {
+  return new Response(text, {
+    status,
+    headers: { 'content-type': 'application/json', 'x-request-id': c.get('id'), ...headers },
+  });
+}

@@ -1,0 +1,75 @@
+import { send } from '../../flow/send.ts';
+import { Extras } from '../../protocol/message.ts';
+import type { Draft, Intent, Priority } from '../../protocol/message.ts';
+import { SendKey } from '../../protocol/names.ts';
+import type { MessageId, Scope } from '../../protocol/names.ts';
+import type { Fields } from './fields.ts';
+import { badRequest } from './phrases.ts';
+import { json } from './relay.ts';
+import type { Asked, Relay } from './relay.ts';
+
+/** Accepts a message. Who sends it is known from the token; what a client says about it is dropped. spec: relay#send */
+export async function sendMessage(relay: Relay, c: Asked): Promise<Response> {
+  const draft = draftFrom(await relay.fields(c), c.req.raw);
+  const { name } = c.get('who');
+  const sent = await send(c.get('room').desk, name, draft);
+  if (sent.first) {
+    relay.figures.accepted += 1;
+    relay.figures.copies += sent.copies.length;
+  }
+  return json(c, sent.message, 200, headersFor(relay, sent));
+}
+
+function headersFor(relay: Relay, sent: Awaited<ReturnType<typeof send>>): Record<string, string> | undefined {
+  const { keepWaitingMs } = relay.deps.settings;
+  if (keepWaitingMs === null && !sent.leftOut) return undefined;
+  const headers: Record<string, string> = {};
+  if (keepWaitingMs !== null) {
+    headers['x-parley-expires'] = new Date(Date.parse(sent.message.ts) + keepWaitingMs).toISOString();
+  }
+  if (sent.leftOut) headers['x-parley-full'] = sent.leftOut.slice(0, 100).join(', ');
+  return headers;
+}
+
+/** Scope, thread and refs are the senders' own words: stored as they are, never a path and never looked up by force. */
+function draftFrom(fields: Fields, request: Request): Draft {
+  const { intent, deadline } = extrasIn(fields);
+  return {
+    to: fields.text('to'),
+    body: fields.text('body'),
+    // Other words than ours are stored and passed on, as the original does.
+    priority: (fields.optionalText('priority') ?? 'normal') as Priority,
+    scope: (fields.optionalText('scope') || undefined) as Scope | undefined,
+    thread: (fields.optionalText('thread') || undefined) as MessageId | undefined,
+    refs: fields.texts('refs'),
+    intent,
+    deadline,
+    key: keyIn(request),
+    firstTried: firstTriedIn(request),
+  };
+}
+
+/** What our own clients add. What does not fit is dropped, as a relay drops it that does not know it. */
+function extrasIn({ values: { intent, deadline } }: Fields): { intent: Intent; deadline: string | undefined } {
+  if (intent === undefined && deadline === undefined) return { intent: 'none', deadline: undefined };
+  const extras = Extras.safeParse({ v: 1, intent, deadline });
+  return extras.success
+    ? { intent: extras.data.intent ?? 'none', deadline: extras.data.deadline }
+    : { intent: 'none', deadline: undefined };
+}
+
+function keyIn(request: Request): SendKey | undefined {
+  const text = request.headers.get('idempotency-key');
+  if (text === null) return undefined;
+  const key = SendKey.safeParse(text);
+  if (key.success) return key.data;
+  throw badRequest('Idempotency-Key must have 1 to 200 characters, none of them a control character');
+}
+
+function firstTriedIn(request: Request): string | undefined {
+  const text = request.headers.get('x-parley-first-tried');
+  if (text === null) return undefined;
+  const at = Date.parse(text);
+  if (Number.isNaN(at)) throw badRequest('x-parley-first-tried must be an ISO time');
+  return new Date(at).toISOString();
+}

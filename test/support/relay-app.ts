@@ -1,0 +1,126 @@
+import type { Hono } from 'hono';
+import { relayApp } from '../../src/doors/relay/app.ts';
+import type { RelayDeps, RelaySettings } from '../../src/doors/relay/deps.ts';
+import type { RelayEnv } from '../../src/doors/relay/relay.ts';
+import type { Home } from '../../src/flow/desk.ts';
+import { BODY_LIMIT } from '../../src/protocol/message.ts';
+import type { RoomId } from '../../src/protocol/names.ts';
+import { hashOf, newRoomId, newRoomToken } from '../../src/protocol/tokens.ts';
+import { MemoryDirectory } from '../../src/storage/directory/memory.ts';
+import { MemoryLedger } from '../../src/storage/ledger/memory.ts';
+import { DEFAULT_ROOM } from '../../src/storage/rooms/rooms.ts';
+import type { Rooms } from '../../src/storage/rooms/rooms.ts';
+import { MemorySpool } from '../../src/storage/spool/memory.ts';
+
+export interface Logged {
+  event: string;
+  facts: Record<string, string | number | boolean>;
+}
+
+/** A relay without a disk, and everything that a test may want to see of it. */
+export class TestRelay {
+  readonly logged: Logged[] = [];
+  /** Every room whose home was opened. */
+  readonly homes = new Map<RoomId, Home>();
+  readonly deps: RelayDeps;
+  /** Moves the relay's clock. */
+  aheadMs = 0;
+  #app: Hono<RelayEnv> | undefined;
+
+  constructor(settings: Partial<RelaySettings> = {}, roomToken: string | null = 'room secret') {
+    this.deps = {
+      rooms: memoryRooms(roomToken),
+      home: (id) => this.home(id),
+      settings: {
+        bodyLimit: BODY_LIMIT,
+        adminTokenHash: null,
+        rate: null,
+        quota: { waiting: 10_000 },
+        keepWaitingMs: null,
+        loopback: null,
+        proxied: false,
+        ...settings,
+      },
+      version: '0.0.0-test',
+      log: (event, facts) => this.logged.push({ event, facts }),
+      now: () => Date.now() + this.aheadMs,
+    };
+  }
+
+  get app(): Hono<RelayEnv> {
+    this.#app ??= relayApp(this.deps);
+    return this.#app;
+  }
+
+  home(id: RoomId = DEFAULT_ROOM): Home {
+    const open = this.homes.get(id) ?? memoryHome(() => this.deps.now());
+    this.homes.set(id, open);
+    return open;
+  }
+
+  /** Asks without a socket. */
+  async ask(method: 'GET' | 'POST', path: string, options: Asking = {}): Promise<Answer> {
+    return answered(await this.app.fetch(request(`http://relay.test${path}`, method, options)));
+  }
+
+  /** Registers these agents with the room token and answers their tokens. */
+  async agents(...names: string[]): Promise<string[]> {
+    const tokens: string[] = [];
+    for (const name of names) {
+      const { value } = await this.ask('POST', '/v1/register', { token: 'room secret', body: { name } });
+      tokens.push((value as { token: string }).token);
+    }
+    return tokens;
+  }
+}
+
+export interface Asking {
+  token?: string | undefined;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  value: unknown;
+}
+
+export function request(url: string, method: string, { token, body, headers }: Asking): Request {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return new Request(url, {
+    method,
+    headers: { ...(token !== undefined && { authorization: `Bearer ${token}` }), ...headers },
+    ...(body !== undefined && { body: text }),
+  });
+}
+
+/** An answer as the original's client reads it: JSON first, then the status. */
+export async function answered(response: Response): Promise<Answer> {
+  return { status: response.status, headers: response.headers, value: JSON.parse(await response.text()) as unknown };
+}
+
+function memoryHome(now: () => number): Home {
+  const ledger = new MemoryLedger(now);
+  return {
+    label: 'bch',
+    root: '',
+    ledger,
+    spool: new MemorySpool({ ledger, now }),
+    directory: new MemoryDirectory(now),
+  };
+}
+
+function memoryRooms(defaultToken: string | null): Rooms {
+  const hashes = new Map<RoomId, string | null>([[DEFAULT_ROOM, defaultToken && hashOf(defaultToken)]]);
+  return {
+    tokenHash: async (id) => hashes.get(id),
+    create: async () => {
+      const [roomId, roomToken] = [newRoomId(), newRoomToken()];
+      hashes.set(roomId, hashOf(roomToken));
+      return { roomId, roomToken };
+    },
+    root: () => '',
+    list: async () => [...hashes.keys()].sort(),
+  };
+}
