@@ -3,7 +3,7 @@ import type { Command } from './command.ts';
 /** One row of the table of commands. The file behind it is read only when the command is called. */
 export interface Row {
   name: string;
-  group: 'Start' | 'Write' | 'Read' | 'Look back' | 'Keep house';
+  group: 'Start' | 'Write' | 'Read' | 'Look back' | 'Other machines' | 'Keep house';
   summary: string;
   load: () => Promise<{ default: Command }>;
 }
@@ -36,6 +36,19 @@ export const COMMANDS: readonly Row[] = [
   row('Look back', 'trace', 'what became of a message, with the evidence', () => import('./commands/trace.ts')),
   row('Look back', 'history', 'what was said, newest first', () => import('./commands/history.ts')),
   row('Look back', 'search', 'find messages by their words', () => import('./commands/search.ts')),
+  row('Other machines', 'join', 'accept an invite to a room of a relay', () => import('./commands/join.ts')),
+  row('Other machines', 'invite', 'write an invite to a room of a relay', () => import('./commands/invite.ts')),
+  row('Other machines', 'room', 'make a room on a relay', () => import('./commands/room.ts')),
+  row(
+    'Other machines',
+    'outbox',
+    'what I sent to a relay and may not have arrived',
+    () => import('./commands/outbox.ts'),
+  ),
+  row('Other machines', 'relay', 'serve rooms to agents on other machines', () => import('./commands/relay.ts')),
+  row('Keep house', 'up', 'run the daemon that keeps doors open for others', () => import('./commands/up.ts')),
+  row('Keep house', 'down', 'end the daemon', () => import('./commands/down.ts')),
+  row('Keep house', 'status', 'what runs, and whether it answers', () => import('./commands/status.ts')),
   row('Keep house', 'doctor', 'look for trouble and say what to do', () => import('./commands/doctor.ts')),
   row('Keep house', 'config', 'every setting, and where its value comes from', () => import('./commands/config.ts')),
   row('Keep house', 'prune', 'forget old bodies and old traces', () => import('./commands/prune.ts')),

@@ -75,11 +75,16 @@ export class Context {
     writeAll(2, `${text}\n`);
   }
 
+  /** Somebody wants to see everything. */
+  get verbose(): boolean {
+    return this.#flags.verbose === true || this.env['PARLEY_LOG'] === 'debug';
+  }
+
   /** For whoever wants to know more: `--verbose`, or PARLEY_LOG=debug, or PARLEY_LOG=json. Never a body. */
   log(event: string, facts: Record<string, string | number | boolean> = {}): void {
     const level = this.env['PARLEY_LOG'];
     if (level === 'json') writeAll(2, `${JSON.stringify({ at: new Date().toISOString(), event, ...facts })}\n`);
-    else if (level === 'debug' || this.#flags.verbose) {
+    else if (this.verbose) {
       const told = Object.entries(facts).map(([name, value]) => ` ${name}=${value}`);
       writeAll(2, `parley: ${event}${told.join('')}\n`);
     }

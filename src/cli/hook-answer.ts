@@ -1,3 +1,4 @@
+import { existsSync, writeFileSync } from 'node:fs';
 import type { HookClient } from '../clients/hook-client.ts';
 import type { HookEvent } from '../clients/hook-event.ts';
 import { isSubagent } from '../clients/hook-event.ts';
@@ -91,8 +92,17 @@ function trusted(env: Env, client: HookClient): Env {
 
 /** Copies in another reader's hand may come back: the script must start us again then. */
 async function lookAgainInTime(session: Session, who: Who): Promise<void> {
+  if (who.home.far) standWatch(mailboxOf(who));
   const held = namesIn(`${mailboxOf(who)}/held`).map((name) => name.replace(/\.json$/, '') as MessageId);
   if (held.length === 0) return;
   const copies = await Promise.all(held.map((id) => who.home.ledger.copy(who.name, id)));
   session.lookAgain(Math.min(...copies.map((copy) => copy?.until ?? Infinity)));
+}
+
+/**
+ * The script cannot ask a relay. A name in held/ that is no message's makes it start us again every half minute, and we ask.
+ */
+function standWatch(mailbox: string): void {
+  const mark = `${mailbox}/held/~relay.json`;
+  if (!existsSync(mark)) writeFileSync(mark, '', { mode: 0o600 });
 }

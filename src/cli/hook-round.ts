@@ -1,5 +1,6 @@
 import { framed, lengthFor, TEXT_LIMIT } from '../clients/hook-client.ts';
 import type { Framed, HookClient } from '../clients/hook-client.ts';
+import { visibleLine } from '../delivery/visible.ts';
 import { newMark } from '../delivery/fence.ts';
 import type { Mail, Voice } from '../delivery/fence.ts';
 import { planRound, roundText } from '../delivery/round.ts';
@@ -7,11 +8,15 @@ import type { Piece, Round } from '../delivery/round.ts';
 import { deliver } from '../flow/deliver.ts';
 import type { Who } from '../flow/desk.ts';
 import { MessageId } from '../protocol/names.ts';
+import { Refusal } from '../protocol/refusal.ts';
 import type { Evidence, Receipt } from '../protocol/receipt.ts';
 import { scopeMatches } from '../protocol/scope.ts';
 import { mailboxOf, namesIn } from './sessions.ts';
 import { writeAll } from './terminal.ts';
 import { ago } from './words.ts';
+
+/** A hook holds up a model's turn: a relay is waited for this long and no longer. */
+const ASK_MS = 1500;
 
 /** An event at which something can be said to the model. */
 export interface Opening {
@@ -57,6 +62,8 @@ interface Loud {
 
 /** Reads nothing that waits quietly, however much that is. */
 async function loudMail(who: Who, match: string): Promise<Loud> {
+  await fetchFor(who, match);
+  if (await isLeftInHand(who)) await who.home.spool.adopt(who.name);
   for (let adopted = false; ; adopted = true) {
     const looked = new Set(namesIn(`${mailboxOf(who)}/new`));
     const found: (Mail | Verdict)[] = [];
@@ -65,6 +72,25 @@ async function loudMail(who: Who, match: string): Promise<Loud> {
     if (found.includes('unjudged') && !adopted) await who.home.spool.adopt(who.name);
     else return { mail: found.filter((one) => typeof one === 'object'), looked, unsure: found.includes('unsure') };
   }
+}
+
+/** What waits at a relay for this context is fetched first. If the relay is away, what is here is said all the same. */
+async function fetchFor({ name, home }: Who, match: string): Promise<void> {
+  try {
+    await home.far?.bring(name, (message) => scopeMatches(message.scope, match), ASK_MS);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    writeAll(2, `parley hook: ${visibleLine(error.message)}\n`);
+  }
+}
+
+/** Does a copy stand in held/ that waits by its row? Nearly always that folder is empty, and this costs one listing. */
+async function isLeftInHand(who: Who): Promise<boolean> {
+  for (const name of namesIn(`${mailboxOf(who)}/held`)) {
+    const copy = await who.home.ledger.copy(who.name, name.replace(/\.json$/, '') as MessageId);
+    if (copy?.state === 'stored') return true;
+  }
+  return false;
 }
 
 type Verdict = 'not for us' | 'unjudged' | 'unsure';

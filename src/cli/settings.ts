@@ -1,5 +1,4 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readFileSync, statSync } from 'node:fs';
 import * as v from 'valibot';
 import { visibleLine } from '../delivery/visible.ts';
 import { nearest } from '../flow/nearest.ts';
@@ -33,6 +32,13 @@ export const SETTINGS = {
     fallback: undefined,
     project: true,
     help: 'my context, for scoped mail',
+  },
+  relay: {
+    schema: new Schema(() => v.string()),
+    env: 'PARLEY_RELAY',
+    fallback: undefined,
+    project: true,
+    help: 'which relay, where I am at several: a part of its name',
   },
   bodyLimit: {
     schema: new Schema(() =>
@@ -70,6 +76,7 @@ export type SettingName = keyof typeof SETTINGS;
 export interface Settings {
   agent: AgentName | undefined;
   match: string | undefined;
+  relay: string | undefined;
   bodyLimit: number;
   durability: 'normal' | 'full';
   keepBodies: number | null;
@@ -93,50 +100,56 @@ export interface Loaded {
 export type Env = Record<string, string | undefined>;
 
 export function parleyHome(env: Env): string {
-  return env['PARLEY_HOME'] || join(userHome(env), '.parley');
+  return env['PARLEY_HOME'] || `${userHome(env)}/.parley`;
 }
 
 export function backchannelHome(env: Env): string {
-  return env['BACKCHANNEL_HOME'] || join(userHome(env), '.backchannel');
+  return env['BACKCHANNEL_HOME'] || `${userHome(env)}/.backchannel`;
 }
 
-/** Asks the system only if the variable is missing: importing node:os costs time at every start. */
+/** Asks the system only if the variable is missing: importing node:os, and node:path too, costs time at every start. */
 function userHome(env: Env): string {
-  return env['HOME'] || process.getBuiltinModule('node:os').homedir();
+  const home = env['HOME'] || process.getBuiltinModule('node:os').homedir();
+  return home.length > 1 && home.endsWith('/') ? home.slice(0, -1) : home;
 }
 
 /** Flag, then environment, then project, then home, then default. */
 export function loadSettings(env: Env, cwd: string, flags: Partial<Record<SettingName, unknown>>): Loaded {
-  const home = join(parleyHome(env), 'config.json');
+  const home = `${parleyHome(env)}/config.json`;
   const project = projectFile(cwd);
   const warnings: string[] = [];
   const homeValues = read(home, warnings, false);
   const projectValues = project ? read(project, warnings, true) : {};
-  const names = Object.keys(SETTINGS) as SettingName[];
-  const origins = names.map((name): Origin => {
-    const { schema, env: variable, fallback } = SETTINGS[name];
-    const sources: [unknown, string][] = [
-      [flags[name], 'flag'],
-      [env[variable] || undefined, variable],
-      [projectValues[name], project ?? ''],
-      [homeValues[name], home],
-    ];
-    const [raw, from] = sources.find(([value]) => value !== undefined) ?? [undefined, 'default'];
-    if (raw === undefined) return { name, value: fallback, from };
-    const parsed = schema.safeParse(raw);
-    if (parsed.success) return { name, value: parsed.data, from };
-    throw new Refusal('bad_config', `${name} from ${from} is not usable: ${parsed.why}`);
-  });
-  const settings = Object.fromEntries(origins.map(({ name, value }) => [name, value])) as unknown as Settings;
-  return { settings, origins, warnings };
+  const decide = (name: SettingName): Origin => {
+    const variable = SETTINGS[name].env;
+    if (flags[name] !== undefined) return usable(name, flags[name], 'flag');
+    if (env[variable]) return usable(name, env[variable], variable);
+    if (project && projectValues[name] !== undefined) return usable(name, projectValues[name], project);
+    if (homeValues[name] !== undefined) return usable(name, homeValues[name], home);
+    return { name, value: SETTINGS[name].fallback, from: 'default' };
+  };
+  const origins: Origin[] = [];
+  const settings: Partial<Record<SettingName, unknown>> = {};
+  for (const name of Object.keys(SETTINGS) as SettingName[]) {
+    const origin = decide(name);
+    origins.push(origin);
+    settings[name] = origin.value;
+  }
+  return { settings: settings as Settings, origins, warnings };
+}
+
+function usable(name: SettingName, raw: unknown, from: string): Origin {
+  const parsed = SETTINGS[name].schema.safeParse(raw);
+  if (parsed.success) return { name, value: parsed.data, from };
+  throw new Refusal('bad_config', `${name} from ${from} is not usable: ${parsed.why}`);
 }
 
 /** The nearest `.parley.json` from here upwards. */
 function projectFile(cwd: string): string | undefined {
-  for (let folder = cwd; ; folder = dirname(folder)) {
-    const path = join(folder, '.parley.json');
+  for (let folder = cwd; ; folder = folder.slice(0, folder.lastIndexOf('/'))) {
+    const path = `${folder === '/' ? '' : folder}/.parley.json`;
     if (isMine(path)) return path;
-    if (folder === dirname(folder)) return undefined;
+    if (folder === '' || folder === '/') return undefined;
   }
 }
 
@@ -147,10 +160,11 @@ function isMine(path: string): boolean {
 }
 
 function read(path: string, warnings: string[], isProject: boolean): Record<string, unknown> {
-  if (!existsSync(path)) return {};
   let values: unknown;
   try {
-    if (statSync(path).size > FILE_LIMIT) throw new Error(`it has over ${FILE_LIMIT} bytes`);
+    const size = statSync(path, { throwIfNoEntry: false })?.size;
+    if (size === undefined) return {};
+    if (size > FILE_LIMIT) throw new Error(`it has over ${FILE_LIMIT} bytes`);
     values = parseJsonc(readFileSync(path, 'utf8'));
   } catch (error) {
     const why = error instanceof Error ? error.message : 'unknown';

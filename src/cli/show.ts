@@ -1,6 +1,7 @@
 import { deliver } from '../flow/deliver.ts';
 import type { Delivered } from '../flow/deliver.ts';
 import type { Who } from '../flow/desk.ts';
+import type { Message } from '../protocol/message.ts';
 import type { MessageId } from '../protocol/names.ts';
 import type { Evidence } from '../protocol/receipt.ts';
 import type { Context } from './context.ts';
@@ -10,12 +11,12 @@ import { whole } from './words.ts';
 /** Takes these messages and prints them in one write; what could not be printed still waits. */
 export async function takeAndPrint(
   who: Who,
-  ids: MessageId[],
+  mail: readonly (MessageId | Message)[],
   by: Evidence,
   render: (delivered: Delivered[]) => string,
   keep = false,
 ): Promise<Delivered[]> {
-  return deliver(who, ids, { disposition: 'acknowledged', by, keep }, (delivered) => {
+  return deliver(who, mail, { disposition: 'acknowledged', by, keep }, (delivered) => {
     const text = render(delivered);
     return { show: () => writeAll(1, text), slow: isSlow(1, text) };
   });

@@ -5,7 +5,7 @@ const PIPE_BYTES = 64 * 1024;
 
 /** Writes everything, or throws. `process.stdout` costs over 10 ms at start and loses its tail at exit. */
 export function writeAll(fd: number, text: string): void {
-  let rest = Buffer.from(text);
+  let rest = new TextEncoder().encode(text);
   while (rest.length > 0) {
     try {
       rest = rest.subarray(writeSync(fd, rest));

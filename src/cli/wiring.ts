@@ -1,30 +1,56 @@
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { attendForeign } from '../flow/attend.ts';
 import type { Desk, Home } from '../flow/desk.ts';
 import type { HomeLabel } from '../protocol/address.ts';
-import type { MessageId } from '../protocol/names.ts';
+import type { MessageId, RoomId } from '../protocol/names.ts';
+import { Refusal } from '../protocol/refusal.ts';
+import type { Directory } from '../storage/directory/directory.ts';
 import { FilesDirectory } from '../storage/directory/files.ts';
 import type { Ledger } from '../storage/ledger/ledger.ts';
 import { checkLedger } from '../storage/ledger/sqlite-check.ts';
 import type { LedgerState } from '../storage/ledger/sqlite-check.ts';
 import { openSqliteLedger } from '../storage/ledger/sqlite.ts';
+import type { Rooms } from '../storage/rooms/rooms.ts';
 import { explained } from '../storage/spool/maildir-files.ts';
 import { Maildir } from '../storage/spool/maildir.ts';
 import type { Spool } from '../storage/spool/spool.ts';
+import type * as FarHome from './far-home.ts';
+import type { FarOrder } from './far-home.ts';
 import { backchannelHome, parleyHome } from './settings.ts';
 import type { Env, Settings } from './settings.ts';
 
 /** The only file that names a backend. */
-export function openDesk(env: Env, settings: Pick<Settings, 'bodyLimit' | 'durability'>, own: HomeLabel): Desk {
+export function openDesk(
+  env: Env,
+  settings: Pick<Settings, 'bodyLimit' | 'durability'> & Partial<Pick<Settings, 'agent' | 'relay'>>,
+  own: 'parley' | 'bch',
+): Desk {
   const roots = { parley: parleyHome(env), bch: backchannelHome(env) };
   // A Backchannel program sees only its own home; Parley opens every home that exists.
-  const others: HomeLabel[] = own === 'parley' && existsSync(roots.bch) ? ['bch'] : [];
+  const others: (typeof own)[] = own === 'parley' && existsSync(roots.bch) ? ['bch'] : [];
+  const near = [own, ...others].map((label) => openHome(label, roots[label], settings.durability));
+  const far = own === 'parley' ? relayFolder(roots.parley, settings) : undefined;
   return {
-    homes: [own, ...others].map((label) => openHome(label, roots[label], settings.durability)),
+    homes: far === undefined ? near : [openFarHome({ root: far, durability: settings.durability }), ...near],
     now: Date.now,
     newId: () => crypto.randomUUID() as MessageId,
     bodyLimit: settings.bodyLimit,
   };
+}
+
+/** A home at a relay. What that takes is read only here, by those who have one: no other command should pay for it. */
+export function openFarHome(order: FarOrder): Home {
+  const { farHome } = require('./far-home.ts') as typeof FarHome;
+  return farHome(order);
+}
+
+/** Where an agent that joined a relay has its things; undefined for one that lives on this machine. */
+function relayFolder(home: string, { agent, relay }: Partial<Pick<Settings, 'agent' | 'relay'>>): string | undefined {
+  if (agent === undefined || !existsSync(`${home}/relays`)) return undefined;
+  const own = readdirSync(`${home}/relays`).filter((name) => name.startsWith(`${agent}@`));
+  const [only, ...others] = own.filter((name) => relay === undefined || name.includes(relay));
+  if (others.length === 0) return only === undefined ? undefined : `${home}/relays/${only}`;
+  throw new Refusal('ambiguous', `@${agent} is at several relays; set PARLEY_RELAY to one of ${own.join(', ')}`);
 }
 
 /** How the ledger of a home looks from outside; null if there is none. */
@@ -32,8 +58,81 @@ export function inspectLedger(root: string): LedgerState | null {
   return checkLedger(`${root}/ledger.db`);
 }
 
+/** The rooms below a Backchannel home, for a command that looks at them once. A relay may serve them meanwhile. */
+export async function openRooms(root: string): Promise<Rooms & { directory(id: RoomId): Directory }> {
+  const { FilesRooms } = await import('../storage/rooms/files.ts');
+  const rooms = new FilesRooms(root, { defaultTokenHash: null });
+  return Object.assign(rooms, { directory: (id: RoomId) => new FilesDirectory(rooms.root(id), Date.now) });
+}
+
+/** What a relay serves. */
+export interface RelayHouse {
+  rooms: Rooms;
+  /** A room's home, opened once. */
+  home(id: RoomId): Home;
+  /** Rooms that cannot be used as they are, and why. The others are served. */
+  troubles: readonly string[];
+  /** Everything that was accepted is in its place when this returns. */
+  close(): Promise<void>;
+}
+
+/**
+ * The rooms below a Backchannel home. After the death of a relay, what it left undone in any of them is finished first; otherwise
+ * each is opened when somebody comes to it: there may be thousands.
+ */
+export async function openRelayHouse(
+  root: string,
+  durability: Settings['durability'],
+  defaultTokenHash: string | null,
+  afterDeath = false,
+): Promise<RelayHouse> {
+  const [{ DEFAULT_ROOM }, { FilesRooms }, { WatchedDirectory }, { LateMaildir }] = await Promise.all([
+    import('../storage/rooms/rooms.ts'),
+    import('../storage/rooms/files.ts'),
+    import('../storage/directory/watched.ts'),
+    import('../storage/spool/late-maildir.ts'),
+  ]);
+  const rooms = new FilesRooms(root, { defaultTokenHash });
+  const homes = new Map<RoomId, { home: Home; directory: InstanceType<typeof WatchedDirectory> }>();
+  const home = (id: RoomId): Home => {
+    const known = homes.get(id);
+    if (known) return known.home;
+    const directory = new WatchedDirectory(rooms.root(id), Date.now);
+    const opened = openHome('bch', rooms.root(id), durability, directory, (parts) => new LateMaildir(parts));
+    homes.set(id, { home: opened, directory });
+    return opened;
+  };
+  const troubles: string[] = [];
+  for (const id of afterDeath ? await rooms.list() : [DEFAULT_ROOM]) {
+    if (id !== DEFAULT_ROOM && !existsSync(`${rooms.root(id)}/ledger.db`)) continue;
+    const heal = async (): Promise<void> => home(id).spool.heal();
+    await heal().catch((error: unknown) =>
+      troubles.push(`room ${id}: ${error instanceof Error ? error.message : String(error)}`),
+    );
+  }
+  return {
+    rooms,
+    home,
+    troubles,
+    async close() {
+      const closed = [...homes.values()].map(async ({ home: open, directory }) => {
+        await directory.close();
+        await open.spool.flush();
+        await open.spool.close();
+      });
+      for (const one of await Promise.allSettled(closed)) if (one.status === 'rejected') throw one.reason;
+    },
+  };
+}
+
 /** The ledger is opened by the first who asks for it: `parley agents` should not wait for a database. */
-function openHome(label: HomeLabel, root: string, durability: Settings['durability']): Home {
+function openHome(
+  label: HomeLabel,
+  root: string,
+  durability: Settings['durability'],
+  directory: Directory = new FilesDirectory(root, Date.now),
+  newSpool: (parts: ConstructorParameters<typeof Maildir>[0]) => Spool = (parts) => new Maildir(parts),
+): Home {
   let parts: { ledger: Ledger; spool: Spool } | undefined;
   const open = (): { ledger: Ledger; spool: Spool } => {
     parts ??= openStores();
@@ -48,12 +147,12 @@ function openHome(label: HomeLabel, root: string, durability: Settings['durabili
     const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability });
     const judge = (reader: Parameters<typeof attendForeign>[1], message: Parameters<typeof attendForeign>[2]) =>
       attendForeign(home, reader, message);
-    return { ledger, spool: new Maildir({ root, ledger, judge, now: Date.now }) };
+    return { ledger, spool: newSpool({ root, ledger, judge, now: Date.now }) };
   };
   const home: Home = {
     label,
     root,
-    directory: new FilesDirectory(root, Date.now),
+    directory,
     get ledger() {
       return open().ledger;
     },

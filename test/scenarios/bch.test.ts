@@ -491,22 +491,22 @@ describe('what bch prints', () => {
       'the brain backend is not part of this program (UNISON_API_URL is set); leave it out to use the local spool',
     ],
     [
-      'a relay for init',
-      ['init', 'n', '--url', 'http://r'],
+      'a token for no relay',
+      ['init', 'n', '--token', 't'],
       {},
-      'relay mode is not in this version yet (--url was given); leave it out to use the local spool',
+      '--token is for a relay — say which: bch init n --url <relay-url>',
     ],
     [
-      'a relay from the environment',
+      'an address that is none',
       ['send', '@me', 'x'],
-      { BACKCHANNEL_URL: 'http://r' },
-      'relay mode is not in this version yet (BACKCHANNEL_URL is set); unset it to use the local spool',
+      { BACKCHANNEL_URL: 'relay.test' },
+      '"relay.test" is no address of a relay; write https://host or http://localhost:7117',
     ],
     [
-      'a relay under --hook',
+      'a relay that is not there, under --hook too [BC-B7.40]',
       ['drain', '--hook'],
-      { BACKCHANNEL_URL: 'http://r' },
-      'relay mode is not in this version yet (BACKCHANNEL_URL is set); unset it to use the local spool',
+      { BACKCHANNEL_URL: 'http://127.0.0.1:1' },
+      'the relay http://127.0.0.1:1 cannot be reached (nothing listens there)',
     ],
     ['what comes later', ['mcp'], {}, '`bch mcp` is not in this version yet; `bch help` lists what is'],
   ];
@@ -523,11 +523,10 @@ describe('what bch prints', () => {
   it('never is the local inbox of somebody whose config names a relay', async () => {
     const machine = new Machine().agent('me');
     machine.leave('me');
-    for (const config of [{ url: 'http://r' }, { backend: 'relay' }, { backend: 'brain' }]) {
+    const configs = [{ url: 'http://127.0.0.1:1' }, { backend: 'relay' }, { backend: 'brain' }, { backend: 'x' }];
+    for (const config of configs) {
       writeFileSync(`${machine.root}/config.json`, JSON.stringify({ agent: 'me', ...config }));
-      expect(await machine.error(['drain'])).toMatch(
-        /is not (in this version yet|part of this program) \(config\.json has a/,
-      );
+      expect(await machine.error(['drain'])).toMatch(/cannot be reached|none is named|is not part of|no such backend/);
     }
     expect(machine.files('me', 'new')).toHaveLength(1);
   }, 20_000);

@@ -49,6 +49,7 @@ describe('settings', () => {
     expect(Object.fromEntries(settings.map(({ name, value }) => [name, value]))).toEqual({
       agent: null,
       match: null,
+      relay: null,
       bodyLimit: 262_144,
       durability: 'normal',
       keepBodies: '30d',
@@ -145,6 +146,7 @@ describe('parley config set', () => {
     const pairs = [
       ['agent', 'alice'],
       ['match', 'here'],
+      ['relay', 'there'],
       ['bodyLimit', '1000'],
       ['durability', 'full'],
       ['keepBodies', '1d'],

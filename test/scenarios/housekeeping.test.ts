@@ -63,7 +63,7 @@ describe('parley doctor', () => {
     const { code, all } = await findings(await anExchange());
     expect(code).toBe(0);
     expect(all.filter(({ level, about }) => level !== 'ok' && about !== 'PATH' && about !== 'hook')).toEqual([]);
-    expect(all.map(({ what }) => what)).toContain('the ledger is sound, format 1');
+    expect(all.map(({ what }) => what)).toContain('the ledger is sound, format 2');
   }, 20_000);
 
   it('makes nothing where there is nothing, and says how to begin', async () => {
@@ -387,12 +387,12 @@ describe('parley version', () => {
   it('tells the version of the package, of Bun and of the ledger', async () => {
     const parley = new Program();
     expect((await parley.run(['--version'])).out).toBe(
-      `parley ${version} (Bun ${Bun.version}, ledger format 1, from source)\n`,
+      `parley ${version} (Bun ${Bun.version}, ledger format 2, from source)\n`,
     );
     expect(await parley.json<Record<string, unknown>>(['version'])).toMatchObject({
       version,
       bun: Bun.version,
-      ledgerFormat: 1,
+      ledgerFormat: 2,
       compiled: false,
     });
     expect(readdirSync(parley.home)).toEqual([]);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { readdirSync, statSync, writeFileSync } from 'node:fs';
+import { lstatSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { Program } from '../support/program.ts';
 
 interface Sent {
@@ -91,6 +91,22 @@ describe('one message, from send to settle', () => {
     expect(await parley.run(['ack', id], { as: 'bob' })).toMatchObject({ code: 75 });
   }, 30_000);
 
+  it('that is acknowledged is deleted, or kept in cur/ if its reader says so, waiting or held [BC-9]', async () => {
+    const parley = await new Program().init('alice', 'bob');
+    const ids: string[] = [];
+    for (const body of ['done', 'keep me', 'keep me too'])
+      ids.push((await parley.json<Sent>(['send', '@bob', body])).id);
+    const [gone = '', waiting = '', held = ''] = ids;
+    await parley.run(['take', held, '--lease', '1h'], { as: 'bob' });
+    expect(await parley.run(['ack', gone], { as: 'bob' })).toMatchObject({ code: 0 });
+    for (const id of [waiting, held])
+      expect(await parley.run(['ack', id, '--keep'], { as: 'bob' })).toMatchObject({ code: 0 });
+    const box = `${parley.home}/.parley/spool/bob`;
+    expect(readdirSync(`${box}/cur`).sort()).toEqual([`${waiting}.json`, `${held}.json`].sort());
+    expect(['tmp', 'new', 'quiet', 'held'].flatMap((folder) => readdirSync(`${box}/${folder}`))).toEqual([]);
+    expect(await parley.json<Told[]>(['inbox'], { as: 'bob' })).toEqual([]);
+  }, 30_000);
+
   it('can be withdrawn where nobody has taken it, and the answer says where it was too late', async () => {
     const parley = await new Program().init('alice', 'bob', 'carol');
     for (const name of ['bob', 'carol']) await parley.run(['sub', '#dev'], { as: name });
@@ -179,6 +195,54 @@ describe('a home', () => {
       .filter((path) => (statSync(path).mode & 0o077) !== 0);
     expect(open).toEqual([]);
   }, 20_000);
+
+  it('is made for its owner alone, files 0600 and folders 0700, also where the umask forbids nothing [BC-C12]', async () => {
+    const before = process.umask(0);
+    try {
+      const parley = await new Program().init('alice', 'bob');
+      const event = { session_id: 's1', cwd: parley.home, hook_event_name: 'PostToolUse', tool_name: 'Bash' };
+      for (const args of [
+        ['config', 'set', 'agent', 'bob'],
+        ['hook', '--write'],
+        ['sub', '#dev'],
+        ['send', '@alice', 'to be kept', '--key', 'k'],
+        ['drain', '--keep', '--as', 'alice'],
+        ['send', '@alice', 'to be held'],
+        ['take', '--lease', '1h', '--as', 'alice'],
+        ['send', '@alice', 'for a session elsewhere', '--scope', 'else/where'],
+        ['send', '@alice', 'to be said'],
+        ['hook', 'claude', '--as', 'alice'],
+        ['search', 'kept'],
+        ['send', '#dev', 'chatter', '--as', 'alice'],
+        ['unsub', '#dev'],
+      ]) {
+        const run = await parley.run(args, { stdin: args[0] === 'hook' ? JSON.stringify(event) : '' });
+        expect(run).toMatchObject({ code: 0 });
+      }
+      const made = readdirSync(parley.home, { recursive: true, encoding: 'utf8' });
+      const open = made.filter((path) => {
+        const stat = lstatSync(`${parley.home}/${path}`);
+        const isProgram = path === '.parley/hook';
+        // A link has no rights of its own.
+        return !stat.isSymbolicLink() && (stat.mode & 0o777) !== (stat.isDirectory() || isProgram ? 0o700 : 0o600);
+      });
+      expect(open).toEqual([]);
+      const places = [
+        'agents/bob.json',
+        'config.json',
+        'ledger.db',
+        'sessions/s1/look',
+        'sessions/s1/now',
+        'hook',
+        'sending',
+      ];
+      for (const place of places) expect(made).toContain(`.parley/${place}`);
+      for (const folder of ['quiet', 'held', 'cur'])
+        expect(made.filter((path) => path.includes(`/${folder}/`)).length).toBeGreaterThan(0);
+    } finally {
+      process.umask(before);
+    }
+  }, 30_000);
 
   it('shows a stranger who they are, what waits and what to type next', async () => {
     const parley = new Program();

@@ -23,6 +23,11 @@ const { spool, ledger, close } = await openHome(root, { onStep, heal: process.en
 const acts: Record<string, () => Promise<unknown>> = {
   async heal() {},
 
+  /** What every reader does first who looks what waits. */
+  async square() {
+    await spool.adopt(bob);
+  },
+
   async send() {
     for (const key of keys) await put(key);
   },
@@ -46,6 +51,13 @@ const acts: Record<string, () => Promise<unknown>> = {
   /** Takes everything into its hand and stays alive. */
   async hold() {
     const claim = await spool.claim(bob, await spool.ids(bob), LEASE);
+    say({ held: claim.copies.map(({ message }) => message.id) });
+    await told();
+  },
+
+  /** Like `hold`, with these ids, which may have no file. */
+  async holdAll() {
+    const claim = await spool.claim(bob, keys as MessageId[], LEASE);
     say({ held: claim.copies.map(({ message }) => message.id) });
     await told();
   },

@@ -10,7 +10,11 @@ export default command({
     const rows = [];
     for (const home of context.desk.homes) {
       for (const channel of await home.directory.channels()) {
-        rows.push({ channel, home: home.label, subscribers: await home.directory.subscribers(channel) });
+        rows.push({
+          channel,
+          home: home.label,
+          subscribers: (await home.directory.subscribers(channel)).map(({ name }) => name),
+        });
       }
     }
     if (context.json) return context.sayJson(rows);

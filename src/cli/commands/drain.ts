@@ -20,9 +20,9 @@ export default command({
     const who = await context.who();
     const match = values.match ?? context.settings.match;
     const mail = await waiting(who, { match, loudOnly: values.loud ?? false });
-    const ids = mail.slice(0, countFrom(values.limit, mail.length || 1)).map(({ message }) => message.id);
+    const wanted = mail.slice(0, countFrom(values.limit, mail.length || 1)).map(({ message }) => message);
     const render = (delivered: Parameters<typeof rendered>[1]): string => rendered(context, delivered, false);
-    const taken = await takeAndPrint(who, ids, byCommand('drain', who), render, values.keep);
+    const taken = await takeAndPrint(who, wanted, byCommand('drain', who), render, values.keep);
     if (taken.length > 0) return;
     if (context.json) return context.sayJson([]);
     context.say('nothing waits for you here');

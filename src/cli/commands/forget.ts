@@ -20,6 +20,8 @@ export default command({
   async run(context, values, [text = '']) {
     const who = await agentFrom(context.desk, text);
     const { name, home } = who;
+    if (home.far)
+      throw new Refusal('not_yours', `@${name} is at ${home.far.url}; only the host of that relay removes agents`);
     const waiting = (await home.spool.ids(name)).length;
     if (!values.yes) {
       const mail =

@@ -2,6 +2,7 @@ import { findMessage } from '../../flow/desk.ts';
 import { findWaiting } from '../../flow/deliver.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
+import { bringHere } from '../mine.ts';
 import { byCommand, rendered, takeAndPrint } from '../show.ts';
 import { whole } from '../words.ts';
 
@@ -25,6 +26,7 @@ export default command({
       if (taken.length === 0) throw new Refusal('already_claimed', `message ${prefix} was claimed by another session`);
       return;
     }
+    if (isWaiting) await bringHere(who, prefix);
     if (isWaiting) await who.home.spool.adopt(who.name);
     const { home, id } = await findMessage(context.desk, prefix);
     const message = await home.ledger.message(id);

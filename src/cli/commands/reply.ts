@@ -2,6 +2,7 @@ import { findMessage } from '../../flow/desk.ts';
 import { answer } from '../../flow/send.ts';
 import { command } from '../command.ts';
 import { bodyFrom, deadlineFrom } from '../input.ts';
+import { bringHere } from '../mine.ts';
 import { parseDraft, report } from './send.ts';
 
 export default command({
@@ -24,6 +25,7 @@ export default command({
   async run(context, values, [prefix = '', ...text]) {
     const who = await context.who();
     // Mail of other programs may not have been looked at yet.
+    await bringHere(who, prefix);
     await who.home.spool.adopt(who.name);
     const { home, id } = await findMessage(context.desk, prefix);
     const draft = parseDraft({

@@ -65,6 +65,11 @@ export function report(context: Context, sent: Sent): void {
     const { id, to, ts } = message;
     return context.sayJson({ id, to, ts, step: 'stored', first, home: home.label, copies });
   }
+  // Who got a copy there is for the relay to know.
+  if (home.far) {
+    const said = `${first ? 'stored' : 'already stored under this key:'} ${shortId(message.id)}`;
+    return context.say(`${context.paint.green(said)} at ${home.far.url} for ${message.to}`);
+  }
   const [only] = copies;
   const names = copies.map((copy) => `@${copy.mailbox}`).join(', ');
   const policy = copies.length === 1 && only ? ` (${only.attention.policy.replaceAll('_', ' ')})` : '';

@@ -1,6 +1,9 @@
+import * as v from 'valibot';
 import { visibleLine } from '../../delivery/visible.ts';
 import { findMessage } from '../../flow/desk.ts';
+import { Evidence } from '../../protocol/receipt.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { Schema } from '../../protocol/schema.ts';
 import type { Trace } from '../../storage/ledger/ledger.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -18,14 +21,17 @@ export default command({
     await found.spool.heal();
     for (const { mailbox } of (await found.ledger.trace(id))?.copies ?? []) await found.spool.adopt(mailbox);
     const trace = await found.ledger.trace(id);
+    const there = await found.far?.trace(id);
     if (!trace) throw new Refusal('not_found', `no message has the id ${id}`);
     if (context.json)
       return context.sayJson({
         home: found.label,
         ...trace,
         copies: trace.copies.map((copy) => ({ ...copy, steps: steps(trace, copy) })),
+        ...(found.far && { relay: there }),
       });
     context.say(told(context, trace, found.label));
+    if (found.far) context.say(`\n  at ${found.far.url}\n${toldThere(context, there)}`);
   },
 });
 
@@ -86,4 +92,40 @@ function facts(evidence: Record<string, string | number | boolean>): string {
   return Object.entries(evidence)
     .map(([name, value]) => visibleLine(`${name} ${value}`))
     .join(', ');
+}
+
+/** What a relay can prove; its words are another program's. spec: relay#trace */
+const Told = new Schema(() =>
+  v.object({
+    copies: v.array(
+      v.object({
+        mailbox: v.string(),
+        state: v.string(),
+        disposition: v.nullish(v.string()),
+        settledAt: v.nullish(v.string()),
+        settledBy: v.nullish(Evidence.inner),
+        receipts: v.optional(v.array(v.object({ step: v.string(), at: v.string(), evidence: Evidence.inner })), []),
+      }),
+    ),
+  }),
+);
+
+function toldThere(context: Context, there: unknown): string {
+  const told = Told.safeParse(there);
+  if (!told.success) return '    it does not say what became of it';
+  const { paint } = context;
+  return told.data.copies
+    .flatMap(({ mailbox, state, disposition, settledAt, settledBy, receipts }) => [
+      `    ${paint.bold(`@${visibleLine(mailbox, 128)}`)}  ${visibleLine(state, 40)}`,
+      ...receipts.map(
+        ({ step, at, evidence }) =>
+          `      ${visibleLine(step, 40).padEnd(16)} ${visibleLine(at, 40)}  ${facts(evidence)}`,
+      ),
+      ...(settledAt
+        ? [
+            `      ${'settled'.padEnd(16)} ${visibleLine(settledAt, 40)}  ${[visibleLine(disposition ?? 'unknown', 40), ...(settledBy ? [facts(settledBy)] : [])].join(', ')}`,
+          ]
+        : []),
+    ])
+    .join('\n');
 }

@@ -9,7 +9,9 @@ export default command({
   async run(context) {
     const who = await context.who();
     const from = context.loaded.origins.find((origin) => origin.name === 'agent')?.from ?? 'default';
-    if (context.json) return context.sayJson({ agent: who.name, home: who.home.label, root: who.home.root, from });
-    context.say(`@${who.name} in ${who.home.root} (from ${from})`);
+    const { label, root, far } = who.home;
+    if (context.json)
+      return context.sayJson({ agent: who.name, home: label, root, from, ...(far && { url: far.url }) });
+    context.say(`@${who.name} ${far ? `at ${far.url}` : `in ${root}`} (from ${from})`);
   },
 });

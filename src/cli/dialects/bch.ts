@@ -18,11 +18,15 @@ const COMMANDS: Record<string, () => Promise<{ default: BchCommand }>> = {
   agents: () => import('./bch/agents.ts'),
   channels: () => import('./bch/channels.ts'),
   whoami: () => import('./bch/whoami.ts'),
+  room: () => import('./bch/room.ts'),
+  invite: () => import('./bch/invite.ts'),
+  join: () => import('./bch/join.ts'),
+  relay: () => import('./bch/relay.ts'),
   help: () => import('./bch/help.ts'),
 };
 
-/** They need a network or change a client's settings. */
-const LATER = ['mcp', 'setup', 'room', 'invite', 'join', 'relay'];
+/** They serve or change a client. */
+const LATER = ['mcp', 'setup'];
 
 /** `bch <command> …`: Backchannel's own commands, home and texts. Every "no" is one line `error: …` and exit code 1. */
 export async function runBch(argv: string[]): Promise<void> {

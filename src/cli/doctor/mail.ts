@@ -1,8 +1,8 @@
-import { lstatSync, readdirSync, rmSync } from 'node:fs';
+import { closeSync, constants, lstatSync, openSync, readdirSync, readSync, rmSync } from 'node:fs';
 import { basename } from 'node:path';
 import type { Home } from '../../flow/desk.ts';
 import { AgentName, MessageId } from '../../protocol/names.ts';
-import { isMissing } from '../../storage/disk.ts';
+import { codeOf, isMissing, isNoPlainFile } from '../../storage/disk.ts';
 import { counted, on } from './finding.ts';
 import type { Finding } from './finding.ts';
 
@@ -12,6 +12,8 @@ const DRAFT_MS = 60 * 60 * 1000;
 const LONG_HELD_MS = 60 * 60 * 1000;
 /** So often a reader began and did not finish. */
 const ATTEMPTS = 3;
+/** How many files one line names. */
+const NAMED = 3;
 /** Clocks of one machine agree; those of several may differ a little. */
 const SKEW_MS = 5 * 60 * 1000;
 
@@ -35,11 +37,15 @@ export async function examineAgents({ label, root, directory }: Home): Promise<F
   return findings.length > 0 ? findings : [ok(counted(records.length, 'agent'))];
 }
 
-/** What lies between sending and reading: files set aside, drafts of the dead, copies in a hand for long, clocks that disagree. */
+/**
+ * What lies between sending and reading: files set aside, files that may not be read, drafts of the dead, copies in a hand for
+ * long or in nobody's, clocks that disagree.
+ */
 export async function examineMail(home: Home, now: number, fix: boolean): Promise<Finding[]> {
   const { ok } = on(`home ${home.label}`);
   const findings = [
     ...(await asides(home)),
+    ...shut(home),
     ...(await drafts(home, now, fix)),
     ...(await held(home, now)),
     ...(await clocks(home, now)),
@@ -52,6 +58,43 @@ async function asides({ label, root, spool }: Home): Promise<Finding[]> {
   if (files.length === 0) return [];
   const what = `${counted(files.length, 'file is', 'files are')} set aside in ${root}/aside, because ${files.length === 1 ? 'it is no message or came' : 'they are no messages or came'} twice`;
   return [on(`home ${label}`).warn(what, 'look at them, then `parley prune --asides` removes them')];
+}
+
+/** Waiting messages that the system does not let us read now. Every command passes them over, so nobody else names them. */
+function shut({ label, root }: Home): Finding[] {
+  const findings: Finding[] = [];
+  for (const mailbox of mailboxes(root)) {
+    const paths = ['new', 'quiet'].flatMap((folder) => {
+      const place = `${root}/spool/${mailbox}/${folder}`;
+      return messages(place).map((name) => `${place}/${name}`);
+    });
+    const refused = paths.map((path) => ({ path, code: refusalOf(path) })).filter(({ code }) => code !== null);
+    const [first] = refused;
+    if (!first) continue;
+    const named = refused.slice(0, NAMED).map(({ path }) => path);
+    const more = refused.length > NAMED ? ` and ${refused.length - NAMED} more` : '';
+    const what = `${counted(refused.length, 'message waits', 'messages wait')} for @${mailbox} and may not be read (${first.code}): ${named.join(', ')}${more}`;
+    const isForbidden = first.code === 'EACCES' || first.code === 'EPERM';
+    const next = isForbidden ? `\`chmod u+rw ${first.path}\`; if it is not yours, its owner can` : 'check the disk';
+    const they = refused.length === 1 ? 'it goes' : 'they go';
+    findings.push(on(`home ${label}`).bad(what, `${next}; until then ${they} on waiting`));
+  }
+  return findings;
+}
+
+/** The system's word for why a file may not be read; null if it may, if it is gone, or if it never was a message. */
+function refusalOf(path: string): string | null {
+  try {
+    const fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    try {
+      readSync(fd, Buffer.alloc(1));
+    } finally {
+      closeSync(fd);
+    }
+    return null;
+  } catch (error) {
+    return isMissing(error) || isNoPlainFile(error) ? null : (codeOf(error) ?? String(error));
+  }
 }
 
 async function drafts({ label, root, ledger }: Home, now: number, fix: boolean): Promise<Finding[]> {
@@ -72,11 +115,14 @@ async function drafts({ label, root, ledger }: Home, now: number, fix: boolean):
   return [fixed(`${what}, removed`)];
 }
 
-async function held({ label, directory, ledger }: Home, now: number): Promise<Finding[]> {
+async function held({ label, root, directory, ledger }: Home, now: number): Promise<Finding[]> {
   const { warn } = on(`home ${label}`);
   const findings: Finding[] = [];
   for (const { name } of await directory.list()) {
-    for (const copy of (await ledger.open(name)).values()) {
+    const open = (await ledger.open(name)).values();
+    // Listed after the rows were read: what was claimed meanwhile is asked for once more.
+    const inHand = new Set(messages(`${root}/spool/${name}/held`));
+    for (const copy of open) {
       const id = copy.id.slice(0, 8);
       if (copy.attempt >= ATTEMPTS) {
         findings.push(
@@ -90,6 +136,17 @@ async function held({ label, directory, ledger }: Home, now: number): Promise<Fi
           warn(
             `${id} is held by a reader of @${name} until ${new Date(copy.until ?? 0).toISOString()}`,
             `\`parley release ${id} --as ${name}\` if that reader is gone`,
+          ),
+        );
+      } else if (
+        copy.state === 'stored' &&
+        inHand.has(`${copy.id}.json`) &&
+        (await ledger.copy(name, copy.id))?.state === 'stored'
+      ) {
+        findings.push(
+          warn(
+            `${id} waits for @${name} and stands in held/, though nobody holds it`,
+            `\`parley inbox --as ${name}\` puts it back`,
           ),
         );
       }

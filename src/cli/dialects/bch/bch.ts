@@ -1,15 +1,16 @@
 import type { Desk, Home, Who } from '../../../flow/desk.ts';
 import { BODY_LIMIT } from '../../../protocol/message.ts';
-import type { AgentName } from '../../../protocol/names.ts';
+import type { AgentName, MessageId } from '../../../protocol/names.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { backchannelHome } from '../../settings.ts';
 import type { Env } from '../../settings.ts';
 import { writeAll } from '../../terminal.ts';
-import { openDesk } from '../../wiring.ts';
-import { readAddress, readName } from './address.ts';
+import { openDesk, openFarHome } from '../../wiring.ts';
+import { readAddress, readName, unreachable } from '../../../protocol/backchannel.ts';
 import { readConfig } from './config.ts';
 import type { Config } from './config.ts';
-import { refuseElsewhere } from './elsewhere.ts';
+import { elsewhere, tokenAt } from './elsewhere.ts';
+import type { Elsewhere } from './elsewhere.ts';
 
 /** What a command of this dialect has at hand. Nothing in it is opened before it is asked for. */
 export class Bch {
@@ -27,9 +28,13 @@ export class Bch {
     return this.#config;
   }
 
-  /** The local spool: this dialect sees only its own home. Whoever is set up to use another place is told so instead. */
+  /** The relay that is in use; null for the local spool. */
+  get elsewhere(): Elsewhere | null {
+    return elsewhere(this.env, this.config);
+  }
+
+  /** One home only: the local spool, or the mailbox at a relay. */
   get desk(): Desk & { home: Home } {
-    refuseElsewhere(this.env, this.config);
     this.#desk ??= this.#open();
     return this.#desk;
   }
@@ -43,8 +48,7 @@ export class Bch {
   /** Who acts, and where. As in the original, nobody has to be registered to write or to look. */
   async who(): Promise<Who> {
     const name = this.identity;
-    if (!name)
-      throw new Refusal('no_identity', 'no agent identity — run `bch init <name>` first (or set BACKCHANNEL_AGENT)');
+    if (!name) throw nobody();
     const { home } = this.desk;
     return { name, home };
   }
@@ -62,9 +66,34 @@ export class Bch {
   }
 
   #open(): Desk & { home: Home } {
+    const place = this.elsewhere;
+    if (place) return this.#openAt(place);
     const desk = openDesk(this.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'bch');
     const [home] = desk.homes;
     if (!home) throw new Error('a desk without a home');
-    return { ...desk, home, readAddress };
+    return { ...desk, home, readAddress, unreachable };
   }
+
+  #openAt(place: Elsewhere): Desk & { home: Home } {
+    const agent = this.identity;
+    if (!agent) throw nobody();
+    const token = tokenAt(place, agent, this.env, this.config);
+    const home = openFarHome({
+      place: { ...place, agent, ...(token && { token }) },
+      below: this.root,
+      durability: 'normal',
+    });
+    return {
+      homes: [home],
+      home,
+      readAddress,
+      now: Date.now,
+      newId: () => crypto.randomUUID() as MessageId,
+      bodyLimit: BODY_LIMIT,
+    };
+  }
+}
+
+function nobody(): Refusal {
+  return new Refusal('no_identity', 'no agent identity — run `bch init <name>` first (or set BACKCHANNEL_AGENT)');
 }

@@ -9,6 +9,7 @@ export interface Config {
   agent?: string;
   url?: string;
   token?: string;
+  room?: string;
   backend?: string;
   /** Ours: the tokens of the agents that are not `agent` at the moment, by name. */
   tokens?: Record<string, string>;
@@ -30,7 +31,7 @@ export function readConfig(root: string): Config {
 function isConfig(value: unknown): value is Config {
   if (!isTable(value)) return false;
   const { tokens = {}, ...rest } = value;
-  const texts = ['agent', 'url', 'token', 'backend'].map((key) => rest[key]);
+  const texts = ['agent', 'url', 'token', 'room', 'backend'].map((key) => rest[key]);
   return (
     isTable(tokens) &&
     [...texts, ...Object.values(tokens)].every((text) => text === undefined || typeof text === 'string')
@@ -46,7 +47,11 @@ function isTable(value: unknown): value is Record<string, unknown> {
  * made the current one. Here `token` is always the current agent's, which is all that the original reads; those of the others
  * wait in `tokens` until their agent is the current one again.
  */
-export function becomeAgent(root: string, name: AgentName): void {
+export function becomeAgent(
+  root: string,
+  name: AgentName,
+  place?: { url: string; room?: string; token?: string },
+): void {
   mkdirSync(root, { recursive: true, mode: 0o700 });
   locked(`${root}/config.lock`, () => {
     const before = readConfig(root);
@@ -59,6 +64,13 @@ export function becomeAgent(root: string, name: AgentName): void {
     after.agent = name;
     delete after.token;
     delete after.tokens;
+    if (place) {
+      // At a relay every agent's token has a file of its own besides: here stands only what the original reads.
+      delete after.room;
+      Object.assign(after, place);
+      if (before.tokens) after.tokens = before.tokens;
+      return write(`${root}/config.json`, after);
+    }
     if (current !== undefined) after.token = current;
     if (Object.keys(others).length > 0) after.tokens = others;
     write(`${root}/config.json`, after);

@@ -13,14 +13,14 @@ export default bchCommand({
     if (values.hook && !bch.identity) return;
     const who = await bch.reader();
     const mail = await waiting(who, { match: values.match });
-    const ids = mail.map(({ message }) => message.id);
+    const wanted = mail.map(({ message }) => message);
     const render = (delivered: Delivered[]): string => {
       const messages = delivered.map(({ message }) => message);
       if (values.json) return `${JSON.stringify(messages, null, 2)}\n`;
       const title = values.hook ? [`[backchannel] ${messages.length} message(s) for ${who.name}:`] : [];
       return [...title, ...messages.map(full), ''].join('\n');
     };
-    const taken = await takeAndPrint(who, ids, byCommand('bch drain', who), render);
+    const taken = await takeAndPrint(who, wanted, byCommand('bch drain', who), render);
     if (taken.length > 0) return;
     if (values.json) bch.say('[]');
     else if (!values.hook) bch.say('inbox empty');

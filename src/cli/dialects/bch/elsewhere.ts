@@ -1,24 +1,51 @@
+import type { AgentName } from '../../../protocol/names.ts';
+import { RoomId } from '../../../protocol/names.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import type { Env } from '../../settings.ts';
 import type { Config } from './config.ts';
 
-/**
- * Mail of somebody who works with a relay must not land in the local spool, where nobody looks: whatever points elsewhere is
- * refused in one line.
- */
-export function refuseElsewhere(env: Env, config: Config): void {
-  for (const variable of ['UNISON_TOKEN', 'UNISON_API_URL']) if (env[variable]) throw noBrain(`${variable} is set`);
-  refuseBackend(env['BACKCHANNEL_BACKEND'], 'BACKCHANNEL_BACKEND is set');
-  if (env['BACKCHANNEL_URL']) throw noRelay('BACKCHANNEL_URL is set', 'unset it');
-  refuseBackend(config.backend, 'config.json has a "backend"');
-  if (config.url) throw noRelay('config.json has a "url"', 'remove it');
+/** A relay, and a room in it. */
+export interface Elsewhere {
+  url: string;
+  room?: string;
 }
 
-export function noRelay(because: string, remedy: string): Refusal {
-  return new Refusal(
-    'not_in_this_version',
-    `relay mode is not in this version yet (${because}); ${remedy} to use the local spool`,
-  );
+/**
+ * Where the mail of whoever is set up so waits: at a relay; null for the local spool. The environment beats the config, even when
+ * it is set to nothing. Any other place is refused in one line: that mail must not land where nobody looks.
+ */
+export function elsewhere(env: Env, config: Config): Elsewhere | null {
+  for (const variable of ['UNISON_TOKEN', 'UNISON_API_URL']) if (env[variable]) throw noBrain(`${variable} is set`);
+  const local =
+    isLocal(env['BACKCHANNEL_BACKEND'], 'BACKCHANNEL_BACKEND is set') ??
+    isLocal(config.backend, 'config.json has a "backend"');
+  const url = (env['BACKCHANNEL_URL'] ?? config.url)?.replace(/\/+$/, '');
+  if (local) return null;
+  if (!url && local === false)
+    throw new Refusal('bad_config', 'a relay is wanted and none is named; run `bch init <name> --url <relay>`');
+  if (!url) return null;
+  if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
+    throw new Refusal('bad_config', `"${url}" is no address of a relay; write https://host or http://localhost:7117`);
+  }
+  const room = roomAt(url, env, config);
+  return { url, ...(room && { room }) };
+}
+
+/** The room that is meant at this relay; that of another relay means nothing there. A bad one means the default room. */
+export function roomAt(url: string, env: Env, config: Config): string | undefined {
+  const given = env['BACKCHANNEL_RELAY_ROOM'] ?? (config.url?.replace(/\/+$/, '') === url ? config.room : undefined);
+  const room = RoomId.safeParse(given?.trim());
+  return room.success && room.data !== 'default' ? room.data : undefined;
+}
+
+/** The agent token that the config or the environment holds for this agent at this relay. */
+export function tokenAt({ url, room }: Elsewhere, agent: AgentName, env: Env, config: Config): string | undefined {
+  const own = env['BACKCHANNEL_TOKEN'];
+  if (own) return own;
+  const isThere =
+    config.url === undefined || (config.url.replace(/\/+$/, '') === url && roomAt(url, {}, config) === room);
+  if (config.agent === agent && isThere) return config.token;
+  return undefined;
 }
 
 export function noBrain(because: string): Refusal {
@@ -28,8 +55,11 @@ export function noBrain(because: string): Refusal {
   );
 }
 
-/** `fs` is the local spool. */
-function refuseBackend(backend: unknown, because: string): void {
+/** `fs` is the local spool; undefined if nothing is said. */
+function isLocal(backend: unknown, because: string): boolean | undefined {
+  if (!backend) return undefined;
   if (backend === 'brain') throw noBrain(because);
-  if (backend && backend !== 'fs') throw noRelay(because, 'remove it');
+  if (backend === 'fs') return true;
+  if (backend === 'relay' || backend === 'http') return false;
+  throw new Refusal('bad_config', `no such backend (${because}); leave it out`);
 }

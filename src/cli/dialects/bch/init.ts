@@ -1,13 +1,15 @@
-import { readName } from './address.ts';
+import { readName } from '../../../protocol/backchannel.ts';
+import { Refusal } from '../../../protocol/refusal.ts';
 import { bchCommand, FLAG, TEXT } from './command.ts';
 import { becomeAgent } from './config.ts';
-import { noBrain, noRelay } from './elsewhere.ts';
+import { noBrain } from './elsewhere.ts';
 
 export default bchCommand({
   usage: 'init <name>',
   options: {
     url: TEXT,
     token: TEXT,
+    insecure: FLAG,
     brain: FLAG,
     'brain-token': TEXT,
     'brain-room': TEXT,
@@ -18,10 +20,17 @@ export default bchCommand({
     for (const option of ['brain', 'brain-token', 'brain-room', 'brain-url'] as const) {
       if (values[option] !== undefined) throw noBrain(`--${option} was given`);
     }
-    for (const option of ['url', 'token'] as const) {
-      if (values[option] !== undefined) throw noRelay(`--${option} was given`, 'leave it out');
-    }
     const name = readName(text);
+    const url = values.url ?? bch.elsewhere?.url;
+    if (url) {
+      const { enlistAt } = await import('./enlist.ts');
+      const known = await enlistAt(bch, name, { url, roomToken: values.token, insecure: values.insecure ?? false });
+      bch.say(`registered as "${name}" (${known.url})`);
+      if (known.issued) bch.say('agent token issued and saved to config — the room token is no longer needed here');
+      return;
+    }
+    if (values.token !== undefined)
+      throw new Refusal('invalid_request', `--token is for a relay — say which: bch init ${name} --url <relay-url>`);
     const { home } = bch.desk;
     // Without an attention policy, as the original makes its agents: everything is shown.
     await home.directory.register(name, 'foreign');

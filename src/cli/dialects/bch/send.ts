@@ -1,8 +1,6 @@
 import { send } from '../../../flow/send.ts';
 import type { Draft } from '../../../protocol/message.ts';
 import type { MessageId, Scope } from '../../../protocol/names.ts';
-import { Refusal } from '../../../protocol/refusal.ts';
-import { unreachable } from './address.ts';
 import { bchCommand, FLAG, TEXT, TEXTS } from './command.ts';
 
 export default bchCommand({
@@ -21,9 +19,7 @@ export default bchCommand({
       refs: values.ref,
       intent: 'none',
     };
-    const { message } = await send(bch.desk, who.name, draft).catch((error: unknown) => {
-      throw error instanceof Refusal && error.code === 'unknown_recipient' ? unreachable(to) : error;
-    });
+    const { message } = await send(bch.desk, who.name, draft);
     bch.say(`sent ${message.id.slice(0, 8)} to ${to}`);
   },
 });

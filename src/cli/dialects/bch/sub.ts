@@ -1,5 +1,5 @@
 import { Refusal } from '../../../protocol/refusal.ts';
-import { anyChannel } from './address.ts';
+import { anyChannel } from '../../../protocol/backchannel.ts';
 import { bchCommand } from './command.ts';
 
 export default bchCommand({

@@ -1,4 +1,4 @@
-import { anyChannel } from './address.ts';
+import { anyChannel } from '../../../protocol/backchannel.ts';
 import { bchCommand } from './command.ts';
 
 export default bchCommand({

@@ -1,0 +1,62 @@
+import { visibleLine } from '../../delivery/visible.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { Far, Waiting } from '../../storage/relay/relay.ts';
+import { command } from '../command.ts';
+import type { Context } from '../context.ts';
+import { ago, gist, shortId } from '../words.ts';
+
+export default command({
+  usage: 'outbox [retry|drop <key>]',
+  about:
+    'What you sent to a relay and is not known to have arrived. What never left this machine (queued) is sent by the next command ' +
+    'that reaches the relay. What may have arrived (unknown) is sent again by itself only to a relay that knows keys; otherwise ' +
+    'ask the reader, then retry it or drop it.',
+  options: {},
+  words: [0, 2],
+  examples: ['parley outbox', 'parley outbox retry 1f2e3d4c', 'parley outbox drop 1f2e3d4c'],
+  async run(context, _values, [verb, key]) {
+    const far = await farOf(context);
+    if (verb === undefined) return list(context, await far.outbox());
+    if ((verb !== 'retry' && verb !== 'drop') || key === undefined)
+      throw new Refusal('invalid_request', 'usage: parley outbox [retry|drop <key>]');
+    if (verb === 'drop') {
+      await far.drop(key);
+      return context.json ? context.sayJson({ dropped: key }) : context.say(`dropped ${key}`);
+    }
+    const { message } = await far.retry(key);
+    if (context.json) return context.sayJson({ id: message.id, to: message.to, ts: message.ts, step: 'stored' });
+    context.say(
+      `${context.paint.green('stored')} ${shortId(message.id)} at ${far.url} for ${visibleLine(message.to, 80)}`,
+    );
+  },
+});
+
+async function farOf(context: Context): Promise<Far> {
+  if (!context.settings.agent)
+    throw new Refusal('no_identity', 'no agent identity; run `parley init <name>` first (or set PARLEY_AGENT)');
+  const [home] = context.desk.homes;
+  if (home?.far) return home.far;
+  throw new Refusal('not_found', `@${context.settings.agent} is at no relay; what it sends is stored at once`);
+}
+
+function list(context: Context, waiting: Waiting[]): void {
+  if (context.json) {
+    return context.sayJson(
+      waiting.map(({ state, letter }) => ({
+        state,
+        ...letter.content,
+        key: letter.key,
+        written: letter.written,
+        why: letter.why,
+      })),
+    );
+  }
+  if (waiting.length === 0) return context.say('outbox empty');
+  for (const { state, letter } of waiting) {
+    const { to, body } = letter.content;
+    const line = `${context.paint.bold(letter.key)}  ${state}  to ${visibleLine(to, 80)}  ${ago(letter.written, context.desk.now())}`;
+    context.say(
+      `${line}\n  ${gist(body)}${letter.why ? `\n  ${context.paint.dim(visibleLine(letter.why, 400))}` : ''}`,
+    );
+  }
+}

@@ -1,0 +1,124 @@
+import { afterAll, describe, expect, it } from 'bun:test';
+import { createServer } from 'node:net';
+import type { Server, Socket } from 'node:net';
+import { RelayHttp } from './http.ts';
+import { isLoopback } from './reach.ts';
+import { relayAddress } from './register.ts';
+import { NoAnswer } from './trouble.ts';
+import type { Fate } from './trouble.ts';
+
+const servers: Server[] = [];
+afterAll(() => {
+  for (const server of servers) server.close();
+});
+
+/** A server that does this with every request. */
+async function serving(act: (socket: Socket) => void): Promise<string> {
+  const server = createServer((socket) => socket.on('error', () => {}).on('data', () => act(socket)));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  servers.push(server);
+  const address = server.address();
+  return `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`;
+}
+
+async function failing(url: string): Promise<NoAnswer> {
+  const failed = await new RelayHttp({ url, token: 't' }).ask('POST', '/v1/send', { body: {}, patienceMs: 300 }).then(
+    () => null,
+    (error: unknown) => error,
+  );
+  if (failed instanceof NoAnswer) return failed;
+  throw new Error(`it was no failure to answer: ${String(failed)}`);
+}
+
+function answer(status: string, type: string, body: string): string {
+  return `HTTP/1.1 ${status}\r\ncontent-type: ${type}\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+}
+
+describe('a request to a relay', () => {
+  it('never left if nobody listens', async () => {
+    const { fate, message } = await failing('http://127.0.0.1:1');
+    expect(fate).toBe('never left');
+    expect(message).toBe('the relay http://127.0.0.1:1 cannot be reached (nothing listens there)');
+  });
+
+  it('never left if the host has no name or does not speak TLS', async () => {
+    const plain = (await serving((socket) => socket.write('HTTP/1.1 400 Bad Request\r\n\r\n'))).replace(
+      'http:',
+      'https:',
+    );
+    expect(await failing('http://nosuch.invalid')).toMatchObject({ fate: 'never left' });
+    expect(await failing(plain)).toMatchObject({ fate: 'never left' });
+  });
+
+  it.each<[string, (socket: Socket) => void, Fate]>([
+    ['the connection is cut', (socket) => socket.destroy(), 'unknown'],
+    ['nothing is answered', () => {}, 'unknown'],
+    ['the answer stops half-way', (socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{'), 'unknown'],
+    ['a proxy has no relay', (socket) => socket.end(answer('502 Bad Gateway', 'text/html', '<p>no</p>')), 'unknown'],
+    ['a page is answered', (socket) => socket.end(answer('200 OK', 'text/html', '<p>log in</p>')), 'unknown'],
+    ['the relay has trouble', (socket) => socket.end(answer('500 No', 'application/json', '{"error":"x"}')), 'unknown'],
+    ['a proxy forbids it', (socket) => socket.end(answer('403 Forbidden', 'text/html', '<p>no</p>')), 'refused'],
+  ])('has the right fate if %s', async (_what, act, fate) => {
+    expect((await failing(await serving(act))).fate).toBe(fate);
+  });
+
+  it('is not sent on to another address', async () => {
+    let asked = 0;
+    const elsewhere = await serving((socket) => {
+      asked += 1;
+      socket.end(answer('200 OK', 'application/json', '{}'));
+    });
+    const url = await serving((socket) =>
+      socket.end(`HTTP/1.1 307 Moved\r\nlocation: ${elsewhere}/\r\ncontent-length: 0\r\n\r\n`),
+    );
+    const { fate, message } = await failing(url);
+    expect(fate).toBe('refused');
+    expect(message).toContain(`sends us on to ${elsewhere}/`);
+    expect(asked).toBe(0);
+  });
+
+  it('may take long as a whole if it never stands still', async () => {
+    const url = await serving((socket) => {
+      const bytes = '{"ok":true}'.split('');
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${bytes.length}\r\n\r\n`);
+      const timer = setInterval(() => {
+        socket.write(bytes.shift() ?? '');
+        if (bytes.length === 0) clearInterval(timer);
+      }, 60);
+    });
+    const { data } = await new RelayHttp({ url }).ask('GET', '/', { patienceMs: 400 });
+    expect(data).toEqual({ ok: true });
+  });
+});
+
+describe('the address of a relay', () => {
+  it.each([
+    ['https://relay.test/', 'https://relay.test'],
+    ['https://relay.test/mail//', 'https://relay.test/mail'],
+    ['http://localhost:7117', 'http://localhost:7117'],
+    ['http://127.0.0.1:7117/', 'http://127.0.0.1:7117'],
+    ['http://[::1]:7117', 'http://[::1]:7117'],
+  ])('%s is kept as %s', (given, kept) => {
+    expect(relayAddress(given, false)).toBe(kept);
+  });
+
+  it.each([
+    ['relay.test', /is no address/],
+    ['ftp://relay.test', /is no address/],
+    ['https://relay.test/?x=1', /is no address/],
+    ['https://ann:secret@relay.test', /leave name and password out/],
+    ['http://relay.test', /could read your token/],
+    ['http://127.0.0.1.evil.test', /could read your token/],
+  ])('%s is refused', (given, why) => {
+    expect(() => relayAddress(given, false)).toThrow(why);
+  });
+
+  it('may be without TLS if its user says so', () => {
+    expect(relayAddress('http://relay.test', true)).toBe('http://relay.test');
+  });
+
+  it('is of this machine only if it cannot be another', () => {
+    expect(isLoopback(new URL('http://localhost.evil.test'))).toBe(false);
+    expect(isLoopback(new URL('http://agent.localhost'))).toBe(true);
+  });
+});

@@ -1,0 +1,95 @@
+import { mkdirSync } from 'node:fs';
+import type { Message } from '../../protocol/message.ts';
+import type { AgentName } from '../../protocol/names.ts';
+import { OfflineDirectory, RelayDirectory } from '../directory/relay-client.ts';
+import type { AgentRecord, Directory } from '../directory/directory.ts';
+import { explained } from '../disk.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { openSqliteLedger } from '../ledger/sqlite.ts';
+import { MaildirFiles } from '../spool/maildir-files.ts';
+import { Maildir } from '../spool/maildir.ts';
+import type { Judgement } from '../spool/maildir.ts';
+import { RelaySpool } from '../spool/relay-client.ts';
+import type { Spool } from '../spool/spool.ts';
+import { KnownAbilities } from './abilities.ts';
+import { RelayHttp } from './http.ts';
+import { readIdentity, writeIdentity } from './identity.ts';
+import type { Identity } from './identity.ts';
+import { Landing } from './landing.ts';
+import { Outbox } from './outbox.ts';
+import { isNoSuchRoute, Post } from './post.ts';
+import type { Far } from './relay.ts';
+
+export interface RelayOptions {
+  /** The identity's folder: its shelf, its ledger, its outbox. */
+  root: string;
+  identity: Identity;
+  durability: 'normal' | 'full';
+  /** Where attention counts, messages are judged as they land; otherwise everything is shown. */
+  kind: 'agent' | 'foreign';
+  /** May letters wait in an outbox, or must whoever sends know at once? */
+  queues: boolean;
+  /** How a message that has landed is to be seen, by what is known on this machine. */
+  judge: (known: { ledger: Ledger; directory: Directory }, mailbox: AgentName, message: Message) => Promise<Judgement>;
+  tell: (text: string) => void;
+}
+
+export interface OpenRelay {
+  ledger: Ledger;
+  spool: Spool;
+  directory: Directory;
+  far: Far;
+}
+
+/** One agent at one relay, with a shelf on this machine. Opening it says nothing to the relay. */
+export function openRelay(options: RelayOptions): OpenRelay {
+  const { root, identity, tell } = options;
+  const { agent } = identity;
+  const self = selfRecord(agent, options.kind);
+  const http = new RelayHttp(identity);
+  const abilities = new KnownAbilities(http, Date.now, {
+    read: () => identity.abilities,
+    write(abilities) {
+      identity.abilities = abilities;
+      writeIdentity(root, { ...(readIdentity(root) ?? identity), abilities });
+    },
+  });
+  try {
+    mkdirSync(root, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw explained(error, root);
+  }
+  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: options.durability });
+  const known = { ledger, directory: new OfflineDirectory(http, self) };
+  const judge = (mailbox: AgentName, message: Message): Promise<Judgement> => options.judge(known, mailbox, message);
+  const shelf = new Maildir({ root, ledger, judge, now: Date.now });
+  const landing = new Landing({ root, files: new MaildirFiles(root), http, abilities });
+  const outbox = options.queues ? new Outbox(root) : null;
+  const post = new Post({ http, ledger, abilities, outbox, now: Date.now });
+  const spool = new RelaySpool({ agent, http, shelf, ledger, landing, post, judge, tell });
+  const far: Far = {
+    url: http.url,
+    post: (from, draft) => post.post(from, draft),
+    bring: (mailbox, wanted, patienceMs) => spool.bring(mailbox, wanted, patienceMs),
+    trace: (id) => traceAt(http, id),
+    outbox: async () => outbox?.list() ?? [],
+    retry: (key) => post.retry(key),
+    drop: async (key) => post.drop(key),
+  };
+  return { ledger, spool, directory: new RelayDirectory(http, self), far };
+}
+
+/** As much of our own record as is known without asking. */
+function selfRecord(name: AgentName, kind: 'agent' | 'foreign'): AgentRecord {
+  const known = { name, subscriptions: [], createdAt: '', lastSeen: '' };
+  return kind === 'foreign' ? known : { ...known, parley: { v: 1, kind, roles: [] } };
+}
+
+async function traceAt(http: RelayHttp, id: string): Promise<unknown> {
+  try {
+    return (await http.ask('GET', `/v1/trace/${encodeURIComponent(id)}`)).data;
+  } catch (error) {
+    if (isNoSuchRoute(error)) return null;
+    throw error;
+  }
+}

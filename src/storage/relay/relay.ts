@@ -1,0 +1,36 @@
+import type { Draft, Message } from '../../protocol/message.ts';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
+import type { Letter, LetterState } from './letter.ts';
+
+/** A draft that the other side has accepted. `first` is false if it knew the key. */
+export interface Posted {
+  message: Message;
+  first: boolean;
+}
+
+/** What waits in the outbox, and why. */
+export interface Waiting {
+  letter: Letter;
+  state: LetterState;
+}
+
+/** What a home on another machine can do that a folder cannot: there, the other side decides who gets a copy. */
+export interface Far {
+  /** Its address, for people. */
+  readonly url: string;
+  /**
+   * Hands a draft over. What never left this machine is refused as `queued` and sent later, where there is an outbox; what may
+   * have arrived and was not answered is refused as `outcome_unknown`.
+   */
+  post(from: AgentName, draft: Draft): Promise<Posted>;
+  /** Fetches what is wanted and waits there: from now on it waits on this machine. Returns how many. */
+  bring(mailbox: AgentName, wanted: (message: Message) => boolean, patienceMs?: number): Promise<number>;
+  /** What the other side can prove of a message; null if it does not say. */
+  trace(id: MessageId): Promise<unknown>;
+  /** What was written and is not known to have arrived, oldest first. */
+  outbox(): Promise<Waiting[]>;
+  /** Sends one of them once more, even if it may have arrived. */
+  retry(key: string): Promise<Posted>;
+  /** Forgets one of them. */
+  drop(key: string): Promise<void>;
+}

@@ -1,0 +1,430 @@
+import { afterAll, describe, expect, it } from 'bun:test';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readInvite, writeInvite } from '../../src/protocol/invite.ts';
+import type { Message } from '../../src/protocol/message.ts';
+import { Machine, until } from '../support/bch.ts';
+import { FarMachine } from '../support/far.ts';
+import { OriginalRelay } from '../support/original-relay.ts';
+
+const TOKEN = /^[0-9a-f]{64}$/;
+const open: { close(): Promise<void> }[] = [];
+afterAll(async () => {
+  for (const one of open) await one.close();
+});
+
+async function far(options = {}): Promise<Awaited<ReturnType<typeof FarMachine.atOriginal>>> {
+  const machine = await FarMachine.atOriginal('bch', options);
+  open.push(machine);
+  return machine;
+}
+
+function original(options = {}): OriginalRelay {
+  const relay = new OriginalRelay(options);
+  open.push({ close: () => relay.stop() });
+  return relay;
+}
+
+function config(machine: Machine): Record<string, unknown> {
+  return JSON.parse(readFileSync(`${machine.root}/config.json`, 'utf8')) as Record<string, unknown>;
+}
+
+describe('bch at a relay of the original', () => {
+  it('registers with the room token and keeps its own [BC-B7.1, BC-B7.19, BC-B7.20, BC-B3.9, BC-C12]', async () => {
+    const relay = original({ roomToken: 'room' });
+    const machine = new Machine();
+    expect(await machine.said(['init', 'ann', '--url', `${relay.url}/`, '--token', 'room'])).toBe(
+      `registered as "ann" (${relay.url})\nagent token issued and saved to config — the room token is no longer needed here\n`,
+    );
+    const text = readFileSync(`${machine.root}/config.json`, 'utf8');
+    const { token } = config(machine);
+    expect(token).toMatch(TOKEN);
+    expect(text).toBe(JSON.stringify({ agent: 'ann', url: relay.url, token }, null, 2));
+    expect(await machine.said(['init', 'ann'])).toBe(`registered as "ann" (${relay.url})\n`);
+    expect(config(machine)['token']).toBe(token);
+    for (const path of secretFiles(machine)) expect(statSync(path).mode & 0o777).toBe(0o600);
+    expect(await machine.said(['whoami'])).toBe(`ann via ${relay.url}\n`);
+    const wrong = await machine.error(['init', 'eve', '--url', relay.url, '--token', 'wrong']);
+    expect(wrong).toBe('unauthorized — registration requires the room token');
+  }, 30_000);
+
+  it('leaves the token of the first agent usable when a second is made [BC-C11, BC-B7.44, BC-B7.48]', async () => {
+    const machine = await far();
+    const { relay, wire } = machine;
+    await machine.said(['init', 'carl', '--url', wire.url, '--token', 'room']);
+    expect(await machine.said(['whoami'])).toBe(`carl via ${wire.url}\n`);
+    relay.leave('ann', { body: 'for ann' });
+    relay.leave('carl', { body: 'for carl' });
+    expect(await machine.said(['drain'], { as: 'ann' })).toContain('for ann');
+    expect(await machine.said(['drain'])).toContain('for carl');
+    const tokens = new Set(
+      relay.requests.filter(({ path }) => path === '/v1/take').map(({ headers }) => headers.get('authorization')),
+    );
+    expect(tokens.size).toBe(2);
+    const elsewhere = new Machine();
+    const { token } = config(machine);
+    const env = { BACKCHANNEL_URL: wire.url, BACKCHANNEL_TOKEN: String(token), BACKCHANNEL_AGENT: 'carl' };
+    relay.leave('carl', { body: 'by environment' });
+    expect(await elsewhere.said(['drain'], { env })).toContain('by environment');
+  }, 30_000);
+
+  it('keeps the token that the original had saved [BC-C11]', async () => {
+    const relay = original();
+    const machine = new Machine();
+    mkdirSync(machine.root, { recursive: true });
+    writeFileSync(
+      `${machine.root}/config.json`,
+      JSON.stringify({ agent: 'old', url: `${relay.url}/`, token: relay.agent('old') }),
+    );
+    relay.leave('old', { body: 'still mine' });
+    await machine.said(['init', 'new']);
+    expect(await machine.said(['drain'], { as: 'old' })).toContain('still mine');
+    await machine.said(['init', 'old']);
+    expect(config(machine)).toMatchObject({ agent: 'old', token: 'old-token' });
+  }, 30_000);
+
+  it('speaks every command in the words it has on the local spool [BC-B7.22, BC-B7.25, BC-B7.26, BC-B7.28]', async () => {
+    const machine = await far();
+    const { relay, wire } = machine;
+    expect(await machine.said(['inbox'])).toBe('inbox empty\n');
+    expect(await machine.said(['drain'])).toBe('inbox empty\n');
+    expect(await machine.said(['channels'])).toBe('no channels yet — `bch sub #general` to create one\n');
+    expect(await machine.said(['sub', 'dev'])).toBe('subscribed to dev\n');
+    expect(await machine.said(['channels'])).toBe('#dev\n');
+    expect(await machine.said(['agents'])).toMatch(/^ann \(#dev\) — last seen \S+Z\nbob — last seen \S+Z\n$/);
+    expect(await machine.said(['unsub', '#dev'])).toBe('unsubscribed from #dev\n');
+    const words = ['--urgent', '--scope', 'org/repo', '--thread', 't 1', '--ref', 'a.ts'];
+    expect(await machine.said(['send', 'bob', 'hi', 'there', ...words])).toMatch(/^sent [0-9a-f]{8} to bob\n$/);
+    expect(relay.inbox('bob')).toMatchObject([
+      {
+        from: 'ann',
+        to: 'bob',
+        body: 'hi there',
+        priority: 'urgent',
+        scope: 'org/repo',
+        thread: 't 1',
+        refs: ['a.ts'],
+      },
+    ]);
+    expect(await machine.error(['send', '@nobody', 'x'])).toBe(
+      'unknown agent "nobody" — they must `bch init nobody` first',
+    );
+    expect(await machine.error(['send', '#dev', 'x'])).toBe(
+      'channel #dev has no other subscribers — nothing to deliver',
+    );
+    expect(await machine.error(['send', '@../x', 'x'])).toBe('unknown agent "../x" — they must `bch init ../x` first');
+    expect(await machine.said(['whoami'])).toBe(`ann via ${wire.url}\n`);
+  }, 40_000);
+
+  it('reads, drains and keeps scopes apart as on the local spool [BC-4, BC-6, BC-B7.24]', async () => {
+    const machine = await far();
+    const { relay } = machine;
+    const one = relay.leave('ann', { body: 'one' });
+    relay.leave('ann', { body: 'two', scope: 'org/repo' });
+    const told = JSON.parse(await machine.said(['inbox', '--json'])) as Message[];
+    expect(told.map(({ body }) => body)).toEqual(['one', 'two']);
+    expect(relay.inbox('ann')).toHaveLength(2);
+    expect(await machine.said(['drain', '--hook'])).toBe(
+      `[backchannel] 1 message(s) for ann:\neve -> @ann (${one.ts}, id ${one.id.slice(0, 8)})\none\n`,
+    );
+    expect(relay.inbox('ann').map(({ body }) => body)).toEqual(['two']);
+    expect(await machine.said(['drain', '--hook'])).toBe('');
+    const [two] = relay.inbox('ann');
+    expect(await machine.error(['read', 'zzz'])).toBe('no unread message with id zzz');
+    expect(await machine.said(['read', two?.id.slice(0, 8) ?? ''])).toContain('two');
+    expect(relay.inbox('ann')).toEqual([]);
+    expect(await machine.said(['inbox'])).toBe('inbox empty\n');
+  }, 30_000);
+
+  it('gives each message to exactly one of many sessions [BC-6]', async () => {
+    const machine = await far();
+    const sent = Array.from({ length: 12 }, (_, at) => machine.relay.leave('ann', { body: `m${at}` }).body);
+    const outs = await Promise.all([1, 2, 3, 4].map(() => machine.bch(['drain', '--json'])));
+    const taken = outs.flatMap(({ out }) => (JSON.parse(out) as Message[]).map(({ body }) => body));
+    expect(taken.toSorted()).toEqual(sent.toSorted());
+  }, 40_000);
+
+  it('says in one line that a relay cannot be reached, also under --hook, and takes nothing [BC-B7.40]', async () => {
+    const machine = await far();
+    machine.relay.leave('ann');
+    await machine.wire.down();
+    for (const args of [['drain', '--hook'], ['inbox'], ['send', '@bob', 'x'], ['agents']]) {
+      expect(await machine.error(args)).toMatch(
+        /^the relay http:\/\/127.0.0.1:\d+ cannot be reached \(nothing listens there\)$/,
+      );
+    }
+    await machine.wire.up();
+    expect(machine.relay.inbox('bob')).toEqual([]);
+    expect(await machine.said(['drain'])).toContain('hello');
+  }, 40_000);
+
+  it.each([
+    [
+      'html',
+      /answered 502 with text\/html instead of JSON: a proxy or another program stands there, not a relay \("Bad gateway"\)/,
+    ],
+    ['sent on', /sends us on to http:\/\/example.org\/x; give that address itself, a token is not sent along/],
+    ['answer lost', /did not answer \(it closed the connection\)/],
+  ] as const)(
+    'explains an answer that is %s',
+    async (kind, text) => {
+      const machine = await far();
+      machine.wire.fault = { at: /\/v1\/inbox/, kind };
+      expect(await machine.error(['inbox'])).toMatch(text);
+    },
+    20_000,
+  );
+
+  it('does not send a message twice whose answer was lost: the original knows no keys', async () => {
+    const machine = await far();
+    machine.wire.fault = { at: /\/v1\/send/, kind: 'answer lost' };
+    expect(await machine.error(['send', '@bob', 'once'])).toMatch(/nobody can tell whether the message was sent/);
+    machine.wire.fault = null;
+    await machine.said(['inbox']);
+    expect(machine.relay.inbox('bob').map(({ body }) => body)).toEqual(['once']);
+  }, 20_000);
+
+  it('loses no message whose take was not answered, and shows it once', async () => {
+    const machine = await far();
+    machine.relay.leave('ann', { body: 'precious' });
+    machine.wire.fault = { at: /\/v1\/take/, kind: 'answer lost' };
+    expect(await machine.said(['drain'])).toContain('precious');
+    expect(machine.relay.inbox('ann')).toEqual([]);
+    machine.wire.fault = null;
+    expect(await machine.said(['drain'])).toBe('inbox empty\n');
+  }, 20_000);
+
+  it('finds again what a killed reader had taken and not kept', async () => {
+    const machine = await far();
+    machine.relay.leave('ann', { body: 'precious' });
+    machine.wire.fault = { at: /\/v1\/take/, kind: 'stalled' };
+    const killed = machine.start('bch', ['drain']);
+    await until('the take', () => machine.wire.met > 0);
+    // The relay took it; whoever asked is dead before it could hear so.
+    machine.relay.takeAll('ann');
+    await killed.stop('SIGKILL');
+    machine.wire.fault = null;
+    expect(await machine.said(['drain'])).toContain('precious');
+    expect(await machine.said(['drain'])).toBe('inbox empty\n');
+  }, 30_000);
+});
+
+describe('rooms and invites of bch', () => {
+  it('make a room, print an invite, and let a newcomer in [BC-B7.2, BC-B7.4, BC-B7.21, BC-B8.1, BC-B8.4, BC-B8.5]', async () => {
+    const relay = original();
+    const machine = new Machine();
+    const said = await machine.said(['room', 'new', '#dev', '--channel', 'ops', '--url', relay.url]);
+    const [headline, , line = ''] = said.split('\n');
+    const [, invite = ''] = /^ {2}bch join (bch1-\S+) --as their-name$/.exec(line) ?? [];
+    const { url, token, room, channels } = readInvite(invite);
+    expect({ url, channels }).toEqual({ url: relay.url, channels: ['#dev', '#ops'] });
+    expect(headline).toBe(`room "${room}" created.`);
+    expect(token).toMatch(/^[A-Za-z0-9_-]{32}$/);
+    const joined = await machine.said(['join', invite, '--as', 'ann']);
+    expect(joined).toMatch(/\n\[none\] no known harness detected/);
+    expect(joined.split('\n').filter((one) => !one.startsWith('['))).toEqual([
+      `joined ${relay.url} (room ${room}) as "ann" (personal token saved)`,
+      'subscribed to #dev',
+      'subscribed to #ops',
+      '',
+      'ready — try: bch send @<someone> "hello from ann"',
+      '',
+    ]);
+    expect(config(machine)).toMatchObject({ agent: 'ann', url: relay.url, room });
+    const again = await machine.error(['join', invite, '--as', 'ann']);
+    expect(again).toBe('agent name "ann" is registered — present its token to re-register');
+    await new Machine().said(['join', invite, '--as', 'bob']);
+    await machine.said(['send', '#dev', 'welcome']);
+    expect(relay.inbox('bob', room).map(({ body }) => body)).toEqual(['welcome']);
+    expect(relay.inbox('bob')).toEqual([]);
+  }, 40_000);
+
+  it('change no settings of a client, and say what to add [BC-B7.4, BC-B7.46]', async () => {
+    const relay = original();
+    const machine = new Machine();
+    const env = { BACKCHANNEL_SETUP_HOME: `${machine.program.home}/elsewhere` };
+    mkdirSync(`${machine.program.home}/elsewhere/.claude`, { recursive: true });
+    const invite = writeInvite({ url: relay.url });
+    const said = await machine.said(['join', invite, '--as', 'ann', '--wake'], { env });
+    expect(said).toContain('[claude-code] not changed; add to hooks.UserPromptSubmit');
+    expect(said).toContain('bch drain --hook --match');
+    expect(said).toContain('[wake] not installed');
+    expect(await machine.said(['join', invite, '--as', 'eve', '--no-hooks'], { env })).not.toContain('drain --hook');
+    expect(readdirSync(`${machine.program.home}/elsewhere/.claude`)).toEqual([]);
+  }, 30_000);
+
+  it('print an invite for a token at hand, and send nothing [BC-B7.3, BC-B8.1, BC-B8.3]', async () => {
+    const machine = new Machine();
+    const args = ['invite', '--url', 'https://relay.test/', '--token', 'secret', '--channel', 'dev', '--out', 'x'];
+    const [, text = ''] = /bch join (\S+) --as/.exec(await machine.said(args)) ?? [];
+    const json = Buffer.from(text.slice('bch1-'.length), 'base64url').toString();
+    expect(json).toBe('{"url":"https://relay.test","token":"secret","channels":["#dev"]}');
+    expect(text).not.toContain('=');
+    expect(await machine.said(args)).toStartWith('invite created.\n');
+    expect(await machine.error(['invite', '--url', 'https://relay.test'])).toMatch(/^--token <room-token> required/);
+  }, 20_000);
+
+  it('know no default relay but the one that is named [BC-B7.46, BC-B7.49, BC-B7.50, BC-B7.51]', async () => {
+    const relay = original();
+    const guarded = original({ adminToken: 'admin' });
+    const machine = new Machine();
+    expect(await machine.error(['room', 'new'])).toMatch(/^there is no default relay/);
+    expect(await machine.error(['invite', '--token', 'x'])).toMatch(/^there is no default relay/);
+    const env = { BACKCHANNEL_DEFAULT_RELAY: relay.url };
+    expect(await machine.said(['room', 'new'], { env })).toMatch(/^room "/);
+    mkdirSync(machine.root, { recursive: true });
+    writeFileSync(`${machine.root}/config.json`, JSON.stringify({ agent: 'a', url: guarded.url, token: 'admin' }));
+    expect(await machine.error(['room', 'new'], { env })).toBe('room creation is restricted on this relay');
+    expect(guarded.requests.at(-1)?.headers.get('authorization')).toBeNull();
+    expect(await machine.said(['room', 'new'], { env: { BACKCHANNEL_URL: relay.url } })).toMatch(/^room "/);
+    expect(await machine.said(['room', 'new', '--url', relay.url], { env: { BACKCHANNEL_URL: guarded.url } })).toMatch(
+      /^room "/,
+    );
+  }, 40_000);
+
+  it.each([
+    ['another word', 'xyz', 'not a backchannel invite (expected it to start with bch1-)'],
+    ['no JSON', 'bch1-xyz', 'malformed invite'],
+    ['no address', `bch1-${Buffer.from('{"token":"x"}').toString('base64url')}`, 'malformed invite: missing relay url'],
+  ])(
+    'refuse %s as an invite [BC-B8.2]',
+    async (_what, invite, text) => {
+      expect(await new Machine().error(['join', invite, '--as', 'ann'])).toBe(text);
+    },
+    20_000,
+  );
+
+  it('take the room of the environment, and only that variable [BC-B7.45]', async () => {
+    const relay = original();
+    const machine = new Machine();
+    const [, invite = ''] = /join (\S+)/.exec(await machine.said(['room', 'new', '--url', relay.url])) ?? [];
+    const { room = '', token = '' } = readInvite(invite);
+    const env = { BACKCHANNEL_RELAY_ROOM: room, BACKCHANNEL_ROOM: 'brain' };
+    await machine.said(['init', 'ann', '--url', relay.url, '--token', token], { env });
+    expect(config(machine)).toMatchObject({ room });
+    expect(relay.requests.at(-1)?.headers.get('x-backchannel-room') ?? room).toBe(room);
+    relay.leave('ann', { body: 'in the room' }, room);
+    expect(await machine.said(['drain'])).toContain('in the room');
+  }, 30_000);
+
+  it('show no token to a network without TLS unless told to', async () => {
+    const machine = new Machine();
+    expect(await machine.error(['init', 'ann', '--url', 'http://relay.test', '--token', 'x'])).toBe(
+      'over http://relay.test everybody on the way could read your token and your mail; use https, or say --insecure if that network is yours',
+    );
+    expect(existsSync(`${machine.root}/config.json`)).toBe(false);
+  }, 20_000);
+});
+
+describe('bch watch at a relay of the original', () => {
+  it('counts as subscribed before the first bytes of the stream, and takes what it prints [BC-B6.3, BC-B7.30]', async () => {
+    const machine = await far();
+    const { relay } = machine;
+    const watch = machine.start('bch', ['watch']);
+    await watch.complains('watching inbox for ann (ctrl-c to stop)');
+    await until('a stream', () => relay.hasListener('ann'));
+    relay.leave('ann', { body: 'news' });
+    await watch.says('news');
+    await until('the take', () => relay.inbox('ann').length === 0);
+    expect((await watch.stop()).err).toBe('watching inbox for ann (ctrl-c to stop)\n');
+  }, 30_000);
+
+  it('comes back 2 s after the stream ends, and announces nothing twice [BC-B6.2, BC-C10]', async () => {
+    const machine = await far();
+    const { relay, wire } = machine;
+    relay.leave('ann', { body: 'before' });
+    const watch = machine.start('bch', ['watch', '--peek']);
+    await watch.says('before');
+    const began = Date.now();
+    await wire.down();
+    await until('the end of the stream', () => !relay.hasListener('ann'));
+    relay.leave('ann', { body: 'meanwhile' });
+    await wire.up();
+    await watch.says('meanwhile');
+    expect(Date.now() - began).toBeGreaterThan(1900);
+    wire.cut();
+    relay.leave('ann', { body: 'after', priority: 'urgent' });
+    await watch.says('after');
+    const { out, err } = await watch.stop();
+    expect(out.match(/before|meanwhile|after/g)).toEqual(['before', 'meanwhile', 'after']);
+    expect(err).toBe('watching inbox for ann (peek: messages stay queued) (ctrl-c to stop)\n');
+    expect(relay.inbox('ann')).toHaveLength(3);
+  }, 40_000);
+
+  it('goes on after a 401, quietly [BC-B6.2]', async () => {
+    const machine = await far();
+    const env = { BACKCHANNEL_TOKEN: 'revoked' };
+    const watch = machine.start('bch', ['watch'], { env });
+    const path = '/v1/events/ann';
+    await until('a second try', () => machine.relay.asked(path) >= 2);
+    expect((await watch.stop()).err).toBe('watching inbox for ann (ctrl-c to stop)\n');
+  }, 30_000);
+
+  it('runs a command on urgent mail only, and gives back what the command refused [BC-18, BC-3]', async () => {
+    const machine = await far();
+    const { relay } = machine;
+    relay.leave('ann', { body: 'later' });
+    relay.leave('ann', { body: 'now', priority: 'urgent' });
+    const refused = machine.start('bch', ['watch', '--urgent-only', '--exec', 'false']);
+    await refused.complains('comes back');
+    await refused.stop();
+    expect(relay.inbox('ann').map(({ body }) => body)).toEqual(['later']);
+    const told = JSON.parse(await machine.said(['inbox', '--json'])) as Message[];
+    expect(told.map(({ body }) => body)).toEqual(['later', 'now']);
+    const done = machine.start('bch', ['watch', '--exec', 'echo "ran on {{body}}"']);
+    await done.says('ran on later');
+    await done.says('ran on now');
+    await done.stop();
+    expect(await machine.said(['inbox'])).toBe('inbox empty\n');
+  }, 60_000);
+
+  it('leaves a message to the next reader if it dies in the middle of it [BC-16]', async () => {
+    const machine = await far();
+    machine.relay.leave('ann', { body: 'unfinished' });
+    const watch = machine.start('bch', ['watch', '--exec', 'echo begun; sleep 60']);
+    await watch.says('begun');
+    await watch.stop('SIGKILL');
+    expect(await machine.said(['drain'])).toContain('unfinished');
+    expect(await machine.said(['drain'])).toBe('inbox empty\n');
+  }, 30_000);
+});
+
+describe('bch at a relay of ours', () => {
+  it('says and does the same', async () => {
+    const machine = await FarMachine.atOurs('bch');
+    open.push(machine);
+    expect(await machine.said(['send', '@bob', 'hi'])).toMatch(/^sent [0-9a-f]{8} to @bob\n$/);
+    expect(await machine.peer.bodies()).toEqual(['hi']);
+    expect(await machine.error(['send', '@nobody', 'x'])).toBe(
+      'unknown agent "nobody" — they must `bch init nobody` first',
+    );
+    await machine.peer.send('@ann', 'one');
+    await machine.peer.send('@ann', 'two', { scope: 'org/repo' });
+    expect(await machine.said(['drain', '--hook'])).toMatch(/^\[backchannel\] 1 message\(s\) for ann:\n.*\none\n$/);
+    expect(await machine.said(['inbox', '--brief'])).toMatch(/: two\n$/);
+    const watch = machine.start('bch', ['watch', '--match', 'org/repo']);
+    await watch.says('two');
+    await machine.peer.send('@ann', 'three');
+    await watch.says('three');
+    expect((await watch.stop()).err).toBe('watching inbox for ann (ctrl-c to stop)\n');
+    expect(await machine.said(['inbox'])).toBe('inbox empty\n');
+    expect(await machine.said(['sub', '#dev'])).toBe('subscribed to #dev\n');
+    expect(await machine.said(['channels'])).toBe('#dev\n');
+  }, 40_000);
+
+  it('sends a message again whose answer was lost, and it arrives once', async () => {
+    const machine = await FarMachine.atOurs('bch');
+    open.push(machine);
+    machine.wire.fault = { at: /\/v1\/send/, kind: 'answer lost' };
+    const sending = machine.start('bch', ['send', '@bob', 'once']);
+    await until('the send', () => machine.wire.met > 0);
+    machine.wire.fault = null;
+    await sending.ended();
+    expect(sending.run().out).toMatch(/^sent /);
+    expect(await machine.peer.bodies()).toEqual(['once']);
+  }, 30_000);
+});
+
+function secretFiles(machine: Machine): string[] {
+  const relays = `${machine.root}/relays`;
+  return [`${machine.root}/config.json`, ...readdirSync(relays).map((name) => `${relays}/${name}/relay.json`)];
+}

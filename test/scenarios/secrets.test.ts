@@ -1,0 +1,74 @@
+import { beforeAll, describe, expect, it } from 'bun:test';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { hashOf } from '../../src/protocol/tokens.ts';
+import { Machine } from '../support/bch.ts';
+import { temporaryHome } from '../support/home.ts';
+
+// The first home clears away what earlier runs left, which can take long: not on a test's time.
+temporaryHome();
+
+/** Everything by which somebody could be recognised at a relay. */
+const HASHES = ['of bob', 'of codex', 'of a room'].map(hashOf);
+
+describe('what a relay knows agents by', () => {
+  const machine = new Machine();
+  const parleyRecord = `${machine.program.home}/.parley/agents/codex.json`;
+
+  beforeAll(async () => {
+    await machine.program.run(['init', 'codex']);
+    const record = JSON.parse(readFileSync(parleyRecord, 'utf8'));
+    writeFileSync(parleyRecord, JSON.stringify({ ...record, tokenHash: hashOf('of codex') }, null, 2));
+    machine.agent('bob', { tokenHash: hashOf('of bob'), subscriptions: ['#dev'] });
+    machine.agent('carol', { subscriptions: ['#dev'] });
+    mkdirSync(`${machine.root}/rooms/aRoom`, { recursive: true });
+    writeFileSync(`${machine.root}/rooms/aRoom/room.json`, JSON.stringify({ tokenHash: hashOf('of a room') }));
+    writeFileSync(`${machine.root}/agents/dave.json`, `{ "name": "dave", "tokenHash": "${hashOf('of bob')}`);
+  });
+
+  it.each([
+    ['parley', 'agents'],
+    ['parley', 'agents --json'],
+    ['parley', 'channels --json'],
+    ['parley', 'whoami --json'],
+    ['parley', 'whoami --json --verbose'],
+    ['parley', 'doctor'],
+    ['parley', 'doctor --json'],
+    ['parley', 'config --json'],
+    ['parley', 'forget bob%bch'],
+    ['parley', 'relay token list'],
+    ['parley', 'relay token list --json'],
+    ['bch', 'agents'],
+    ['bch', 'channels'],
+    ['bch', 'whoami'],
+  ] as const)('is not shown by %s %s', async (program, words) => {
+    const running = machine.start(program, words.split(' '), { as: 'bob', env: { PARLEY_LOG: 'debug' } });
+    await running.ended();
+    const told = running.out + running.err;
+    expect(told).not.toBe('');
+    expect(told).not.toContain('internal error');
+    for (const secret of [...HASHES, 'tokenHash']) expect(told).not.toContain(secret);
+  });
+
+  it('is kept when a record is written anew [BC-B3.5]', async () => {
+    await machine.said(['sub', '#ops'], { as: 'bob' });
+    await machine.said(['inbox'], { as: 'bob' });
+    await machine.said(['send', '@carol', 'hello'], { as: 'bob' });
+    await machine.said(['init', 'bob']);
+    expect(machine.record('bob')).toMatchObject({ tokenHash: hashOf('of bob'), subscriptions: ['#dev', '#ops'] });
+    expect(machine.record('bob')['lastSeen']).not.toBe('2026-01-02T03:04:05.678Z');
+    await machine.program.run(['init', 'codex', '--human']);
+    await machine.program.run(['sub', '#dev'], { as: 'codex' });
+    expect(JSON.parse(readFileSync(parleyRecord, 'utf8'))).toMatchObject({
+      tokenHash: hashOf('of codex'),
+      subscriptions: ['#dev'],
+    });
+  });
+
+  it('is given to no record that is there already, and to a local one only on the host', async () => {
+    await machine.said(['init', 'carol']);
+    expect(machine.record('carol')).not.toHaveProperty('tokenHash');
+    const issued = await machine.program.run(['relay', 'token', 'issue', 'carol']);
+    expect(issued.code).toBe(0);
+    expect(machine.record('carol')['tokenHash']).toBe(hashOf(issued.out.trim()));
+  });
+});

@@ -1,0 +1,69 @@
+import { Program } from './program.ts';
+import { temporaryHome } from './home.ts';
+
+const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
+
+/** The real program as a relay, on a home of its own, started again and again on it. */
+export class RelayProcess {
+  #child: Bun.Subprocess<'ignore', 'pipe', 'pipe'> | undefined;
+  url = '';
+
+  constructor(
+    readonly home = temporaryHome(),
+    readonly flags: string[] = [],
+  ) {}
+
+  get pid(): number {
+    return this.#child?.pid ?? 0;
+  }
+
+  /** The exit code of the one that runs now, once it has ended. */
+  get ended(): Promise<number> {
+    return this.#child?.exited ?? Promise.resolve(0);
+  }
+
+  /** Starts it and waits until it listens. */
+  async start(): Promise<this> {
+    const child = Bun.spawn([process.execPath, MAIN, 'relay', '--port', '0', ...this.flags], {
+      argv0: 'parley',
+      cwd: this.home,
+      env: { ...new Program(this.home).env, BACKCHANNEL_HOME: this.home },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#child = child;
+    let said = '';
+    const decoder = new TextDecoder();
+    for await (const chunk of child.stdout) {
+      said += decoder.decode(chunk, { stream: true });
+      const [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(said) ?? [];
+      if (!url) continue;
+      this.url = url;
+      return this;
+    }
+    throw new Error(`the relay did not start: ${await new Response(child.stderr).text()}`);
+  }
+
+  kill(signal: 'SIGKILL' | 'SIGTERM'): void {
+    this.#child?.kill(signal);
+  }
+
+  /** A new agent's token. */
+  async register(name: string): Promise<string> {
+    const answer = await this.post('/v1/register', { name });
+    const { token } = (await answer.json()) as { token: string };
+    return token;
+  }
+
+  post(path: string, body: unknown, token?: string, headers: Record<string, string> = {}): Promise<Response> {
+    return fetch(`${this.url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }), ...headers },
+      body: JSON.stringify(body),
+    });
+  }
+
+  async get<T>(path: string, token: string): Promise<T> {
+    const answer = await fetch(`${this.url}${path}`, { headers: { authorization: `Bearer ${token}` } });
+    return (await answer.json()) as T;
+  }
+}
