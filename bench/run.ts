@@ -6,6 +6,7 @@ import { drainFigure, peekFigure } from './figures/drain.ts';
 import { historyFigure } from './figures/history.ts';
 import { hookFigure } from './figures/hook.ts';
 import { peersFigure } from './figures/peers.ts';
+import { eventsFigure, relayFigure } from './figures/relay.ts';
 import { storeFigure } from './figures/store.ts';
 import { takeFigure } from './figures/take.ts';
 import type { Bench, Figure, Row } from './figure.ts';
@@ -19,6 +20,8 @@ const FIGURES: readonly Figure[] = [
   commandFigure,
   storeFigure,
   takeFigure,
+  relayFigure,
+  eventsFigure,
   peekFigure,
   drainFigure,
   historyFigure,

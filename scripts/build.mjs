@@ -22,6 +22,8 @@ const built = spawnSync(
     // A command that runs for 10 ms should not spend one of them on compiling what it runs once.
     '--compile-jit-policy=4',
     'src/cli/main.ts',
+    // The relay's worker: a program inside the program.
+    'src/storage/spool/back-room.ts',
     '--outfile',
     outfile,
   ],

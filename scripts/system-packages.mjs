@@ -5,6 +5,7 @@ import { spawnSync } from 'node:child_process';
 const NEEDED = [
   { program: 'dash', package: 'dash', for: 'the hook under the smallest shell' },
   { program: 'strace', package: 'strace', for: 'seeing the flushes of a send' },
+  { program: 'openssl', package: 'openssl', for: 'a relay with TLS' },
   { program: 'git', package: 'git', for: 'finding the repository of a session' },
 ];
 

@@ -84,7 +84,7 @@ async function drainAsCommand(count: number, room?: Mailroom): Promise<void> {
   const { root, spool, ledger } = room;
   const home = { label: 'parley' as const, root, spool, ledger, directory: new FilesDirectory(root, Date.now) };
   const who: Who = { name: bob, home };
-  const ids = (await waiting(who, {})).map(({ message }) => message.id);
-  const taken = await deliver(who, ids, TAKEN, () => ({ show: () => {}, slow: true }));
+  const mail = (await waiting(who, {})).map(({ message }) => message);
+  const taken = await deliver(who, mail, TAKEN, () => ({ show: () => {}, slow: true }));
   if (taken.length !== count) throw new Error('the drain was incomplete');
 }

@@ -3,6 +3,8 @@ import type { Drill } from './drill.ts';
 import { DRILLS } from './drills.ts';
 import { hooks } from './hooks.ts';
 import { killsAtAnyMoment, killsAtSteps } from './kills.ts';
+import { relayFuzz } from './relay-fuzz.ts';
+import { relayKills } from './relay-kills.ts';
 import { retries } from './retries.ts';
 import { liveRuins, ruins } from './ruins.ts';
 import { subscribes } from './subscribes.ts';
@@ -18,6 +20,8 @@ const SHORT: [sentence: string, drill: Drill][] = [
   ['a ledger destroyed under the hands of readers loses nothing', liveRuins],
   ['twenty subscribers at once are all kept [BC-C6]', subscribes],
   ['a hook starts the program at most once for each arrival', hooks],
+  ['a relay killed under load loses nothing that it accepted, and nobody settles twice', relayKills],
+  ['a relay asked anything answers in JSON, without a 5xx, and stays in its home', relayFuzz],
 ];
 
 describe('in a drill', () => {

@@ -1,6 +1,8 @@
 import type { Drill } from './drill.ts';
 import { hooks } from './hooks.ts';
 import { killsAtAnyMoment, killsAtSteps } from './kills.ts';
+import { relayFuzz } from './relay-fuzz.ts';
+import { relayKills } from './relay-kills.ts';
 import { retries } from './retries.ts';
 import { liveRuins, ruins } from './ruins.ts';
 import { subscribes } from './subscribes.ts';
@@ -16,4 +18,6 @@ export const DRILLS: readonly Drill[] = [
   liveRuins,
   subscribes,
   hooks,
+  relayKills,
+  relayFuzz,
 ];

@@ -9,6 +9,7 @@ import type { Entry } from './diary.ts';
 import { Faults } from './drill.ts';
 import type { Drill, Outcome } from './drill.ts';
 import { startChild } from './child.ts';
+import { addWaiting } from './mailroom.ts';
 import type { WorkPlan } from './worker.child.ts';
 
 const SEND_STEPS = [
@@ -42,15 +43,22 @@ const LIFE_MS = 120;
 /** How a process died: at a named step, or at any moment. */
 type Death = string;
 const ANY_MOMENT: Death = 'any moment';
+/** What one reader holds that nobody kills. */
+const KEPT = 3;
 
-/** Senders under the same keys, readers, a foreign writer and a foreign taker; every sender and reader is killed. */
+/**
+ * Senders under the same keys, readers, a foreign writer and a foreign taker; every sender and reader is killed, except one
+ * reader who has its hands full from the beginning to the end.
+ */
 function killing(name: string, deaths: 'at steps' | 'at any moment', long: number, short: number): Drill {
   return {
     name,
     async run(isLong, tell) {
       const kills = isLong ? long : short;
       const root = temporaryHome();
-      await (await openHome(root)).close();
+      await addWaiting(root, bob, KEPT, 'new');
+      const keeper = startChild('keeper.child.ts', { root });
+      await keeper.ready;
       const strangers = (['leave', 'take'] as const).map((act) => startChild('stranger.child.ts', { root, act }));
       const lanes = [0, 1, 2, 3].map((lane) => new Lane(root, lane, deaths));
       const died = new Map<number, Death>();
@@ -65,7 +73,10 @@ function killing(name: string, deaths: 'at steps' | 'at any moment', long: numbe
       for (const stranger of strangers) stranger.stop();
       await Promise.all(strangers.map((stranger) => stranger.ended));
       const atTheEnd = { bob: await takeAll(root, bob), carol: await takeAll(root, carol) };
-      return judged(root, died, atTheEnd.carol);
+      keeper.go();
+      await keeper.ended;
+      const isKept = (await keeper.said).some(({ held, kept }) => held === KEPT && kept === true);
+      return judged(root, died, atTheEnd.carol, isKept);
     },
   };
 }
@@ -125,12 +136,13 @@ async function takeAll(root: string, mailbox: AgentName): Promise<string[]> {
 }
 
 /** Holds the diary against what was promised. */
-function judged(root: string, died: Map<number, Death>, carols: string[]): Outcome {
+function judged(root: string, died: Map<number, Death>, carols: string[], isKept: boolean): Outcome {
   const entries = Diary.read(root);
   const elsewhere = new Set(readdirSync(`${root}/elsewhere`).map((name) => name.slice(0, -5)));
   const shown = groupedById(entries, 'shown');
   const settled = groupedById(entries, 'settled');
   const faults = new Faults();
+  faults.expect(isKept, 'a live reader lost what it held');
 
   const answered = entries.filter((entry) => entry.did === 'stored' || entry.did === 'left');
   const lost = new Set(answered.map(({ id }) => id).filter((id) => !shown.has(id) && !elsewhere.has(id)));

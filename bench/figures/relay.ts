@@ -1,0 +1,189 @@
+import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs';
+import type { Bench, Row } from '../figure.ts';
+import { summary, timed } from '../measure.ts';
+import { listen } from '../relay/listen.ts';
+import { drive, startRelay } from '../relay/process.ts';
+import type { Relay } from '../relay/process.ts';
+import { sendRequest, Wire } from '../relay/wire.ts';
+
+const BODY = 'x'.repeat(500);
+
+/** A durable send over HTTP, beside the same server without storage and beside the bare disk. */
+export async function relayFigure(bench: Bench): Promise<Row[]> {
+  bench.tell('the relay: sends');
+  const durable = await startRelay({ home: bench.fresh(), agents: 1, storage: true });
+  const bare = await startRelay({ home: bench.fresh(), agents: 1, storage: false });
+  const crowd = await startRelay({ home: bench.fresh(), agents: 1000, storage: true });
+  const rows = [
+    await rateRow(bench, durable, bare, 64, 2),
+    await rateRow(bench, durable, bare, 16, 4),
+    await aloneRow(bench, durable),
+    await crowdRow(bench, durable, crowd),
+  ];
+  for (const relay of [durable, bare, crowd]) await relay.stop();
+  return rows;
+}
+
+/** The time per send with so many connections at once: rounds in turn, and the middle one of each. */
+async function rateRow(bench: Bench, ours: Relay, floor: Relay, connections: number, limit: number): Promise<Row> {
+  const [mine, theirs] = await inTurn(bench, ours, floor, connections);
+  return {
+    what: `relay: durable sends, ${connections} connections`,
+    floor: 'the same server with storage off',
+    ...rates(mine, theirs),
+    limit,
+  };
+}
+
+async function crowdRow(bench: Bench, one: Relay, crowd: Relay): Promise<Row> {
+  const [mine, theirs] = await inTurn(bench, crowd, one, 64);
+  return { what: 'relay: the same with 1,000 agents', floor: 'with one agent', ...rates(mine, theirs), limit: 1.11 };
+}
+
+interface Rate {
+  perSecond: number;
+  median: number;
+  p99: number;
+}
+
+async function inTurn(bench: Bench, ours: Relay, floor: Relay, connections: number): Promise<[Rate, Rate]> {
+  const requests = bench.quick ? 3000 : 15_000;
+  const rounds: { ours: Rate; floor: Rate }[] = [];
+  await drive(ours, { connections, requests: requests / 3 });
+  await drive(floor, { connections, requests: requests / 3 });
+  for (let n = 0; n < (bench.quick ? 1 : 5); n += 1) {
+    rounds.push({
+      ours: await drive(ours, { connections, requests }),
+      floor: await drive(floor, { connections, requests }),
+    });
+  }
+  return [middle(rounds.map((round) => round.ours)), middle(rounds.map((round) => round.floor))];
+}
+
+function middle(rates: Rate[]): Rate {
+  return rates.toSorted((a, b) => a.perSecond - b.perSecond)[Math.floor(rates.length / 2)] as Rate;
+}
+
+function rates(ours: Rate, floor: Rate): Pick<Row, 'ours' | 'beside' | 'ratio' | 'tail'> {
+  const spoken = ({ perSecond, median, p99 }: Rate): string =>
+    `${Math.round(perSecond)}/s, ${median.toFixed(2)} / ${p99.toFixed(2)} ms`;
+  return {
+    ours: spoken(ours),
+    beside: spoken(floor),
+    ratio: floor.perSecond / ours.perSecond,
+    tail: ours.p99 / floor.p99,
+  };
+}
+
+/** One connection waits for every flush: beside a program that appends the same bytes to a file and flushes. */
+async function aloneRow(bench: Bench, relay: Relay): Promise<Row> {
+  const fd = openSync(`${bench.fresh()}/log`, 'a');
+  const bytes = new TextEncoder().encode(JSON.stringify({ id: crypto.randomUUID(), to: '@agent-0', body: BODY }));
+  const wire = await Wire.open(relay.port);
+  const request = sendRequest('token-0', '@agent-0', BODY);
+  const times = { ours: [] as number[], floor: [] as number[] };
+  for (let n = -30; n < (bench.quick ? 200 : 1000); n += 1) {
+    const ours = await timed(async () => {
+      await wire.ask(request);
+    });
+    const floor = await timed(() => {
+      writeSync(fd, bytes);
+      fdatasyncSync(fd);
+    });
+    if (n < 0) continue;
+    times.ours.push(ours);
+    times.floor.push(floor);
+  }
+  wire.close();
+  closeSync(fd);
+  const [ours, floor] = [summary(times.ours), summary(times.floor)];
+  const spoken = ({ median, p99 }: typeof ours): string => `${median.toFixed(2)} / ${p99.toFixed(2)} ms`;
+  return {
+    what: 'relay: a durable send, 1 connection',
+    floor: 'append + fdatasync',
+    ours: spoken(ours),
+    beside: spoken(floor),
+    ratio: ours.median / floor.median,
+    tail: ours.p99 / floor.p99,
+    limit: 2,
+  };
+}
+
+/** From the request of a send to its event at a listener; what listeners and messages cost in memory. */
+export async function eventsFigure(bench: Bench): Promise<Row[]> {
+  bench.tell('the relay: events');
+  const waiting = bench.quick ? 1000 : 10_000;
+  const listeners = bench.quick ? 500 : 10_000;
+  const flood = bench.quick ? 5000 : 100_000;
+  const relay = await startRelay({ home: bench.fresh(), agents: 2, storage: true });
+  const empty = await eventTimes(bench, relay, 0);
+  await drive({ ...relay, names: ['agent-1'] }, { connections: 16, requests: waiting });
+  const full = await eventTimes(bench, relay, 1);
+  await relay.stop();
+  const crowd = await startRelay({ home: bench.fresh(), agents: listeners, storage: true });
+  const before = crowd.memory();
+  const streams = [];
+  for (let n = 0; n < listeners; n += 1) streams.push(await listen(crowd, n, () => {}));
+  const each = (crowd.memory() - before) / listeners;
+  for (const stream of streams) stream.close();
+  await crowd.stop();
+  return [
+    within('relay: send → event, empty inbox, p99', empty.p99, 10, 'ms'),
+    within(`relay: send → event, ${waiting.toLocaleString('en')} waiting, p99`, full.p99, 10, 'ms'),
+    within(`relay: memory per listener, ${listeners.toLocaleString('en')} of them`, each / 1024, 20, 'KB'),
+    await floodRow(bench, flood),
+  ];
+}
+
+async function eventTimes(bench: Bench, relay: Relay, agent: number): Promise<{ p99: number }> {
+  let heard: (() => void) | undefined;
+  let wanted = '';
+  let tail = '';
+  const stream = await listen(relay, agent, (text) => {
+    tail = (tail + text).slice(-2000);
+    if (wanted && tail.includes(wanted)) heard?.();
+  });
+  const wire = await Wire.open(relay.port);
+  const times: number[] = [];
+  for (let n = -20; n < (bench.quick ? 100 : 500); n += 1) {
+    wanted = crypto.randomUUID();
+    const request = sendRequest('token-0', `@agent-${agent}`, `${BODY.slice(36)}${wanted}`);
+    const ms = await timed(async () => {
+      const event = new Promise<void>((resolve) => {
+        heard = resolve;
+      });
+      await Promise.all([wire.ask(request), event]);
+    });
+    if (n >= 0) times.push(ms);
+  }
+  wire.close();
+  stream.close();
+  return summary(times);
+}
+
+/** One listener that reads everything: what the relay has in memory after the first tenth, and after all. */
+async function floodRow(bench: Bench, messages: number): Promise<Row> {
+  const relay = await startRelay({ home: bench.fresh(), agents: 1, storage: true });
+  const stream = await listen(relay, 0, () => {});
+  await drive(relay, { connections: 64, requests: messages / 10 });
+  const early = relay.memory();
+  await drive(relay, { connections: 64, requests: messages - messages / 10 });
+  const late = relay.memory();
+  stream.close();
+  await relay.stop();
+  const mb = (bytes: number): string => `${Math.round(bytes / 2 ** 20)} MB`;
+  return {
+    what: `relay: memory after ${messages.toLocaleString('en')} messages with one listener`,
+    floor: 'after the first tenth',
+    ours: mb(late),
+    beside: mb(early),
+    ratio: late / early,
+    tail: null,
+    limit: 1.5,
+  };
+}
+
+function within(what: string, value: number, limit: number, unit: string): Row {
+  const text = `${value.toFixed(1)} ${unit}`;
+  return { what, floor: `${limit} ${unit}`, ours: text, beside: '', ratio: value / limit, tail: null, limit: 1 };
+}

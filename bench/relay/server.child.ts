@@ -1,0 +1,67 @@
+// A relay by itself, to be measured: with its storage, or with a spool that keeps nothing.
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { openRelayHouse } from '../../src/cli/wiring.ts';
+import { serveRelay } from '../../src/doors/relay/serve.ts';
+import type { Home } from '../../src/flow/desk.ts';
+import { BODY_LIMIT } from '../../src/protocol/message.ts';
+import { hashOf } from '../../src/protocol/tokens.ts';
+import { raiseFileLimit } from '../../src/storage/libc.ts';
+import type { Spool } from '../../src/storage/spool/spool.ts';
+
+export interface Serving {
+  home: string;
+  agents: number;
+  storage: boolean;
+}
+
+let bare: Home | undefined;
+const plan = JSON.parse(process.argv[2] ?? '') as Serving;
+mkdirSync(`${plan.home}/agents`, { recursive: true });
+for (let n = 0; n < plan.agents; n += 1) {
+  const now = new Date().toISOString();
+  const record = {
+    name: `agent-${n}`,
+    subscriptions: [],
+    createdAt: now,
+    lastSeen: now,
+    tokenHash: hashOf(`token-${n}`),
+  };
+  writeFileSync(`${plan.home}/agents/agent-${n}.json`, JSON.stringify(record, null, 2), { mode: 0o600 });
+}
+raiseFileLimit(65_536);
+const house = await openRelayHouse(plan.home, 'normal', null);
+const server = serveRelay(
+  {
+    rooms: house.rooms,
+    home: (id) => (plan.storage ? house.home(id) : forgetful(house.home(id))),
+    settings: {
+      bodyLimit: BODY_LIMIT,
+      adminTokenHash: null,
+      rate: null,
+      quota: { waiting: 1e9 },
+      keepWaitingMs: null,
+      loopback: null,
+      proxied: false,
+    },
+    log: () => {},
+    now: Date.now,
+    version: 'bench',
+  },
+  { hostname: '127.0.0.1', port: 0 },
+);
+console.log(JSON.stringify({ port: server.port }));
+for await (const _line of console) break;
+await server.stop();
+await house.close();
+process.exit(0);
+
+/** The same house, in which every message is forgotten as soon as it is accepted. */
+function forgetful({ label, root, directory, ledger, spool }: Home): Home {
+  if (bare) return bare;
+  const nowhere: Spool = Object.create(spool) as Spool;
+  nowhere.put = async ({ message, copies }) => ({ message, copies, first: true });
+  nowhere.flush = () => spool.flush();
+  nowhere.heal = () => spool.heal();
+  bare = { label, root, directory, ledger, spool: nowhere };
+  return bare;
+}

@@ -1,0 +1,150 @@
+import { readdirSync } from 'node:fs';
+import { RelayProcess } from '../support/relay-process.ts';
+import { Faults } from './drill.ts';
+import type { Drill } from './drill.ts';
+
+interface Mail {
+  id: string;
+  body: string;
+}
+interface Leased {
+  lease: string;
+  messages: { message: Mail; attempt: number }[];
+}
+
+const SENDERS = 8;
+
+/**
+ * A relay is killed again and again while agents send to it and one reads from it. Whoever got no answer repeats the same key
+ * at the relay that comes next, as our client does. The reader settles what it read and knows by id what it has had.
+ */
+export const relayKills: Drill = {
+  name: 'a relay killed under load',
+  async run(isLong, tell) {
+    const kills = isLong ? 20 : 3;
+    const relay = await new RelayProcess(undefined, ['--rate', 'off']).start();
+    const senders = await Promise.all(Array.from({ length: SENDERS }, (_, n) => relay.register(`sender-${n}`)));
+    const token = await relay.register('reader');
+    const up = new Turnstile();
+    const accepted = new Map<string, string>();
+    const twoIds: string[] = [];
+    const settled: string[] = [];
+    const stop = new AbortController();
+
+    const sending = senders.map(async (sender, lane) => {
+      for (let n = 0; !stop.signal.aborted; n += 1) {
+        const key = `${lane}-${n}`;
+        const id = await sendUntilAnswered(relay, up, sender, key);
+        const before = accepted.get(key);
+        if (before !== undefined && before !== id) twoIds.push(key);
+        accepted.set(key, id);
+      }
+    });
+    const reading = (async () => {
+      while (!stop.signal.aborted) settled.push(...(await readSome(relay, up, token)));
+    })();
+
+    for (let n = 0; n < kills; n += 1) {
+      await Bun.sleep(150 + Math.random() * 250);
+      up.shut();
+      relay.kill('SIGKILL');
+      await relay.ended;
+      await relay.start();
+      up.open();
+      tell(`${n + 1} kills, ${accepted.size} accepted`);
+    }
+    stop.abort();
+    await Promise.all([...sending, reading]);
+
+    // What is left now is read to the end; what a killed reader's lease holds comes back when it runs out.
+    const end = Date.now() + 60_000;
+    const known = new Set(settled);
+    while (known.size < accepted.size && Date.now() < end) {
+      for (const id of await readSome(relay, up, token)) {
+        settled.push(id);
+        known.add(id);
+      }
+    }
+    const left = await relay.get<Mail[]>('/v1/inbox/reader', token);
+    relay.kill('SIGTERM');
+    await relay.ended;
+    const faults = new Faults();
+    faults.none(
+      [...accepted].filter(([, id]) => !known.has(id)).map(([key]) => key),
+      'accepted messages lost',
+    );
+    faults.none(twoIds, 'keys with two ids');
+    faults.expect(known.size === settled.length, `${settled.length - known.size} settled twice`);
+    faults.expect(left.length === 0, `${left.length} still wait`);
+    faults.none(readdirSync(`${relay.home}/spool/reader/new`), 'files of messages that were read');
+    return { counts: { kills, accepted: accepted.size, settled: settled.length }, faults: faults.found };
+  },
+};
+
+/** Everybody waits here while the relay is down. */
+class Turnstile {
+  #open = Promise.resolve();
+  #let: () => void = () => {};
+
+  shut(): void {
+    this.#open = new Promise((resolve) => {
+      this.#let = resolve;
+    });
+  }
+
+  open(): void {
+    this.#let();
+  }
+
+  pass(): Promise<void> {
+    return this.#open;
+  }
+}
+
+async function sendUntilAnswered(relay: RelayProcess, up: Turnstile, token: string, key: string): Promise<string> {
+  for (;;) {
+    await up.pass();
+    try {
+      const answer = await relay.post('/v1/send', { to: '@reader', body: key }, token, { 'idempotency-key': key });
+      const { id, error } = (await answer.json()) as { id?: string; error?: string };
+      if (id) return id;
+      throw new Error(error);
+    } catch {
+      // Whether it was stored nobody knows: the same key again.
+      await Bun.sleep(5);
+    }
+  }
+}
+
+/** Takes some mail under a lease and settles it. If the answer to the lease is lost, the mail comes back when it runs out. */
+async function readSome(relay: RelayProcess, up: Turnstile, token: string): Promise<string[]> {
+  await up.pass();
+  try {
+    const { lease, messages } = (await (await relay.post('/v1/lease', { max: 50, ms: 2000 }, token)).json()) as Leased;
+    const ids = messages.map(({ message }) => message.id);
+    if (ids.length > 0) return await settleUntilAnswered(relay, up, token, lease, ids);
+  } catch {
+    // The relay died.
+  }
+  await Bun.sleep(10);
+  return [];
+}
+
+/** An unanswered settle is repeated: for the relay it is the same one. */
+async function settleUntilAnswered(
+  relay: RelayProcess,
+  up: Turnstile,
+  token: string,
+  lease: string,
+  ids: string[],
+): Promise<string[]> {
+  for (;;) {
+    await up.pass();
+    try {
+      const answer = await relay.post('/v1/settle', { lease, ids, outcome: 'done' }, token);
+      return answer.status === 200 ? ids : [];
+    } catch {
+      await Bun.sleep(5);
+    }
+  }
+}
