@@ -13,8 +13,9 @@ import { Shelf } from './shelf.ts';
 const NAMED = 20;
 
 /**
- * Ends what nobody has taken since `before` (ms), and tells its senders. A copy ends as failed, never in silence: the notice goes
- * out first, under a key, so a crash in between repeats neither. Returns how many ended.
+ * Ends what nobody has taken since `before` (ms), and tells its senders. Only what is in our own hand is told of: a reader may
+ * take one at the last moment. A copy ends as failed, never in silence: the notice goes out before it ends, under a key, so a
+ * crash in between repeats neither. Returns how many ended.
  */
 export async function expire(desk: Desk, reader: Who, before: number): Promise<number> {
   const shelf = new Shelf(reader);
@@ -31,17 +32,23 @@ export async function expire(desk: Desk, reader: Who, before: number): Promise<n
 }
 
 async function endAll(desk: Desk, reader: Who, old: Message[]): Promise<number> {
-  for (const [from, messages] of Map.groupBy(old, (message) => message.from)) {
-    if (from !== RELAY_NAME) await notify(desk, from, reader.name, messages);
-  }
   const { spool } = reader.home;
   const claim = await spool.claim(
     reader.name,
     old.map(({ id }) => id),
     { ms: LEASE_MS },
   );
-  const held = claim.copies.map(({ message }) => message.id);
+  const taken = claim.copies.map(({ message }) => message);
+  const held = taken.map(({ id }) => id);
   if (held.length === 0) return 0;
+  try {
+    for (const [from, messages] of Map.groupBy(taken, (message) => message.from)) {
+      if (from !== RELAY_NAME) await notify(desk, from, reader.name, messages);
+    }
+  } catch (error) {
+    await spool.release(claim, held, { because: 'its sender could not be told' });
+    throw error;
+  }
   const done = await spool.settle(claim, held, { disposition: 'failed', by: { expired: true, by: RELAY_NAME } });
   return done ? held.length : 0;
 }

@@ -8,8 +8,9 @@ import type { Claim } from '../storage/spool/spool.ts';
 import type { Who } from './desk.ts';
 import { Shelf } from './shelf.ts';
 
-/** One answer carries no more text than this, unless a single message does. */
+/** One answer carries no more text than this, unless a single message does: of the oldest, and of those asked for by name. */
 const ENOUGH_TEXT = 4 * 1024 * 1024;
+const ENOUGH_NAMED = 16 * 1024 * 1024;
 
 /** What a reader elsewhere asks for: these messages, or the oldest that fit its context. */
 export type Wanted = { ids: MessageId[] } | { match: string | undefined; max: number };
@@ -21,9 +22,34 @@ export type Wanted = { ids: MessageId[] } | { match: string | undefined; max: nu
  * waiting → leased → settled, by `settleLease`; → waiting, by `releaseLease` or by time.
  */
 export async function lease(who: Who, wanted: Wanted, ms: number): Promise<Claim> {
-  const read = 'ids' in wanted ? undefined : await oldest(who, wanted.match, wanted.max);
-  const ids = 'ids' in wanted ? wanted.ids : [...(read?.keys() ?? [])];
-  return who.home.spool.claim(who.name, ids, { ms, bearer: true }, read);
+  const read = 'ids' in wanted ? await named(who, wanted.ids) : await oldest(who, wanted.match, wanted.max);
+  const known = new Map([...read].flatMap(([id, message]) => (message ? [[id, message] as const] : [])));
+  return who.home.spool.claim(who.name, [...read.keys()], { ms, bearer: true }, known);
+}
+
+/** As many of these as one answer can carry, with their text where they wait. The others can be asked for next. */
+async function named(who: Who, ids: MessageId[]): Promise<Map<MessageId, Message | null>> {
+  const { ledger } = who.home;
+  const found = new Map<MessageId, Message | null>();
+  const elsewhere: MessageId[] = [];
+  let size = 0;
+  const hasRoom = (text: string): boolean => {
+    size += text.length;
+    return found.size === 0 || size <= ENOUGH_NAMED;
+  };
+  for (const id of ids) {
+    const standing = await ledger.standing(who.name, id);
+    if (!standing) elsewhere.push(id);
+    else if (hasRoom(standing.text)) found.set(id, readMessage(JSON.parse(standing.text)));
+    else return found;
+  }
+  // Put back for a while, or in the hand of somebody who may be dead: after what waits, so that it takes nobody's place.
+  for (const id of elsewhere) {
+    const copy = await ledger.copy(who.name, id);
+    if (copy && !hasRoom(JSON.stringify(await ledger.message(id)))) break;
+    found.set(id, null);
+  }
+  return found;
 }
 
 /**

@@ -7,7 +7,7 @@ import { tokenOf } from './identity.ts';
 import { inbox, take } from './inbox.ts';
 import { leaseMessages, settleMessages, trace } from './lease.ts';
 import { agents, channels, subscribe, unsubscribe } from './members.ts';
-import { Declined, NOT_FOUND, phraseFor, UNAUTHORIZED } from './phrases.ts';
+import { Declined, hostTrouble, NOT_FOUND, phraseFor, UNAUTHORIZED } from './phrases.ts';
 import { makeRoom, register } from './register.ts';
 import { json, Relay } from './relay.ts';
 import type { Asked, RelayEnv } from './relay.ts';
@@ -116,7 +116,9 @@ function identified(relay: Relay): Middleware {
 
 /** Every "no" is JSON. What is no refusal is our bug: logged, and told to nobody. */
 function refused(relay: Relay, error: unknown, c: Asked): Response {
-  const phrase = phraseFor(error);
+  const trouble = hostTrouble(error);
+  if (trouble) relay.deps.log('trouble', { id: c.get('id'), route: c.get('route'), error: (error as Error).message });
+  const phrase = trouble ?? phraseFor(error);
   if (phrase) return json(c, { error: phrase.message }, phrase.status, phrase.headers);
   const { message, stack = '' } = error instanceof Error ? error : new Error(String(error));
   relay.deps.log('failed', { id: c.get('id'), route: c.get('route'), error: message, stack });

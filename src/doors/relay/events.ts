@@ -1,10 +1,13 @@
 import type { Who } from '../../flow/desk.ts';
 import { ownMailbox } from './inbox.ts';
+import { Declined, TOO_MANY_STREAMS } from './phrases.ts';
 import type { Asked, Relay } from './relay.ts';
 
 /** A stream of everything that waits and arrives. spec: relay#events */
 export async function events(relay: Relay, c: Asked): Promise<Response> {
   const who = ownMailbox(c);
+  const tokenHash = c.get('tokenHash');
+  if (relay.listeners.isFull(tokenHash)) throw new Declined(429, TOO_MANY_STREAMS, { 'retry-after': '25' });
   await who.home.directory.seen(who.name);
   const after = await lastSeen(who, c.req.raw.headers.get('last-event-id'));
   const { raw } = c.req;
@@ -13,10 +16,9 @@ export async function events(relay: Relay, c: Asked): Promise<Response> {
   connections?.timeout?.(raw, 0);
   const cut = (): void => connections?.timeout?.(raw, 1);
   const facts = { id: c.get('id'), room: c.get('room').id, agent: who.name };
-  const hash = c.get('tokenHash');
   // A stream outlives its request: a token that was taken away meanwhile, or given to somebody else's name, opens nothing any more.
-  const isWelcome = async (): Promise<boolean> => (await who.home.directory.byToken(hash)) === who.name;
-  const stream = relay.listeners.open({ who, after, isWelcome, cut }, (error) => {
+  const isWelcome = async (): Promise<boolean> => (await who.home.directory.byToken(tokenHash)) === who.name;
+  const stream = relay.listeners.open({ who, tokenHash, after, isWelcome, cut }, (error) => {
     const why = error instanceof Error ? { error: error.message } : {};
     relay.deps.log('listener_closed', { ...facts, ...why });
   });

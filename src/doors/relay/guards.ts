@@ -2,7 +2,7 @@ import type { Connections, RelayDeps } from './deps.ts';
 import { badRequest, Declined } from './phrases.ts';
 
 const SECRET_NAMES = /token|auth|bearer|secret|passw|api_?key/i;
-const LOOKS_LIKE_A_TOKEN = /^[0-9a-f]{64}$/i;
+const LOOKS_LIKE_A_TOKEN = /(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])/i;
 const THIS_MACHINE = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
 /** The path as routes know it. An address with a slash at its end makes two of them. [BC-B5.23] */
@@ -43,9 +43,16 @@ export function refuseStrangeHost(request: Request, loopback: { port: () => numb
     );
   }
   const origin = request.headers.get('origin');
-  if (origin !== null && !isThisMachine(origin.replace(/^https?:\/\//, ''), loopback.port())) {
+  if (origin !== null && !isOurOrigin(origin, loopback.port())) {
     throw new Declined(403, 'this relay answers no web page of another origin');
   }
+}
+
+/** An origin without a port is that of port 80 or 443: some other server of this machine. */
+function isOurOrigin(origin: string, port: number): boolean {
+  const [, scheme, host = ''] = /^(https?):\/\/(.*)$/.exec(origin) ?? [];
+  const usual = scheme === 'https' ? 443 : 80;
+  return isThisMachine(host, port) && (/:\d+$/.test(host) || port === usual);
 }
 
 function isThisMachine(host: string, port: number): boolean {

@@ -5,6 +5,7 @@ import type { MessageId } from '../../protocol/names.ts';
 import { Disposition, Evidence } from '../../protocol/receipt.ts';
 import type { Fields } from './fields.ts';
 import { decoded } from './inbox.ts';
+import { lookAt } from './lobby.ts';
 import { badRequest, Declined, NOT_FOUND } from './phrases.ts';
 import { json, SMALL_BODY } from './relay.ts';
 import type { Asked, Relay } from './relay.ts';
@@ -27,7 +28,7 @@ export async function leaseMessages(relay: Relay, c: Asked): Promise<Response> {
   await who.home.spool.adopt(who.name);
   const { owner, until, copies } = await lease(who, wanted, ms);
   // What is not ended in time waits again then.
-  if (copies.length > 0) c.get('room').leaseEnds.push(until);
+  if (copies.length > 0) lookAt(c.get('room'), until);
   const messages = copies.map(({ message, attempt }) => ({ message, attempt }));
   return json(c, { lease: owner, until: new Date(until).toISOString(), messages });
 }
@@ -52,7 +53,7 @@ export async function settleMessages(relay: Relay, c: Asked): Promise<Response> 
       : await releaseLease(who, owner, ids, by, delayMs));
   if (!done) throw new Declined(409, 'no longer held under this lease — it ran out or ended otherwise');
   if (outcome === 'done') relay.figures.taken += ids.length;
-  else if (delayMs) c.get('room').leaseEnds.push(relay.deps.now() + delayMs);
+  else if (delayMs) lookAt(c.get('room'), relay.deps.now() + delayMs);
   return json(c, { settled: ids });
 }
 

@@ -17,6 +17,8 @@ const KEEPALIVE = encoder.encode(': keepalive\n\n');
 /** Who listens, and from where on. */
 export interface Listening {
   who: Who;
+  /** Of the token that opened it. */
+  tokenHash: string;
   /** The last number that it has seen. */
   after: number;
   /** Asked before anything is told: false once the token that opened the stream is nobody's or somebody else's. */

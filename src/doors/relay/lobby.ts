@@ -11,9 +11,18 @@ export interface Room {
   id: RoomId;
   home: Home;
   desk: Desk;
-  /** When it was last looked for what nobody holds any more (ms), and when leases that we gave out end. */
+  quota: Quota;
+  /** When it was last looked for what nobody holds any more (ms), and when leases that we gave out end (see `lookAt`). */
   healedAt: number;
-  leaseEnds: number[];
+  leaseEnds: Set<number>;
+}
+
+/** Leases that end within the same half second are looked for together: a day has few of those, whatever readers borrow. */
+const TOGETHER_MS = 500;
+
+/** Notes that what nobody holds should be looked for then. */
+export function lookAt({ leaseEnds }: Room, at: number): void {
+  leaseEnds.add(Math.ceil(at / TOGETHER_MS) * TOGETHER_MS);
 }
 
 /** The way into the rooms. A room that is not there is never made by asking for it. [BC-C4] */
@@ -58,8 +67,7 @@ export class Lobby {
       bodyLimit: settings.bodyLimit,
       readAddress,
       unreachable,
-      admit: (home, recipients) => quota.admit(home, recipients),
     };
-    return { id, home, desk, healedAt: 0, leaseEnds: [] };
+    return { id, home, desk, quota, healedAt: 0, leaseEnds: new Set() };
   }
 }

@@ -5,6 +5,7 @@ import type { RefusalCode } from '../../protocol/refusal.ts';
 export const UNAUTHORIZED = 'unauthorized — agent token required (get one via /v1/register)';
 export const NO_ROOM_TOKEN = 'unauthorized — registration requires the room token';
 export const ROOMS_RESTRICTED = 'room creation is restricted on this relay';
+export const TOO_MANY_STREAMS = 'too many streams are open with this token — close one';
 export const NOT_FOUND = 'not found';
 export const unknownRoom = (id: string): string => `unknown room "${id}" — create one with \`bch room new\``;
 export const nameTaken = (name: string): string =>
@@ -25,6 +26,16 @@ export class Declined extends Error {
 
 /** Where Backchannel's statuses differ from Parley's own. */
 const STATUS: Partial<Record<RefusalCode, number>> = { unknown_recipient: 400 };
+
+/** What storage says of a message that it could not store, without the paths of this host. */
+const OUTCOMES = ['it may or may not be stored', 'nothing was stored', 'nothing was changed', 'nothing was lost'];
+
+/** Trouble of our own disk: its operator reads where it is, a caller only what became of its request. */
+export function hostTrouble(error: unknown): Declined | null {
+  if (!(error instanceof Refusal) || REFUSALS[error.code].http < 500) return null;
+  const outcome = OUTCOMES.find((one) => error.message.includes(one)) ?? 'nothing was done';
+  return new Declined(REFUSALS[error.code].http, `the relay is in trouble with its disk; ${outcome} — try later`);
+}
 
 /** How a thrown thing is answered. Null: it is our own bug, and none of the caller's business. */
 export function phraseFor(error: unknown): Pick<Declined, 'status' | 'message' | 'headers'> | null {

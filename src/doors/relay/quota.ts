@@ -1,4 +1,4 @@
-import type { Home } from '../../flow/desk.ts';
+import type { Desk, Home } from '../../flow/desk.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { AgentRecord } from '../../storage/directory/directory.ts';
@@ -6,45 +6,87 @@ import type { AgentRecord } from '../../storage/directory/directory.ts';
 /** A full mailbox is counted again this often: its reader may have taken something. */
 const RECOUNT_MS = 1000;
 
+interface Room {
+  left: number;
+  waiting: number;
+  countedAt: number;
+  /** Admitted, and perhaps not stored yet: no count has seen them. */
+  underway: number;
+  /** Many may ask at once; one counts for all of them. */
+  counting: Promise<void> | null;
+}
+
+/** The mailboxes that a send under way was admitted to. */
+type Admission = Room[];
+
 /**
  * How many more copies each mailbox may get. What waits is counted once and then only when the room for more is used up: readers
  * only ever make more of it, so nothing is refused too early for long and a send costs no count. spec: relay#quotas
  */
 export class Quota {
-  readonly #rooms = new Map<AgentName, { left: number; waiting: number; countedAt: number }>();
+  readonly #rooms = new Map<AgentName, Room>();
 
   constructor(
     readonly most: number,
     readonly now: () => number,
   ) {}
 
+  /** Sends by a desk that admits only as many as have room. When it has ended, what it stored is seen by the next count. */
+  async within<T>(desk: Desk, act: (desk: Desk) => Promise<T>): Promise<T> {
+    const admission: Admission = [];
+    try {
+      return await act({ ...desk, admit: (home, recipients) => this.#admit(home, recipients, admission) });
+    } finally {
+      for (const room of admission) room.underway -= 1;
+    }
+  }
+
   /** Those that have room for one more. A message to one full mailbox is refused; in a channel the full ones are left out. */
-  async admit(home: Home, recipients: AgentRecord[]): Promise<AgentRecord[]> {
+  async #admit(home: Home, recipients: AgentRecord[], admission: Admission): Promise<AgentRecord[]> {
     const [first, ...others] = recipients;
     if (first && others.length === 0) {
-      if (await this.#hasRoom(home, first.name)) return recipients;
+      if (await this.#hasRoom(home, first.name, admission)) return recipients;
       throw this.#full(first.name);
     }
     const admitted: AgentRecord[] = [];
-    for (const one of recipients) if (await this.#hasRoom(home, one.name)) admitted.push(one);
+    for (const one of recipients) if (await this.#hasRoom(home, one.name, admission)) admitted.push(one);
     if (first && admitted.length === 0) throw this.#full(first.name);
     return admitted.length === recipients.length ? recipients : admitted;
   }
 
-  async #hasRoom(home: Home, name: AgentName): Promise<boolean> {
-    let room = this.#rooms.get(name);
-    if (!room || (room.left <= 0 && this.#mayHaveRoom(room))) {
-      const waiting = await home.ledger.waitingCount(name);
-      room = { left: this.most - waiting, waiting, countedAt: this.now() };
-      this.#rooms.set(name, room);
+  async #hasRoom(home: Home, name: AgentName, admission: Admission): Promise<boolean> {
+    const room = this.#rooms.get(name) ?? this.#newRoom(name);
+    if (room.left <= 0) {
+      if (!room.counting && !this.#mayHaveRoom(room)) return false;
+      room.counting ??= this.#count(home, name, room);
+      await room.counting;
+      if (room.left <= 0) return false;
     }
-    if (room.left <= 0) return false;
     room.left -= 1;
+    room.underway += 1;
+    admission.push(room);
     return true;
   }
 
+  async #count(home: Home, name: AgentName, room: Room): Promise<void> {
+    try {
+      const { underway } = room;
+      room.waiting = await home.ledger.waitingCount(name);
+      room.left = this.most - room.waiting - underway;
+      room.countedAt = this.now();
+    } finally {
+      room.counting = null;
+    }
+  }
+
+  #newRoom(name: AgentName): Room {
+    const room = { left: 0, waiting: 0, countedAt: 0, underway: 0, counting: null };
+    this.#rooms.set(name, room);
+    return room;
+  }
+
   /** What was not full when it was counted may have been emptied since; what was full is given some time. */
-  #mayHaveRoom({ waiting, countedAt }: { waiting: number; countedAt: number }): boolean {
+  #mayHaveRoom({ waiting, countedAt }: Room): boolean {
     return waiting < this.most || this.now() - countedAt >= RECOUNT_MS;
   }
 

@@ -49,7 +49,8 @@ export async function register(relay: Relay, c: Asked): Promise<Response> {
     throw new Declined(401, NO_ROOM_TOKEN);
   }
   const name = readName(asked);
-  if (name === RELAY_NAME) throw new Declined(409, nameTaken(name));
+  // However it is written: readers would take it for ours.
+  if (name.toLowerCase() === RELAY_NAME) throw new Declined(409, nameTaken(name));
   const fresh = newAgentToken();
   const record = await directory.register(name, 'foreign', hashOf(fresh));
   // Of several who come at once, one has made the record.

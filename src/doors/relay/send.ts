@@ -12,7 +12,8 @@ import type { Asked, Relay } from './relay.ts';
 export async function sendMessage(relay: Relay, c: Asked): Promise<Response> {
   const draft = draftFrom(await relay.fields(c), c.req.raw);
   const { name } = c.get('who');
-  const sent = await send(c.get('room').desk, name, draft);
+  const { desk, quota } = c.get('room');
+  const sent = await quota.within(desk, (admitting) => send(admitting, name, draft));
   if (sent.first) {
     relay.figures.accepted += 1;
     relay.figures.copies += sent.copies.length;

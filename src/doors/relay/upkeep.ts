@@ -61,7 +61,8 @@ export class Upkeep {
     for (const { name, tokenHash } of await room.home.directory.list()) {
       if (this.#isStopped) return;
       if (!tokenHash) continue;
-      const ended = await expire(room.desk, { name, home: room.home }, deps.now() - keepWaitingMs);
+      const before = deps.now() - keepWaitingMs;
+      const ended = await room.quota.within(room.desk, (desk) => expire(desk, { name, home: room.home }, before));
       figures.expired += ended;
       if (ended > 0) deps.log('expired', { room: room.id, agent: name, copies: ended });
       await breath();
@@ -70,9 +71,9 @@ export class Upkeep {
 }
 
 function isDue(room: Room, now: number, healMs: number): boolean {
-  const before = room.leaseEnds.length;
-  room.leaseEnds = room.leaseEnds.filter((at) => at > now);
-  if (room.leaseEnds.length === before && now - room.healedAt < healMs) return false;
+  const over = [...room.leaseEnds].filter((at) => at <= now);
+  for (const at of over) room.leaseEnds.delete(at);
+  if (over.length === 0 && now - room.healedAt < healMs) return false;
   room.healedAt = now;
   return true;
 }
