@@ -29,16 +29,19 @@ for (let n = 0; n < plan.agents; n += 1) {
   writeFileSync(`${plan.home}/agents/agent-${n}.json`, JSON.stringify(record, null, 2), { mode: 0o600 });
 }
 raiseFileLimit(65_536);
-const house = await openRelayHouse(plan.home, 'normal', null);
+const house = await openRelayHouse(plan.home, 'normal', null, false, () => {});
 const server = serveRelay(
   {
     rooms: house.rooms,
     home: (id) => (plan.storage ? house.home(id) : forgetful(house.home(id))),
+    closeHome: (id) => house.closeHome(id),
     settings: {
       bodyLimit: BODY_LIMIT,
       adminTokenHash: null,
       rate: null,
       quota: { waiting: 1e9 },
+      mostAgents: Infinity,
+      mostRooms: 200,
       keepWaitingMs: null,
       loopback: null,
       proxied: false,

@@ -68,13 +68,18 @@ export async function openRooms(root: string): Promise<Rooms & { directory(id: R
 /** What a relay serves. */
 export interface RelayHouse {
   rooms: Rooms;
-  /** A room's home, opened once. */
+  /** A room's home; the same object until it is closed. */
   home(id: RoomId): Home;
+  /** What was accepted there is in its place, and nothing is open any more when this returns. */
+  closeHome(id: RoomId): Promise<void>;
   /** Rooms that cannot be used as they are, and why. The others are served. */
   troubles: readonly string[];
   /** Everything that was accepted is in its place when this returns. */
   close(): Promise<void>;
 }
+
+/** Told what went wrong in a room where nobody waits for an answer. */
+type OnTrouble = (room: RoomId, error: unknown) => void;
 
 /**
  * The rooms below a Backchannel home. After the death of a relay, what it left undone in any of them is finished first; otherwise
@@ -84,7 +89,8 @@ export async function openRelayHouse(
   root: string,
   durability: Settings['durability'],
   defaultTokenHash: string | null,
-  afterDeath = false,
+  afterDeath: boolean,
+  onTrouble: OnTrouble,
 ): Promise<RelayHouse> {
   const [{ DEFAULT_ROOM }, { FilesRooms }, { WatchedDirectory }, { LateMaildir }] = await Promise.all([
     import('../storage/rooms/rooms.ts'),
@@ -93,14 +99,25 @@ export async function openRelayHouse(
     import('../storage/spool/late-maildir.ts'),
   ]);
   const rooms = new FilesRooms(root, { defaultTokenHash });
-  const homes = new Map<RoomId, { home: Home; directory: InstanceType<typeof WatchedDirectory> }>();
+  const homes = new Map<RoomId, OpenHome>();
   const home = (id: RoomId): Home => {
     const known = homes.get(id);
     if (known) return known.home;
     const directory = new WatchedDirectory(rooms.root(id), Date.now);
-    const opened = openHome('bch', rooms.root(id), durability, directory, (parts) => new LateMaildir(parts));
-    homes.set(id, { home: opened, directory });
-    return opened;
+    const told = (error: unknown): void => onTrouble(id, error);
+    const spool = (parts: SpoolParts): Spool => new LateMaildir({ ...parts, onTrouble: told });
+    const opened = lazyHome('bch', rooms.root(id), durability, directory, spool);
+    const close = async (): Promise<void> => {
+      await directory.close();
+      await opened.close();
+    };
+    homes.set(id, { home: opened.home, close });
+    return opened.home;
+  };
+  const closeHome = async (id: RoomId): Promise<void> => {
+    const open = homes.get(id);
+    homes.delete(id);
+    await open?.close();
   };
   const troubles: string[] = [];
   for (const id of afterDeath ? await rooms.list() : [DEFAULT_ROOM]) {
@@ -109,30 +126,42 @@ export async function openRelayHouse(
     await heal().catch((error: unknown) =>
       troubles.push(`room ${id}: ${error instanceof Error ? error.message : String(error)}`),
     );
+    // There may be thousands: whoever comes to one opens it again.
+    if (id !== DEFAULT_ROOM) await closeHome(id).catch((error: unknown) => onTrouble(id, error));
   }
   return {
     rooms,
     home,
+    closeHome,
     troubles,
     async close() {
-      const closed = [...homes.values()].map(async ({ home: open, directory }) => {
-        await directory.close();
-        await open.spool.flush();
-        await open.spool.close();
-      });
+      const closed = [...homes.keys()].map(closeHome);
       for (const one of await Promise.allSettled(closed)) if (one.status === 'rejected') throw one.reason;
     },
   };
 }
 
+type SpoolParts = ConstructorParameters<typeof Maildir>[0];
+
+/** A home, and how to close as much of it as was opened. */
+interface OpenHome {
+  home: Home;
+  close(): Promise<void>;
+}
+
+function openHome(label: HomeLabel, root: string, durability: Settings['durability']): Home {
+  const directory = new FilesDirectory(root, Date.now);
+  return lazyHome(label, root, durability, directory, (parts) => new Maildir(parts)).home;
+}
+
 /** The ledger is opened by the first who asks for it: `parley agents` should not wait for a database. */
-function openHome(
+function lazyHome(
   label: HomeLabel,
   root: string,
   durability: Settings['durability'],
-  directory: Directory = new FilesDirectory(root, Date.now),
-  newSpool: (parts: ConstructorParameters<typeof Maildir>[0]) => Spool = (parts) => new Maildir(parts),
-): Home {
+  directory: Directory,
+  newSpool: (parts: SpoolParts) => Spool,
+): OpenHome {
   let parts: { ledger: Ledger; spool: Spool } | undefined;
   const open = (): { ledger: Ledger; spool: Spool } => {
     parts ??= openStores();
@@ -160,5 +189,13 @@ function openHome(
       return open().spool;
     },
   };
-  return home;
+  const close = async (): Promise<void> => {
+    try {
+      await parts?.spool.flush();
+      await parts?.spool.close();
+    } finally {
+      await parts?.ledger.close();
+    }
+  };
+  return { home, close };
 }

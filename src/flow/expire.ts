@@ -23,9 +23,12 @@ export async function expire(desk: Desk, reader: Who, before: number): Promise<n
   while (!shelf.isRead) {
     const page = (await shelf.next()).map(({ text }) => readMessage(JSON.parse(text))).filter((one) => one !== null);
     const old: Message[] = [];
-    for (const message of page) if (await hasWaitedSince(reader, message, before)) old.push(message);
+    for (const message of page) {
+      // They stand in order of arrival: behind a young one there is nothing old.
+      if ((await arrivedAt(reader, message)) >= before) break;
+      old.push(message);
+    }
     if (old.length > 0) ended += await endAll(desk, reader, old);
-    // They stand in order of arrival: behind a young one there is nothing old.
     if (old.length < page.length) break;
   }
   return ended;
@@ -75,11 +78,10 @@ async function notify(desk: Desk, from: string, reader: AgentName, messages: Mes
   }
 }
 
-/** By our own clock. A message that another program left may carry any time: there the moment counts at which we found it. */
-async function hasWaitedSince(reader: Who, message: Message, before: number): Promise<boolean> {
-  if (Date.parse(message.ts) >= before) return false;
+/** By our own clock. A message that another program left may carry any time, also one to come: the moment counts at which we found it. */
+async function arrivedAt(reader: Who, message: Message): Promise<number> {
   const trace = await reader.home.ledger.trace(message.id);
   const copy = trace?.copies.find(({ mailbox }) => mailbox === reader.name);
   const found = copy?.receipts.find(({ step }) => step === 'stored');
-  return !found || Date.parse(found.at) < before;
+  return Date.parse(found?.at ?? message.ts);
 }

@@ -53,15 +53,21 @@ async function named(who: Who, ids: MessageId[]): Promise<Map<MessageId, Message
 }
 
 /**
- * Step 5 of 5 for leased copies. The same call again answers the same: a reader may lose our answer. False, and nothing is
- * changed, if any of them is no longer held under this name.
+ * Step 5 of 5 for leased copies. The same call again answers the same: a reader may lose our answer. Returns how many
+ * ended by this very call; null, and nothing is changed, if any of them is no longer held under this name.
  */
-export async function settleLease(who: Who, owner: string, ids: MessageId[], settlement: Settlement): Promise<boolean> {
+export async function settleLease(
+  who: Who,
+  owner: string,
+  ids: MessageId[],
+  settlement: Settlement,
+): Promise<number | null> {
   const by = { ...settlement.by, lease: owner };
   const open: MessageId[] = [];
   for (const id of ids) if (!endedBy(await who.home.ledger.copy(who.name, id), owner)) open.push(id);
-  if (open.length === 0) return true;
-  return who.home.spool.settle({ mailbox: who.name, owner }, open, { ...settlement, by });
+  if (open.length === 0) return 0;
+  const done = await who.home.spool.settle({ mailbox: who.name, owner }, open, { ...settlement, by });
+  return done ? open.length : null;
 }
 
 /** Gives leased copies back, at once or after a while. The same call again answers the same. False if any was not held. */

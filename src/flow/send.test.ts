@@ -143,6 +143,25 @@ describe('send', () => {
     expect(copies[0]?.attention).toMatchObject({ injection: 'buffered', reason: 'no_policy' });
   });
 
+  it.each([
+    ['body', 'another text'],
+    ['priority', 'urgent'],
+    ['scope', 'org/repo'],
+    ['thread', 'some-thread'],
+    ['refs', ['a.ts']],
+    ['intent', 'question'],
+    ['deadline', '2100-01-01T00:00:00.000Z'],
+  ])('answers a key again only if its %s is the same too [BC-10]', async (field, value) => {
+    const desk = await aDesk('alice', 'bob');
+    const full = aDraft({ key: 'k', [field]: value });
+    const first = await send(desk, alice, full);
+    expect(await send(desk, alice, full)).toMatchObject({ first: false, message: first.message });
+    await expect(send(desk, alice, aDraft({ key: 'k' }))).rejects.toMatchObject({ code: 'key_conflict' });
+    await send(desk, alice, aDraft({ key: 'plain' }));
+    const more = send(desk, alice, aDraft({ key: 'plain', [field]: value }));
+    await expect(more).rejects.toMatchObject({ code: 'key_conflict' });
+  });
+
   it('delivers a note to oneself', async () => {
     const desk = await aDesk('alice');
     const { copies } = await send(desk, alice, aDraft({ to: '@alice' }));

@@ -101,10 +101,10 @@ async function underKey(desk: Desk, from: AgentName, draft: Draft): Promise<Sent
   for (const home of desk.homes) {
     const earlier: Acceptance | null = await home.ledger.underKey(from, draft.key);
     if (!earlier) continue;
-    // The spool refuses another text under the key; what we bring is our own words and the first time's recipients.
-    const message = { ...earlier.message, body: draft.body, to: draft.to.replace(`%${home.label}`, '') };
-    if (draft.thread) message.thread = draft.thread;
-    if (draft.scope) message.scope = draft.scope;
+    // The spool refuses whatever is said otherwise under the key; what we bring is our own words and the first time's recipients.
+    const { id } = earlier.message;
+    const to = draft.to.replace(`%${home.label}`, '');
+    const message = composeMessage({ ...draft, to }, { id, from, ts: new Date(desk.now()).toISOString() });
     return { home, ...(await home.spool.put({ message, copies: earlier.copies, key: draft.key })) };
   }
   return null;

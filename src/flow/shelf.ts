@@ -18,6 +18,8 @@ export class Shelf {
     readonly who: Who,
     /** The last number that was given out. */
     public after = 0,
+    /** Only what came back from a reader's hand, up to this number: whoever was told the rest is not told it again. */
+    readonly returnedUpTo?: number,
   ) {}
 
   /** True if the last page was the end. More may arrive: `next` then gives that. */
@@ -27,11 +29,17 @@ export class Shelf {
 
   async next(most = LONGEST_PAGE): Promise<Mail[]> {
     const limit = Math.min(this.#limit, most);
-    const page = await this.who.home.ledger.waiting(this.who.name, this.after, limit);
+    const page = await this.#page(limit);
     this.after = page.at(-1)?.seq ?? this.after;
     this.#isRead = page.length < limit;
     if (page.length > 0) this.#limit = fitting(page);
     return page;
+  }
+
+  #page(limit: number): Promise<Mail[]> {
+    const { ledger } = this.who.home;
+    if (this.returnedUpTo === undefined) return ledger.waiting(this.who.name, this.after, limit);
+    return ledger.returned(this.who.name, this.after, this.returnedUpTo, limit);
   }
 }
 

@@ -51,7 +51,12 @@ describe.each(Object.keys(RELAYS) as (keyof typeof RELAYS)[])('parley at a relay
     expect([first.first, again.first]).toEqual([true, false]);
     expect(again.id).toBe(first.id);
     expect((await machine.parley('send', '@bob', 'other', '--key', 'k ü')).code).toBe(65);
-    expect(await machine.peer.bodies()).toEqual(['hi']);
+    expect((await machine.parley('send', '@bob', 'hi', '--key', 'k ü', '--ref', 'a.ts')).code).toBe(65);
+    const asking = ['send', '@bob', 'hm?', '--key', 'k2', '--intent', 'question', '--deadline', '30m'];
+    const [asked, repeated] = [await machine.json<Message>(...asking), await machine.json<Message>(...asking)];
+    expect(repeated.id).toBe(asked.id);
+    expect((await machine.parley('send', '@bob', 'hm?', '--key', 'k2')).code).toBe(65);
+    expect(await machine.peer.bodies()).toEqual(['hi', 'hm?']);
   }, 30_000);
 
   it('reads, takes, holds, answers and settles as on this machine', async () => {

@@ -64,6 +64,13 @@ describe('one message, from send to settle', () => {
     const other = await parley.run(['send', '#dev', 'another text', '--key', 'k']);
     expect(other).toMatchObject({ code: 65 });
     expect(other.err).toContain('use a new key');
+    expect(await parley.run(['send', '#dev', 'hello', '--key', 'k', '--ref', 'a.ts'])).toMatchObject({ code: 65 });
+    const asking = ['send', '@bob', 'hm?', '--key', 'k2', '--intent', 'question', '--deadline', '30m'];
+    const asked = await parley.json<Sent>(asking);
+    expect(await parley.json<Sent>(asking)).toMatchObject({ id: asked.id, first: false });
+    expect(await parley.run(['send', '@bob', 'hm?', '--key', 'k2', '--intent', 'question'])).toMatchObject({
+      code: 65,
+    });
   }, 30_000);
 
   it('waits for the session in its context and no other [BC-4]', async () => {

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { until } from '../support/bch.ts';
 import { Caller, listening, RelayMachine } from '../support/relay.ts';
 
@@ -95,6 +95,17 @@ describe('`parley relay`', () => {
     const there = new Set(machine.waiting('bob'));
     expect(accepted.filter((id) => !there.has(id))).toEqual([]);
   }, 30_000);
+
+  it('notes in its log what went wrong where nobody waits for an answer, without the mail', async () => {
+    const { running, url } = await machine.relay();
+    const [alice] = [await Caller.register(url, 'alice'), await Caller.register(url, 'bob')];
+    // Bob's mail is accepted, and cannot be filed: a file stands where the folder was.
+    rmSync(`${machine.root}/spool/bob`, { recursive: true });
+    writeFileSync(`${machine.root}/spool/bob`, '');
+    await alice.send('@bob', 'a secret');
+    await running.complains('trouble room=default error=');
+    expect(running.err).not.toContain('a secret');
+  }, 20_000);
 
   it('ends at once at a second signal, whatever it still has in hand', async () => {
     const { running, url } = await machine.relay();

@@ -22,6 +22,8 @@ export class TestRelay {
   readonly logged: Logged[] = [];
   /** Every room whose home was opened. */
   readonly homes = new Map<RoomId, Home>();
+  /** Every room whose home was closed. What is in it stays, as on a disk. */
+  readonly closed: RoomId[] = [];
   readonly deps: RelayDeps;
   /** Moves the relay's clock. */
   aheadMs = 0;
@@ -31,11 +33,14 @@ export class TestRelay {
     this.deps = {
       rooms: memoryRooms(roomToken),
       home: (id) => this.home(id),
+      closeHome: async (id) => void this.closed.push(id),
       settings: {
         bodyLimit: BODY_LIMIT,
         adminTokenHash: null,
         rate: null,
         quota: { waiting: 10_000 },
+        mostAgents: 10_000,
+        mostRooms: 200,
         keepWaitingMs: null,
         loopback: null,
         proxied: false,

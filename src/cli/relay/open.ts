@@ -17,6 +17,9 @@ import type { RelayOrder } from './order.ts';
 
 /** Every connection is an open file, and so is every room. */
 const OPEN_FILES = 65_536;
+/** Rooms that stay open although nobody is at work there. Half of the files are for connections, where there are few. */
+const MOST_ROOMS = 200;
+const FILES_PER_ROOM = 6;
 /** Below this a busy relay runs out of them. */
 const FEW_FILES = 4096;
 
@@ -35,8 +38,9 @@ export async function openRelayDoor(order: RelayOrder, log: Log): Promise<OpenDo
       order.durability,
       order.token && hashOf(order.token),
       duty.afterDeath,
+      (room, error) => log('trouble', { room, error: withoutBody(error) }),
     );
-    const server = serve(order, house, certificate, log);
+    const server = serve(order, house, { certificate, openFiles }, log);
     const follower = order.tls && follow(order.tls, server, log);
     const door: OpenDoor = {
       name: 'relay',
@@ -66,10 +70,23 @@ export async function openRelayDoor(order: RelayOrder, log: Log): Promise<OpenDo
   }
 }
 
+/** What a parser says of a text that is none can have a piece of that text in it, and a log has no bodies. */
+function withoutBody(error: unknown): string {
+  if (error instanceof SyntaxError) return 'a text that should be JSON is none';
+  return error instanceof Error ? error.message : String(error);
+}
+
 type Server = ReturnType<typeof serveRelay>;
 
-function serve(order: RelayOrder, house: RelayHouse, tls: Certificate | null, log: Log): Server {
-  const { host, port, adminToken, rate, quota, keepWaitingMs, bodyLimit } = order;
+/** What the machine gives us. */
+interface Means {
+  certificate: Certificate | null;
+  openFiles: number;
+}
+
+function serve(order: RelayOrder, house: RelayHouse, means: Means, log: Log): Server {
+  const { certificate: tls, openFiles } = means;
+  const { host, port, adminToken, rate, quota, mostAgents, keepWaitingMs, bodyLimit } = order;
   // Behind a proxy every name of its own is right; without one, only ours: a web page must not reach us by another.
   const isAlone = isLoopback(host) && order.publicUrl === null;
   let server: Server | undefined;
@@ -78,11 +95,14 @@ function serve(order: RelayOrder, house: RelayHouse, tls: Certificate | null, lo
       {
         rooms: house.rooms,
         home: (id) => house.home(id),
+        closeHome: (id) => house.closeHome(id),
         settings: {
           bodyLimit,
           adminTokenHash: adminToken && hashOf(adminToken),
           rate,
           quota,
+          mostAgents,
+          mostRooms: Math.min(MOST_ROOMS, Math.ceil(openFiles / FILES_PER_ROOM / 2)),
           keepWaitingMs,
           loopback: isAlone ? { port: () => server?.port ?? port } : null,
           proxied: order.publicUrl !== null,

@@ -14,6 +14,7 @@ export const RELAY_OPTIONS = {
   'tls-key': { type: 'string', value: 'file', help: 'and this key; both are read anew when they change' },
   rate: { type: 'string', value: 'n|off', help: 'requests per minute and agent (default 100000)' },
   quota: { type: 'string', value: 'n|off', help: 'waiting messages per mailbox (default 100000)' },
+  agents: { type: 'string', value: 'n|off', help: 'agents per room (default 10000)' },
   'keep-waiting': { type: 'string', value: 'span', help: 'how long a message may wait: 30d (default), 12h, forever' },
   'json-logs': { type: 'boolean', help: 'log as JSON lines' },
 } as const satisfies Options;

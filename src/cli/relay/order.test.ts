@@ -18,11 +18,13 @@ describe('the order for a relay', () => {
     expect(order({})).toMatchObject({
       rate: { perMinute: 100_000 },
       quota: { waiting: 100_000 },
+      mostAgents: 10_000,
       keepWaitingMs: month,
     });
-    expect(order({ rate: 'off', quota: 'off', 'keep-waiting': 'forever' })).toMatchObject({
+    expect(order({ rate: 'off', quota: 'off', agents: 'off', 'keep-waiting': 'forever' })).toMatchObject({
       rate: null,
       quota: { waiting: Infinity },
+      mostAgents: Infinity,
       keepWaitingMs: null,
     });
   });

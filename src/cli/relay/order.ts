@@ -9,6 +9,7 @@ import type { RELAY_OPTIONS } from './options.ts';
 export const DEFAULT_PORT = 7117;
 const DEFAULT_RATE = 100_000;
 const DEFAULT_QUOTA = 100_000;
+const DEFAULT_AGENTS = 10_000;
 const DEFAULT_WAIT = '30d';
 /** A room token that can be guessed is none. Ours have 32 characters. */
 const SHORT_TOKEN = 16;
@@ -26,6 +27,8 @@ export interface RelayOrder {
   tls: { cert: string; key: string } | null;
   rate: { perMinute: number } | null;
   quota: { waiting: number };
+  /** Per room. */
+  mostAgents: number;
   keepWaitingMs: number | null;
   bodyLimit: number;
   durability: 'normal' | 'full';
@@ -48,6 +51,7 @@ export function relayOrder(
     tls: tlsFrom(values['tls-cert'], values['tls-key'], cwd),
     rate: values.rate === 'off' ? null : { perMinute: countFrom(values.rate, DEFAULT_RATE) },
     quota: { waiting: values.quota === 'off' ? Infinity : countFrom(values.quota, DEFAULT_QUOTA) },
+    mostAgents: values.agents === 'off' ? Infinity : countFrom(values.agents, DEFAULT_AGENTS),
     keepWaitingMs: waitFrom(values['keep-waiting'] ?? DEFAULT_WAIT),
   };
   refuseOpenToStrangers(order);

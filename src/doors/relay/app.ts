@@ -44,7 +44,7 @@ export function appOf(relay: Relay): Hono<RelayEnv> {
   app.use(identified(relay));
   on('POST', '/v1/send', (c) => sendMessage(relay, c));
   on('POST', '/v1/take', (c) => take(relay, c));
-  on('GET', '/v1/inbox/:agent', (c) => inbox(c));
+  on('GET', '/v1/inbox/:agent', (c) => inbox(relay, c));
   on('GET', '/v1/events/:agent', (c) => events(relay, c));
   on('GET', '/v1/agents', (c) => agents(c));
   on('GET', '/v1/channels', (c) => channels(c));
@@ -99,18 +99,23 @@ function identified(relay: Relay): Middleware {
   return async (c, next) => {
     const token = tokenOf(c.req.raw);
     const id = relay.lobby.named(c.req.raw);
-    const room = relay.lobby.open(id) ?? (token === null ? null : await relay.lobby.enter(id));
-    const found = room && token !== null ? await relay.badges.whose(room, token) : null;
-    if (!room || !found) {
-      relay.figures.failedLogins += 1;
-      relay.countStranger(c);
-      throw new Declined(401, UNAUTHORIZED);
+    const room = token === null ? null : await relay.lobby.enter(id);
+    try {
+      const found = room && token !== null ? await relay.badges.whose(room, token) : null;
+      if (!room || !found) {
+        relay.figures.failedLogins += 1;
+        relay.countStranger(c);
+        throw new Declined(401, UNAUTHORIZED);
+      }
+      if (found.waitS > 0) throw relay.tooMany(found.waitS);
+      await relay.lobby.open(room);
+      c.set('room', room);
+      c.set('who', found.who);
+      c.set('tokenHash', found.hash);
+      await next();
+    } finally {
+      if (room) relay.lobby.leave(room);
     }
-    if (found.waitS > 0) throw relay.tooMany(found.waitS);
-    c.set('room', room);
-    c.set('who', found.who);
-    c.set('tokenHash', found.hash);
-    await next();
   };
 }
 

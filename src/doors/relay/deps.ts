@@ -5,8 +5,10 @@ import type { Rooms } from '../../storage/rooms/rooms.ts';
 /** What the relay works with. Time comes in from outside. */
 export interface RelayDeps {
   rooms: Rooms;
-  /** Opens a room's home once; the same object every time. */
+  /** A room's home; the same object every time until it is closed. Its ledger and spool are opened by whoever asks for them. */
   home(id: RoomId): Home;
+  /** Everything that was accepted there has its file, and nothing is open any more. */
+  closeHome(id: RoomId): Promise<void>;
   settings: RelaySettings;
   /** Of this program, for whoever asks. */
   version: string;
@@ -22,6 +24,10 @@ export interface RelaySettings {
   adminTokenHash: string | null;
   rate: { perMinute: number } | null;
   quota: { waiting: number };
+  /** How many agents a room may have: each is a file and a mailbox on our disk. */
+  mostAgents: number;
+  /** How many rooms stay open although nobody is at work there: each has open files. */
+  mostRooms: number;
   /** How long mail may wait before it expires; null: for ever. */
   keepWaitingMs: number | null;
   /** Set if only this machine can reach us: then only its own names for itself are right. */
@@ -40,11 +46,20 @@ export interface RelayTimes {
   healMs: number;
   /** How often expired mail is looked for. */
   sweepMs: number;
+  /** A room in which nobody was at work for so long is closed. */
+  idleMs: number;
   /** How long requests in hand may take when the relay stops. */
   stopMs: number;
 }
 
-const TIMES: RelayTimes = { keepaliveMs: 25_000, bodyMs: 15_000, healMs: 5000, sweepMs: 3_600_000, stopMs: 5000 };
+const TIMES: RelayTimes = {
+  keepaliveMs: 25_000,
+  bodyMs: 15_000,
+  healMs: 5000,
+  sweepMs: 3_600_000,
+  idleMs: 300_000,
+  stopMs: 5000,
+};
 
 export function timesOf({ times }: RelaySettings): RelayTimes {
   return { ...TIMES, ...times };

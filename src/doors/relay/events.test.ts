@@ -170,6 +170,26 @@ describe('the event stream', () => {
     expect(await (await listen({ 'last-event-id': 'nonsense' })).message()).toBe('one');
   });
 
+  it.each(['release', 'time'])('tells a reader that comes back what came back meanwhile, by %s', async (how) => {
+    const { relay, bob, send, listen } = await aListener();
+    const ask = (path: string, body: unknown) => relay.ask('POST', path, { token: bob, body });
+    await send('told');
+    const first = await send('on loan');
+    const { value } = await ask('/v1/lease', { ids: [first], ms: 1000 });
+    await send('last');
+    const reader = await listen();
+    await reader.block();
+    await reader.block();
+    const [, seen = ''] = /^id: (\d+)/.exec((await reader.block()) ?? '') ?? [];
+    await reader.close();
+    const { lease } = value as { lease: string };
+    if (how === 'release') await ask('/v1/settle', { lease, ids: [first], outcome: 'release' });
+    relay.aheadMs = 2000;
+    await relay.home().spool.heal();
+    await send('new');
+    expect(await (await listen({ 'last-event-id': seen })).messages(2)).toEqual(['on loan', 'new']);
+  });
+
   it('is kept alive by a comment every 25 s, from one clock for all [BC-16, BC-B6.6]', async () => {
     expect(timesOf(new TestRelay().deps.settings).keepaliveMs).toBe(25_000);
     const { listen } = await aListener({ times: { keepaliveMs: 100 } });

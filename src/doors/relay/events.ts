@@ -18,10 +18,13 @@ export async function events(relay: Relay, c: Asked): Promise<Response> {
   const facts = { id: c.get('id'), room: c.get('room').id, agent: who.name };
   // A stream outlives its request: a token that was taken away meanwhile, or given to somebody else's name, opens nothing any more.
   const isWelcome = async (): Promise<boolean> => (await who.home.directory.byToken(tokenHash)) === who.name;
+  let leave = (): void => {};
   const stream = relay.listeners.open({ who, tokenHash, after, isWelcome, cut }, (error) => {
+    leave();
     const why = error instanceof Error ? { error: error.message } : {};
     relay.deps.log('listener_closed', { ...facts, ...why });
   });
+  leave = relay.lobby.stay(c.get('room'));
   relay.deps.log('listener_open', facts);
   return new Response(stream, {
     headers: {

@@ -50,6 +50,24 @@ describe('a send with a key', () => {
     expect(await inbox()).toEqual(['hello']);
   });
 
+  it.each([
+    ['refs', ['a.ts']],
+    ['priority', 'urgent'],
+    ['intent', 'question'],
+    ['deadline', '2100-01-01T00:00:00.000Z'],
+    ['thread', 'some-thread'],
+    ['scope', 'org/repo'],
+  ])('is refused with 409 if its %s is added, changed or left out', async (field, value) => {
+    const { send } = await aRoom();
+    const keyed = { 'idempotency-key': 'k1' };
+    const first = await send({ [field]: value }, keyed);
+    expect(await send({ [field]: value }, keyed)).toMatchObject({ status: 200, value: first.value });
+    expect((await send({}, keyed)).status).toBe(409);
+    const plain = { 'idempotency-key': 'k2' };
+    await send({}, plain);
+    expect((await send({ [field]: value }, plain)).status).toBe(409);
+  });
+
   it('carries what our own clients add, and drops it where it does not fit', async () => {
     const { send } = await aRoom();
     expect((await send({ intent: 'question' })).value).toMatchObject({ parley: { v: 1, intent: 'question' } });

@@ -30,7 +30,7 @@ export function decoded(path: string): string {
 }
 
 /** What waits, in order of arrival. Claims nothing. */
-export async function inbox(c: Asked): Promise<Response> {
+export async function inbox(relay: Relay, c: Asked): Promise<Response> {
   const who = ownMailbox(c);
   const query = queryOf(c.req.raw);
   const after = numberIn(query, 'after', 0, Number.MAX_SAFE_INTEGER) ?? 0;
@@ -41,7 +41,7 @@ export async function inbox(c: Asked): Promise<Response> {
   if (limit !== undefined) return page(c, shelf, limit);
   const texts = await gather(shelf, Infinity);
   if (shelf.isRead) return jsonText(c, `[${texts.join()}]`);
-  return new Response(pieces(shelf, texts), {
+  return new Response(pieces(shelf, texts, relay.lobby.stay(c.get('room'))), {
     headers: { 'content-type': 'application/json', 'x-request-id': c.get('id') },
   });
 }
@@ -68,28 +68,40 @@ async function gather(shelf: Shelf, limit: number): Promise<string[]> {
 }
 
 /** A long inbox, read as fast as its reader takes it: it never stands in memory as a whole. */
-function pieces(shelf: Shelf, first: string[]): ReadableStream<Uint8Array> {
+function pieces(shelf: Shelf, first: string[], leave: () => void): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let begun = false;
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        const texts = begun ? (await shelf.next()).map(({ text }) => text) : first;
+        const texts = begun ? await nextTexts(shelf, leave) : first;
         const glue = begun && texts.length > 0 ? ',' : '';
         const end = begun && shelf.isRead ? ']' : '';
         controller.enqueue(encoder.encode(`${begun ? '' : '['}${glue}${texts.join()}${end}`));
         begun = true;
-        if (end) controller.close();
+        if (!end) return;
+        controller.close();
+        leave();
       },
+      cancel: leave,
     },
     { highWaterMark: 0 },
   );
 }
 
+async function nextTexts(shelf: Shelf, leave: () => void): Promise<string[]> {
+  try {
+    return (await shelf.next()).map(({ text }) => text);
+  } catch (error) {
+    leave();
+    throw error;
+  }
+}
+
 /** Takes one message. Of many racing callers one gets it, the others null. spec: relay#take */
 export async function take(relay: Relay, c: Asked): Promise<Response> {
   const fields = await relay.fields(c, SMALL_BODY);
-  const id = fields.optionalText('id');
+  const { id } = fields.values;
   const keep = fields.optionalFlag('keep');
   const who = c.get('who');
   // An id that cannot be one is nobody's message: it is never looked for. [BC-C1]

@@ -46,14 +46,16 @@ export async function settleMessages(relay: Relay, c: Asked): Promise<Response> 
   const settlement = { disposition: dispositionIn(fields), by, keep: fields.optionalFlag('keep') };
   // A reader's own name for itself is never a lease: only those that we gave out can be ended here.
   const isOurs = owner.startsWith('bearer.');
-  const done =
-    isOurs &&
-    (outcome === 'done'
-      ? await settleLease(who, owner, ids, settlement)
-      : await releaseLease(who, owner, ids, by, delayMs));
-  if (!done) throw new Declined(409, 'no longer held under this lease — it ran out or ended otherwise');
-  if (outcome === 'done') relay.figures.taken += ids.length;
-  else if (delayMs) lookAt(c.get('room'), relay.deps.now() + delayMs);
+  const over = new Declined(409, 'no longer held under this lease — it ran out or ended otherwise');
+  if (!isOurs) throw over;
+  if (outcome === 'done') {
+    const ended = await settleLease(who, owner, ids, settlement);
+    if (ended === null) throw over;
+    relay.figures.taken += ended;
+  } else {
+    if (!(await releaseLease(who, owner, ids, by, delayMs))) throw over;
+    if (delayMs) lookAt(c.get('room'), relay.deps.now() + delayMs);
+  }
   return json(c, { settled: ids });
 }
 

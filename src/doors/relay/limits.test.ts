@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'bun:test';
+import { aMessage, LOUD } from '../../../test/support/mail.ts';
 import { answered, request, TestRelay } from '../../../test/support/relay-app.ts';
 import { AgentName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
@@ -38,9 +39,9 @@ describe('one agent', () => {
   });
 
   it('gets no more by one lease than an answer can carry, and the rest by the next', async () => {
-    const { relay, bob, send } = await aRoom();
+    const { relay, bob, send } = await aRoom({ bodyLimit: 2_000_000 });
     const ids: string[] = [];
-    for (let n = 0; n < 15; n += 1) ids.push(await send({ refs: ['r'.repeat(1_500_000)] }));
+    for (let n = 0; n < 15; n += 1) ids.push(await send({ body: 'b'.repeat(1_500_000) }));
     const leased = async (): Promise<number> => {
       const { value } = await relay.ask('POST', '/v1/lease', { token: bob, body: { ids } });
       return (value as { messages: unknown[] }).messages.length;
@@ -101,6 +102,52 @@ describe('a mailbox', () => {
     expect(await storm()).toBe(10);
     expect(await send()).toBeUndefined();
   });
+
+  it('counts what its reader has borrowed: it stands on our disk as well', async () => {
+    const { relay, bob, send } = await aRoom({ quota: { waiting: 3 } });
+    const ids = [await send(), await send(), await send()];
+    const { value } = await relay.ask('POST', '/v1/lease', { token: bob, body: { ms: 3_600_000 } });
+    relay.aheadMs = 2000;
+    expect(await send()).toBeUndefined();
+    const { lease } = value as { lease: string };
+    await relay.ask('POST', '/v1/settle', { token: bob, body: { lease, ids, outcome: 'done' } });
+    relay.aheadMs = 4000;
+    expect(await send()).toBeString();
+  });
+});
+
+describe('a message', () => {
+  it('has at most 64 KiB beside its body', async () => {
+    const { relay, alice, send } = await aRoom();
+    expect(await send({ refs: ['r'.repeat(60_000)], body: 'b'.repeat(200_000) })).toBeString();
+    for (const fields of [
+      { refs: ['r'.repeat(70_000)] },
+      { thread: 't'.repeat(70_000) },
+      { scope: 's'.repeat(70_000) },
+    ]) {
+      const body = { to: '@bob', body: 'x', ...fields };
+      const { status, value } = await relay.ask('POST', '/v1/send', { token: alice, body });
+      expect(status).toBe(413);
+      expect((value as { error: string }).error).toMatch(
+        /^the message has 7\d{4} bytes beside its body, the limit is 65536 — /,
+      );
+    }
+  });
+
+  it('is counted as taken once, however often its end is repeated', async () => {
+    const { relay, bob, send } = await aRoom();
+    const shared = new Relay(relay.deps);
+    const app = appOf(shared);
+    const ask = async (path: string, body: unknown) =>
+      answered(await app.fetch(request(`http://x${path}`, 'POST', { token: bob, body })));
+    const ids = [await send(), await send()];
+    const { lease } = (await ask('/v1/lease', { ids })).value as { lease: string };
+    const [first] = ids;
+    expect((await ask('/v1/settle', { lease, ids: [first], outcome: 'done' })).status).toBe(200);
+    expect(shared.figures.taken).toBe(1);
+    for (let n = 0; n < 2; n += 1) expect((await ask('/v1/settle', { lease, ids, outcome: 'done' })).status).toBe(200);
+    expect(shared.figures.taken).toBe(2);
+  });
 });
 
 describe('trouble of the host', () => {
@@ -136,6 +183,22 @@ describe('a guard of the address', () => {
     const { relay, bob } = await aRoom();
     const value = form.replace('%s', bob);
     expect((await relay.ask('GET', `/v1/inbox/bob?x=${value}`, { token: bob })).status).toBe(400);
+  });
+});
+
+describe('mail that another program has dated', () => {
+  it('in the future keeps nothing behind it from expiring', async () => {
+    const keepWaitingMs = 1000;
+    const { relay, bob, send } = await aRoom({ keepWaitingMs });
+    const shared = new Relay(relay.deps);
+    await appOf(shared).fetch(request('http://x/v1/agents', 'GET', { token: bob }));
+    const { ledger } = relay.home();
+    const future = aMessage({ ts: '2999-01-01T00:00:00.000Z' });
+    await ledger.adopt([{ message: future, copies: [{ mailbox: BOB, attention: LOUD }] }], 'stored');
+    const id = MessageId.parse(await send());
+    relay.aheadMs = 3_600_000;
+    await new Upkeep(shared).round();
+    expect((await ledger.copy(BOB, id))?.disposition).toBe('failed');
   });
 });
 

@@ -36,6 +36,8 @@ export interface Listening {
 export class Listener {
   readonly stream: ReadableStream<Uint8Array>;
   readonly #shelf: Shelf;
+  /** For a reader that comes back: what was on loan when it came by, and waits again since. */
+  #returned: Shelf | null;
   readonly #watch: Watch;
   readonly #recent: number[] = [];
   #queue: Uint8Array[] = [HELLO];
@@ -55,6 +57,7 @@ export class Listener {
   ) {
     const { who, after } = listening;
     this.#shelf = new Shelf(who, after);
+    this.#returned = after > 0 ? new Shelf(who, 0, after) : null;
     // Before the first look: what arrives in between is not missed.
     this.#watch = who.home.spool.watch(who.name, (mail) => this.#arrived(mail));
     this.stream = new ReadableStream<Uint8Array>(
@@ -130,11 +133,18 @@ export class Listener {
       const { who } = this.listening;
       if (!this.#hasGreeted) await who.home.spool.adopt(who.name);
       this.#hasGreeted = true;
-      for (const mail of await this.#shelf.next()) this.#send(mail);
+      if (this.#returned) await this.#tellReturned(this.#returned);
+      else for (const mail of await this.#shelf.next()) this.#send(mail);
       if (!this.#shelf.isRead) this.#isBehind = true;
     } finally {
       this.#isLooking = false;
     }
+  }
+
+  async #tellReturned(shelf: Shelf): Promise<void> {
+    // One that came back this very moment may have been told as an arrival.
+    for (const mail of await shelf.next()) if (!this.#recent.includes(mail.seq)) this.#send(mail);
+    if (shelf.isRead) this.#returned = null;
   }
 
   #arrived(mail?: Mail): void {

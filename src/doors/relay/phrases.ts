@@ -8,6 +8,8 @@ export const ROOMS_RESTRICTED = 'room creation is restricted on this relay';
 export const TOO_MANY_STREAMS = 'too many streams are open with this token — close one';
 export const NOT_FOUND = 'not found';
 export const unknownRoom = (id: string): string => `unknown room "${id}" — create one with \`bch room new\``;
+export const roomFull = (most: number): string =>
+  `this room has ${most} agents and takes no more — its host can remove some, or allow more with --agents`;
 export const nameTaken = (name: string): string =>
   `agent name "${name}" is registered — present its token to re-register`;
 export const notYours = (mine: string, other: string): string => `token is for "${mine}", not "${other}"`;

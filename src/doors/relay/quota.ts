@@ -5,10 +5,15 @@ import type { AgentRecord } from '../../storage/directory/directory.ts';
 
 /** A full mailbox is counted again this often: its reader may have taken something. */
 const RECOUNT_MS = 1000;
+/** What readers hold is counted copy by copy: that may take one part in so many of the time. */
+const HELD_SHARE = 50;
 
 interface Room {
   left: number;
   waiting: number;
+  /** How many of them were in readers' hands at the last look, and when to look again (ms). */
+  held: number;
+  lookAt: number;
   countedAt: number;
   /** Admitted, and perhaps not stored yet: no count has seen them. */
   underway: number;
@@ -71,7 +76,10 @@ export class Quota {
   async #count(home: Home, name: AgentName, room: Room): Promise<void> {
     try {
       const { underway } = room;
-      room.waiting = await home.ledger.waitingCount(name);
+      const waiting = await home.ledger.waitingCount(name);
+      // Who has enough waiting is full, whatever else is held.
+      if (waiting < this.most && this.most !== Infinity) await this.#lookAtHeld(home, name, room, waiting);
+      room.waiting = waiting + room.held;
       room.left = this.most - room.waiting - underway;
       room.countedAt = this.now();
     } finally {
@@ -79,8 +87,17 @@ export class Quota {
     }
   }
 
+  /** What a reader has borrowed stands on our disk as well: without it, who borrows everything has room without end. */
+  async #lookAtHeld(home: Home, name: AgentName, room: Room, waiting: number): Promise<void> {
+    if (this.now() < room.lookAt) return;
+    const began = performance.now();
+    room.held = Math.max(0, (await home.ledger.open(name)).size - waiting);
+    const spent = performance.now() - began;
+    room.lookAt = this.now() + Math.max(RECOUNT_MS, spent * HELD_SHARE);
+  }
+
   #newRoom(name: AgentName): Room {
-    const room = { left: 0, waiting: 0, countedAt: 0, underway: 0, counting: null };
+    const room = { left: 0, waiting: 0, held: 0, lookAt: 0, countedAt: 0, underway: 0, counting: null };
     this.#rooms.set(name, room);
     return room;
   }

@@ -1,8 +1,6 @@
 const MINUTE_MS = 60_000;
 /** More addresses are not kept in mind: the oldest is forgotten. */
 const MOST_ADDRESSES = 10_000;
-/** Of what an agent may ask, a stranger may fail at this part. */
-const FAILING_PART = 100;
 
 /** A bucket of requests that fills again evenly over a minute. */
 export class Bucket {
@@ -31,21 +29,36 @@ export class Bucket {
   }
 }
 
-/** Buckets of addresses from which somebody fails to say who it is. Who shows a good token is never asked for its address. */
-export class FailingAddresses {
+/** Buckets of addresses from which somebody does what costs us something. Who shows a good token is never asked for its address. */
+export class Addresses {
   readonly #buckets = new Map<string, Bucket>();
 
   constructor(readonly perMinute: number) {}
 
-  /** Counts one failure. Returns after how many seconds to try again; 0 if it is not too many. */
+  /** Counts one. Returns after how many seconds to try again; 0 if it is not too many. */
   count(address: string, now: number): number {
-    let bucket = this.#buckets.get(address);
+    const place = placeOf(address);
+    let bucket = this.#buckets.get(place);
     if (!bucket) {
-      bucket = new Bucket(Math.max(1, Math.floor(this.perMinute / FAILING_PART)), now);
-      this.#buckets.set(address, bucket);
+      bucket = new Bucket(Math.max(1, Math.floor(this.perMinute)), now);
+      this.#buckets.set(place, bucket);
       const [oldest] = this.#buckets.size > MOST_ADDRESSES ? this.#buckets.keys() : [];
       if (oldest !== undefined) this.#buckets.delete(oldest);
     }
     return bucket.take(now);
   }
+}
+
+/** One place has as many IPv6 addresses as it likes, all with the same first 64 bits. */
+function placeOf(address: string): string {
+  const [, mapped] = /^::ffff:(\d[\d.]+)$/i.exec(address) ?? [];
+  if (mapped !== undefined) return mapped;
+  if (!address.includes(':')) return address;
+  const [before = '', after] = address.toLowerCase().replace(/%.*$/, '').split('::');
+  const groups = before === '' ? [] : before.split(':');
+  // Two colons stand for as many zeros as are missing.
+  const missing = after === undefined ? 0 : 8 - groups.length - (after === '' ? 0 : after.split(':').length);
+  const all = [...groups, ...Array.from({ length: Math.max(0, missing) }, () => '0'), ...(after?.split(':') ?? [])];
+  const first = all.slice(0, 4).map((group) => group.replace(/^0+(?=.)/, ''));
+  return `${first.join(':')}::/64`;
 }

@@ -3,7 +3,8 @@ import { AgentName } from '../../protocol/names.ts';
 import { hashOf, newAgentToken, sameHash } from '../../protocol/tokens.ts';
 import type { AgentRecord } from '../../storage/directory/directory.ts';
 import { tokenOf } from './identity.ts';
-import { Declined, nameTaken, NO_ROOM_TOKEN, ROOMS_RESTRICTED, unknownRoom } from './phrases.ts';
+import type { Room } from './lobby.ts';
+import { Declined, nameTaken, NO_ROOM_TOKEN, phraseFor, roomFull, ROOMS_RESTRICTED, unknownRoom } from './phrases.ts';
 import { json, SMALL_BODY } from './relay.ts';
 import type { Asked, Relay } from './relay.ts';
 
@@ -25,13 +26,24 @@ export async function makeRoom(relay: Relay, c: Asked): Promise<Response> {
 /** Admits a new agent by the room's token, or lets one that is known come back by its own. spec: relay#register */
 export async function register(relay: Relay, c: Asked): Promise<Response> {
   const id = relay.lobby.named(c.req.raw);
-  const roomHash = await relay.deps.rooms.tokenHash(id);
-  const room = roomHash === undefined ? null : await relay.lobby.enter(id);
-  if (!room || roomHash === undefined) {
-    relay.countStranger(c);
-    throw new Declined(404, unknownRoom(id));
+  let room: Room | null = null;
+  try {
+    const roomHash = await relay.deps.rooms.tokenHash(id);
+    room = roomHash === undefined ? null : await relay.lobby.enter(id);
+    if (!room || roomHash === undefined) throw new Declined(404, unknownRoom(id));
+    return await registerIn(relay, c, room, roomHash);
+  } catch (error) {
+    // Whatever was wrong with it: only who succeeds has said who it is.
+    const phrase = phraseFor(error);
+    if (phrase && phrase.status < 500 && phrase.status !== 429) relay.countStranger(c);
+    throw error;
+  } finally {
+    if (room) relay.lobby.leave(room);
   }
-  const { directory, spool } = room.home;
+}
+
+async function registerIn(relay: Relay, c: Asked, room: Room, roomHash: string | null): Promise<Response> {
+  const { directory } = room.home;
   const token = tokenOf(c.req.raw);
   const hash = token === null ? '' : hashOf(token);
   const asked = (await relay.fields(c, SMALL_BODY)).values['name'];
@@ -41,23 +53,23 @@ export async function register(relay: Relay, c: Asked): Promise<Response> {
   if (known) {
     if (sameHash(known.tokenHash ?? '', hash)) return json(c, told(await directory.register(known.name, 'foreign')));
     // A record without a token was made on the host: only there can it get one.
-    relay.countStranger(c);
     throw new Declined(409, nameTaken(known.name));
   }
-  if (!isAdmitted) {
-    relay.countStranger(c);
-    throw new Declined(401, NO_ROOM_TOKEN);
-  }
+  if (!isAdmitted) throw new Declined(401, NO_ROOM_TOKEN);
   const name = readName(asked);
   // However it is written: readers would take it for ours.
   if (name.toLowerCase() === RELAY_NAME) throw new Declined(409, nameTaken(name));
+  const { mostAgents } = relay.deps.settings;
+  if ((await directory.list()).length >= mostAgents) throw new Declined(403, roomFull(mostAgents));
+  relay.countJoining(c);
   const fresh = newAgentToken();
   const record = await directory.register(name, 'foreign', hashOf(fresh));
   // Of several who come at once, one has made the record.
   if (!sameHash(record.tokenHash ?? '', hashOf(fresh))) throw new Declined(409, nameTaken(name));
   // Scripts write into a mailbox without asking us: it must be there.
-  await spool.adopt(name);
-  relay.deps.log('registered', { id: c.get('id'), room: id, agent: name });
+  await relay.lobby.open(room);
+  await room.home.spool.adopt(name);
+  relay.deps.log('registered', { id: c.get('id'), room: room.id, agent: name });
   return json(c, { ...told(record), token: fresh });
 }
 

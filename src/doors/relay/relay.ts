@@ -11,7 +11,7 @@ import { Listeners } from './listeners.ts';
 import { Lobby } from './lobby.ts';
 import type { Room } from './lobby.ts';
 import { Declined } from './phrases.ts';
-import { FailingAddresses } from './rate.ts';
+import { Addresses } from './rate.ts';
 
 /** What a request carries from one check to the next. */
 export interface RelayEnv {
@@ -20,8 +20,13 @@ export interface RelayEnv {
 }
 export type Asked = Context<RelayEnv>;
 
-/** The envelope of a request may have so much beside its body. */
-const ENVELOPE = 64 * 1024;
+/** Of what an agent may ask, a stranger may fail at this part, and so many may join from one address. */
+const FAILING_PART = 100;
+const JOINING_PART = 10;
+/** A host that lets its agents ask little has not said that few may come. */
+const JOINING_LEAST = 60;
+/** The envelope of a message, and of a request, may have so much beside its body. */
+export const ENVELOPE = 64 * 1024;
 /** What is not a message is small. */
 export const SMALL_BODY = 64 * 1024;
 
@@ -32,7 +37,8 @@ export class Relay {
   readonly bodies: Bodies;
   readonly listeners: Listeners;
   readonly figures: Figures;
-  readonly #failing: FailingAddresses | null;
+  readonly #failing: Addresses | null;
+  readonly #joining: Addresses | null;
 
   constructor(readonly deps: RelayDeps) {
     const { settings, now } = deps;
@@ -43,7 +49,8 @@ export class Relay {
     this.bodies = new Bodies(settings.bodyLimit * 6 + ENVELOPE, bodyMs);
     this.listeners = new Listeners(keepaliveMs);
     this.figures = new Figures(now());
-    this.#failing = settings.rate && new FailingAddresses(settings.rate.perMinute);
+    this.#failing = settings.rate && new Addresses(settings.rate.perMinute / FAILING_PART);
+    this.#joining = settings.rate && new Addresses(Math.max(JOINING_LEAST, settings.rate.perMinute / JOINING_PART));
   }
 
   async fields(c: Asked, limit?: number): Promise<Fields> {
@@ -52,9 +59,18 @@ export class Relay {
 
   /** Counts what a stranger costs us; too much of it is refused. */
   countStranger(c: Asked): void {
-    if (!this.#failing) return;
+    this.#count(this.#failing, c);
+  }
+
+  /** Counts who is about to join: each is a record and a mailbox on our disk. */
+  countJoining(c: Asked): void {
+    this.#count(this.#joining, c);
+  }
+
+  #count(addresses: Addresses | null, c: Asked): void {
+    if (!addresses) return;
     const { proxied } = this.deps.settings;
-    const waitS = this.#failing.count(addressOf(c.req.raw, c.env, proxied), this.deps.now());
+    const waitS = addresses.count(addressOf(c.req.raw, c.env, proxied), this.deps.now());
     if (waitS > 0) throw this.tooMany(waitS);
   }
 

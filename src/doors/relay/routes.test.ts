@@ -409,6 +409,8 @@ describe('an agent at the relay', () => {
     ['an unknown id [BC-B5.15]', { id: '00000000-0000-4000-8000-000000000000' }],
     ['no id [BC-B5.15]', {}],
     ['an id of null', { id: null }],
+    ['an id that is a number', { id: 5 }],
+    ['an id that is a list', { id: ['x'] }],
     ['an id that is a path [BC-C1]', { id: '../../agents/bob' }],
     ['an id that is a far path [BC-C1]', { id: '../../../../etc/passwd' }],
   ])('gets null for %s', async (_what, body) => {

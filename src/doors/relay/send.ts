@@ -4,13 +4,14 @@ import type { Draft, Intent, Priority } from '../../protocol/message.ts';
 import { SendKey } from '../../protocol/names.ts';
 import type { MessageId, Scope } from '../../protocol/names.ts';
 import type { Fields } from './fields.ts';
-import { badRequest } from './phrases.ts';
-import { json } from './relay.ts';
+import { badRequest, Declined } from './phrases.ts';
+import { ENVELOPE, json } from './relay.ts';
 import type { Asked, Relay } from './relay.ts';
 
 /** Accepts a message. Who sends it is known from the token; what a client says about it is dropped. spec: relay#send */
 export async function sendMessage(relay: Relay, c: Asked): Promise<Response> {
   const draft = draftFrom(await relay.fields(c), c.req.raw);
+  refuseLargeEnvelope(draft);
   const { name } = c.get('who');
   const { desk, quota } = c.get('room');
   const sent = await quota.within(desk, (admitting) => send(admitting, name, draft));
@@ -19,6 +20,16 @@ export async function sendMessage(relay: Relay, c: Asked): Promise<Response> {
     relay.figures.copies += sent.copies.length;
   }
   return json(c, sent.message, 200, headersFor(relay, sent));
+}
+
+/** The body has a limit of its own, and escapes are no fault of its writer; all the rest together is small. spec: relay#limits */
+function refuseLargeEnvelope({ body: _body, ...rest }: Draft): void {
+  const size = Buffer.byteLength(JSON.stringify(rest));
+  if (size <= ENVELOPE) return;
+  throw new Declined(
+    413,
+    `the message has ${size} bytes beside its body, the limit is ${ENVELOPE} — shorten its refs, thread and scope`,
+  );
 }
 
 function headersFor(relay: Relay, sent: Awaited<ReturnType<typeof send>>): Record<string, string> | undefined {

@@ -149,7 +149,8 @@ describe('the relay on a socket', () => {
   });
 
   it('carries a message of 10 MB, if it may be as large', async () => {
-    const { server, bob, send } = await aServer({ bodyLimit: 16 * 1024 * 1024 });
+    // Bun sometimes counts so long an answer as pending until its connection is closed.
+    const { server, bob, send } = await aServer({ bodyLimit: 16 * 1024 * 1024, times: { stopMs: 200 } });
     const body = `${'0123456789'.repeat(1_048_576)}ä"\n`;
     expect((await send(body)).status).toBe(200);
     const inbox = await fetch(`${server.url}v1/inbox/bob`, { headers: { authorization: `Bearer ${bob}` } });

@@ -94,6 +94,7 @@ async function stopAll(relay: Relay, upkeep: Upkeep, sockets: Server<undefined>[
     await Bun.sleep(LOOK_MS);
   await upkeep.stop();
   for (const { home } of relay.lobby.rooms) await home.spool.flush();
+  await relay.lobby.settled();
   for (const socket of sockets) void socket.stop(true);
 }
 

@@ -1,4 +1,5 @@
 import { expire } from '../../flow/expire.ts';
+import type { RoomId } from '../../protocol/names.ts';
 import { timesOf } from './deps.ts';
 import type { Room } from './lobby.ts';
 import type { Relay } from './relay.ts';
@@ -13,11 +14,8 @@ export class Upkeep {
   #round: Promise<void> = Promise.resolve();
   #isBusy = false;
   #isStopped = false;
-  #sweepAt: number;
 
-  constructor(readonly relay: Relay) {
-    this.#sweepAt = relay.deps.now() + TICK_MS;
-  }
+  constructor(readonly relay: Relay) {}
 
   start(): void {
     this.#clock = setInterval(() => {
@@ -40,23 +38,57 @@ export class Upkeep {
   async round(): Promise<void> {
     const { deps, lobby } = this.relay;
     const { healMs, sweepMs } = timesOf(deps.settings);
-    const isSweep = deps.now() >= this.#sweepAt;
-    if (isSweep) this.#sweepAt = deps.now() + sweepMs;
     for (const room of lobby.rooms) {
       if (this.#isStopped) return;
-      try {
+      // It may have made place for others meanwhile.
+      if (!lobby.has(room)) continue;
+      await this.#within(room, async () => {
         if (isDue(room, deps.now(), healMs)) await room.home.spool.heal();
-        if (isSweep) await this.#sweep(room);
-      } catch (error) {
-        deps.log('upkeep_failed', { room: room.id, error: error instanceof Error ? error.message : String(error) });
-      }
+        if (deps.now() - room.sweptAt >= sweepMs) await this.#sweep(room);
+      });
     }
+    const [left] = lobby.unswept(deps.now() - sweepMs);
+    if (left !== undefined) await this.#visit(left).catch((error: unknown) => this.#failed(left, error));
+    lobby.closeIdle();
+  }
+
+  #failed(room: RoomId, error: unknown): void {
+    const why = error instanceof Error ? error.message : String(error);
+    this.relay.deps.log('upkeep_failed', { room, error: why });
+  }
+
+  /** Holds the room meanwhile, and leaves it as idle as it was: we are nobody who uses it. */
+  async #within(room: Room, work: () => Promise<void>): Promise<void> {
+    room.holds += 1;
+    try {
+      await work();
+    } catch (error) {
+      this.#failed(room.id, error);
+    } finally {
+      room.holds -= 1;
+    }
+  }
+
+  /** Mail expires also where nobody comes any more: one closed room at a time, so that all of them cost little. */
+  async #visit(id: RoomId): Promise<void> {
+    const { deps, lobby } = this.relay;
+    if (deps.settings.keepWaitingMs === null || this.#isStopped) return;
+    const room = await lobby.enter(id);
+    if (!room) return lobby.forget(id);
+    await this.#within(room, async () => {
+      await lobby.open(room);
+      await this.#sweep(room);
+    });
+    lobby.leave(room);
+    // Nobody came: it is the first to be closed again.
+    room.usedAt = 0;
   }
 
   /** Mail of agents that have no token was not entrusted to a relay: it waits as long as it likes. spec: relay#expiry */
   async #sweep(room: Room): Promise<void> {
     const { deps, figures } = this.relay;
     const { keepWaitingMs } = deps.settings;
+    room.sweptAt = deps.now();
     if (keepWaitingMs === null) return;
     for (const { name, tokenHash } of await room.home.directory.list()) {
       if (this.#isStopped) return;

@@ -128,11 +128,31 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
       it.each([
         ['body', { body: 'another text' }],
         ['recipient', { to: '@carol' }],
+        ['priority', { priority: 'urgent' }],
+        ['scope', { scope: 'org/repo' }],
+        ['thread', { thread: 'another' }],
+        ['list of refs', { refs: ['a.ts'] }],
+        ['intent', { parley: { v: 1 as const, intent: 'question' as const } }],
+        ['deadline', { parley: { v: 1 as const, deadline: '2100-01-01T00:00:00.000Z' } }],
       ])('refuses a known key with another %s', async (_what, fields) => {
+        const other = aKey();
+        await ledger.accept(anEntry(fields, { key: other }));
+        await expect(ledger.accept(anEntry({}, { key: other }))).rejects.toMatchObject({ code: 'key_conflict' });
+        expect((await ledger.accept(anEntry(fields, { key: other }))).first).toBe(false);
         const key = aKey();
         const { message } = await ledger.accept(anEntry({}, { key }));
         await expect(ledger.accept(anEntry(fields, { key }))).rejects.toMatchObject({ code: 'key_conflict' });
         expect((await ledger.underKey(alice, key))?.message).toEqual(message);
+      });
+
+      it('takes a deadline that is as far ahead as the first time for the same', async () => {
+        const key = aKey();
+        const due = (ts: string, deadline: string): Entry => anEntry({ ts, parley: { v: 1, deadline } }, { key });
+        const first = await ledger.accept(due('2026-01-01T10:00:00.000Z', '2026-01-01T10:30:00.000Z'));
+        const again = await ledger.accept(due('2026-01-01T10:05:00.000Z', '2026-01-01T10:35:00.250Z'));
+        expect([again.first, again.message]).toEqual([false, first.message]);
+        const other = ledger.accept(due('2026-01-01T10:05:00.000Z', '2026-01-01T10:45:00.000Z'));
+        await expect(other).rejects.toMatchObject({ code: 'key_conflict' });
       });
 
       it('answers a known key also when its body is forgotten', async () => {
@@ -691,6 +711,23 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
         expect(await ledger.waitingCount(bob)).toBe(1);
         expect((await ledger.waiting(bob, 0, 10)).map(({ text }) => JSON.parse(text).id)).toEqual([id]);
         expect(await ledger.waitingCount(carol)).toBe(0);
+      });
+
+      it('gives what came back from a hand, up to a number: given back, or left by a reader that died', async () => {
+        const ids = [await accepted(), await accepted(), await accepted(), await accepted(), await accepted()];
+        const [back, , left, held, later] = ids as [MessageId, MessageId, MessageId, MessageId, MessageId];
+        await ledger.claim(bob, [back, held, later], ME, until());
+        await ledger.claim(bob, [left], DEAD, until());
+        await ledger.release(bob, ME, [back, later], null, { because: 'test' });
+        for (const copy of await ledger.abandoned()) await ledger.restore(copy, () => {});
+        const seqs = new Map((await ledger.waiting(bob, 0, 10)).map(({ seq, text }) => [JSON.parse(text).id, seq]));
+        const seqOf = (id: MessageId): number => seqs.get(id) ?? 0;
+        const returned = async (after: number, upTo: number, limit = 10): Promise<string[]> =>
+          (await ledger.returned(bob, after, upTo, limit)).map(({ text }) => JSON.parse(text).id);
+        expect(await returned(0, seqOf(later))).toEqual([back, left, later]);
+        expect(await returned(0, seqOf(later) - 1)).toEqual([back, left]);
+        expect(await returned(seqOf(back), seqOf(later), 1)).toEqual([left]);
+        expect(await ledger.returned(carol, 0, seqOf(later), 10)).toEqual([]);
       });
 
       it('says of each whether it waits quietly', async () => {

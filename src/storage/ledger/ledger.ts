@@ -106,6 +106,8 @@ export interface Records {
   /** What waits for this mailbox, in order of arrival, after this number: at most `limit`. Costs a page, not the history. */
   waiting(mailbox: AgentName, after: number, limit: number): Promise<Mail[]>;
   waitingCount(mailbox: AgentName): Promise<number>;
+  /** Of what waits from after the one number up to the other: what was in a reader's hand before and came back. */
+  returned(mailbox: AgentName, after: number, upTo: number, limit: number): Promise<Mail[]>;
   /** Newest first. Costs the same however much history there is. */
   history(page: Page): Promise<HistoryRow[]>;
   /** The messages of one exchange, oldest first: the last `limit` of them. */

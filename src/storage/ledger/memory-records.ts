@@ -53,6 +53,17 @@ export class MemoryRecords implements Records {
     return this.rows.filter((row) => row.copies.get(mailbox)?.state === 'stored').length;
   }
 
+  async returned(mailbox: AgentName, after: number, upTo: number, limit: number): Promise<Mail[]> {
+    const wasHeld = ({ copies, receipts }: Row): boolean =>
+      (copies.get(mailbox)?.attempt ?? 0) > 0 ||
+      receipts.some((receipt) => receipt.mailbox === mailbox && receipt.step === 'released');
+    return this.rows
+      .filter((row) => row.seq > after && row.seq <= upTo && row.copies.get(mailbox)?.state === 'stored')
+      .filter(wasHeld)
+      .slice(0, limit)
+      .map(({ seq, message }) => ({ seq, text: JSON.stringify(message) }));
+  }
+
   async history(page: Page): Promise<HistoryRow[]> {
     return this.#page(page, () => true);
   }

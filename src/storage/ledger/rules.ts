@@ -1,16 +1,42 @@
+import type { Message } from '../../protocol/message.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { isAlive, isDead } from '../holder.ts';
 import type { Acceptance, CopyRecord, Entry } from './ledger.ts';
 
-/** The answer to a key that is known: what stands under it, or a refusal if this is another text. */
+/** A deadline "in 30 minutes" is another time whenever it is said again: so close, it counts as the same span. */
+const SAME_SPAN_MS = 10_000;
+
+/** The answer to a key that is known: what stands under it, or a refusal if anything was said otherwise. spec: message#keys */
 export function sameOrConflict(earlier: Acceptance, entry: Entry): Acceptance {
   const [a, b] = [earlier.message, entry.message];
-  const sameBody = a.body === b.body || earlier.pruned;
-  if (sameBody && a.to === b.to && a.thread === b.thread && a.scope === b.scope) return earlier;
+  const isSameText = earlier.pruned || a.body === b.body;
+  if (isSameText && wordsOf(a) === wordsOf(b) && isSameDeadline(dueOf(a), dueOf(b))) return earlier;
   throw new Refusal(
     'key_conflict',
     `key "${entry.key ?? ''}" already names another message (${earlier.message.id.slice(0, 8)}); use a new key for a new text`,
   );
+}
+
+/** All that its sender said beside the body and the deadline, with what is left out as what it means. */
+function wordsOf({ to, priority, scope, thread, refs, parley }: Message): string {
+  return JSON.stringify([to, priority, scope ?? '', thread ?? '', refs ?? [], parley?.intent ?? 'none']);
+}
+
+/** The same moment, or as long after its send as the other one after its own. */
+export function isSameDeadline(a: Due, b: Due): boolean {
+  if (!a.deadline || !b.deadline) return (a.deadline ?? '') === (b.deadline ?? '');
+  const apart = Date.parse(a.deadline) - Date.parse(b.deadline);
+  const sentApart = Date.parse(a.sent) - Date.parse(b.sent);
+  return apart === 0 || Math.abs(apart - sentApart) < SAME_SPAN_MS;
+}
+
+interface Due {
+  deadline: string | undefined;
+  sent: string;
+}
+
+function dueOf({ ts, parley }: Message): Due {
+  return { deadline: parley?.deadline, sent: ts };
 }
 
 /** A key from before the ledger was lost may name a message that was read long ago: nobody can tell any more. */

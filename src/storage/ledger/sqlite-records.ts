@@ -21,6 +21,11 @@ const LAST_BY_NAME = `SELECT m.seq, m.json FROM
 const WAITING = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages m ON m.seq = c.seq
   WHERE c.mailbox = ? AND c.seq > ? AND c.settled_at IS NULL AND c.state = 0 ORDER BY c.seq LIMIT ?`;
 const WAITING_COUNT = 'SELECT count(*) AS n FROM copies WHERE mailbox = ? AND settled_at IS NULL AND state = 0';
+/** Whoever died with it has left an attempt, and whoever gave it back a receipt. No text is read of what was in nobody's hand. */
+const RETURNED = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages m ON m.seq = c.seq
+  WHERE c.mailbox = ? AND c.seq > ? AND c.seq <= ? AND c.settled_at IS NULL AND c.state = 0 AND (c.attempt > 0 OR EXISTS
+    (SELECT 1 FROM receipts r WHERE r.seq = c.seq AND r.mailbox = c.mailbox AND r.step = 'released'))
+  ORDER BY c.seq LIMIT ?`;
 /** The first message of an exchange has no place in the index of answers: its id is the root. */
 const IN_EXCHANGE = `SELECT seq FROM messages WHERE root = ?1 AND root <> id
   UNION ALL SELECT seq FROM messages WHERE id = ?1 AND root = id`;
@@ -79,6 +84,11 @@ export class SqliteRecords implements Records {
 
   async waitingCount(mailbox: AgentName): Promise<number> {
     return this.connection.read((db) => db.query<{ n: number }, [string]>(WAITING_COUNT).get(mailbox))?.n ?? 0;
+  }
+
+  async returned(mailbox: AgentName, after: number, upTo: number, limit: number): Promise<Mail[]> {
+    const asked = [mailbox, after, upTo, limit] as const;
+    return this.connection.read((db) => db.query<Mail, [string, number, number, number]>(RETURNED).all(...asked));
   }
 
   async history(page: Page): Promise<HistoryRow[]> {

@@ -72,6 +72,16 @@ describe('the stream of a relay', () => {
     expect(requests[0]).not.toMatch(/last-event-id/i);
     expect(requests[1]).toMatch(/last-event-id: 41\r\n/i);
   }, 10_000);
+
+  it('goes on after the last number that can stand in a header', async () => {
+    const { requests } = await listening((socket) => {
+      const event = (id: string): string => `id: ${id}\ndata: ${JSON.stringify(aMessage())}\n\n`;
+      socket.write(`${HEAD}\r\n${chunk(event('7') + event('a\u0000b ü'))}`);
+      setTimeout(() => socket.destroy(), 50);
+    });
+    await until('a second connection', () => requests.length > 1);
+    expect(requests[1]).toMatch(/last-event-id: 7\r\n/i);
+  }, 10_000);
 });
 
 describe('the parser of a stream', () => {
@@ -98,5 +108,17 @@ describe('the parser of a stream', () => {
     const piece = 'x'.repeat(16_384);
     const events = parsed('data: ', ...Array.from({ length: 1000 }, () => piece), '\n\n');
     expect(events[0]?.data.length).toBe(16_384_000);
+  });
+
+  it.each([
+    ['no end of a line', 'x'.repeat(1024 * 1024)],
+    ['no end of an event', `${'data: x'.padEnd(1023, 'x')}\n`.repeat(1024)],
+    ['nothing but comments', `${': x'.padEnd(1023, 'x')}\n`.repeat(1024)],
+  ])('gives up a stream with %s', (_what, piece) => {
+    const bytes = new TextEncoder().encode(piece);
+    const parser = new EventParser(() => {});
+    expect(() => {
+      for (let n = 0; n < 130; n += 1) parser.add(bytes);
+    }).toThrow('an event without end');
   });
 });

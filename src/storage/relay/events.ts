@@ -1,6 +1,6 @@
-import { readMessage } from '../../protocol/message.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { RelayHttp } from './http.ts';
+import { mailFrom } from './mail.ts';
 
 /** After a failure: this long at first, then longer and longer. */
 const FIRST_PAUSE_MS = 2000;
@@ -13,10 +13,16 @@ const SILENCE_MS = 60_000;
 const LOOK_MS = 5000;
 /** No message is as large as this; what is has to be something else. */
 const EVENT_LIMIT = 128 * 1024 * 1024;
+const EVENT_ID = /^[\x21-\x7e]{1,200}$/;
 
 export interface Events {
   /** Each message as it comes, also those that waited before; after a new connection perhaps once more. */
   onMessage: (message: Message) => void;
+  /**
+   * Awaited when the stream goes on after the last event that was heard: a relay may pass over what was on loan then and waits
+   * again. If it fails, the connection is made anew.
+   */
+  onResumed?: (() => Promise<void>) | undefined;
   /** Told why a connection ended. */
   onTrouble?: ((error: unknown) => void) | undefined;
   /** Tests need not wait for a minute. */
@@ -73,8 +79,11 @@ export class EventStream {
     );
     try {
       const signal = AbortSignal.any([this.#closed.signal, dead.signal]);
-      const headers = { accept: 'text/event-stream', ...(this.#last !== undefined && { 'last-event-id': this.#last }) };
+      const last = this.#last;
+      const headers = { accept: 'text/event-stream', ...(last !== undefined && { 'last-event-id': last }) };
       const response = await this.http.stream(this.path, headers, signal);
+      if (last !== undefined) await this.events.onResumed?.();
+      heard = Date.now();
       const parser = new EventParser((data, id) => this.#event(data, id));
       for await (const bytes of response.body ?? []) {
         heard = Date.now();
@@ -90,13 +99,13 @@ export class EventStream {
   #event(data: string, id: string | undefined): void {
     let message: Message | null = null;
     try {
-      message = readMessage(JSON.parse(data));
+      message = mailFrom(JSON.parse(data));
     } catch {
       // Something that is no message: nothing for us.
     }
     if (message && !this.#closed.signal.aborted) this.events.onMessage(message);
-    // Only after it was handed on: an event that we could not take in comes again.
-    if (id !== undefined) this.#last = id;
+    // Only after it was handed on: an event that we could not take in comes again. What cannot stand in a header is no number.
+    if (id !== undefined && EVENT_ID.test(id)) this.#last = id;
   }
 
   async #sleep(ms: number): Promise<void> {

@@ -91,6 +91,45 @@ describe('a request to a relay', () => {
   });
 });
 
+describe('an answer without end', () => {
+  /** Sends as much as is taken, and tells how much that was. */
+  async function endless(status: string, piece: string, everyMs?: number) {
+    let sent = 0;
+    const url = await serving((socket) => {
+      socket.write(`HTTP/1.1 ${status}\r\ntransfer-encoding: chunked\r\n\r\n`);
+      const more = (): void => {
+        if (socket.destroyed) return;
+        sent += piece.length;
+        const isTaken = socket.write(`${piece.length.toString(16)}\r\n${piece}\r\n`);
+        if (everyMs !== undefined) setTimeout(more, everyMs);
+        else if (isTaken) setImmediate(more);
+        else socket.once('drain', more);
+      };
+      more();
+    });
+    return { url, sent: () => sent };
+  }
+
+  it('is given up after a megabyte where it is a "no", also to a stream', async () => {
+    const { url, sent } = await endless('403 Forbidden', 'x'.repeat(65_536));
+    const http = new RelayHttp({ url });
+    await expect(http.ask('GET', '/')).rejects.toThrow(/answers without end/);
+    await expect(http.stream('/', {}, new AbortController().signal)).rejects.toThrow(/answers without end/);
+    expect(sent()).toBeLessThan(64 * 1024 * 1024);
+  });
+
+  it('is given up at its limit', async () => {
+    const { url } = await endless('200 OK', 'x'.repeat(65_536));
+    await expect(new RelayHttp({ url }).ask('GET', '/', { limit: 1_000_000 })).rejects.toThrow(/answers without end/);
+  });
+
+  it('is given up in time, however little of it comes', async () => {
+    const { url } = await endless('200 OK', ' ', 20);
+    const failed = new RelayHttp({ url }).ask('GET', '/', { patienceMs: 60 });
+    await expect(failed).rejects.toMatchObject({ fate: 'unknown' });
+  });
+});
+
 describe('the address of a relay', () => {
   it.each([
     ['https://relay.test/', 'https://relay.test'],

@@ -15,6 +15,8 @@ export interface Request {
   headers?: Record<string, string>;
   /** Not our own token: the room's, or none. */
   token?: string | null;
+  /** How many characters an answer may have, where that is more than usual. */
+  limit?: number;
   /** How long a connection and then an answer may take, where the usual time would be too long. */
   patienceMs?: number;
 }
@@ -28,8 +30,12 @@ export interface Answer {
 const CONNECT_MS = 5000;
 /** An answer may take this long to begin, and be silent this long while it comes. */
 const ANSWER_MS = 15_000;
-/** No inbox is as large as this; what is has to be something else. */
-const ANSWER_LIMIT = 512 * 1024 * 1024;
+/** An answer that always moves and never ends is over after this many times its silence. */
+const LONGEST = 20;
+/** No message is as large as this; what is has to be something else. */
+const ANSWER_LIMIT = 128 * 1024 * 1024;
+/** A "no" is a line. */
+const REFUSAL_LIMIT = 1024 * 1024;
 /** A relay that was not there a moment ago is not asked again by the same command. */
 const DOWN_MS = 1000;
 
@@ -63,9 +69,11 @@ export class RelayHttp {
         signal: silence.signal,
       });
       if (response.status >= 300 && response.status < 400) throw this.#redirected(response);
-      const text = await textOf(response, silence);
+      const text = await textOf(response, request.limit, silence);
       return { status: response.status, data: this.#parsed(response, text), headers: response.headers };
     } catch (error) {
+      // Nothing more of it is wanted, however much there would be.
+      silence.end();
       if (error instanceof Refusal) throw error;
       this.#reached = false;
       throw troubleFrom(codeOf(error), this.url, answerMs);
@@ -83,7 +91,7 @@ export class RelayHttp {
     );
     if (response.status >= 300 && response.status < 400) throw this.#redirected(response);
     if (response.ok) return response;
-    const data = this.#parsed(response, await response.text());
+    const data = this.#parsed(response, await textOf(response));
     throw this.#refusal({ status: response.status, data, headers: response.headers });
   }
 
@@ -154,17 +162,23 @@ export class RelayHttp {
   }
 }
 
-/** Ends a request in which nothing moves any more. */
+/** Ends a request in which nothing moves any more, or in which it moves without end. */
 class Silence {
   readonly #end = new AbortController();
+  readonly #longest: ReturnType<typeof setTimeout>;
   #timer: ReturnType<typeof setTimeout>;
 
   constructor(readonly ms: number) {
     this.#timer = setTimeout(() => this.#end.abort(), ms);
+    this.#longest = setTimeout(() => this.#end.abort(), ms * LONGEST);
   }
 
   get signal(): AbortSignal {
     return this.#end.signal;
+  }
+
+  end(): void {
+    this.#end.abort();
   }
 
   heard(): void {
@@ -174,17 +188,19 @@ class Silence {
 
   close(): void {
     clearTimeout(this.#timer);
+    clearTimeout(this.#longest);
   }
 }
 
-async function textOf(response: Response, silence: Silence): Promise<string> {
-  silence.heard();
+async function textOf(response: Response, limit = ANSWER_LIMIT, silence?: Silence): Promise<string> {
+  silence?.heard();
+  const most = response.ok ? limit : REFUSAL_LIMIT;
   const decoder = new TextDecoder();
   let text = '';
   for await (const bytes of response.body ?? []) {
-    silence.heard();
+    silence?.heard();
     text += decoder.decode(bytes as Uint8Array, { stream: true });
-    if (text.length > ANSWER_LIMIT) throw new NoAnswer('unknown', `${response.url} answers without end`);
+    if (text.length > most) throw new NoAnswer('unknown', `${response.url} answers without end`);
   }
   return text + decoder.decode();
 }

@@ -1,5 +1,4 @@
 import { mkdirSync, rmSync } from 'node:fs';
-import { readMessage } from '../../protocol/message.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { isDead, newHolder } from '../holder.ts';
@@ -7,6 +6,7 @@ import { idsIn, list } from '../spool/maildir-files.ts';
 import type { MaildirFiles } from '../spool/maildir-files.ts';
 import type { KnownAbilities } from './abilities.ts';
 import type { RelayHttp } from './http.ts';
+import { mailFrom } from './mail.ts';
 import { isNoSuchRoute } from './post.ts';
 import { NoAnswer, RelayRefusal } from './trouble.ts';
 
@@ -16,6 +16,9 @@ const CARRY_MS = 30_000;
 const BITE = 100;
 /** How many takes are under way at once, at a relay where each is a request of its own. */
 const AT_ONCE = 4;
+
+/** No inbox is as large as this; what is has to be something else. */
+const INBOX_LIMIT = 512 * 1024 * 1024;
 
 export interface LandingOptions {
   root: string;
@@ -56,11 +59,9 @@ export class Landing {
       for (const id of ids) await http.ask('POST', '/v1/take', { body: { agent: mailbox, id } });
       return;
     }
-    const { lease, messages } = await this.#lease(ids);
-    await this.#settle(
-      lease,
-      messages.map(({ id }) => id),
-    );
+    for (let at = 0; at < ids.length; at += BITE) {
+      await this.#borrow(ids.slice(at, at + BITE), (lease, messages) => this.#settle(lease, idsOf(messages)));
+    }
   }
 
   /** Finishes what a dead process had in hand. Costs one listing when there is nothing. */
@@ -82,18 +83,15 @@ export class Landing {
     const { files, abilities } = this.options;
     if (!(await abilities.get()).leases) return false;
     try {
-      const { lease, messages } = await this.#lease(ids);
-      for (const message of messages) {
-        const draft = files.path(mailbox, 'tmp', message.id);
-        files.write(draft, JSON.stringify(message));
-        files.move(draft, files.path(mailbox, 'new', message.id));
-      }
-      if (messages.length > 0) files.flushFolder(files.folder(mailbox, 'new'));
-      await this.#settleOrLeave(
-        mailbox,
-        lease,
-        messages.map(({ id }) => id),
-      );
+      await this.#borrow(ids, async (lease, messages) => {
+        for (const message of messages) {
+          const draft = files.path(mailbox, 'tmp', message.id);
+          files.write(draft, JSON.stringify(message));
+          files.move(draft, files.path(mailbox, 'new', message.id));
+        }
+        files.flushFolder(files.folder(mailbox, 'new'));
+        await this.#settleOrLeave(mailbox, lease, idsOf(messages));
+      });
       return true;
     } catch (error) {
       if (!isNoSuchRoute(error)) throw error;
@@ -103,13 +101,28 @@ export class Landing {
     }
   }
 
+  /** One answer may not carry all of them: the rest is asked for again, as long as any comes. */
+  async #borrow(ids: MessageId[], use: (lease: string, messages: Message[]) => Promise<void>): Promise<void> {
+    let left = ids;
+    while (left.length > 0) {
+      const { lease, messages } = await this.#lease(left);
+      if (messages.length === 0) return;
+      await use(lease, messages);
+      const had = new Set(idsOf(messages));
+      left = left.filter((id) => !had.has(id));
+    }
+  }
+
+  /** Only what was asked for, each once: under another id a relay could put its text in the place of mail that is here. */
   async #lease(ids: MessageId[]): Promise<{ lease: string; messages: Message[] }> {
     const { data } = await this.options.http.ask('POST', '/v1/lease', { body: { ids, max: ids.length, ms: CARRY_MS } });
     const { lease, messages } = (data ?? {}) as { lease?: unknown; messages?: unknown };
-    const found = (Array.isArray(messages) ? messages : []).flatMap(
-      (one: unknown) => readMessage((one as { message?: unknown } | null)?.message) ?? [],
-    );
-    return { lease: typeof lease === 'string' ? lease : '', messages: found };
+    const found = new Map<MessageId, Message>();
+    for (const one of Array.isArray(messages) ? (messages as unknown[]) : []) {
+      const message = mailFrom((one as { message?: unknown } | null)?.message);
+      if (message && ids.includes(message.id)) found.set(message.id, message);
+    }
+    return { lease: typeof lease === 'string' ? lease : '', messages: [...found.values()] };
   }
 
   async #settleOrLeave(mailbox: AgentName, lease: string, ids: MessageId[]): Promise<void> {
@@ -183,12 +196,17 @@ export class Landing {
   /** Everything that waits there. */
   async waiting(mailbox: AgentName, patienceMs?: number): Promise<Map<MessageId, Message>> {
     const path = `/v1/inbox/${encodeURIComponent(mailbox)}`;
-    const { data } = await this.options.http.ask('GET', path, patienceMs === undefined ? {} : { patienceMs });
-    const messages = (Array.isArray(data) ? data : []).flatMap((one: unknown) => readMessage(one) ?? []);
+    const patience = patienceMs === undefined ? {} : { patienceMs };
+    const { data } = await this.options.http.ask('GET', path, { limit: INBOX_LIMIT, ...patience });
+    const messages = (Array.isArray(data) ? data : []).flatMap((one: unknown) => mailFrom(one) ?? []);
     return new Map(messages.map((message) => [message.id, message]));
   }
 
   #path(holder: string, id: MessageId): string {
     return `${this.#folder}/${holder}/${id}.json`;
   }
+}
+
+function idsOf(messages: Message[]): MessageId[] {
+  return messages.map(({ id }) => id);
 }

@@ -3,6 +3,7 @@ import type { Draft } from '../../protocol/message.ts';
 import { AgentName, SendKey } from '../../protocol/names.ts';
 import { Schema } from '../../protocol/schema.ts';
 import type { Described } from '../../protocol/schema.ts';
+import { isSameDeadline } from '../ledger/rules.ts';
 
 /**
  * How far a letter came. `queued`: it never left this machine. `sending`: a process has it in hand. `unknown`: it may have
@@ -51,7 +52,15 @@ export function letterOf(from: AgentName, draft: Draft, written: string): Letter
   };
 }
 
-/** Two letters under one key must say the same. */
+/** Two letters under one key must say the same, as two messages must. spec: message#keys */
 export function saySame(one: Letter, other: Letter): boolean {
-  return JSON.stringify(one.content) === JSON.stringify(other.content);
+  return wordsOf(one) === wordsOf(other) && isSameDeadline(dueOf(one), dueOf(other));
+}
+
+function wordsOf({ content }: Letter): string {
+  return JSON.stringify({ ...content, deadline: undefined });
+}
+
+function dueOf({ content: { deadline }, written }: Letter): { deadline: string | undefined; sent: string } {
+  return { deadline: typeof deadline === 'string' ? deadline : undefined, sent: written };
 }

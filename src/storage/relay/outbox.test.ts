@@ -40,6 +40,17 @@ describe('the outbox', () => {
     );
   });
 
+  it('takes a letter that is due in the same time for the same, and another deadline for another', () => {
+    const outbox = new Outbox(temporaryHome());
+    const due = (written: string, deadline: string): Letter =>
+      aLetter('k', { written, content: { to: '@bob', body: 'k', deadline } });
+    outbox.add(due('2026-01-01T10:00:00.000Z', '2026-01-01T10:30:00.000Z'));
+    expect(outbox.add(due('2026-01-01T10:05:00.000Z', '2026-01-01T10:35:00.100Z')).state).toBe('queued');
+    expect(outbox.list()).toHaveLength(1);
+    expect(() => outbox.add(due('2026-01-01T10:05:00.000Z', '2026-01-01T11:00:00.000Z'))).toThrow(/another message/);
+    expect(() => outbox.add(aLetter('k'))).toThrow(/another message/);
+  });
+
   it('gives a letter to one of several senders', () => {
     const root = temporaryHome();
     const filed = new Outbox(root).add(aLetter('k'));

@@ -1,4 +1,4 @@
-import { readMessage } from '../../protocol/message.ts';
+import { Extras } from '../../protocol/message.ts';
 import type { Draft, Message } from '../../protocol/message.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
@@ -7,6 +7,7 @@ import type { KnownAbilities } from './abilities.ts';
 import type { RelayHttp } from './http.ts';
 import { letterOf } from './letter.ts';
 import type { Letter } from './letter.ts';
+import { mailFrom } from './mail.ts';
 import type { Filed, Outbox } from './outbox.ts';
 import type { Posted } from './relay.ts';
 import { NoAnswer, neverLeft, RelayRefusal } from './trouble.ts';
@@ -138,8 +139,11 @@ export class Post {
       const { key, tried } = letter;
       const headers = { 'idempotency-key': wireKey(key), ...(tried && { 'x-parley-first-tried': tried }) };
       const { data } = await http.ask('POST', '/v1/send', { body: letter.content, headers });
-      const message = readMessage(data);
-      if (!message) throw new NoAnswer('unknown', `the relay ${http.url} answered with something that is no message`);
+      const message = mailFrom(data);
+      // Whoever answers with another's words has not taken ours. A body that was forgotten since the first try is empty.
+      const isOurs = message?.from === letter.from && [letter.content.body, ''].includes(message.body);
+      if (!message || !isOurs)
+        throw new NoAnswer('unknown', `the relay ${http.url} answered with something that is not the message`);
       return { message, first: await this.#note(letter, message) };
     } catch (error) {
       if (!(error instanceof NoAnswer) || error.fate !== 'unknown') throw error;
@@ -163,7 +167,12 @@ export class Post {
   }
 
   /** What passed through here can be looked up here. Who got it is the relay's to know. */
-  async #note({ key, named }: Letter, message: Message): Promise<boolean> {
+  async #note({ key, named, content }: Letter, answered: Message): Promise<boolean> {
+    // A relay may drop what it does not know; a repeat under the key is compared with what was said.
+    const { body, intent, deadline } = content;
+    const parley = Extras.safeParse({ v: 1, ...answered.parley, intent, deadline });
+    const isExtended = parley.success && Boolean(intent ?? deadline);
+    const message: Message = { ...answered, body, ...(isExtended && { parley: parley.data }) };
     try {
       return (await this.options.ledger.accept({ message, copies: [], ...(named && { key }) })).first;
     } catch (error) {

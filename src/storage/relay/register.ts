@@ -1,3 +1,4 @@
+import { RoomId } from '../../protocol/names.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { abilitiesOf } from './abilities.ts';
@@ -44,7 +45,9 @@ export async function registerAt(
   const register = async (token: string | undefined): Promise<string | undefined> => {
     const { data } = await http.ask('POST', '/v1/register', { body: { name }, token: token ?? null });
     const { token: issued } = (data ?? {}) as { token?: unknown };
-    return typeof issued === 'string' ? issued : undefined;
+    // It is shown and saved, and stands in a header of every request from now on.
+    if (issued === undefined || isToken(issued)) return issued;
+    throw new Refusal('unreachable', `${place.url} issued a token that is none: a relay of another kind answers there`);
   };
   if (tokens.own !== undefined) {
     try {
@@ -64,8 +67,13 @@ export async function registerAt(
 export async function makeRoom(url: string): Promise<{ room: string; token: string }> {
   const { data } = await new RelayHttp({ url }).ask('POST', '/v1/rooms');
   const { roomId, roomToken } = (data ?? {}) as { roomId?: unknown; roomToken?: unknown };
-  if (typeof roomId === 'string' && typeof roomToken === 'string') return { room: roomId, token: roomToken };
+  const room = RoomId.safeParse(roomId);
+  if (room.success && isToken(roomToken)) return { room: room.data, token: roomToken };
   throw new Refusal('unreachable', `${url} made no room: its answer names none`);
+}
+
+function isToken(value: unknown): value is string {
+  return typeof value === 'string' && /^[\x21-\x7e]{1,1000}$/.test(value);
 }
 
 /** What a relay can do, at the moment of joining; undefined if it does not say now. */

@@ -1,7 +1,15 @@
 import { Refusal } from '../../protocol/refusal.ts';
 
+const LONGEST = 1000;
+
 /** What became of a request without a usable answer: it never left this machine, it may have arrived, or it surely failed. */
 export type Fate = 'never left' | 'unknown' | 'refused';
+
+/** A relay's words may be anybody's: on a terminal they must not move the cursor, fill the screen or read otherwise than they are. */
+function shown(text: string): string {
+  const line = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ');
+  return line.length > LONGEST ? `${line.slice(0, LONGEST)}…` : line;
+}
 
 /** A relay that gave no usable answer, in one line that says what stands in the way. */
 export class NoAnswer extends Refusal {
@@ -9,7 +17,7 @@ export class NoAnswer extends Refusal {
     readonly fate: Fate,
     message: string,
   ) {
-    super('unreachable', message);
+    super('unreachable', shown(message));
   }
 }
 
@@ -19,7 +27,7 @@ export class RelayRefusal extends Refusal {
     readonly status: number,
     message: string,
   ) {
-    super(codeFor(status, message), message);
+    super(codeFor(status, message), shown(message));
   }
 }
 

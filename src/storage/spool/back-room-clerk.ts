@@ -3,6 +3,7 @@ import type { CopyNumber, Unfiled } from '../ledger/late.ts';
 import { openSqliteLedger } from '../ledger/sqlite.ts';
 import type { SqliteLedger } from '../ledger/sqlite.ts';
 import { Looker } from './back-room-look.ts';
+import { troubleOf } from './back-room-talk.ts';
 import type { Order, Report } from './back-room-talk.ts';
 import { LateFiles, publishDrafted } from './late-files.ts';
 import { idsIn, MaildirFiles } from './maildir-files.ts';
@@ -41,11 +42,16 @@ export class Clerk {
     this.#late = new LateFiles(files);
     this.#ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
     this.#looker = new Looker(files, this.#ledger);
-    this.#timer = setInterval(() => this.#do(() => this.#lookAround()), LOOK_MS);
+    this.#timer = setInterval(() => {
+      this.#lookAround().catch((error: unknown) => this.#trouble(error));
+    }, LOOK_MS);
   }
 
   take(order: Exclude<Order, { say: 'open' }>): void {
-    this.#do(() => this.#take(order));
+    this.#take(order).catch((error: unknown) => {
+      if ('ticket' in order) this.report({ say: 'failed', ticket: order.ticket, trouble: troubleOf(error) });
+      else this.#trouble(error);
+    });
   }
 
   async #take(order: Exclude<Order, { say: 'open' }>): Promise<void> {
@@ -83,7 +89,7 @@ export class Clerk {
         break;
       case 'held':
         this.#moveLog();
-        this.report({ say: 'go on' });
+        this.report({ say: 'log moved' });
         this.#held?.resolve();
         this.#held = null;
         break;
@@ -167,7 +173,9 @@ export class Clerk {
   }
 
   async #lookAround(): Promise<void> {
-    for (const mailbox of this.#looker.due()) await this.#lookInto(mailbox);
+    for (const mailbox of this.#looker.due()) {
+      await this.#lookInto(mailbox).catch((error: unknown) => this.#trouble(error));
+    }
     if (this.#mayFile && (await this.#ledger.unfiledCount(1)) > 0) this.#file();
   }
 
@@ -178,9 +186,12 @@ export class Clerk {
   }
 
   #tendLog(): void {
-    if (this.#held || this.#moveLog() < HOLD_PAGES) return;
-    this.#held = Promise.withResolvers();
-    this.report({ say: 'hold' });
+    if (this.#held) return;
+    if (this.#moveLog() < HOLD_PAGES) this.report({ say: 'log moved' });
+    else {
+      this.#held = Promise.withResolvers();
+      this.report({ say: 'hold' });
+    }
   }
 
   /** Returns how long the log is, in pages. What is added while it is moved stays, and so it does not begin anew. */
@@ -188,13 +199,8 @@ export class Clerk {
     return this.#ledger.moveLog().pages;
   }
 
-  #do(act: () => Promise<void>): void {
-    act().catch((error: unknown) => this.#trouble(error));
-  }
-
   #trouble(error: unknown): void {
-    if (!this.#closed)
-      this.report({ say: 'trouble', error: error instanceof Error ? error : new Error(String(error)) });
+    if (!this.#closed) this.report({ say: 'trouble', trouble: troubleOf(error) });
   }
 
   async #close(): Promise<void> {

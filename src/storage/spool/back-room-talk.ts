@@ -1,4 +1,5 @@
 import type { AgentName, MessageId } from '../../protocol/names.ts';
+import { codeOf } from '../disk.ts';
 import type { CopyNumber } from '../ledger/late.ts';
 import type { Found } from './maildir-found.ts';
 
@@ -31,11 +32,27 @@ export type Report =
   | { say: 'idle'; turn: number; left: number }
   | { say: 'looked'; ticket: number | null; mailbox: AgentName; found: Looked }
   | { say: 'listed'; ticket: number; ids: MessageId[] }
+  /** What was asked for under this ticket cannot be done. */
+  | { say: 'failed'; ticket: number; trouble: Trouble }
   /** Nobody should commit for a moment, so that the log can begin anew. */
   | { say: 'hold' }
-  | { say: 'go on' }
-  | { say: 'trouble'; error: Error }
+  | { say: 'log moved' }
+  | { say: 'trouble'; trouble: Trouble }
   | { say: 'closed' };
+
+/** An error in words: between threads it would lose its code. */
+export interface Trouble {
+  text: string;
+  code: string | undefined;
+}
+
+export function troubleOf(error: unknown): Trouble {
+  return { text: error instanceof Error ? error.message : String(error), code: codeOf(error) };
+}
+
+export function errorOf({ text, code }: Trouble): Error {
+  return Object.assign(new Error(text), code && { code });
+}
 
 /** What a look into a mailbox found; `arrived` are ids that have come into new/ since the last look, by others than us. */
 export interface Looked extends Found {

@@ -1,5 +1,7 @@
 import type { AgentName, MessageId } from '../../protocol/names.ts';
+import { explained } from '../disk.ts';
 import type { CopyNumber } from '../ledger/late.ts';
+import { errorOf } from './back-room-talk.ts';
 import type { Addressed, Looked, Order, Report } from './back-room-talk.ts';
 
 /** In a compiled program the worker stands beside the program's own entry; see scripts/build.mjs. */
@@ -23,7 +25,10 @@ export interface Counter {
   trouble(error: unknown): void;
 }
 
-/** One worker for all homes of this process: most of them have nothing to do most of the time. */
+/**
+ * One worker for all homes of this process: most of them have nothing to do most of the time. Once started it stays: a thread
+ * that is ended while it holds a lock file would leave it locked.
+ */
 let worker: Worker | null = null;
 const rooms = new Map<number, BackRoom>();
 let homes = 0;
@@ -41,7 +46,11 @@ function start(): Worker {
     if (worker !== started) return;
     worker = null;
     started.terminate();
-    for (const room of rooms.values()) room.counter.trouble(new Error(`the back room failed: ${event.message}`));
+    for (const { counter } of rooms.values()) {
+      counter.trouble(new Error(`the back room failed: ${event.message}`));
+      // Nobody there is left to say so.
+      counter.goOn();
+    }
     setTimeout(() => {
       for (const room of rooms.values()) room.beginAgain();
     }, REPLACE_MS).unref();
@@ -51,17 +60,13 @@ function start(): Worker {
   return started;
 }
 
-function leave(home: number): void {
-  rooms.delete(home);
-  if (rooms.size > 0) return;
-  worker?.terminate();
-  worker = null;
-}
-
 /** The back room as one home sees it: orders go in, reports come out. */
 export class BackRoom {
   readonly #home: number;
-  readonly #asked = new Map<number, { order: Order; resolve: (answer: never) => void }>();
+  readonly #asked = new Map<
+    number,
+    { order: Order; resolve: (answer: never) => void; reject: (error: Error) => void }
+  >();
   readonly #watched = new Map<AgentName, number>();
   #ticket = 0;
   /** The last turn that we ordered, the last that was begun with, and whether one is under way. */
@@ -70,6 +75,7 @@ export class BackRoom {
   #mayFile = false;
   #hurry = false;
   #onClosed: () => void = () => {};
+  #isClosed = false;
 
   constructor(
     readonly root: string,
@@ -124,8 +130,9 @@ export class BackRoom {
     await new Promise<void>((resolve) => {
       this.#onClosed = resolve;
       this.#order({ say: 'close' });
+      this.#isClosed = true;
     });
-    leave(this.#home);
+    rooms.delete(this.#home);
   }
 
   hear(report: Report): void {
@@ -134,6 +141,7 @@ export class BackRoom {
 
   /** After the worker died: everything that it knew is said once more. */
   beginAgain(): void {
+    if (this.#isClosed) this.#onClosed();
     this.#order({ say: 'open', root: this.root });
     for (const [mailbox, since] of this.#watched) this.#order({ say: 'watch', mailbox, since });
     for (const { order } of this.#asked.values()) this.#order(order);
@@ -163,15 +171,19 @@ export class BackRoom {
       case 'listed':
         this.#answered(report.ticket, report.ids);
         break;
+      case 'failed':
+        this.#asked.get(report.ticket)?.reject(explained(errorOf(report.trouble), this.root) as Error);
+        this.#asked.delete(report.ticket);
+        break;
       case 'hold':
         await this.counter.hold();
         this.#order({ say: 'held' });
         break;
-      case 'go on':
+      case 'log moved':
         this.counter.goOn();
         break;
       case 'trouble':
-        this.counter.trouble(report.error);
+        this.counter.trouble(explained(errorOf(report.trouble), this.root));
         break;
       case 'closed':
         this.#onClosed();
@@ -196,9 +208,9 @@ export class BackRoom {
   async #ask<T>(order: (ticket: number) => Order): Promise<T> {
     this.#ticket += 1;
     const ticket = this.#ticket;
-    const { promise, resolve } = Promise.withResolvers<T>();
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
     const asked = order(ticket);
-    this.#asked.set(ticket, { order: asked, resolve });
+    this.#asked.set(ticket, { order: asked, resolve, reject });
     this.#order(asked);
     return promise;
   }
@@ -209,6 +221,7 @@ export class BackRoom {
   }
 
   #order(order: Order): void {
-    post({ ...order, home: this.#home });
+    // A worker is not started anew for the last words of a home that is closed.
+    if (!this.#isClosed) post({ ...order, home: this.#home });
   }
 }

@@ -22,9 +22,9 @@ export interface LateMaildirOptions extends Omit<MaildirOptions, 'backRoom'> {
   mostUnfiled?: number;
 }
 
-/** The ledger's log is moved after so many pages were added (16 MB), by our guess: a transaction has some, and each entry adds. */
+/** The ledger's log is moved after so many pages were added (16 MB), by our guess: a transaction has some, and each copy adds. */
 const LOG_PAGES = 4096;
-const PAGES = { transaction: 10, entry: 2.5 };
+const PAGES = { transaction: 10, copy: 2.5 };
 /** How many waiting messages are read in one go: others want an answer too. */
 const PAGE = 500;
 
@@ -51,6 +51,7 @@ const PAGE = 500;
  * | T1 of a fileless copy  | – (or tmp/.late)    | held by the dead    | –        | heal: stored, unfiled again, marked         |
  * | settled, then killed   | – (or tmp/.late)    | settled             | –        | never gets a file; a draft goes with the next restart |
  * | settled with keep, before cur/ | –           | settled             | –        | the record is in the ledger, not in cur/    |
+ * | any, and the ledger is lost or damaged | what was filed | a fresh one | yes | **what had no file yet is lost** (or in the damaged one, kept beside) |
  * | power cut after P2     | any, some without text | stored, unfiled or drafted or filed | yes | `recount`: what has no whole file gets one |
  * | power cut after F2, lost in the ledger | new/ | stored, unfiled     | yes      | `recount` finds it filed                    |
  * | power cut after a settle | –                 | stored again, if nobody flushed | – | at least once, as in maildir.ts             |
@@ -61,7 +62,10 @@ export class LateMaildir implements Spool {
   readonly #group: GroupCommit;
   readonly #watchers: LateWatchers;
   readonly #filing: LateFiling;
+  /** How many pages we guess that the log has grown by since we last had it moved. */
   #logged = 0;
+  #isMoving = false;
+  #isPaused = false;
   /** Nobody commits until then. */
   #pause: Promise<void> = Promise.resolve();
   #goOn: () => void = () => {};
@@ -80,8 +84,11 @@ export class LateMaildir implements Spool {
         this.#watchers.allFiled();
         this.#filing.idle();
       },
-      hold: () => this.#hold(),
-      goOn: () => this.#goOn(),
+      hold: async () => this.#hold(),
+      goOn: () => {
+        this.#isMoving = false;
+        this.#goOn();
+      },
       trouble: (error) => options.onTrouble?.(error),
     });
     this.#watchers = new LateWatchers(ledger, this.#room, (error) => options.onTrouble?.(error));
@@ -109,10 +116,18 @@ export class LateMaildir implements Spool {
       if (this.#filing.isOurs) this.#watchers.tellOurselves(one.seq);
     }
     this.#room.file();
-    this.#logged += PAGES.transaction + PAGES.entry * outcomes.length;
-    if (this.#logged < LOG_PAGES) return;
-    this.#logged = 0;
-    this.#room.moveLog();
+    this.#countPages(outcomes.length);
+  }
+
+  #countPages(copies: number): void {
+    this.#logged += PAGES.transaction + PAGES.copy * copies;
+    if (!this.#isMoving && this.#logged >= LOG_PAGES) {
+      this.#logged = 0;
+      this.#isMoving = true;
+      this.#room.moveLog();
+    }
+    // The disk is too slow for all of us: senders wait rather than let the log grow without end.
+    if (this.#isMoving && this.#logged >= 2 * LOG_PAGES) this.#hold();
   }
 
   async peek(mailbox: AgentName): Promise<Waiting[]> {
@@ -143,6 +158,7 @@ export class LateMaildir implements Spool {
     lease: Lease,
     read?: ReadonlyMap<MessageId, Message>,
   ): Promise<Claim> {
+    this.#countPages(ids.length);
     return this.#maildir.claim(mailbox, ids, lease, read);
   }
 
@@ -156,6 +172,7 @@ export class LateMaildir implements Spool {
     settlement: Settlement,
     show?: () => void,
   ): Promise<boolean> {
+    this.#countPages(ids.length);
     try {
       return await this.#maildir.settle(claim, ids, settlement, show);
     } catch (error) {
@@ -250,11 +267,16 @@ export class LateMaildir implements Spool {
     await this.#watchers.filed(copies);
   }
 
-  async #hold(): Promise<void> {
-    this.#pause = new Promise<void>((resolve) => {
-      this.#goOn = resolve;
-    });
-    this.#group.pause(this.#pause);
+  #hold(): void {
+    if (this.#isPaused) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#isPaused = true;
+    this.#pause = promise;
+    this.#goOn = () => {
+      this.#isPaused = false;
+      resolve();
+    };
+    this.#group.pause(promise);
   }
 }
 

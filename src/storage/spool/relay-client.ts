@@ -117,6 +117,11 @@ export class RelaySpool implements Spool {
         this.#told.clear();
         onArrival();
       },
+      // What is known is not announced again: whoever watches remembers what it has shown.
+      onResumed: async () => {
+        for (const [id, message] of await this.options.landing.waiting(mailbox)) this.#there.set(id, message);
+        onArrival();
+      },
       onTrouble: (error) => this.#tellOnce(error),
     });
     this.#streams.add(stream);
@@ -195,7 +200,9 @@ export class RelaySpool implements Spool {
 
   async #carry(mailbox: AgentName, ids: MessageId[]): Promise<void> {
     const missing: MessageId[] = [];
-    for (const id of ids) if (!(await this.#wasHere(mailbox, id))) missing.push(id);
+    // What has landed may still be without a row. It stays as it came, whatever the relay says under its id now.
+    const here = new Set(await this.options.shelf.ids(mailbox));
+    for (const id of ids) if (!here.has(id) && !(await this.#wasHere(mailbox, id))) missing.push(id);
     if (missing.length > 0) await this.options.landing.carry(mailbox, missing, this.#there);
     for (const id of ids) {
       this.#there.delete(id);
