@@ -12,6 +12,9 @@ import { idsIn, MaildirFiles } from './maildir-files.ts';
 const BITE = 64;
 /** New mail waits so long for more, so that its files are written in one go. */
 const LINGER_MS = 50;
+/** While mail comes in, the counter goes first: disk and processor are its. But no longer than this, and not for more copies. */
+const GIVE_WAY_MS = 1000;
+const GIVE_WAY = 5000;
 /** How often a clerk looks around by itself. Half of what is promised for mail of other programs. */
 const LOOK_MS = 500;
 /** What could not be written is tried again after this. */
@@ -102,14 +105,17 @@ export class Clerk {
   #file(): void {
     if (this.#filing || !this.#mayFile || this.#closed) return;
     this.#filing = this.#fileAll()
-      .catch((error: unknown) => this.#trouble(error))
+      .catch((error: unknown) => {
+        this.#trouble(error);
+        this.report({ say: 'idle', turn: this.#turn, left: 1 });
+      })
       .finally(() => {
         this.#filing = null;
       });
   }
 
   async #fileAll(): Promise<void> {
-    await publishDrafted(this.#late, this.#ledger);
+    await publishDrafted(this.#late, this.#ledger, (error) => this.#trouble(error));
     let turn = this.#turn;
     let after: CopyNumber = FIRST;
     let progress = false;
@@ -150,16 +156,27 @@ export class Clerk {
     const mine = await promise;
     await this.#held?.promise;
     if (!mine) return;
-    const published = this.#late.publish(drafted, mine);
+    const published = this.#late.publish(drafted, mine, (error) => this.#trouble(error));
     for (const { mailbox, id } of published) this.#looker.expected(mailbox, [id]);
     this.report({ say: 'filed', copies: numbersOf(published), handled: drafted.length });
   }
 
   /** Between two bites: others are heard, and while the log is moved nobody waits for our files. */
   async #mayGoOn(isFull: boolean): Promise<void> {
-    if (!isFull && !this.#hurry) await this.#linger();
+    if (!isFull) await this.#giveWay();
     await new Promise<void>((resolve) => setImmediate(resolve));
     await this.#held?.promise;
+  }
+
+  /** Waits until nothing came for a moment, too long ago something did, or too many files are missing. */
+  async #giveWay(): Promise<void> {
+    const end = performance.now() + GIVE_WAY_MS;
+    for (let newest = await this.#ledger.newest(), before = -1; newest !== before && !this.#hurry && !this.#closed;) {
+      if (performance.now() > end || (await this.#ledger.unfiledCount(GIVE_WAY)) >= GIVE_WAY) return;
+      before = newest;
+      await this.#linger();
+      newest = await this.#ledger.newest();
+    }
   }
 
   async #linger(): Promise<void> {

@@ -53,16 +53,29 @@ export class LateFiles {
     });
   }
 
-  /** F3. `mine` says of each copy whether it still waited. */
-  publish(copies: Unfiled[], mine: boolean[]): Unfiled[] {
-    copies.forEach((copy, at) => {
-      const draft = this.files.draft(copy.mailbox, copy.id);
-      // Missing: a reader took the draft itself in hand.
-      if (!mine[at]) this.files.delete(draft);
-      else this.files.move(draft, this.files.path(copy.mailbox, copy.quiet ? 'quiet' : 'new', copy.id));
-      this.onStep('F3 published one');
+  /** F3. `mine` says of each copy whether it still waited. Returns those that are published now. */
+  publish(copies: Unfiled[], mine: boolean[], onTrouble: (error: unknown) => void): Unfiled[] {
+    return copies.filter((copy, at) => {
+      try {
+        if (mine[at]) this.#publishOne(copy);
+        else this.files.delete(this.files.draft(copy.mailbox, copy.id));
+        this.onStep('F3 published one');
+        return mine[at];
+      } catch (error) {
+        onTrouble(error);
+        return false;
+      }
     });
-    return copies.filter((_, at) => mine[at]);
+  }
+
+  #publishOne({ mailbox, id, quiet }: Unfiled): void {
+    const draft = this.files.draft(mailbox, id);
+    const place = this.files.path(mailbox, quiet ? 'quiet' : 'new', id);
+    // Missing: a reader took the draft itself in hand.
+    if (this.files.move(draft, place) || !this.files.hasDraft(mailbox, id)) return;
+    // Whoever made this mailbox died over it, or is a program that knows no quiet/.
+    this.files.make(mailbox);
+    if (!this.files.move(draft, place) && this.files.hasDraft(mailbox, id)) throw new Error(`no place for ${draft}`);
   }
 
   /** Where a whole file of this copy is. One that stands in a hand, though the ledger says that it waits, is put back. */
@@ -119,7 +132,7 @@ export async function fileLeftovers(root: string, late: LateFiles, ledger: LateC
       const drafted = late.draft(bite, () => {});
       const mine = await ledger.drafted(drafted);
       late.onStep('F2 drafted');
-      await ledger.filed(late.publish(drafted, mine));
+      await ledger.filed(late.publish(drafted, mine, () => {}));
       late.onStep('F4 filed');
       bite = await ledger.unfiled(last, BITE);
     }
@@ -129,16 +142,16 @@ export async function fileLeftovers(root: string, late: LateFiles, ledger: LateC
 }
 
 /** What was drafted by somebody who did not come to publish it. */
-export async function publishDrafted(late: LateFiles, ledger: LateCopies): Promise<void> {
-  for (;;) {
-    const bite = await ledger.unfiled(FIRST, BITE, true);
-    if (bite.length === 0) return;
-    await ledger.filed(
-      late.publish(
-        bite,
-        bite.map(() => true),
-      ),
-    );
+export async function publishDrafted(
+  late: LateFiles,
+  ledger: LateCopies,
+  onTrouble: (error: unknown) => void = () => {},
+): Promise<void> {
+  let bite = await ledger.unfiled(FIRST, BITE, true);
+  for (let last = bite.at(-1); last; last = bite.at(-1)) {
+    const all = bite.map(() => true);
+    await ledger.filed(late.publish(bite, all, onTrouble));
     late.onStep('F4 filed');
+    bite = await ledger.unfiled(last, BITE, true);
   }
 }
