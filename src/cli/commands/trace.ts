@@ -41,7 +41,7 @@ type Copy = Trace['copies'][number];
 function steps(trace: Trace, copy: Copy): { step: string; at: string; evidence: string }[] {
   // Of a copy that another program stored we know only that it was found: a receipt says so.
   const ours = copy.receipts.every(({ step }) => step !== 'stored');
-  const stored = { step: 'stored', at: trace.message.ts, evidence: 'flushed and renamed into the mailbox' };
+  const stored = { step: 'stored', at: trace.message.ts, evidence: 'flushed to disk' };
   const seen = copy.receipts.map(({ step, at, evidence }) => ({ step, at, evidence: facts(evidence) }));
   const end =
     copy.state === 'settled'
