@@ -27,7 +27,7 @@ describe('a message that bch writes', () => {
     expect(ts).toMatch(new RegExp(`^${TIME.source}$`));
     expect(machine.files('bob', 'new')).toEqual([`${id}.json`]);
     expect(said).toBe(`sent ${id.slice(0, 8)} to @bob\n`);
-  }, 20_000);
+  });
 
   it('has its keys in order, and our own key after them where there is something to say [BC-B1.1]', async () => {
     const machine = new Machine().agent('bob').agent('eve');
@@ -38,7 +38,7 @@ describe('a message that bch writes', () => {
     const whole = ['id', 'from', 'to', 'body', 'priority', 'scope', 'thread', 'refs', 'ts'];
     expect(keys(machine.onlyFile('bob'))).toEqual(whole.filter((key) => key !== 'thread'));
     expect(keys(machine.onlyFile('eve'))).toEqual([...whole, 'parley']);
-  }, 20_000);
+  });
 
   it('has no empty scope, thread or refs [BC-B1.7]', async () => {
     const machine = new Machine().agent('bob');
@@ -51,21 +51,21 @@ describe('a message that bch writes', () => {
       'priority',
       'ts',
     ]);
-  }, 20_000);
+  });
 
   it('keeps its target as it was typed [BC-B1.8]', async () => {
     const machine = new Machine().agent('bob', { subscriptions: ['#dev'] });
     for (const target of ['bob', '@bob', '#dev']) await machine.said(['send', target, 'x'], { as: 'ann' });
     const told = JSON.parse(await machine.said(['inbox', '--json'], { as: 'bob' })) as Message[];
     expect(told.map(({ to }) => to)).toEqual(['bob', '@bob', '#dev']);
-  }, 20_000);
+  });
 
   it('needs a body, which may be empty [BC-B1.11]', async () => {
     const machine = new Machine().agent('bob');
     expect(await machine.error(['send', '@bob'], { as: 'ann' })).toBe('usage: bch send <@agent|#channel> <message>');
     await machine.said(['send', '@bob', ''], { as: 'ann' });
     expect(JSON.parse(machine.onlyFile('bob'))).toMatchObject({ body: '' });
-  }, 20_000);
+  });
 
   it('brings thread and refs back exactly as they were given, whatever they are [BC-5, BC-B7.6]', async () => {
     const machine = new Machine().agent('bob');
@@ -80,7 +80,7 @@ describe('a message that bch writes', () => {
     ]);
     expect(told[1]).not.toHaveProperty('thread');
     expect(told[1]).not.toHaveProperty('refs');
-  }, 20_000);
+  });
 
   it('lies in the same place and looks the same, urgent or not [BC-3]', async () => {
     const machine = new Machine().agent('bob');
@@ -91,7 +91,7 @@ describe('a message that bch writes', () => {
     const [one, other] = texts.map((text) => JSON.parse(text) as Message);
     expect(new Set([one?.priority, other?.priority])).toEqual(new Set(['normal', 'urgent']));
     expect({ ...one, id: '', ts: '', priority: '' }).toEqual({ ...other, id: '', ts: '', priority: '' } as never);
-  }, 20_000);
+  });
 });
 
 describe('a message that a plain script left', () => {
@@ -101,7 +101,7 @@ describe('a message that a plain script left', () => {
     expect(await machine.said(['drain'], { as: 'bob' })).toMatch(/^script -> @bob \([^)]*\)\nfrom a script\n$/);
     expect(machine.files('bob', 'new')).toEqual([]);
     expect(machine.files('bob', 'cur')).not.toContain(`${id}.json`);
-  }, 20_000);
+  });
 
   it('is normal if it says nothing of its priority, and any other word is passed on [BC-B1.5, BC-B1.6]', async () => {
     const machine = new Machine().agent('bob');
@@ -112,7 +112,7 @@ describe('a message that a plain script left', () => {
       const told = JSON.parse(await machine.said([command, '--json'], { as: 'bob' })) as Message[];
       expect(told.map(({ priority }) => priority).sort()).toEqual(['normal', 'normal', 'whenever']);
     }
-  }, 20_000);
+  });
 
   it('without body or time breaks nothing', async () => {
     const machine = new Machine().agent('bob');
@@ -123,7 +123,7 @@ describe('a message that a plain script left', () => {
     expect(out.trimEnd().split('\n')).toHaveLength(3);
     expect(await machine.said(['drain'], { as: 'bob' })).toContain('whole');
     expect(machine.files('bob', 'new')).toEqual([]);
-  }, 20_000);
+  });
 
   it('cannot write to the terminal, and comes out of --json as it is', async () => {
     const machine = new Machine().agent('bob');
@@ -137,7 +137,7 @@ describe('a message that a plain script left', () => {
       expect(text).toStartWith('x fake -> @bob');
     }
     expect(JSON.parse(json ?? '')).toMatchObject([{ body }]);
-  }, 20_000);
+  });
 
   it('goes to whoever renames it first: bch, or another script', async () => {
     const machine = new Machine().agent('bob');
@@ -164,22 +164,16 @@ describe('a message that a plain script left', () => {
     const gone = machine.leave('bob');
     renameSync(`${box}/new/${gone}.json`, `${box}/cur/${gone}.json`);
     expect(await machine.error(['read', gone], { as: 'bob' })).toBe(`no unread message with id ${gone}`);
-  }, 20_000);
+  });
 });
 
 describe('names and targets of bch', () => {
   const BAD: [name: string][] = [['.hidden'], ['-x'], ['a/b'], ['../x'], ['a b'], ['@ann'], ['ünï'], ['']];
-  it.each(BAD)(
-    'registering refuses the name %p [BC-B2.2]',
-    async (name) => {
-      const machine = new Machine();
-      expect(await machine.error(['init', '--', name])).toBe(
-        `invalid agent name "${name}" (use letters, digits, . _ -)`,
-      );
-      expect(existsSync(`${machine.root}/agents`)).toBe(false);
-    },
-    20_000,
-  );
+  it.each(BAD)('registering refuses the name %p [BC-B2.2]', async (name) => {
+    const machine = new Machine();
+    expect(await machine.error(['init', '--', name])).toBe(`invalid agent name "${name}" (use letters, digits, . _ -)`);
+    expect(existsSync(`${machine.root}/agents`)).toBe(false);
+  });
 
   it('a target is a channel if it starts with #, otherwise an agent after one @ [BC-B2.2, BC-B3.7]', async () => {
     const machine = new Machine().agent('bob').agent('a..');
@@ -191,7 +185,7 @@ describe('names and targets of bch', () => {
     await machine.said(['send', '@bob', 'x'], { as: 'ann' });
     rmSync(`${machine.root}/agents/bob.json`);
     expect(await send('@bob')).toBe('unknown agent "bob" — they must `bch init bob` first');
-  }, 20_000);
+  });
 
   it('a target with path parts is refused and nothing is written outside the spool [BC-C5]', async () => {
     const machine = new Machine().agent('bob');
@@ -208,7 +202,7 @@ describe('names and targets of bch', () => {
     expect(readdirSync(`${machine.root}/x`)).toEqual([]);
     expect(existsSync(`${machine.root}/spool`)).toBe(false);
     expect(readdirSync(home)).toEqual(['.backchannel']);
-  }, 20_000);
+  });
 
   it('any channel name is allowed; subscribing adds a missing #, sending never does [BC-B2.3]', async () => {
     const machine = new Machine().agent('bob').agent('Ann');
@@ -220,7 +214,7 @@ describe('names and targets of bch', () => {
     expect(told.map(({ body }) => body)).toEqual(['#dev', '#two words', '#']);
     expect(await machine.error(['send', '#DEV', 'x'], { as: 'Ann' })).toContain('channel #DEV has no other');
     expect(await machine.error(['send', 'dev', 'x'], { as: 'Ann' })).toContain('unknown agent "dev"');
-  }, 20_000);
+  });
 
   it('a channel message is copied to all subscribers but its sender, at once [BC-2, BC-B2.4]', async () => {
     const machine = new Machine();
@@ -235,7 +229,7 @@ describe('names and targets of bch', () => {
     expect(['ann', 'bob', 'eve'].map((name) => machine.files(name, 'new').length)).toEqual([1, 1, 2]);
     await machine.said(['send', '@ann', 'to myself'], { as: 'ann' });
     expect(await machine.said(['drain'], { as: 'ann' })).toContain('to myself');
-  }, 20_000);
+  });
 
   it('a channel lives on the records of its subscribers, and dies with the last [BC-11, BC-B2.4, BC-B7.11]', async () => {
     const machine = new Machine().agent('bob').agent('ann');
@@ -252,14 +246,14 @@ describe('names and targets of bch', () => {
     expect(await machine.said(['channels'])).toBe('no channels yet — `bch sub #general` to create one\n');
     expect(await machine.error(['sub', 'a', 'b'], { as: 'bob' })).toBe('usage: bch sub <#channel>');
     expect(await machine.error(['sub', 'a'], { as: 'new' })).toBe('unknown agent "new" — run `bch init new` first');
-  }, 20_000);
+  });
 
   it('of 20 concurrent subscribes all are kept [BC-11, BC-C6]', async () => {
     const machine = new Machine().agent('bob');
     const channels = Array.from({ length: 20 }, (_, at) => `#c${at}`);
     await Promise.all(channels.map((channel) => machine.said(['sub', channel], { as: 'bob' })));
     expect((machine.record('bob')['subscriptions'] as string[]).toSorted()).toEqual(channels.toSorted());
-  }, 30_000);
+  });
 });
 
 describe('the home of bch', () => {
@@ -278,7 +272,7 @@ describe('the home of bch', () => {
       expect(readdirSync(`${root}/spool/${name}`)).toEqual(expect.arrayContaining(['cur', 'new', 'tmp']));
     }
     expect(readdirSync(machine.program.home).sort()).toEqual(['.backchannel', 'else']);
-  }, 20_000);
+  });
 
   it('has records and a config exactly as the original writes them [BC-B3.9]', async () => {
     const machine = new Machine();
@@ -299,7 +293,7 @@ describe('the home of bch', () => {
     expect(await machine.error(['inbox'])).toBe(
       `${config} is not readable as a config; mend or remove it, then run this again`,
     );
-  }, 20_000);
+  });
 
   it('keeps what it does not know of a record, and puts no secret there [BC-B3.5]', async () => {
     const machine = new Machine().agent('bob', { tokenHash: 'abc', colour: { a: [1] } });
@@ -316,7 +310,7 @@ describe('the home of bch', () => {
       colour: { a: [1] },
     });
     expect(Date.parse(String(lastSeen))).toBeGreaterThan(Date.now() - 60_000);
-  }, 20_000);
+  });
 
   it('notes when its agents were there: at a send and at a look', async () => {
     const machine = new Machine().agent('ann').agent('bob').agent('eve');
@@ -326,7 +320,7 @@ describe('the home of bch', () => {
     for (const name of ['ann', 'bob']) expect(String(machine.record(name)['lastSeen']) > String(old)).toBe(true);
     expect(machine.files('eve', 'tmp')).toEqual([]);
     expect(machine.files('eve', 'new')).toHaveLength(1);
-  }, 20_000);
+  });
 
   it('shows its files to their owner only [BC-C12]', async () => {
     const machine = new Machine();
@@ -338,7 +332,7 @@ describe('the home of bch', () => {
     expect(JSON.parse(readFileSync(config, 'utf8'))).toEqual({ agent: 'bob', token: 'secret' });
     for (const path of [config, `${machine.root}/agents/bob.json`]) expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(statSync(machine.root).mode & 0o777).toBe(0o700);
-  }, 20_000);
+  });
 
   it("keeps each agent's token when another agent is made", async () => {
     const machine = new Machine();
@@ -351,14 +345,14 @@ describe('the home of bch', () => {
     writeFileSync(config, JSON.stringify({ ...(now() as object), token: 'bobs' }));
     await machine.said(['init', 'ann']);
     expect(now()).toEqual({ agent: 'ann', token: 'anns', tokens: { bob: 'bobs' } });
-  }, 20_000);
+  });
 
   it('knows who acts from the environment before the config [BC-B7.47]', async () => {
     const machine = new Machine();
     await machine.said(['init', 'bob']);
     expect(await machine.said(['whoami'])).toBe('bob via local spool\n');
     expect(await machine.said(['whoami'], { as: 'eve' })).toBe('eve via local spool\n');
-  }, 20_000);
+  });
 });
 
 describe('scope', () => {
@@ -393,7 +387,7 @@ describe('scope', () => {
     for (const [scope, match, fits] of CASES) {
       expect([scope, match, fitting.get(match)?.includes(scope)]).toEqual([scope, match, fits]);
     }
-  }, 30_000);
+  });
 
   it('is a matter of the reader: inbox shows all, drain skips, a match takes, read ignores [BC-4, BC-B7.7, BC-B4.2, BC-B4.8, BC-B4.11]', async () => {
     const machine = new Machine().agent('bob');
@@ -410,7 +404,7 @@ describe('scope', () => {
     const [left] = machine.files('bob', 'new');
     expect(await machine.said(['read', left?.slice(0, 8) ?? ''], { as: 'bob' })).toContain('scope: ');
     expect(machine.files('bob', 'new')).toHaveLength(1);
-  }, 20_000);
+  });
 });
 
 describe('what bch prints', () => {
@@ -420,7 +414,7 @@ describe('what bch prints', () => {
     expect(texts[0]).toContain('bch send');
     expect(new Set(texts).size).toBe(1);
     expect(readdirSync(machine.program.home)).toEqual([]);
-  }, 20_000);
+  });
 
   const REFUSED: [what: string, args: string[], env: Record<string, string>, text: string][] = [
     ['an unknown command [BC-B7.32]', ['x'], {}, 'unknown command "x" — run `bch help`'],
@@ -510,15 +504,11 @@ describe('what bch prints', () => {
     ],
     ['what comes later', ['mcp'], {}, '`bch mcp` is not in this version yet; `bch help` lists what is'],
   ];
-  it.each(REFUSED)(
-    'is one line on stderr and exit code 1 for %s [BC-B7.18]',
-    async (_what, args, env, text) => {
-      const machine = new Machine().agent('me');
-      expect(await machine.error(args, { as: 'me', env })).toBe(text);
-      expect(existsSync(`${machine.root}/spool/me/new`) ? machine.files('me', 'new') : []).toEqual([]);
-    },
-    20_000,
-  );
+  it.each(REFUSED)('is one line on stderr and exit code 1 for %s [BC-B7.18]', async (_what, args, env, text) => {
+    const machine = new Machine().agent('me');
+    expect(await machine.error(args, { as: 'me', env })).toBe(text);
+    expect(existsSync(`${machine.root}/spool/me/new`) ? machine.files('me', 'new') : []).toEqual([]);
+  });
 
   it('never is the local inbox of somebody whose config names a relay', async () => {
     const machine = new Machine().agent('me');
@@ -529,7 +519,7 @@ describe('what bch prints', () => {
       expect(await machine.error(['drain'])).toMatch(/cannot be reached|none is named|is not part of|no such backend/);
     }
     expect(machine.files('me', 'new')).toHaveLength(1);
-  }, 20_000);
+  });
 
   it('tells of every act in the words of the original [BC-B7.22, BC-B7.23, BC-B7.25, BC-B7.26, BC-B7.27]', async () => {
     const machine = new Machine();
@@ -547,13 +537,13 @@ describe('what bch prints', () => {
     expect(await machine.said(['unsub', '#x'])).toBe('unsubscribed from #x\n');
     expect(await machine.said(['send', 'bob', '--', '--not', 'a flag'])).toMatch(/^sent [0-9a-f]{8} to bob\n$/);
     expect(await machine.said(['whoami'])).toBe('bob via local spool\n');
-  }, 20_000);
+  });
 
   it('-- ends the options [BC-B7.17]', async () => {
     const machine = new Machine().agent('bob');
     await machine.said(['send', 'bob', '--', '--urgent', '--', 'x'], { as: 'ann' });
     expect(JSON.parse(machine.onlyFile('bob'))).toMatchObject({ body: '--urgent -- x', priority: 'normal' });
-  }, 20_000);
+  });
 
   it('is a message in full, in brief or as JSON [BC-B7.7, BC-B7.33, BC-B7.34, BC-B7.35, BC-B7.36]', async () => {
     const machine = new Machine().agent('bob');
@@ -597,7 +587,7 @@ describe('what bch prints', () => {
     expect(drained).toBe(json ?? '');
     expect(await machine.said(['drain', '--json'], { as: 'bob' })).toBe('[]\n');
     expect(await machine.said(['inbox', '--json'], { as: 'bob' })).toBe('[]\n');
-  }, 20_000);
+  });
 
   it('is nothing from a hook without mail or without identity, else a headline and the messages [BC-B7.8, BC-B7.37, BC-B7.38, BC-B7.39]', async () => {
     const machine = new Machine().agent('bob');
@@ -621,7 +611,7 @@ describe('what bch prints', () => {
     machine.leave('bob', { body: 'json' });
     const json = await machine.said(['drain', '--hook', '--json'], { as: 'bob' });
     expect(JSON.parse(json)).toMatchObject([{ body: 'json' }]);
-  }, 20_000);
+  });
 });
 
 describe('reading with bch', () => {
@@ -633,14 +623,14 @@ describe('reading with bch', () => {
     expect(machine.files('bob', 'held')).toEqual([]);
     expect(machine.files('bob', 'new')).toEqual([]);
     expect(machine.files('bob', 'cur')).toEqual([`${two}.json`]);
-  }, 20_000);
+  });
 
   it('refuses the start of two ids, and names both', async () => {
     const machine = new Machine().agent('bob');
     for (const id of ['abc-1', 'abc-2']) machine.leave('bob', { id });
     expect(await machine.error(['read', 'abc'], { as: 'bob' })).toMatch(/abc-1.*abc-2|abc-2.*abc-1/);
     expect(machine.files('bob', 'new')).toHaveLength(2);
-  }, 20_000);
+  });
 
   it('gives each message to exactly one of many readers; looking takes nothing [BC-6, BC-B7.24]', async () => {
     const machine = new Machine().agent('bob');
@@ -660,7 +650,7 @@ describe('reading with bch', () => {
     const shown: string[] = drains.flatMap((out) => (JSON.parse(out) as Message[]).map((one) => one.id));
     expect(shown.toSorted()).toEqual(ids.toSorted());
     expect(machine.files('bob', 'new')).toEqual([]);
-  }, 30_000);
+  });
 
   it('gives back to the next reader what a killed one had in its hand [BC-6]', async () => {
     const machine = new Machine().agent('bob');
@@ -672,7 +662,7 @@ describe('reading with bch', () => {
     const told = JSON.parse(await machine.said(['drain', '--json'], { as: 'bob' })) as Message[];
     expect(told.map(({ id }) => String(id))).toEqual(ids);
     stuck.leave();
-  }, 30_000);
+  });
 
   it('claims before it prints, and settles only what was printed [BC-C9, BC-B7.41]', async () => {
     const machine = new Machine().agent('bob');
@@ -687,7 +677,7 @@ describe('reading with bch', () => {
     expect(machine.files('bob', 'new')).toEqual(files);
     expect(JSON.parse(await machine.said(['drain', '--json'], { as: 'bob' }))).toHaveLength(30);
     expect(machine.files('bob', 'new')).toEqual([]);
-  }, 30_000);
+  });
 });
 
 describe('bch and parley together', () => {
@@ -704,12 +694,12 @@ describe('bch and parley together', () => {
     expect(trace.out).toContain('@codex-1');
     expect(trace.out).toMatch(/settled +\S+ {2}acknowledged, by bch drain, agent codex-1/);
     expect(await program.json<unknown[]>(['inbox'], { as: 'codex-1' })).toEqual([]);
-  }, 20_000);
+  });
 
   it('an agent of bch answers a sender in its own home only', async () => {
     const machine = new Machine();
     await machine.said(['init', 'codex-1']);
     await machine.program.init('me');
     expect(await machine.error(['send', '@me', 'x'])).toBe('unknown agent "me" — they must `bch init me` first');
-  }, 20_000);
+  });
 });

@@ -36,7 +36,7 @@ describe('two agents that answer each other’s thanks by plain sends', () => {
     const [last] = await parley.json<{ body: string; thread?: string }[]>(['inbox'], { as: 'bob' });
     expect(last?.body).toBe(OBLIGING);
     expect(last?.thread).toBeUndefined();
-  }, 60_000);
+  });
 
   it('are heard again as soon as one of them says something new', async () => {
     const parley = await new Program().init('alice', 'bob');
@@ -47,5 +47,5 @@ describe('two agents that answer each other’s thanks by plain sends', () => {
     const news = await parley.json<Sent>(['send', '@bob', 'the build fails in src/parser.ts:118', '--as', 'alice']);
     expect(news.copies).toMatchObject([{ attention: { policy: 'must_respond', injection: 'buffered' } }]);
     expect(await shownTo(parley, 'bob')).toContain('src/parser.ts:118');
-  }, 60_000);
+  });
 });

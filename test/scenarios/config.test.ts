@@ -58,7 +58,7 @@ describe('settings', () => {
     expect(new Set(settings.map(({ from }) => from))).toEqual(new Set(['default']));
     expect(warnings).toEqual([]);
     expect(existsSync(`${parley.home}/.parley`)).toBe(false);
-  }, 20_000);
+  });
 
   it('come from the flag, then the environment, then the project, then the home', async () => {
     const parley = configured('{ "agent": "from-home", "match": "from-home" }');
@@ -79,7 +79,7 @@ describe('settings', () => {
       cwd: deep,
     });
     expect(JSON.parse(byFlag.out)).toMatchObject({ value: 'from-flag', from: 'flag' });
-  }, 20_000);
+  });
 
   it('of a project cannot reach what only the home may decide', async () => {
     const parley = new Program();
@@ -87,7 +87,7 @@ describe('settings', () => {
     const { settings, warnings } = await parley.json<Config>(['config']);
     expect(settings.find(({ name }) => name === 'bodyLimit')).toMatchObject({ value: 262_144, from: 'default' });
     expect(warnings.join('\n')).toContain('"keepBodies" cannot be set by a project');
-  }, 20_000);
+  });
 
   it('with an unknown key are used, with a warning that names the nearest', async () => {
     const parley = configured('{ "agnet": "alice", "keepBodies": "12h" }');
@@ -95,7 +95,7 @@ describe('settings', () => {
     expect(run.code).toBe(0);
     expect(run.out).toMatch(/^keepBodies +12h +\/.*config\.json$/m);
     expect(run.err).toContain('unknown key "agnet"; did you mean "agent"?');
-  }, 20_000);
+  });
 
   it.each([
     ['a negative span', '{ "keepBodies": -5 }', 'keepBodies'],
@@ -104,17 +104,13 @@ describe('settings', () => {
     ['a name that is a path', '{ "agent": "../x" }', 'agent'],
     ['text that is no JSON', '{ "agent": ', 'config.json'],
     ['a list', '[]', 'config.json'],
-  ])(
-    'with %s are refused by name, and nothing is guessed',
-    async (_name, text, named) => {
-      const run = await configured(text).run(['inbox']);
-      expect(run).toMatchObject({ code: 78, out: '' });
-      expect(run.err).toStartWith('parley: ');
-      expect(run.err.trim().split('\n')).toHaveLength(1);
-      expect(run.err).toContain(named);
-    },
-    20_000,
-  );
+  ])('with %s are refused by name, and nothing is guessed', async (_name, text, named) => {
+    const run = await configured(text).run(['inbox']);
+    expect(run).toMatchObject({ code: 78, out: '' });
+    expect(run.err).toStartWith('parley: ');
+    expect(run.err.trim().split('\n')).toHaveLength(1);
+    expect(run.err).toContain(named);
+  });
 });
 
 describe('parley config set', () => {
@@ -131,7 +127,7 @@ describe('parley config set', () => {
     // The comma that the new member needed was given back with it.
     expect(readFileSync(parley.file, 'utf8')).toBe(TEXT);
     expect(statSync(parley.file).mode & 0o777).toBe(0o600);
-  }, 20_000);
+  });
 
   it('makes a private file in a private home', async () => {
     const parley = new Program();
@@ -139,7 +135,7 @@ describe('parley config set', () => {
     expect(statSync(`${parley.home}/.parley`).mode & 0o777).toBe(0o700);
     expect(statSync(`${parley.home}/.parley/config.json`).mode & 0o777).toBe(0o600);
     expect(await settingOf(parley, 'keepBodies')).toMatchObject({ value: 'forever' });
-  }, 20_000);
+  });
 
   it('loses no setting when several processes change different ones at once', async () => {
     const parley = new Program();
@@ -156,12 +152,12 @@ describe('parley config set', () => {
     expect(runs.map(({ code }) => code)).toEqual(pairs.map(() => 0));
     const { settings } = await parley.json<Config>(['config']);
     expect(settings.map(({ name, value }) => [name, String(value)])).toEqual(pairs as [string, string][]);
-  }, 30_000);
+  });
 
   it('says who still decides when the file does not', async () => {
     const run = await new Program(undefined, { PARLEY_KEEP_BODIES: '1d' }).run(['config', 'set', 'keepBodies', '2d']);
     expect(run.err).toContain('PARLEY_KEEP_BODIES still decides: keepBodies is 1d');
-  }, 20_000);
+  });
 
   it('writes through a link into the file that it leads to', async () => {
     const parley = configured('{}');
@@ -171,46 +167,38 @@ describe('parley config set', () => {
     symlinkSync(kept, parley.file);
     await parley.run(['config', 'set', 'agent', 'bob']);
     expect(readFileSync(kept, 'utf8')).toBe('{ "agent": "bob" }');
-  }, 20_000);
+  });
 
   it('mends a value that stops every other command', async () => {
     const parley = configured('{ "bodyLimit": "much" }');
     expect((await parley.run(['config', 'unset', 'bodyLimit'])).code).toBe(0);
     expect((await parley.run(['config'])).code).toBe(0);
-  }, 20_000);
+  });
 
   it.each([
     ['an unknown key', ['set', 'keepBodis', '1d'], 64, 'did you mean keepBodies?'],
     ['an unusable value', ['set', 'keepBodies', 'soon'], 64, 'forever'],
     ['no value', ['set', 'keepBodies'], 64, 'usage'],
     ['a value to unset', ['unset', 'keepBodies', '1d'], 64, 'usage'],
-  ])(
-    'refuses %s and leaves the file alone',
-    async (_name, words, code, said) => {
-      const parley = configured(TEXT);
-      const run = await parley.run(['config', ...words]);
-      expect(run.code).toBe(code);
-      expect(run.err).toContain(said);
-      expect(readFileSync(parley.file, 'utf8')).toBe(TEXT);
-    },
-    20_000,
-  );
+  ])('refuses %s and leaves the file alone', async (_name, words, code, said) => {
+    const parley = configured(TEXT);
+    const run = await parley.run(['config', ...words]);
+    expect(run.code).toBe(code);
+    expect(run.err).toContain(said);
+    expect(readFileSync(parley.file, 'utf8')).toBe(TEXT);
+  });
 
   it.each([
     ['holds the key twice', '{ "agent": "a", "agent": "b" }'],
     ['cannot be read', '{ "agent": "a" '],
     ['is a list', '["agent"]'],
-  ])(
-    'refuses a file that %s and leaves it alone',
-    async (_name, text) => {
-      const parley = configured(text);
-      const run = await parley.run(['config', 'set', 'agent', 'carol']);
-      expect(run).toMatchObject({ code: 78, out: '' });
-      expect(run.err).toContain(parley.file);
-      expect(readFileSync(parley.file, 'utf8')).toBe(text);
-    },
-    20_000,
-  );
+  ])('refuses a file that %s and leaves it alone', async (_name, text) => {
+    const parley = configured(text);
+    const run = await parley.run(['config', 'set', 'agent', 'carol']);
+    expect(run).toMatchObject({ code: 78, out: '' });
+    expect(run.err).toContain(parley.file);
+    expect(readFileSync(parley.file, 'utf8')).toBe(text);
+  });
 });
 
 describe('the home', () => {
@@ -221,7 +209,7 @@ describe('the home', () => {
     expect((await parley.run(['send', '@bob', 'hi'])).code).toBe(0);
     expect((await parley.run(['drain'], { as: 'bob' })).out).toContain('hi');
     expect((await parley.run(['doctor'])).code).toBe(0);
-  }, 20_000);
+  });
 
   it('is found without HOME, by asking the system', () => {
     const { PATH = '' } = process.env;
@@ -232,7 +220,7 @@ describe('the home', () => {
     });
     expect(run.status).toBe(0);
     expect(run.stdout).toContain('keepBodies');
-  }, 20_000);
+  });
 
   it('that cannot be written gives one line that says so, for every command that writes', () => {
     withUnwritableHome((run) => {
@@ -249,7 +237,7 @@ describe('the home', () => {
       expect(doctor.status).toBe(1);
       expect(doctor.stdout).toMatch(/^bad +home parley +.*cannot be written/m);
     });
-  }, 30_000);
+  });
 
   it('with a config.json that its user may not read stops with one line that names it', () => {
     withUnwritableHome((run, home) => {
@@ -260,7 +248,7 @@ describe('the home', () => {
       expect(stderr).toContain(join(home, 'config.json'));
       expect(run(['doctor']).stdout).toMatch(/^bad +config +.*config\.json is not readable/m);
     });
-  }, 30_000);
+  });
 });
 
 type Runner = (words: string[]) => { status: number | null; stdout: string; stderr: string };

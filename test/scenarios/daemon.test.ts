@@ -53,7 +53,7 @@ describe('the daemon', () => {
     expect(running.child.exitCode).toBe(0);
     expect(existsSync(`${machine.program.home}/.parley/daemon.json`)).toBe(false);
     expect((await status()).code).toBe(3);
-  }, 30_000);
+  });
 
   it('is one per home: a second one is told who runs and where', async () => {
     const running = await up();
@@ -64,7 +64,7 @@ describe('the daemon', () => {
     expect(second.err).toContain(`relay on ${door?.address}`);
     const relay = await machine.program.run(['relay', '--port', '0']);
     expect(relay.err).toContain(`runs already: ${door?.address}`);
-  }, 30_000);
+  });
 
   it('in the background is there when the command returns, tells where its log is, and can be wished for twice', async () => {
     const first = await machine.program.run([...UP, '--detach', '--token', 'a-room-token-of-its-own']);
@@ -83,7 +83,7 @@ describe('the daemon', () => {
     expect(JSON.parse(down.out)).toMatchObject({ was: { pid } });
     expect(machine.isRunning(pid)).toBe(false);
     expect(readFileSync(`${machine.program.home}/.parley/daemon.log`, 'utf8')).toContain('stopped');
-  }, 30_000);
+  });
 
   it('that cannot start in the background says why, with the exit code of that reason', async () => {
     using other = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('other') });
@@ -91,7 +91,7 @@ describe('the daemon', () => {
     expect(run).toMatchObject({ code: 75, out: '' });
     expect(run.err).toContain(`the daemon did not start: port ${other.port} on 127.0.0.1 is in use`);
     expect(existsSync(`${machine.program.home}/.parley/daemon.json`)).toBe(false);
-  }, 30_000);
+  });
 
   it('killed with -9 is no obstacle to the next', async () => {
     const first = await up();
@@ -104,7 +104,7 @@ describe('the daemon', () => {
     const second = await up();
     expect(notice().pid).toBe(second.child.pid);
     expect((await status()).code).toBe(0);
-  }, 30_000);
+  });
 
   it('that does not answer is seen as such', async () => {
     const running = await up();
@@ -113,7 +113,7 @@ describe('the daemon', () => {
     running.child.kill('SIGCONT');
     expect(code).toBe(1);
     expect(seen[0]?.doors[0]?.answers).toBe(false);
-  }, 30_000);
+  });
 
   it('that takes long to end is waited for, and down says for what', async () => {
     const running = await up();
@@ -138,7 +138,7 @@ describe('the daemon', () => {
     expect(down.out).toContain('down after');
     await running.ended();
     expect(machine.waiting('alice')).toHaveLength(1);
-  }, 30_000);
+  });
 
   it.each([
     [['up'], 'nothing to run; say which door to open: --with relay, --with outbox'],
@@ -172,7 +172,7 @@ describe('the daemon', () => {
     } finally {
       await far.endAll();
     }
-  }, 30_000);
+  });
 
   it('and a relay that runs by itself are told apart', async () => {
     const { running } = await machine.relay();
@@ -181,5 +181,5 @@ describe('the daemon', () => {
     expect(down.out).toContain('nothing runs in');
     expect(down.err).toContain(`a relay runs by itself (pid ${running.child.pid})`);
     expect(machine.isRunning(running.child.pid)).toBe(true);
-  }, 20_000);
+  });
 });

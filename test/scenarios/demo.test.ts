@@ -37,7 +37,7 @@ describe('parley demo', () => {
     expect(out).toMatch(/^ {4}settled +\S+ {2}responded, reply [0-9a-f-]{36}$/m);
     expect(out.slice(out.indexOf('Next:'))).toContain('parley init <name>');
     expect(out).not.toContain('\u001b');
-  }, 30_000);
+  });
 
   it('touches nothing but a temporary home, and removes that', async () => {
     const parley = onStage();
@@ -48,7 +48,7 @@ describe('parley demo', () => {
     expect(readdirSync(parley.home).sort()).toEqual(['.parley', 'tmp']);
     expect(readdirSync(`${parley.home}/.parley`)).toEqual(['config.json']);
     expect(readdirSync(parley.temporary)).toEqual([]);
-  }, 30_000);
+  });
 
   it('gives one JSON value that holds every command with its own result', async () => {
     const demo = await onStage().json<Demo>(['demo']);
@@ -69,7 +69,7 @@ describe('parley demo', () => {
     expect(demo.trace.copies).toMatchObject([{ state: 'settled', disposition: 'responded' }]);
     expect(demo.trace.copies[0]?.steps.map(({ step }) => step)).toEqual(['stored', 'settled']);
     expect(demo.kept).toBe(false);
-  }, 30_000);
+  });
 
   it('keeps its home when asked to, and says where it is', async () => {
     const parley = onStage();
@@ -78,7 +78,7 @@ describe('parley demo', () => {
     expect(kept).toStartWith(parley.temporary);
     const agents = await new Program(parley.home, { PARLEY_HOME: kept }).json<{ name: string }[]>(['agents']);
     expect(agents.map(({ name }) => name)).toEqual(['builder', 'planner']);
-  }, 30_000);
+  });
 
   it('leaves nothing behind when it is interrupted', async () => {
     const parley = onStage();
@@ -97,7 +97,7 @@ describe('parley demo', () => {
     child.kill('SIGINT');
     expect(await child.exited).toBe(130);
     expect(readdirSync(parley.temporary)).toEqual([]);
-  }, 30_000);
+  });
 
   it('says what is missing where there is no temporary folder', async () => {
     const parley = new Program();
@@ -106,5 +106,5 @@ describe('parley demo', () => {
     expect(run.code).not.toBe(0);
     expect(run.err).not.toContain('internal error');
     expect(run.err).toContain(`${parley.home}/none`);
-  }, 30_000);
+  });
 });

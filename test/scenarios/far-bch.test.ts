@@ -45,7 +45,7 @@ describe('bch at a relay of the original', () => {
     expect(await machine.said(['whoami'])).toBe(`ann via ${relay.url}\n`);
     const wrong = await machine.error(['init', 'eve', '--url', relay.url, '--token', 'wrong']);
     expect(wrong).toBe('unauthorized — registration requires the room token');
-  }, 30_000);
+  });
 
   it('leaves the token of the first agent usable when a second is made [BC-C11, BC-B7.44, BC-B7.48]', async () => {
     const machine = await far();
@@ -65,7 +65,7 @@ describe('bch at a relay of the original', () => {
     const env = { BACKCHANNEL_URL: wire.url, BACKCHANNEL_TOKEN: String(token), BACKCHANNEL_AGENT: 'carl' };
     relay.leave('carl', { body: 'by environment' });
     expect(await elsewhere.said(['drain'], { env })).toContain('by environment');
-  }, 30_000);
+  });
 
   it('keeps the token that the original had saved [BC-C11]', async () => {
     const relay = original();
@@ -80,7 +80,7 @@ describe('bch at a relay of the original', () => {
     expect(await machine.said(['drain'], { as: 'old' })).toContain('still mine');
     await machine.said(['init', 'old']);
     expect(config(machine)).toMatchObject({ agent: 'old', token: 'old-token' });
-  }, 30_000);
+  });
 
   it('speaks every command in the words it has on the local spool [BC-B7.22, BC-B7.25, BC-B7.26, BC-B7.28]', async () => {
     const machine = await far();
@@ -113,7 +113,7 @@ describe('bch at a relay of the original', () => {
     );
     expect(await machine.error(['send', '@../x', 'x'])).toBe('unknown agent "../x" — they must `bch init ../x` first');
     expect(await machine.said(['whoami'])).toBe(`ann via ${wire.url}\n`);
-  }, 40_000);
+  });
 
   it('reads, drains and keeps scopes apart as on the local spool [BC-4, BC-6, BC-B7.24]', async () => {
     const machine = await far();
@@ -133,7 +133,7 @@ describe('bch at a relay of the original', () => {
     expect(await machine.said(['read', two?.id.slice(0, 8) ?? ''])).toContain('two');
     expect(relay.inbox('ann')).toEqual([]);
     expect(await machine.said(['inbox'])).toBe('inbox empty\n');
-  }, 30_000);
+  });
 
   it('gives each message to exactly one of many sessions [BC-6]', async () => {
     const machine = await far();
@@ -141,7 +141,7 @@ describe('bch at a relay of the original', () => {
     const outs = await Promise.all([1, 2, 3, 4].map(() => machine.bch(['drain', '--json'])));
     const taken = outs.flatMap(({ out }) => (JSON.parse(out) as Message[]).map(({ body }) => body));
     expect(taken.toSorted()).toEqual(sent.toSorted());
-  }, 40_000);
+  });
 
   it('says in one line that a relay cannot be reached, also under --hook, and takes nothing [BC-B7.40]', async () => {
     const machine = await far();
@@ -155,7 +155,7 @@ describe('bch at a relay of the original', () => {
     await machine.wire.up();
     expect(machine.relay.inbox('bob')).toEqual([]);
     expect(await machine.said(['drain'])).toContain('hello');
-  }, 40_000);
+  });
 
   it.each([
     [
@@ -164,15 +164,11 @@ describe('bch at a relay of the original', () => {
     ],
     ['sent on', /sends us on to http:\/\/example.org\/x; give that address itself, a token is not sent along/],
     ['answer lost', /did not answer \(it closed the connection\)/],
-  ] as const)(
-    'explains an answer that is %s',
-    async (kind, text) => {
-      const machine = await far();
-      machine.wire.fault = { at: /\/v1\/inbox/, kind };
-      expect(await machine.error(['inbox'])).toMatch(text);
-    },
-    20_000,
-  );
+  ] as const)('explains an answer that is %s', async (kind, text) => {
+    const machine = await far();
+    machine.wire.fault = { at: /\/v1\/inbox/, kind };
+    expect(await machine.error(['inbox'])).toMatch(text);
+  });
 
   it('does not send a message twice whose answer was lost: the original knows no keys', async () => {
     const machine = await far();
@@ -181,7 +177,7 @@ describe('bch at a relay of the original', () => {
     machine.wire.fault = null;
     await machine.said(['inbox']);
     expect(machine.relay.inbox('bob').map(({ body }) => body)).toEqual(['once']);
-  }, 20_000);
+  });
 
   it('loses no message whose take was not answered, and shows it once', async () => {
     const machine = await far();
@@ -191,7 +187,7 @@ describe('bch at a relay of the original', () => {
     expect(machine.relay.inbox('ann')).toEqual([]);
     machine.wire.fault = null;
     expect(await machine.said(['drain'])).toBe('inbox empty\n');
-  }, 20_000);
+  });
 
   it('finds again what a killed reader had taken and not kept', async () => {
     const machine = await far();
@@ -205,7 +201,7 @@ describe('bch at a relay of the original', () => {
     machine.wire.fault = null;
     expect(await machine.said(['drain'])).toContain('precious');
     expect(await machine.said(['drain'])).toBe('inbox empty\n');
-  }, 30_000);
+  });
 });
 
 describe('rooms and invites of bch', () => {
@@ -236,7 +232,7 @@ describe('rooms and invites of bch', () => {
     await machine.said(['send', '#dev', 'welcome']);
     expect(relay.inbox('bob', room).map(({ body }) => body)).toEqual(['welcome']);
     expect(relay.inbox('bob')).toEqual([]);
-  }, 40_000);
+  });
 
   it('change no settings of a client, and say what to add [BC-B7.4, BC-B7.46]', async () => {
     const relay = original();
@@ -250,7 +246,7 @@ describe('rooms and invites of bch', () => {
     expect(said).toContain('[wake] not installed');
     expect(await machine.said(['join', invite, '--as', 'eve', '--no-hooks'], { env })).not.toContain('drain --hook');
     expect(readdirSync(`${machine.program.home}/elsewhere/.claude`)).toEqual([]);
-  }, 30_000);
+  });
 
   it('print an invite for a token at hand, and send nothing [BC-B7.3, BC-B8.1, BC-B8.3]', async () => {
     const machine = new Machine();
@@ -261,7 +257,7 @@ describe('rooms and invites of bch', () => {
     expect(text).not.toContain('=');
     expect(await machine.said(args)).toStartWith('invite created.\n');
     expect(await machine.error(['invite', '--url', 'https://relay.test'])).toMatch(/^--token <room-token> required/);
-  }, 20_000);
+  });
 
   it('know no default relay but the one that is named [BC-B7.46, BC-B7.49, BC-B7.50, BC-B7.51]', async () => {
     const relay = original();
@@ -279,19 +275,15 @@ describe('rooms and invites of bch', () => {
     expect(await machine.said(['room', 'new', '--url', relay.url], { env: { BACKCHANNEL_URL: guarded.url } })).toMatch(
       /^room "/,
     );
-  }, 40_000);
+  });
 
   it.each([
     ['another word', 'xyz', 'not a backchannel invite (expected it to start with bch1-)'],
     ['no JSON', 'bch1-xyz', 'malformed invite'],
     ['no address', `bch1-${Buffer.from('{"token":"x"}').toString('base64url')}`, 'malformed invite: missing relay url'],
-  ])(
-    'refuse %s as an invite [BC-B8.2]',
-    async (_what, invite, text) => {
-      expect(await new Machine().error(['join', invite, '--as', 'ann'])).toBe(text);
-    },
-    20_000,
-  );
+  ])('refuse %s as an invite [BC-B8.2]', async (_what, invite, text) => {
+    expect(await new Machine().error(['join', invite, '--as', 'ann'])).toBe(text);
+  });
 
   it('take the room of the environment, and only that variable [BC-B7.45]', async () => {
     const relay = original();
@@ -304,7 +296,7 @@ describe('rooms and invites of bch', () => {
     expect(relay.requests.at(-1)?.headers.get('x-backchannel-room') ?? room).toBe(room);
     relay.leave('ann', { body: 'in the room' }, room);
     expect(await machine.said(['drain'])).toContain('in the room');
-  }, 30_000);
+  });
 
   it('show no token to a network without TLS unless told to', async () => {
     const machine = new Machine();
@@ -312,7 +304,7 @@ describe('rooms and invites of bch', () => {
       'over http://relay.test everybody on the way could read your token and your mail; use https, or say --insecure if that network is yours',
     );
     expect(existsSync(`${machine.root}/config.json`)).toBe(false);
-  }, 20_000);
+  });
 });
 
 describe('bch watch at a relay of the original', () => {
@@ -326,7 +318,7 @@ describe('bch watch at a relay of the original', () => {
     await watch.says('news');
     await until('the take', () => relay.inbox('ann').length === 0);
     expect((await watch.stop()).err).toBe('watching inbox for ann (ctrl-c to stop)\n');
-  }, 30_000);
+  });
 
   it('comes back 2 s after the stream ends, and announces nothing twice [BC-B6.2, BC-C10]', async () => {
     const machine = await far();
@@ -348,7 +340,7 @@ describe('bch watch at a relay of the original', () => {
     expect(out.match(/before|meanwhile|after/g)).toEqual(['before', 'meanwhile', 'after']);
     expect(err).toBe('watching inbox for ann (peek: messages stay queued) (ctrl-c to stop)\n');
     expect(relay.inbox('ann')).toHaveLength(3);
-  }, 40_000);
+  });
 
   it('goes on after a 401, quietly [BC-B6.2]', async () => {
     const machine = await far();
@@ -357,7 +349,7 @@ describe('bch watch at a relay of the original', () => {
     const path = '/v1/events/ann';
     await until('a second try', () => machine.relay.asked(path) >= 2);
     expect((await watch.stop()).err).toBe('watching inbox for ann (ctrl-c to stop)\n');
-  }, 30_000);
+  });
 
   it('runs a command on urgent mail only, and gives back what the command refused [BC-18, BC-3]', async () => {
     const machine = await far();
@@ -375,7 +367,7 @@ describe('bch watch at a relay of the original', () => {
     await done.says('ran on now');
     await done.stop();
     expect(await machine.said(['inbox'])).toBe('inbox empty\n');
-  }, 60_000);
+  });
 
   it('leaves a message to the next reader if it dies in the middle of it [BC-16]', async () => {
     const machine = await far();
@@ -385,7 +377,7 @@ describe('bch watch at a relay of the original', () => {
     await watch.stop('SIGKILL');
     expect(await machine.said(['drain'])).toContain('unfinished');
     expect(await machine.said(['drain'])).toBe('inbox empty\n');
-  }, 30_000);
+  });
 });
 
 describe('bch at a relay of ours', () => {
@@ -409,7 +401,7 @@ describe('bch at a relay of ours', () => {
     expect(await machine.said(['inbox'])).toBe('inbox empty\n');
     expect(await machine.said(['sub', '#dev'])).toBe('subscribed to #dev\n');
     expect(await machine.said(['channels'])).toBe('#dev\n');
-  }, 40_000);
+  });
 
   it('sends a message again whose answer was lost, and it arrives once', async () => {
     const machine = await FarMachine.atOurs('bch');
@@ -421,7 +413,7 @@ describe('bch at a relay of ours', () => {
     await sending.ended();
     expect(sending.run().out).toMatch(/^sent /);
     expect(await machine.peer.bodies()).toEqual(['once']);
-  }, 30_000);
+  });
 });
 
 function secretFiles(machine: Machine): string[] {

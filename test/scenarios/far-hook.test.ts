@@ -46,7 +46,7 @@ describe("a client's hook of an agent at a relay", () => {
     expect(relay.inbox('ann').map(({ body }) => body)).toEqual(['not for here']);
     rmSync(`${machine.program.home}/.parley/sessions/s-1/look`, { force: true });
     expect((await hook(machine, 'UserPromptSubmit')).out).toBe('');
-  }, 30_000);
+  });
 
   it('never fails because the relay is away, and says why on stderr', async () => {
     const machine = await FarMachine.atOriginal('parley');
@@ -57,5 +57,5 @@ describe("a client's hook of an agent at a relay", () => {
     const { out, err, code } = await hook(machine, 'UserPromptSubmit');
     expect([out, code]).toEqual(['', 0]);
     expect(err).toMatch(/^parley hook: the relay \S+ cannot be reached \(nothing listens there\)\n$/);
-  }, 30_000);
+  });
 });

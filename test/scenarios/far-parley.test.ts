@@ -42,7 +42,7 @@ describe.each(Object.keys(RELAYS) as (keyof typeof RELAYS)[])('parley at a relay
     expect(whoami).toMatchObject({ agent: 'ann', home: 'relay', url: machine.wire.url });
     expect(await machine.tells('agents')).toContain('@bob');
     expect(await machine.tells('outbox')).toBe('outbox empty\n');
-  }, 30_000);
+  });
 
   it('sends once per key, also when it is repeated', async () => {
     const machine = await far(kind);
@@ -57,7 +57,7 @@ describe.each(Object.keys(RELAYS) as (keyof typeof RELAYS)[])('parley at a relay
     expect(repeated.id).toBe(asked.id);
     expect((await machine.parley('send', '@bob', 'hm?', '--key', 'k2')).code).toBe(65);
     expect(await machine.peer.bodies()).toEqual(['hi', 'hm?']);
-  }, 30_000);
+  });
 
   it('reads, takes, holds, answers and settles as on this machine', async () => {
     const machine = await far(kind);
@@ -89,14 +89,14 @@ describe.each(Object.keys(RELAYS) as (keyof typeof RELAYS)[])('parley at a relay
       question.id,
     );
     expect(trace.copies).toMatchObject([{ disposition: 'responded' }]);
-  }, 40_000);
+  });
 
   it('acknowledges what still waits there', async () => {
     const machine = await far(kind);
     const { id } = await machine.peer.send('@ann', 'noted?');
     expect(await machine.tells('ack', id.slice(0, 8))).toBe(`settled ${id.slice(0, 8)}: acknowledged\n`);
     expect(await machine.json<Message[]>('inbox')).toEqual([]);
-  }, 30_000);
+  });
 
   it('cannot withdraw what a relay has, and says so', async () => {
     const machine = await far(kind);
@@ -105,7 +105,7 @@ describe.each(Object.keys(RELAYS) as (keyof typeof RELAYS)[])('parley at a relay
     expect(err).toContain('a message that a relay has accepted cannot be withdrawn');
     expect(code).toBe(69);
     expect(await machine.peer.bodies()).toEqual(['hi']);
-  }, 30_000);
+  });
 
   it('queues what cannot leave, in order, and sends it when the relay is back', async () => {
     const machine = await far(kind);
@@ -132,7 +132,7 @@ describe.each(Object.keys(RELAYS) as (keyof typeof RELAYS)[])('parley at a relay
     expect(await machine.json<Letter[]>('outbox')).toEqual([]);
     // The key is known from the outbox on.
     expect(await machine.tells('send', '@bob', 'one', '--key', 'k1')).toContain('already stored under this key');
-  }, 40_000);
+  });
 
   it('keeps of the outbox what the relay refused, until it is dropped', async () => {
     const machine = await far(kind);
@@ -148,7 +148,7 @@ describe.each(Object.keys(RELAYS) as (keyof typeof RELAYS)[])('parley at a relay
     });
     expect((await machine.parley('outbox', 'retry', 'k1')).code).toBe(68);
     expect(await machine.json<Letter[]>('outbox')).toEqual([]);
-  }, 30_000);
+  });
 
   it('drops a letter that was never sent', async () => {
     const machine = await far(kind);
@@ -159,7 +159,7 @@ describe.each(Object.keys(RELAYS) as (keyof typeof RELAYS)[])('parley at a relay
     await machine.wire.up();
     await machine.tells('inbox');
     expect(await machine.peer.bodies()).toEqual([]);
-  }, 30_000);
+  });
 
   it('shows a message once that it could not settle there', async () => {
     const machine = await far(kind);
@@ -171,7 +171,7 @@ describe.each(Object.keys(RELAYS) as (keyof typeof RELAYS)[])('parley at a relay
     machine.wire.fault = null;
     expect(await machine.json<Message[]>('inbox')).toEqual([]);
     expect(await machine.tells('drain')).toBe('nothing waits for you here\n');
-  }, 30_000);
+  });
 
   it('loses nothing and shows nothing twice however the reader is killed on the way', async () => {
     const machine = await far(kind);
@@ -189,7 +189,7 @@ describe.each(Object.keys(RELAYS) as (keyof typeof RELAYS)[])('parley at a relay
     const rest = await machine.json<Message[]>('drain');
     const all = [...shown, ...rest.map(({ id }) => id)];
     expect(all.toSorted()).toEqual(sent.map(({ id }) => id).toSorted());
-  }, 60_000);
+  });
 
   it('watches: what waited, what comes, and what comes after the stream broke, each once [BC-C10]', async () => {
     const machine = await far(kind);
@@ -206,7 +206,7 @@ describe.each(Object.keys(RELAYS) as (keyof typeof RELAYS)[])('parley at a relay
     const { out } = await watch.stop();
     expect(out.match(/"(before|while|meanwhile)"/g)).toEqual(['"before"', '"while"', '"meanwhile"']);
     expect((await machine.json<Message[]>('inbox')).length).toBe(3);
-  }, 40_000);
+  });
 
   it('waits for a relay that is not there yet, and sends what is queued when it comes', async () => {
     const machine = await far(kind);
@@ -220,7 +220,7 @@ describe.each(Object.keys(RELAYS) as (keyof typeof RELAYS)[])('parley at a relay
     await until('an empty outbox', () => outboxFiles(machine).length === 0);
     await watch.stop();
     expect(await machine.peer.bodies()).toEqual(['queued']);
-  }, 40_000);
+  });
 
   it('settles what watch --exec has done, and gives back what it has not', async () => {
     const machine = await far(kind);
@@ -233,7 +233,7 @@ describe.each(Object.keys(RELAYS) as (keyof typeof RELAYS)[])('parley at a relay
     await working.says('ran on work');
     await working.stop();
     expect(await machine.json<Message[]>('inbox')).toEqual([]);
-  }, 40_000);
+  });
 
   it("keeps every identity's token in a file of its own [BC-C11, BC-C12]", async () => {
     const machine = await far(kind);
@@ -252,7 +252,7 @@ describe.each(Object.keys(RELAYS) as (keyof typeof RELAYS)[])('parley at a relay
       'you were here already',
     );
     expect(files.map((file) => (JSON.parse(readFileSync(file, 'utf8')) as { token: string }).token)).toEqual(tokens);
-  }, 40_000);
+  });
 
   it('joins by an invite, once and again, and lives beside local mailboxes', async () => {
     const machine = await far(kind);
@@ -271,7 +271,7 @@ describe.each(Object.keys(RELAYS) as (keyof typeof RELAYS)[])('parley at a relay
     await machine.tells('join', other, '--as', 'dora');
     expect((await machine.json<{ url: string }>('whoami', '--as', 'dora')).url).toBe(machine.wire.url);
     expect(room).toMatch(/^[A-Za-z0-9_-]{8}$/);
-  }, 60_000);
+  });
 });
 
 describe('parley at a relay that knows no keys', () => {
@@ -288,7 +288,7 @@ describe('parley at a relay that knows no keys', () => {
     expect(await machine.peer.bodies()).toEqual(['once']);
     expect(await machine.tells('outbox', 'retry', 'k1')).toMatch(/^stored /);
     expect(await machine.peer.bodies()).toEqual(['once', 'once']);
-  }, 30_000);
+  });
 
   it('does not know what became of a letter whose sender was killed', async () => {
     const machine = await far('the original');
@@ -302,7 +302,7 @@ describe('parley at a relay that knows no keys', () => {
     expect((await machine.json<Letter[]>('outbox')).map(({ state }) => state)).toEqual(['unknown']);
     await machine.tells('outbox', 'drop', 'k1');
     expect(await machine.peer.bodies()).toEqual([]);
-  }, 30_000);
+  });
 });
 
 describe('parley at a relay that knows keys', () => {
@@ -317,7 +317,7 @@ describe('parley at a relay that knows keys', () => {
     await machine.tells('inbox');
     expect(await machine.json<Letter[]>('outbox')).toEqual([]);
     expect(await machine.peer.bodies()).toEqual(['once']);
-  }, 30_000);
+  });
 
   it('needs no second command if the answer comes at the second try', async () => {
     const machine = await far('ours');
@@ -328,7 +328,7 @@ describe('parley at a relay that knows keys', () => {
     await sending.ended();
     expect(sending.run().out).toMatch(/^stored /);
     expect(await machine.peer.bodies()).toEqual(['once']);
-  }, 30_000);
+  });
 
   it('tells what the relay can prove: that the reader has it', async () => {
     const machine = await far('ours');
@@ -336,7 +336,7 @@ describe('parley at a relay that knows keys', () => {
     expect(await machine.tells('trace', id)).toMatch(/at http:\S+\n {4}@bob {2}stored/);
     expect(await machine.peer.take(id)).toMatchObject({ body: 'hi', parley: { intent: 'question' } });
     expect(await machine.tells('trace', id)).toMatch(/settled {10}\S+Z {2}acknowledged, by relay, agent bob/);
-  }, 30_000);
+  });
 
   it('tells a sender that its message was fetched, and no more', async () => {
     const machine = await far('ours');
@@ -348,7 +348,7 @@ describe('parley at a relay that knows keys', () => {
     expect(await answer.json()).toMatchObject({
       copies: [{ mailbox: 'ann', state: 'settled', settledBy: { fetched: 'to the machine of its reader' } }],
     });
-  }, 30_000);
+  });
 });
 
 describe('an agent at several relays', () => {
@@ -364,7 +364,7 @@ describe('an agent at several relays', () => {
     const port = new URL(one.wire.url).port;
     const { out } = await one.run('parley', ['inbox', '--brief'], { PARLEY_RELAY: port });
     expect(out).toContain('here');
-  }, 30_000);
+  });
 });
 
 function outboxFiles(machine: FarMachine): string[] {

@@ -15,7 +15,7 @@ describe('one address book over several homes', () => {
     expect(sent.home).toBe('bch');
     expect((await parley.run(['drain'], { name: 'bch' })).out).toContain('hi');
     expect((await parley.run(['trace', sent.id])).out).toContain('settled');
-  }, 20_000);
+  });
 
   it('refuses a name that stands in both, and takes its full form', async () => {
     const parley = await new Program().init('alice', 'twin');
@@ -26,7 +26,7 @@ describe('one address book over several homes', () => {
     const sent = await parley.json<Sent>(['send', '@twin%bch', 'you']);
     expect(sent).toMatchObject({ home: 'bch', to: '@twin' });
     expect(readdirSync(`${parley.home}/.backchannel/spool/twin/new`)).toEqual([`${sent.id}.json`]);
-  }, 20_000);
+  });
 
   it('names every home in history', async () => {
     const parley = await new Program().init('alice', 'bob');
@@ -35,11 +35,11 @@ describe('one address book over several homes', () => {
     await parley.run(['send', '@codex-1', 'two']);
     const rows = await parley.json<{ home: string; body: string }[]>(['history']);
     expect(rows.map(({ home, body }) => `${home}: ${body}`)).toEqual(['bch: two', 'parley: one']);
-  }, 20_000);
+  });
 
   it('makes no Backchannel home for somebody who has none', async () => {
     const parley = await new Program().init('alice', 'bob');
     await parley.run(['send', '@bob', 'hi']);
     expect(existsSync(`${parley.home}/.backchannel`)).toBe(false);
-  }, 20_000);
+  });
 });

@@ -19,7 +19,7 @@ describe('a hook', () => {
     const evidence = { by: 'hook', client: 'claude', event: 'PostToolUse', session: 's1' };
     expect(copy).toMatchObject({ state: 'settled', disposition: 'acknowledged', settledBy: evidence });
     expect(copy?.receipts.map(({ step, evidence }) => [step, evidence])).toEqual([['offered', evidence]]);
-  }, 20_000);
+  });
 
   it('says the most pressing first, and what is past its deadline is called so', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -28,7 +28,7 @@ describe('a hook', () => {
     const text = await hooks.said();
     expect([...bodiesIn(text).values()]).toEqual(['pressing', 'first']);
     expect(text).toContain('its deadline 2020-01-01T00:00:00.000Z has passed');
-  }, 20_000);
+  });
 
   it('brings thirty messages of 1 KB whole, over several calls, none of them twice', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -48,7 +48,7 @@ describe('a hook', () => {
     // Several were sent within one millisecond: among those any order is right.
     expect(got.toSorted()).toEqual(sent.toSorted());
     expect(await hooks.said()).toBe('');
-  }, 30_000);
+  });
 
   it('gives each message to one of many calls at once', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -57,7 +57,7 @@ describe('a hook', () => {
     const texts = await Promise.all(Array.from({ length: 6 }, (_, n) => hooks.said({ session_id: `s${n % 3}` })));
     texts.push(await hooks.said());
     expect(texts.flatMap((text) => [...bodiesIn(text).values()]).sort()).toEqual(sent);
-  }, 20_000);
+  });
 
   it('points at a body that is too long, once, and leaves it to be read', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -73,7 +73,7 @@ describe('a hook', () => {
     expect(trace?.copies[0]).toMatchObject({ state: 'stored', receipts: [{ step: 'knocked' }] });
     const read = await new Program(hooks.user).run(command.split(' ').slice(1));
     expect(read.out).toContain(long.body);
-  }, 20_000);
+  });
 
   it('knocks once for a copy that is only to be announced, without a word of its body', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -89,7 +89,7 @@ describe('a hook', () => {
     expect(text).toContain('to my role · may respond');
     expect(text).not.toContain('SECRET');
     expect(await hooks.said()).toBe('');
-  }, 20_000);
+  });
 
   it('judges the mail of other programs before it speaks', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -97,7 +97,7 @@ describe('a hook', () => {
     hooks.leave({ body: 'chatter', to: '#ops' });
     expect([...bodiesIn(await hooks.said()).values()]).toEqual(['from a script']);
     expect(readdirSync(`${hooks.home}/spool/bob/quiet`)).toHaveLength(1);
-  }, 20_000);
+  });
 
   it('shows a body that forges headers, fences, terminal codes and text direction as nothing but a body [C2A-79, C2A-165]', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -109,7 +109,7 @@ describe('a hook', () => {
     const ours = text.split('\n').filter((line) => line.startsWith(`[parley ${mark}]`));
     expect(ours.map((line) => line.slice(mark.length + 10).split(' ')[0])).toEqual(['Mail', 'message', 'end']);
     expect(text).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u202a-\u202e]/u);
-  }, 20_000);
+  });
 });
 
 describe('which session it is', () => {
@@ -124,7 +124,7 @@ describe('which session it is', () => {
     expect([...bodiesIn(await hooks.said({ session_id: 'two', cwd: one })).values()]).toEqual(['for two']);
     expect([...bodiesIn(await hooks.said({ session_id: 'one', cwd: two })).values()]).toEqual(['for one']);
     expect(bindingOf(hooks, 'one')).toMatchObject({ agent: 'bob', match: 'git@github.com:me/one.git', cwd: one });
-  }, 20_000);
+  });
 
   it('stays what it is through a compaction, and is looked up anew when it is resumed elsewhere', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -135,7 +135,7 @@ describe('which session it is', () => {
     expect(bindingOf(hooks, 's1')).toMatchObject({ agent: 'bob', match: 'github.com/me/one' });
     await hooks.said({ ...start, cwd: two, source: 'resume' });
     expect(bindingOf(hooks, 's1')).toMatchObject({ agent: 'alice', match: 'github.com/me/two' });
-  }, 20_000);
+  });
 
   it('does not believe the environment of a Codex hook, which may be another session’s', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -144,7 +144,7 @@ describe('which session it is', () => {
     const env = { PARLEY_AGENT: 'alice', CLAUDE_CODE_SESSION_ID: 'other' };
     const text = await hooks.said({ session_id: 'codex-1', cwd: folder }, 'codex', env);
     expect([...bodiesIn(text).values()]).toEqual(['for bob']);
-  }, 20_000);
+  });
 
   it('takes the first session id of the event, not one that a tool or a model wrote', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -154,30 +154,26 @@ describe('which session it is', () => {
     const starts = hooks.starts;
     await hooks.said(event);
     expect(hooks.starts).toBe(starts);
-  }, 20_000);
+  });
 
   it.each([
     ['with spaces', '{ "hook_event_name" : "PostToolUse", "session_id" : "s1" }'],
     ['with another order', '{"hook_event_name":"PostToolUse","session_id":"s1","cwd":"/tmp"}'],
     ['with a newline at its end', '{"session_id":"s1","hook_event_name":"PostToolUse"}\n'],
-  ])(
-    'is found in an event %s',
-    async (_how, event) => {
-      const hooks = await new Hooks().with('bob', 'alice');
-      await hooks.call(event);
-      const starts = hooks.starts;
-      expect(await hooks.call(event)).toEqual({ out: '', err: '', code: 0 });
-      expect(hooks.starts).toBe(starts);
-    },
-    20_000,
-  );
+  ])('is found in an event %s', async (_how, event) => {
+    const hooks = await new Hooks().with('bob', 'alice');
+    await hooks.call(event);
+    const starts = hooks.starts;
+    expect(await hooks.call(event)).toEqual({ out: '', err: '', code: 0 });
+    expect(hooks.starts).toBe(starts);
+  });
 
   it('is found in an event of several lines too, by the slow half', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
     await hooks.send({ body: 'hello' });
     const run = await hooks.call(JSON.stringify(hooks.event(), null, 2));
     expect([...bodiesIn(contextIn(run.out)).values()]).toEqual(['hello']);
-  }, 20_000);
+  });
 
   it('can be settled by init, and stays so when the session starts again', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -186,7 +182,7 @@ describe('which session it is', () => {
     await hooks.send({ body: 'for carol' }, 'carol');
     const text = await hooks.said({ session_id: 's9', hook_event_name: 'SessionStart', source: 'resume' });
     expect([...bodiesIn(text).values()]).toEqual(['for carol']);
-  }, 20_000);
+  });
 
   it('is nobody’s without an identity: said on stderr, not asked at every call, and cured by init', async () => {
     const hooks = new Hooks();
@@ -202,7 +198,7 @@ describe('which session it is', () => {
     // Half a minute later.
     utimesSync(`${hooks.home}/sessions/s1/look`, new Date(), new Date(Date.now() - 1000));
     expect([...bodiesIn(await hooks.said()).values()]).toEqual(['welcome']);
-  }, 20_000);
+  });
 
   it('is made anew if its files or its mailbox are gone', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -214,7 +210,7 @@ describe('which session it is', () => {
     await hooks.mail.spool.remove(bob);
     expect((await hooks.call()).err).toContain('no mailbox is called "bob"');
     expect(await hooks.call()).toEqual({ out: '', err: '', code: 0 });
-  }, 20_000);
+  });
 });
 
 describe('a subagent', () => {
@@ -224,14 +220,14 @@ describe('a subagent', () => {
     for (let n = 0; n < 5; n++) expect(await hooks.said({ agent_id: 'a4d2', agent_type: 'Explore' })).toBe('');
     expect(hooks.starts).toBe(1);
     expect([...bodiesIn(await hooks.said()).values()]).toEqual(['for the agent']);
-  }, 20_000);
+  });
 
   it('that has ended leaves no moment for mail: what is said then is dropped', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
     await hooks.send({ body: 'hello' });
     expect(await hooks.said({ tool_name: 'Agent' })).toBe('');
     expect([...bodiesIn(await hooks.said()).values()]).toEqual(['hello']);
-  }, 20_000);
+  });
 });
 
 describe('each client gets its own form', () => {
@@ -244,7 +240,7 @@ describe('each client gets its own form', () => {
     expect(code).toBe(0);
     await hooks.send({ body: 'two' });
     expect(Object.keys(JSON.parse((await hooks.call({}, 'codex')).out) as object)).toEqual(['hookSpecificOutput']);
-  }, 20_000);
+  });
 
   it('Kimi gets plain text before a prompt, and stderr with exit 2 at the end of a turn; elsewhere nothing is taken', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -261,14 +257,14 @@ describe('each client gets its own form', () => {
       'kimi',
     );
     expect({ ...prompt, out: [...bodiesIn(prompt.out).values()] }).toEqual({ out: ['two'], err: '', code: 0 });
-  }, 20_000);
+  });
 
   it('Gemini goes on after a denied ending', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
     await hooks.send({ body: 'one' });
     const { out } = await hooks.call({ hook_event_name: 'AfterAgent' }, 'gemini');
     expect(JSON.parse(out)).toMatchObject({ decision: 'deny', reason: expect.stringContaining('one') });
-  }, 20_000);
+  });
 
   it('an event of which nothing reaches the model takes nothing', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -276,7 +272,7 @@ describe('each client gets its own form', () => {
     expect(await hooks.said({ hook_event_name: 'SessionEnd' })).toBe('');
     expect(await hooks.said({ hook_event_name: 'toString' })).toBe('');
     expect(await hooks.mail.spool.ids(bob)).toHaveLength(1);
-  }, 20_000);
+  });
 
   it('a client that is unknown, or has no hooks, is refused in one line', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -284,7 +280,7 @@ describe('each client gets its own form', () => {
       'parley: no client with hooks is called "vim"; use one of claude, codex, kimi, gemini\n',
     );
     expect((await hooks.call({}, 'opencode')).err).toMatch(/^parley: OpenCode runs no hooks[^\n]*\n$/);
-  }, 20_000);
+  });
 });
 
 describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %s', (_name, shell) => {
@@ -304,7 +300,7 @@ describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %
     }
     expect(got).toEqual(['mine 15', 'mine 35', 'mine 55', 'mine 75', 'mine 95']);
     expect(hooks.starts - 1).toBeLessThanOrEqual(loud);
-  }, 60_000);
+  });
 
   it('an arrival in the very moment in which nothing was found is never missed', async () => {
     const hooks = await new Hooks(shell).with('bob', 'alice');
@@ -323,7 +319,7 @@ describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %
       if (!texts.some((text) => [...bodiesIn(text).values()].includes(`message ${n}`))) missed.push(`message ${n}`);
     }
     expect(missed).toEqual([]);
-  }, 60_000);
+  });
 
   it('needs nothing but its own built-ins when nothing waits', async () => {
     const hooks = await new Hooks(shell).with('bob', 'alice');
@@ -334,7 +330,7 @@ describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %
     await hooks.said();
     expect(await hooks.call({}, 'claude', { PATH: '/nowhere' })).toEqual({ out: '', err: '', code: 0 });
     expect(hooks.starts).toBe(starts + 1);
-  }, 20_000);
+  });
 
   it('reads an event of 200 KB to its end, and hands all of it on', async () => {
     const hooks = await new Hooks(shell).with('bob', 'alice');
@@ -345,7 +341,7 @@ describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %
     expect(await hooks.said({ tool_response })).toBe('');
     expect(hooks.starts).toBe(starts);
     expect(existsSync(`${hooks.user}/pwned`)).toBe(false);
-  }, 30_000);
+  });
 
   it.each(['', 'not json', '[]', '{"session_id":', '{"session_id":"../../etc"}', '{"session_id":7}', '\u0000\u00ff'])(
     'an event that makes no sense (%j) takes nothing and breaks nothing',
@@ -357,7 +353,6 @@ describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %
       expect(run.err.split('\n').length).toBeLessThanOrEqual(2);
       expect(await hooks.mail.spool.ids(bob)).toHaveLength(1);
     },
-    20_000,
   );
 
   it('finds mail behind files that are none', async () => {
@@ -366,7 +361,7 @@ describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %
     symlinkSync('/nowhere', `${hooks.home}/spool/bob/new/0.json`);
     await hooks.send({ body: 'one' });
     expect([...bodiesIn(await hooks.said()).values()]).toEqual(['one']);
-  }, 20_000);
+  });
 });
 
 describe('trouble', () => {
@@ -381,7 +376,7 @@ describe('trouble', () => {
     expect((await Bun.file(`${hooks.user}/code`).text()).trim()).toBe('0');
     expect(await Bun.file(`${hooks.user}/err`).text()).toMatch(/^parley hook: [^\n]*EPIPE[^\n]*\n$/);
     expect([...bodiesIn(await hooks.said()).values()]).toEqual(['one']);
-  }, 20_000);
+  });
 
   it('loses nothing if the hook is killed at any moment, and marks what may come twice', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -403,7 +398,7 @@ describe('trouble', () => {
       expect(seen.get(`message ${n}`) ?? 0).toBeGreaterThan(0);
     }
     expect(await hooks.mail.spool.ids(bob)).toEqual([]);
-  }, 60_000);
+  });
 
   it('brings back what another reader died with, when it is time to look', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -422,7 +417,7 @@ describe('trouble', () => {
     const text = await hooks.said();
     expect([...bodiesIn(text).values()]).toEqual(['held']);
     expect(text).toContain('redelivered');
-  }, 20_000);
+  });
 
   it('sees a message that another program is still writing as soon as it is whole', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -434,7 +429,7 @@ describe('trouble', () => {
     expect(await hooks.said()).toBe('');
     writeFileSync(path, '{"id":"slow-1","from":"script","to":"@bob","body":"whole","ts":"2026-01-01T00:00:00Z"}');
     expect([...bodiesIn(await hooks.said()).values()]).toEqual(['whole']);
-  }, 20_000);
+  });
 
   it('is one line on stderr if the program is gone', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -444,7 +439,7 @@ describe('trouble', () => {
       code: 0,
       err: expect.stringMatching(/^parley: .* is gone; [^\n]*\n$/),
     });
-  }, 20_000);
+  });
 
   it('sees what came after the clock was set back', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
@@ -454,7 +449,7 @@ describe('trouble', () => {
     hooks.leave({ body: 'from the past' });
     utimesSync(inbox, new Date(), new Date(Date.now() - 3_600_000));
     expect([...bodiesIn(await hooks.said()).values()]).toEqual(['from the past']);
-  }, 20_000);
+  });
 });
 
 describe('parley hook', () => {
@@ -466,7 +461,7 @@ describe('parley hook', () => {
     expect((await program.run(['hook', '--write'])).out).toContain(`wrote ${program.home}/.parley/hook`);
     const help = (await program.run(['hook', '--help'])).out;
     for (const client of ['claude', 'codex', 'kimi', 'gemini']) expect(help).toContain(`sh ~/.parley/hook ${client}`);
-  }, 20_000);
+  });
 
   it('works without the script', async () => {
     const program = await new Program().init('bob', 'alice');
@@ -474,5 +469,5 @@ describe('parley hook', () => {
     const event = { session_id: 's1', cwd: program.home, hook_event_name: 'UserPromptSubmit' };
     const { out } = await program.run(['hook', 'claude'], { stdin: JSON.stringify(event) });
     expect([...bodiesIn(contextIn(out)).values()]).toEqual(['hello']);
-  }, 20_000);
+  });
 });

@@ -64,7 +64,7 @@ describe('parley doctor', () => {
     expect(code).toBe(0);
     expect(all.filter(({ level, about }) => level !== 'ok' && about !== 'PATH' && about !== 'hook')).toEqual([]);
     expect(all.map(({ what }) => what)).toContain('the ledger is sound, format 2');
-  }, 20_000);
+  });
 
   it('makes nothing where there is nothing, and says how to begin', async () => {
     const parley = new Program();
@@ -75,7 +75,7 @@ describe('parley doctor', () => {
       next: '`parley init <name>` makes a mailbox',
     });
     expect(readdirSync(parley.home)).toEqual([]);
-  }, 20_000);
+  });
 
   it('gives every trouble a line with what to do next', async () => {
     const parley = await anExchange();
@@ -109,7 +109,7 @@ describe('parley doctor', () => {
       expect(told.filter((line) => expected.test(line))).toHaveLength(1);
     }
     expect(all.filter(({ level, next }) => level !== 'ok' && !next)).toEqual([]);
-  }, 20_000);
+  });
 
   it('closes what others can read when told to, and follows no link', async () => {
     const parley = await anExchange();
@@ -129,7 +129,7 @@ describe('parley doctor', () => {
     expect(statSync(parley.root).mode & 0o777).toBe(0o700);
     expect(statSync(`${parley.root}/agents/bob.json`).mode & 0o777).toBe(0o600);
     expect(statSync(outside).mode & 0o777).toBe(0o644);
-  }, 20_000);
+  });
 
   it('removes drafts of dead senders when told to, and no younger ones', async () => {
     const parley = await anExchange();
@@ -139,7 +139,7 @@ describe('parley doctor', () => {
     expect((await findings(parley)).all.filter(({ what }) => what.startsWith('1 draft of senders'))).toHaveLength(1);
     await findings(parley, '--fix');
     expect(drafts.map((path) => existsSync(path))).toEqual([false, true]);
-  }, 20_000);
+  });
 
   it('looks at a damaged ledger without touching it', async () => {
     const parley = await anExchange();
@@ -150,7 +150,7 @@ describe('parley doctor', () => {
     expect(code).toBe(1);
     expect(all.find(({ level }) => level === 'bad')?.what).toStartWith('the ledger cannot be used');
     expect(readdirSync(parley.root)).toEqual(before);
-  }, 20_000);
+  });
 
   it('names a ledger from a newer Parley and leaves it alone', async () => {
     const parley = await anExchange();
@@ -161,7 +161,7 @@ describe('parley doctor', () => {
     const { code, all } = await findings(parley);
     expect(code).toBe(1);
     expect(all.find(({ level }) => level === 'bad')).toMatchObject({ next: 'update Parley' });
-  }, 20_000);
+  });
 
   it('looks at every home, also where the settings are broken', async () => {
     const parley = await anExchange();
@@ -172,7 +172,7 @@ describe('parley doctor', () => {
     expect(all.filter(({ level }) => level === 'bad').map(({ about }) => about)).toEqual(['config']);
     expect(new Set(all.map(({ about }) => about))).toContain('home bch');
     expect(readdirSync(`${parley.home}/.backchannel`)).toEqual([]);
-  }, 20_000);
+  });
 
   it('tells a program of others under our names from ours', async () => {
     const parley = await anExchange();
@@ -188,7 +188,7 @@ describe('parley doctor', () => {
       `bch is another program (${bin}/bch) and is left alone`,
       `ccc is ${bin}/ccc`,
     ]);
-  }, 20_000);
+  });
 
   it('says whether the script of the hook is there and starts this program', async () => {
     const parley = await anExchange();
@@ -199,7 +199,7 @@ describe('parley doctor', () => {
     expect(await hook()).toBe(`${parley.root}/hook is current`);
     writeFileSync(`${parley.root}/hook`, 'of another program');
     expect(await hook()).toContain('starts another Parley than this one');
-  }, 20_000);
+  });
 
   it('calls a home on a network file system bad', async () => {
     const { own } = await aDesk('alice');
@@ -237,7 +237,7 @@ describe('parley prune', () => {
     expect((await parley.json<Pruned>(['prune', '--dry-run'])).homes).toMatchObject([{ bodies: 0, messages: 1 }]);
     expect((await parley.json<Pruned>(['prune'])).homes).toMatchObject([{ bodies: 0, messages: 1 }]);
     expect((await parley.run(['trace', parley.id])).code).toBe(66);
-  }, 30_000);
+  });
 
   it('never forgets what still waits, however old', async () => {
     const parley = await anExchange({ PARLEY_KEEP_BODIES: '0', PARLEY_KEEP_FACTS: '0' });
@@ -247,14 +247,14 @@ describe('parley prune', () => {
       'forgot 1 body of messages that ended over 0d ago, 1 whole message that ended over 0d ago\n',
     );
     expect((await parley.run(['drain'], { as: 'bob' })).out).toContain('still waiting');
-  }, 20_000);
+  });
 
   it('keeps everything where the settings say for ever', async () => {
     const parley = await anExchange({ PARLEY_KEEP_BODIES: 'forever', PARLEY_KEEP_FACTS: 'forever' });
     age(parley.root, 10_000);
     expect((await parley.run(['prune'])).out).toBe('everything is kept for ever\n');
     expect((await parley.run(['history'])).out).toContain('xyzzy');
-  }, 20_000);
+  });
 
   it('removes old sessions, and set-aside files only when asked to', async () => {
     const parley = await anExchange();
@@ -271,13 +271,13 @@ describe('parley prune', () => {
     ).toEqual(['.late', 'young']);
     expect((await parley.json<Pruned>(['prune', '--asides'])).homes).toMatchObject([{ sessions: 0, asides: 1 }]);
     expect(readdirSync(`${parley.root}/aside/bob`)).toEqual([]);
-  }, 20_000);
+  });
 
   it('makes no home where there is none', async () => {
     const parley = new Program();
     expect((await parley.run(['prune'])).out).toBe('nothing to forget: there is no home yet\n');
     expect(readdirSync(parley.home)).toEqual([]);
-  }, 20_000);
+  });
 });
 
 describe('parley forget', () => {
@@ -295,7 +295,7 @@ describe('parley forget', () => {
     expect((await parley.run(['inbox'])).out).toContain('from bob');
     expect((await parley.run(['send', '@bob', 'x'])).code).toBe(68);
     expect((await parley.json<{ name: string }[]>(['agents'])).map(({ name }) => name)).toEqual(['alice', 'carol']);
-  }, 30_000);
+  });
 
   it('asks first and removes nothing meanwhile', async () => {
     const parley = await anExchange();
@@ -304,7 +304,7 @@ describe('parley forget', () => {
     expect(run).toMatchObject({ code: 64, out: '' });
     expect(run.err).toContain('1 waiting message goes with it');
     expect((await parley.run(['drain'], { as: 'bob' })).out).toContain('waiting');
-  }, 20_000);
+  });
 
   it('notes that nobody is the default any more, and keeps the other settings', async () => {
     const parley = await anExchange();
@@ -312,21 +312,17 @@ describe('parley forget', () => {
     expect((await parley.run(['forget', 'alice', '--yes'])).code).toBe(0);
     expect(readFileSync(`${parley.root}/config.json`, 'utf8')).toBe('{\n  // me\n  "keepBodies": "7d"\n}\n');
     expect((await parley.run(['inbox'])).code).toBe(67);
-  }, 20_000);
+  });
 
   it.each([
     ['an unknown name, with the nearest', 'bobb', 66, 'did you mean bob?'],
     ['a path', '../bob', 64, 'is no recipient'],
     ['a channel', '#general', 64, 'name an agent'],
-  ])(
-    'refuses %s',
-    async (_name, word, code, said) => {
-      const run = await (await anExchange()).run(['forget', word, '--yes']);
-      expect(run.code).toBe(code);
-      expect(run.err).toContain(said);
-    },
-    20_000,
-  );
+  ])('refuses %s', async (_name, word, code, said) => {
+    const run = await (await anExchange()).run(['forget', word, '--yes']);
+    expect(run.code).toBe(code);
+    expect(run.err).toContain(said);
+  });
 
   it('refuses a name that stands in two homes until it is told which', async () => {
     const parley = await anExchange();
@@ -335,7 +331,7 @@ describe('parley forget', () => {
     expect((await parley.run(['forget', 'bob', '--yes'])).err).toContain('bob%parley or bob%bch');
     expect((await parley.run(['forget', 'bob%bch', '--yes'])).code).toBe(0);
     expect((await parley.json<{ name: string }[]>(['agents'])).map(({ name }) => name)).toEqual(['alice', 'bob']);
-  }, 20_000);
+  });
 });
 
 describe('parley completion', () => {
@@ -352,19 +348,19 @@ describe('parley completion', () => {
   it('offers every command of the table in bash', async () => {
     expect(await offered('parley', '')).toEqual([...COMMANDS.map(({ name }) => name), 'help', '--help', '--version']);
     expect(await offered('parley', 'wh')).toEqual(['whoami']);
-  }, 20_000);
+  });
 
   it('offers the options of a command, and nothing where a value belongs', async () => {
     expect(await offered('parley', 'send', '@bob', '--in')).toEqual(['--intent']);
     expect(await offered('parley', 'send', '--intent', '')).toEqual([]);
     expect(await offered('parley', 'self', 'install', '--')).toContain('--names');
-  }, 20_000);
+  });
 
   it('offers the words that a command chooses from', async () => {
     expect(await offered('parley', 'completion', '')).toEqual(['bash', 'zsh', 'fish']);
     expect(await offered('parley', 'self', 'un')).toEqual(['uninstall']);
     expect(await offered('parley', 'send', '')).toEqual([]);
-  }, 20_000);
+  });
 
   it('has a line for every command in zsh and in fish', async () => {
     const parley = new Program();
@@ -374,13 +370,13 @@ describe('parley completion', () => {
       expect(zsh).toContain(`    ${name}) _arguments `);
       expect(fish).toContain(`-n __fish_use_subcommand -f -a ${name} `);
     }
-  }, 20_000);
+  });
 
   it('knows no other shell', async () => {
     const run = await new Program().run(['completion', 'bsh']);
     expect(run).toMatchObject({ code: 64, out: '' });
     expect(run.err).toContain('did you mean bash?');
-  }, 20_000);
+  });
 });
 
 describe('parley version', () => {
@@ -396,5 +392,5 @@ describe('parley version', () => {
       compiled: false,
     });
     expect(readdirSync(parley.home)).toEqual([]);
-  }, 20_000);
+  });
 });

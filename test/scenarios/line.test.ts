@@ -28,13 +28,13 @@ describe('one message, from send to settle', () => {
     expect(trace.out).toContain(reply.id);
     expect(trace.out).not.toContain('delivered');
     expect(await parley.json<Told[]>(['inbox'], { as: 'bob' })).toEqual([]);
-  }, 20_000);
+  });
 
   it('is said to be stored and never to be delivered', async () => {
     const parley = await new Program().init('alice', 'bob');
     const { out } = await parley.run(['send', '@bob', 'hello']);
     expect(out).toMatch(/^stored [0-9a-f]{8} for @bob \(must respond\)\n$/);
-  }, 20_000);
+  });
 
   it('goes to everyone in a channel but its sender; looking takes nothing, draining takes all [BC-2, BC-6]', async () => {
     const parley = await new Program().init('alice', 'bob', 'carol');
@@ -49,7 +49,7 @@ describe('one message, from send to settle', () => {
       }
     }
     expect(await parley.json<Told[]>(['inbox'])).toEqual([]);
-  }, 30_000);
+  });
 
   it('sent twice under one key is one message, with the recipients of the first time', async () => {
     const parley = await new Program().init('alice', 'bob', 'carol');
@@ -71,7 +71,7 @@ describe('one message, from send to settle', () => {
     expect(await parley.run(['send', '@bob', 'hm?', '--key', 'k2', '--intent', 'question'])).toMatchObject({
       code: 65,
     });
-  }, 30_000);
+  });
 
   it('waits for the session in its context and no other [BC-4]', async () => {
     const parley = await new Program().init('alice', 'bob');
@@ -81,7 +81,7 @@ describe('one message, from send to settle', () => {
     expect(elsewhere.map((one) => one.body)).toEqual(['for anyone']);
     const here = await parley.json<Told[]>(['drain', '--match', 'git@github.com:org/api.git'], { as: 'bob' });
     expect(here.map((one) => one.body)).toEqual(['for the api']);
-  }, 30_000);
+  });
 
   it('held by a lease is ended by ack, given back by release, and comes back by itself when the time is up', async () => {
     const parley = await new Program().init('alice', 'bob');
@@ -96,7 +96,7 @@ describe('one message, from send to settle', () => {
       `settled ${id.slice(0, 8)}: acknowledged\n`,
     );
     expect(await parley.run(['ack', id], { as: 'bob' })).toMatchObject({ code: 75 });
-  }, 30_000);
+  });
 
   it('that is acknowledged is deleted, or kept in cur/ if its reader says so, waiting or held [BC-9]', async () => {
     const parley = await new Program().init('alice', 'bob');
@@ -112,7 +112,7 @@ describe('one message, from send to settle', () => {
     expect(readdirSync(`${box}/cur`).sort()).toEqual([`${waiting}.json`, `${held}.json`].sort());
     expect(['tmp', 'new', 'quiet', 'held'].flatMap((folder) => readdirSync(`${box}/${folder}`))).toEqual([]);
     expect(await parley.json<Told[]>(['inbox'], { as: 'bob' })).toEqual([]);
-  }, 30_000);
+  });
 
   it('can be withdrawn where nobody has taken it, and the answer says where it was too late', async () => {
     const parley = await new Program().init('alice', 'bob', 'carol');
@@ -122,7 +122,7 @@ describe('one message, from send to settle', () => {
     expect((await parley.run(['withdraw', id], { as: 'bob' })).code).toBe(77);
     expect(await parley.json<object>(['withdraw', id])).toEqual({ id, withdrawn: ['carol'], taken: ['bob'] });
     expect(await parley.json<Told[]>(['inbox'], { as: 'carol' })).toEqual([]);
-  }, 30_000);
+  });
 
   it('that is ambient chatter waits quietly, and what is meant for the reader waits in sight [C2A-1]', async () => {
     const parley = await new Program().init('alice', 'bob');
@@ -139,7 +139,7 @@ describe('one message, from send to settle', () => {
     expect(out).not.toContain('lunch?');
     expect(await parley.json<Told>(['read', chatter?.id ?? ''], { as: 'bob' })).toMatchObject({ body: 'lunch?' });
     expect(await parley.json<Told[]>(['inbox'], { as: 'bob' })).toEqual([]);
-  }, 30_000);
+  });
 });
 
 describe('a mistake', () => {
@@ -149,7 +149,7 @@ describe('a mistake', () => {
     expect(run).toMatchObject({ code: 68, out: '' });
     expect(run.err).toContain('did you mean @codex-1?');
     expect(await parley.json<Told[]>(['history'])).toEqual([]);
-  }, 20_000);
+  });
 
   it.each([
     ['a path for a name', ['send', '@../x', 'hi'], 64],
@@ -164,17 +164,13 @@ describe('a mistake', () => {
     ['an unknown intent', ['send', '@alice', 'hi', '--intent', 'gossip'], 64],
     ['a thread that does not exist', ['send', '@alice', 'hi', '--reply-to', 'ffffffff'], 66],
     ['somebody who is nobody', ['inbox', '--as', 'nobody'], 67],
-  ])(
-    '%s gets one line, its exit code, and changes nothing',
-    async (_case, args, code) => {
-      const parley = await new Program(undefined, { PARLEY_BODY_LIMIT: '256' }).init('alice');
-      const run = await parley.run(args);
-      expect(run).toMatchObject({ code, out: '' });
-      expect(run.err.trimEnd().split('\n')).toHaveLength(1);
-      expect(await parley.json<Told[]>(['history'])).toEqual([]);
-    },
-    20_000,
-  );
+  ])('%s gets one line, its exit code, and changes nothing', async (_case, args, code) => {
+    const parley = await new Program(undefined, { PARLEY_BODY_LIMIT: '256' }).init('alice');
+    const run = await parley.run(args);
+    expect(run).toMatchObject({ code, out: '' });
+    expect(run.err.trimEnd().split('\n')).toHaveLength(1);
+    expect(await parley.json<Told[]>(['history'])).toEqual([]);
+  });
 
   it('in an id that begins several messages is answered with the candidates', async () => {
     const parley = await new Program().init('alice');
@@ -189,7 +185,7 @@ describe('a mistake', () => {
     expect(run).toMatchObject({ code: 64, out: '' });
     expect(run.err).toContain('abc1, abc2');
     expect((await parley.run(['take', 'abc1'])).out).toContain('abc1');
-  }, 20_000);
+  });
 });
 
 describe('a home', () => {
@@ -201,7 +197,7 @@ describe('a home', () => {
       .map((entry) => `${entry.parentPath}/${entry.name}`)
       .filter((path) => (statSync(path).mode & 0o077) !== 0);
     expect(open).toEqual([]);
-  }, 20_000);
+  });
 
   it('is made for its owner alone, files 0600 and folders 0700, also where the umask forbids nothing [BC-C12]', async () => {
     const before = process.umask(0);
@@ -249,7 +245,7 @@ describe('a home', () => {
     } finally {
       process.umask(before);
     }
-  }, 30_000);
+  });
 
   it('shows a stranger who they are, what waits and what to type next', async () => {
     const parley = new Program();
@@ -259,5 +255,5 @@ describe('a home', () => {
     const { out } = await parley.run([], { as: 'bob' });
     expect(out).toContain('You are @bob: 1 waiting, 0 quiet.');
     expect(out).toContain('Next: parley inbox');
-  }, 20_000);
+  });
 });

@@ -17,7 +17,7 @@ describe('`parley relay`', () => {
     const ended = await running.stop();
     expect(ended.code).toBe(0);
     expect(existsSync(`${machine.root}/relay.json`)).toBe(false);
-  }, 20_000);
+  });
 
   it('says where its default room is: the home itself, or the folder that a home of the original has', async () => {
     const first = await machine.relay();
@@ -29,7 +29,7 @@ describe('`parley relay`', () => {
     const alice = await Caller.register(second.url, 'alice');
     expect((await alice.get('agents')).status).toBe(200);
     expect(existsSync(`${machine.root}/rooms/default/agents/alice.json`)).toBe(true);
-  }, 30_000);
+  });
 
   it('is one per home: a second one is told who runs and where', async () => {
     const { running, url } = await machine.relay();
@@ -38,7 +38,7 @@ describe('`parley relay`', () => {
     expect(second.run()).toMatchObject({ code: 75, out: '' });
     expect(second.err).toContain(`runs already: ${url} (pid ${running.child.pid}`);
     expect((await fetch(`${url}v1/health`)).status).toBe(200);
-  }, 20_000);
+  });
 
   it('after a kill -9 starts again, and everything that was accepted is there [BC-8]', async () => {
     const { running, url } = await machine.relay();
@@ -51,7 +51,7 @@ describe('`parley relay`', () => {
     await until('a file for each', () => machine.waiting('bob').length === ids.length);
     expect(machine.waiting('bob').sort()).toEqual([...ids].sort());
     expect((await again.running.stop()).code).toBe(0);
-  }, 30_000);
+  });
 
   it('after a kill -9 finishes the files of every room, also of those that nobody comes to', async () => {
     const { running, url } = await machine.relay();
@@ -75,7 +75,7 @@ describe('`parley relay`', () => {
     const folder = `${machine.root}/rooms/${roomId}/spool/bob/new`;
     await until('a file for each', () => existsSync(folder) && readdirSync(folder).length === sent.length);
     expect(readdirSync(folder).sort()).toEqual(sent.map(({ id }) => `${id}.json`).sort());
-  }, 30_000);
+  });
 
   it('told to end in the middle of traffic, leaves a file for every message that it has answered [BC-8]', async () => {
     const { running, url } = await machine.relay();
@@ -94,7 +94,7 @@ describe('`parley relay`', () => {
     expect(ended.code).toBe(0);
     const there = new Set(machine.waiting('bob'));
     expect(accepted.filter((id) => !there.has(id))).toEqual([]);
-  }, 30_000);
+  });
 
   it('notes in its log what went wrong where nobody waits for an answer, without the mail', async () => {
     const { running, url } = await machine.relay();
@@ -105,7 +105,7 @@ describe('`parley relay`', () => {
     await alice.send('@bob', 'a secret');
     await running.complains('trouble room=default error=');
     expect(running.err).not.toContain('a secret');
-  }, 20_000);
+  });
 
   it('ends at once at a second signal, whatever it still has in hand', async () => {
     const { running, url } = await machine.relay();
@@ -128,7 +128,7 @@ describe('`parley relay`', () => {
     expect(Date.now() - began).toBeLessThan(1000);
     expect(running.child.exitCode).toBe(143);
     await stalled;
-  }, 20_000);
+  });
 
   it('tells how many files it may have open, and that is so', async () => {
     const { running } = await machine.relay();
@@ -137,7 +137,7 @@ describe('`parley relay`', () => {
     const [, soft] = /^Max open files\s+(\d+)/m.exec(limits) ?? [];
     expect(told).toBe(soft ?? 'unknown');
     expect(running.err.includes('warning: the system allows only')).toBe(Number(soft) < 4096);
-  }, 20_000);
+  });
 
   it('warns where the system allows only few open files', async () => {
     const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
@@ -152,7 +152,7 @@ describe('`parley relay`', () => {
       told < 4096,
     );
     expect(await child.exited).toBe(0);
-  }, 20_000);
+  });
 
   it.each([
     [['--host', '0.0.0.0'], 'a relay on 0.0.0.0 without a room token would let anybody in'],
@@ -175,7 +175,7 @@ describe('`parley relay`', () => {
     expect(code).toBe(75);
     expect(err).toBe(`parley: port ${other.port} on 127.0.0.1 is in use by another program; choose another --port\n`);
     expect(existsSync(`${machine.root}/relay.json`)).toBe(false);
-  }, 20_000);
+  });
 
   it('logs as JSON lines if told to, never a token', async () => {
     const token = 'secret-room-token-0123456789';
@@ -186,7 +186,7 @@ describe('`parley relay`', () => {
     expect(lines.map((line) => (JSON.parse(line) as { event: string }).event)).toContain('relay_open');
     expect(running.err + running.out).not.toContain(token);
     expect(running.err + running.out).not.toContain(own);
-  }, 20_000);
+  });
 });
 
 describe('the compiled program', () => {
@@ -204,7 +204,7 @@ describe('the compiled program', () => {
     await until('its file', () => machine.waiting('alice').includes(id));
     expect(run(['status']).exitCode).toBe(0);
     expect(run(['down']).exitCode).toBe(0);
-  }, 60_000);
+  });
 });
 
 describe('`bch relay`', () => {
@@ -216,7 +216,7 @@ describe('`bch relay`', () => {
     expect((await new Caller(url, 'wrong').post('register', { name: 'alice' })).status).toBe(401);
     expect((await new Caller(url, 'room-token').post('register', { name: 'alice' })).status).toBe(200);
     expect((await running.stop()).code).toBe(0);
-  }, 20_000);
+  });
 
   it('takes its tokens from the environment [BC-B7.48, BC-B5.20]', async () => {
     const env = { BACKCHANNEL_TOKEN: 'room-token', BACKCHANNEL_ADMIN_TOKEN: 'admin-token' };
@@ -225,10 +225,10 @@ describe('`bch relay`', () => {
     expect((await new Caller(url, 'room-token').post('register', { name: 'alice' })).status).toBe(200);
     expect((await new Caller(url, '').post('rooms', {})).status).toBe(401);
     expect((await new Caller(url, 'admin-token').post('rooms', {})).status).toBe(200);
-  }, 20_000);
+  });
 
   it('refuses what the original would do in silence: to be open to everybody', async () => {
     const told = await machine.error(['relay', '--port', '0', '--host', '0.0.0.0']);
     expect(told).toContain('without a room token would let anybody in');
-  }, 20_000);
+  });
 });

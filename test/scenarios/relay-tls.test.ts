@@ -14,21 +14,17 @@ const hasOpenssl = Bun.which('openssl') !== null;
 const withOpenssl = hasOpenssl ? it : it.skip;
 
 describe(`a relay with TLS${hasOpenssl ? '' : ' (skipped: no openssl here)'}`, () => {
-  withOpenssl(
-    'speaks HTTPS with the certificate that it was given',
-    async () => {
-      const { cert, key } = newCertificate(machine.program.home, 'first');
-      const { running, url } = await machine.relay(['--tls-cert', cert, '--tls-key', key]);
-      expect(url).toStartWith('https://127.0.0.1:');
-      expect(running.out).toMatch(/TLS until \d{4}-\d{2}-\d{2}/);
-      const ca = readFileSync(cert, 'utf8');
-      const alice = await Caller.register(url, 'alice', '', ca);
-      expect(await alice.send('@alice', 'over TLS')).toMatch(/^[0-9a-f-]{36}$/);
-      await expect(fetch(`${url}v1/health`)).rejects.toThrow();
-      expect((await running.stop()).code).toBe(0);
-    },
-    20_000,
-  );
+  withOpenssl('speaks HTTPS with the certificate that it was given', async () => {
+    const { cert, key } = newCertificate(machine.program.home, 'first');
+    const { running, url } = await machine.relay(['--tls-cert', cert, '--tls-key', key]);
+    expect(url).toStartWith('https://127.0.0.1:');
+    expect(running.out).toMatch(/TLS until \d{4}-\d{2}-\d{2}/);
+    const ca = readFileSync(cert, 'utf8');
+    const alice = await Caller.register(url, 'alice', '', ca);
+    expect(await alice.send('@alice', 'over TLS')).toMatch(/^[0-9a-f-]{36}$/);
+    await expect(fetch(`${url}v1/health`)).rejects.toThrow();
+    expect((await running.stop()).code).toBe(0);
+  });
 
   withOpenssl(
     'takes a new certificate at SIGHUP without letting a listener go, and keeps the old one while files do not fit',
@@ -61,37 +57,28 @@ describe(`a relay with TLS${hasOpenssl ? '' : ' (skipped: no openssl here)'}`, (
       }
       expect((await running.stop()).code).toBe(0);
     },
-    30_000,
   );
 
-  withOpenssl(
-    'sees by itself that the files have changed',
-    async () => {
-      const { home } = machine.program;
-      const files = newCertificate(home, 'first');
-      const { running, url } = await machine.relay(['--tls-cert', files.cert, '--tls-key', files.key]);
-      const next = newCertificate(home, 'second');
-      renameSync(next.key, files.key);
-      renameSync(next.cert, files.cert);
-      await running.complains('certificate_renewed');
-      expect(await nameAt(url)).toBe('second');
-    },
-    20_000,
-  );
+  withOpenssl('sees by itself that the files have changed', async () => {
+    const { home } = machine.program;
+    const files = newCertificate(home, 'first');
+    const { running, url } = await machine.relay(['--tls-cert', files.cert, '--tls-key', files.key]);
+    const next = newCertificate(home, 'second');
+    renameSync(next.key, files.key);
+    renameSync(next.cert, files.cert);
+    await running.complains('certificate_renewed');
+    expect(await nameAt(url)).toBe('second');
+  });
 
-  withOpenssl(
-    'on a port that another relay has with TLS does not share it in silence',
-    async () => {
-      const { cert, key } = newCertificate(machine.program.home, 'first');
-      const { url } = await machine.relay(['--tls-cert', cert, '--tls-key', key]);
-      const { port } = new URL(url);
-      const other = new RelayMachine();
-      const run = await other.program.run(['relay', '--port', port, '--tls-cert', cert, '--tls-key', key]);
-      expect(run.code).toBe(75);
-      expect(run.err).toContain(`port ${port} on 127.0.0.1 is in use`);
-    },
-    20_000,
-  );
+  withOpenssl('on a port that another relay has with TLS does not share it in silence', async () => {
+    const { cert, key } = newCertificate(machine.program.home, 'first');
+    const { url } = await machine.relay(['--tls-cert', cert, '--tls-key', key]);
+    const { port } = new URL(url);
+    const other = new RelayMachine();
+    const run = await other.program.run(['relay', '--port', port, '--tls-cert', cert, '--tls-key', key]);
+    expect(run.code).toBe(75);
+    expect(run.err).toContain(`port ${port} on 127.0.0.1 is in use`);
+  });
 });
 
 /** The name in the certificate that is shown to whoever connects now. */

@@ -21,7 +21,7 @@ describe('what is settled', () => {
     const rows = await hasty.json<Told[]>(['history']);
     expect(rows.map((row) => row.body)).toEqual(['still waiting', '']);
     expect((await hasty.run(['trace', id])).out).toContain('acknowledged');
-  }, 20_000);
+  });
 
   it('leaves no word of it on the disk once it is forgotten', async () => {
     const parley = await new Program(undefined, { PARLEY_KEEP_BODIES: '0' }).init('alice');
@@ -33,7 +33,7 @@ describe('what is settled', () => {
     const bytes = ['', '-wal'].map((part) => readText(`${ledger}${part}`)).join('');
     expect(bytes.includes('SQLite')).toBe(true);
     expect(bytes.includes('xylophone')).toBe(false);
-  }, 20_000);
+  });
 });
 
 function readText(path: string): string {

@@ -66,7 +66,7 @@ describe('parley self', () => {
     expect(readdirSync(bin)).toEqual(['parley']);
     expect(statSync(`${bin}/parley`).mode & 0o777).toBe(0o755);
     expect(run('parley', ['version'], { env }).out).toContain(`parley ${version} (`);
-  }, 30_000);
+  });
 
   it('installs the names that are asked for, and each speaks its own dialect', () => {
     const { bin, env } = aUser();
@@ -75,7 +75,7 @@ describe('parley self', () => {
     expect(['bch', 'c2c', 'ccc'].map((name) => readlinkSync(`${bin}/${name}`))).toEqual(['parley', 'parley', 'parley']);
     expect(run('ccc', [], { env }).err).toContain('ccc');
     expect(run('bch', ['version'], { env }).out).not.toContain('parley');
-  }, 30_000);
+  });
 
   it('says how to reach a folder that is not on the search path', () => {
     const { home, env } = aUser();
@@ -83,7 +83,7 @@ describe('parley self', () => {
     expect(installed.code).toBe(0);
     expect(installed.err).toContain(`export PATH="${realpathSync(home)}/my programs:$PATH"`);
     expect(run(`${home}/my programs/parley`, ['version'], { env }).code).toBe(0);
-  }, 30_000);
+  });
 
   it('never replaces a program of others, and then installs nothing at all', () => {
     const { bin, env } = aUser();
@@ -94,7 +94,7 @@ describe('parley self', () => {
     expect(refused.err).toContain(`${bin}/bch is another program; nothing was installed`);
     expect(readdirSync(bin)).toEqual(['bch']);
     expect(run('bch', [], { env }).out).toBe('another program\n');
-  }, 30_000);
+  });
 
   it('keeps what it replaces when told to, and puts it back', () => {
     const { bin, env } = aUser();
@@ -111,7 +111,7 @@ describe('parley self', () => {
     expect(readdirSync(bin).sort()).toEqual(['bch', 'parley']);
     expect(run('bch', [], { env }).out).toBe('another program\n');
     expect(run('parley', [], { env }).out).toBe('another program\n');
-  }, 30_000);
+  });
 
   it('replaces its own older program without being forced to', () => {
     const { home, bin, env } = aUser();
@@ -125,7 +125,7 @@ describe('parley self', () => {
     expect(run(binary, ['self', 'install'], { env }).code).toBe(0);
     expect(run('parley', ['version'], { env }).out).toContain(version);
     expect(readdirSync(bin)).toEqual(['parley']);
-  }, 30_000);
+  });
 
   it('uninstalls exactly what it installed', () => {
     const { home, bin, env } = aUser();
@@ -137,7 +137,7 @@ describe('parley self', () => {
     expect(readdirSync(bin)).toEqual(['other']);
     expect(existsSync(`${home}/.parley`)).toBe(false);
     expect(run(binary, ['self', 'uninstall'], { env })).toMatchObject({ code: 66 });
-  }, 30_000);
+  });
 
   it('leaves alone what somebody has put in its place since', () => {
     const { bin, env } = aUser();
@@ -149,7 +149,7 @@ describe('parley self', () => {
     const removed = run(binary, ['self', 'uninstall'], { env });
     expect(removed.err).toContain(`left ${bin}/bch`);
     expect(readdirSync(bin)).toEqual(['bch']);
-  }, 30_000);
+  });
 
   it('keeps the mail unless told twice to remove it, and never touches a Backchannel home', () => {
     const { home, env } = aUser();
@@ -166,56 +166,48 @@ describe('parley self', () => {
     expect(purged.code).toBe(0);
     expect(readdirSync(home).sort()).toEqual(['.backchannel', '.local']);
     expect(readdirSync(`${home}/.backchannel/agents`)).toEqual(['carol.json']);
-  }, 30_000);
+  });
 
   it.each([
     ['the home of the user', (home: string) => home],
     ['a folder that holds the Backchannel home', (home: string) => `${home}/all`],
     ['a folder that is no home', (home: string) => `${home}/none`],
-  ])(
-    'refuses to purge %s',
-    (_name, root) => {
-      const { home, env } = aUser();
-      mkdirSync(`${home}/all/.backchannel`, { recursive: true });
-      mkdirSync(`${home}/none`);
-      writeFileSync(`${home}/none/thesis.txt`, 'years of work');
-      for (const folder of [home, `${home}/all`]) writeFileSync(`${folder}/config.json`, '{}');
-      const before = readdirSync(home, { recursive: true });
-      const homes = { PARLEY_HOME: root(home), BACKCHANNEL_HOME: `${home}/all/.backchannel` };
-      const refused = run(binary, ['self', 'uninstall', '--purge', '--yes'], { env: { ...env, ...homes } });
-      expect(refused).toMatchObject({ code: 64, out: '' });
-      expect(readdirSync(home, { recursive: true })).toEqual(before);
-    },
-    30_000,
-  );
+  ])('refuses to purge %s', (_name, root) => {
+    const { home, env } = aUser();
+    mkdirSync(`${home}/all/.backchannel`, { recursive: true });
+    mkdirSync(`${home}/none`);
+    writeFileSync(`${home}/none/thesis.txt`, 'years of work');
+    for (const folder of [home, `${home}/all`]) writeFileSync(`${folder}/config.json`, '{}');
+    const before = readdirSync(home, { recursive: true });
+    const homes = { PARLEY_HOME: root(home), BACKCHANNEL_HOME: `${home}/all/.backchannel` };
+    const refused = run(binary, ['self', 'uninstall', '--purge', '--yes'], { env: { ...env, ...homes } });
+    expect(refused).toMatchObject({ code: 64, out: '' });
+    expect(readdirSync(home, { recursive: true })).toEqual(before);
+  });
 
   it.each([
     ['a name it does not answer to', ['install', '--names', 'bhc'], 'did you mean bch?'],
     ['an option of the other verb', ['uninstall', '--dir', '/x'], 'belong to install'],
     ['no verb that it knows', ['remove'], 'usage'],
-  ])(
-    'refuses %s',
-    (_name, words, said) => {
-      const { env } = aUser();
-      const refused = run(binary, ['self', ...words], { env });
-      expect(refused).toMatchObject({ code: 64, out: '' });
-      expect(refused.err).toContain(said);
-    },
-    30_000,
-  );
+  ])('refuses %s', (_name, words, said) => {
+    const { env } = aUser();
+    const refused = run(binary, ['self', ...words], { env });
+    expect(refused).toMatchObject({ code: 64, out: '' });
+    expect(refused.err).toContain(said);
+  });
 
   it('from source says how to make the program first', async () => {
     const refused = await new Program().run(['self', 'install']);
     expect(refused).toMatchObject({ code: 64, out: '' });
     expect(refused.err).toContain('npm run build');
-  }, 30_000);
+  });
 
   it('shows the demo from the compiled program too', () => {
     const { env } = aUser();
     const demo = run(binary, ['demo'], { env });
     expect(demo.code).toBe(0);
     expect(demo.out).toContain('responded, reply ');
-  }, 30_000);
+  });
 });
 
 describe('the launcher of the npm package', () => {
@@ -262,7 +254,7 @@ describe('the launcher of the npm package', () => {
     // Bun's own cache stays in the installation, and the home stays empty.
     expect(readdirSync(home)).toEqual([]);
     expect(readdirSync(`${modules}/parley-mail/.cache`).length).toBeGreaterThan(0);
-  }, 60_000);
+  });
 
   it('finds the Bun beside the package', () => {
     const folder = temporaryHome();
@@ -271,7 +263,7 @@ describe('the launcher of the npm package', () => {
     symlinkSync(bun, `${modules}/bun/bin/bun.exe`);
     symlinkSync(`${ROOT}node_modules/valibot`, `${modules}/valibot`);
     expect(run(`${folder}/bin/parley`, ['version'], { env: USER(temporaryHome()) }).code).toBe(0);
-  }, 60_000);
+  });
 
   it('finds the Bun of the platform where npm ran no install scripts', () => {
     const folder = temporaryHome();
@@ -287,7 +279,7 @@ describe('the launcher of the npm package', () => {
     writeFileSync(`${modules}/bun/bin/bun.exe`, '#!/bin/sh\necho placeholder; exit 1\n', { mode: 0o755 });
     symlinkSync(`${ROOT}node_modules/valibot`, `${modules}/valibot`);
     expect(run(`${folder}/bin/parley`, ['version'], { env: USER(temporaryHome()) }).code).toBe(0);
-  }, 60_000);
+  });
 
   it('says so in one line where there is no Bun', () => {
     const folder = temporaryHome();
@@ -295,7 +287,7 @@ describe('the launcher of the npm package', () => {
     const refused = run(`${folder}/bin/parley`, ['version'], { env: USER(temporaryHome()) });
     expect(refused).toMatchObject({ code: 69, out: '' });
     expect(refused.err.trim().split('\n')).toHaveLength(1);
-  }, 60_000);
+  });
 
   it("is not moved by a stranger's folder: its .env, bunfig.toml and tsconfig.json change nothing", () => {
     const folder = temporaryHome();
@@ -315,7 +307,7 @@ describe('the launcher of the npm package', () => {
     expect(code).toBe(0);
     expect(out).not.toContain('stranger');
     expect(JSON.parse(out)).toMatchObject({ value: null, from: 'default' });
-  }, 60_000);
+  });
 
   it('ships what it needs and an executable launcher', () => {
     const { mode } = statSync(`${packed}/package/bin/parley`);

@@ -35,7 +35,7 @@ describe('a message in a hand that nobody has', () => {
     const { parley, id, held } = await stuck();
     expect(await parley.json<object[]>(['inbox'], { as: 'bob' })).toMatchObject([{ id, body: 'do not lose me' }]);
     expect(held()).toEqual([]);
-  }, 20_000);
+  });
 
   it('is said by the first hook that looks, once', async () => {
     const { parley, held } = await stuck();
@@ -45,7 +45,7 @@ describe('a message in a hand that nobody has', () => {
     expect(await hook()).toContain('do not lose me');
     expect(await hook()).toBe('');
     expect(held()).toEqual([]);
-  }, 20_000);
+  });
 
   it('is named by doctor, which says what puts it back and moves nothing', async () => {
     const { parley, id, held } = await stuck();
@@ -57,7 +57,7 @@ describe('a message in a hand that nobody has', () => {
     expect(held()).toHaveLength(1);
     await parley.run(['inbox', '--as', 'bob']);
     expect(await inHand()).toEqual([]);
-  }, 20_000);
+  });
 
   it('is not spoken of while a reader really holds it', async () => {
     const parley = await new Program().init('alice', 'bob');
@@ -65,7 +65,7 @@ describe('a message in a hand that nobody has', () => {
     await parley.run(['take', '--lease', '10m'], { as: 'bob' });
     const { findings } = await parley.json<Findings>(['doctor']);
     expect(findings.filter(({ what }) => what.includes('held/'))).toEqual([]);
-  }, 20_000);
+  });
 });
 
 describe('a message that may not be read', () => {
@@ -112,5 +112,5 @@ describe('a message that may not be read', () => {
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
-  }, 20_000);
+  });
 });

@@ -28,7 +28,7 @@ describe('trouble on the disk', () => {
       first: false,
     });
     expect(await parley.json<Told[]>(['drain'], { as: 'bob' })).toMatchObject([{ id, body: 'still waiting' }]);
-  }, 30_000);
+  });
 
   it('a ledger of a newer version is refused by name and left alone', async () => {
     const parley = await new Program().init('alice');
@@ -41,7 +41,7 @@ describe('trouble on the disk', () => {
     expect(run).toMatchObject({ code: 78, out: '' });
     expect(run.err).toContain('newer Parley (format 99');
     expect(readFileSync(ledger(parley)).equals(before)).toBe(true);
-  }, 20_000);
+  });
 
   it('a file that is no message is set aside, and the mail beside it is read', async () => {
     const parley = await new Program().init('alice');
@@ -52,7 +52,7 @@ describe('trouble on the disk', () => {
     (await import('node:fs')).utimesSync(junk, old, old);
     expect(await parley.json<Told[]>(['drain'])).toMatchObject([{ body: 'a good one' }]);
     expect((await parley.run(['doctor'])).out).toContain('junk');
-  }, 20_000);
+  });
 
   it('a home that cannot be made gets one line that says why', async () => {
     const parley = new Program();
@@ -61,7 +61,7 @@ describe('trouble on the disk', () => {
     expect(run.code).not.toBe(0);
     expect(run.err.trimEnd().split('\n')).toHaveLength(1);
     expect(run.err).not.toContain('internal error');
-  }, 20_000);
+  });
 
   it('a reader that goes away loses nothing [BC-C9]', async () => {
     const parley = await new Program().init('alice');
@@ -73,7 +73,7 @@ describe('trouble on the disk', () => {
     expect(gone.exitCode).toBe(141);
     const waiting = await parley.json<Told[]>(['inbox']);
     expect(waiting.map((one) => one.body)).toEqual(['one', 'two', 'three']);
-  }, 20_000);
+  });
 
   it('an agent record that cannot be read hides nobody else', async () => {
     const parley = await new Program().init('alice', 'bob');
@@ -82,7 +82,7 @@ describe('trouble on the disk', () => {
     expect((await parley.run(['send', '@bob', 'hi'])).code).toBe(0);
     expect((await parley.json<{ name: string }[]>(['agents'])).map((one) => one.name)).toEqual(['alice', 'bob']);
     expect((await parley.run(['doctor'])).out).toContain('broken.json');
-  }, 20_000);
+  });
 });
 
 function ledger(parley: Program): string {

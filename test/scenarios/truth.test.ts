@@ -21,7 +21,7 @@ describe('what is said of a message', () => {
     const { out } = await parley.run(['trace', 'script-1']);
     expect(out).toContain('found in the mailbox');
     expect(out).not.toContain('flushed');
-  }, 20_000);
+  });
 
   it('that another program took is that it is unknown what became of it', async () => {
     const parley = await new Program().init('alice');
@@ -32,7 +32,7 @@ describe('what is said of a message', () => {
     expect(out).toContain('taken_elsewhere');
     expect(out).toContain('unknown');
     expect(out).not.toContain('waiting');
-  }, 20_000);
+  });
 
   it('is not believed from its file: a forged lineage stops no exchange', async () => {
     const parley = await new Program().init('alice', 'bob');
@@ -40,7 +40,7 @@ describe('what is said of a message', () => {
     leave(parley, 'alice', { from: 'bob', thread: 'x', parley: { v: 1, lineage } });
     const reply = await parley.json<Sent>(['reply', 'script-1', 'what do you mean']);
     expect(reply.copies[0]?.attention.reason).not.toBe('loop');
-  }, 20_000);
+  });
 
   it('names the answer of a reader who took it before answering', async () => {
     const parley = await new Program().init('alice', 'bob');
@@ -50,7 +50,7 @@ describe('what is said of a message', () => {
     const { out } = await parley.run(['trace', id]);
     expect(out).toContain('answered');
     expect(out).toContain(reply.id);
-  }, 20_000);
+  });
 });
 
 describe('a key', () => {
@@ -60,7 +60,7 @@ describe('a key', () => {
     const other = await parley.run(['send', '@alice', 'hi', '--key', 'k']);
     expect(other).toMatchObject({ code: 65, out: '' });
     expect(await parley.json<unknown[]>(['inbox'])).toEqual([]);
-  }, 20_000);
+  });
 
   it('still names its message when the body is long forgotten, and nothing comes again', async () => {
     const parley = await new Program(undefined, { PARLEY_KEEP_BODIES: '0' }).init('alice');
@@ -69,7 +69,7 @@ describe('a key', () => {
     await parley.run(['prune']);
     expect(await parley.json<Sent>(['send', '@alice', 'hi', '--key', 'k'])).toMatchObject({ id, first: false });
     expect(await parley.json<unknown[]>(['inbox'])).toEqual([]);
-  }, 20_000);
+  });
 });
 
 describe('a message in the hands of a running session', () => {
@@ -93,5 +93,5 @@ describe('a message in the hands of a running session', () => {
     expect((await parley.run(['trace', id])).out).toContain('settled');
     watcher.kill();
     await watcher.exited;
-  }, 30_000);
+  });
 });

@@ -32,7 +32,7 @@ describe('bch watch', () => {
       code: 0,
     });
     expect(machine.files('bob', 'new')).toEqual([]);
-  }, 20_000);
+  });
 
   it('takes urgent mail, mail that matches, or what is not scoped, and leaves the rest [BC-3, BC-4, BC-B7.10]', async () => {
     const machine = new Machine().agent('bob');
@@ -50,7 +50,7 @@ describe('bch watch', () => {
     await plain.says('the last');
     expect(bodies((await plain.stop()).out)).toEqual(['not urgent', 'the last']);
     expect(JSON.parse(machine.onlyFile('bob'))).toMatchObject({ body: 'urgent elsewhere' });
-  }, 20_000);
+  });
 
   it('with --peek shows all, scoped mail too, once each, and leaves it [BC-B4.10, BC-B7.10, BC-B7.30]', async () => {
     const machine = new Machine().agent('bob');
@@ -73,7 +73,7 @@ describe('bch watch', () => {
     expect(bodies(out)).toEqual(['one', 'two', 'three']);
     expect(err).toBe('watching inbox for bob (peek: messages stay queued) (ctrl-c to stop)\n');
     expect(machine.files('bob', 'new').filter((name) => name.endsWith('.json'))).toHaveLength(3);
-  }, 20_000);
+  });
 
   it('is neither stopped by a message without a body nor loses it [BC-C8]', async () => {
     const machine = new Machine().agent('bob');
@@ -85,7 +85,7 @@ describe('bch watch', () => {
     const { out, code } = await watch.stop();
     expect(code).toBe(0);
     expect(out).toMatch(/id aaaaaaaa\): \n.*id bbbbbbbb\): \n.*after them\n$/);
-  }, 20_000);
+  });
 
   it('ends when its reader goes away, and what could not be printed waits', async () => {
     const machine = new Machine().agent('bob');
@@ -106,7 +106,7 @@ describe('bch watch', () => {
     );
     expect(machine.files('bob', 'new')).toEqual([`${id}.json`]);
     expect(await machine.said(['drain'], { as: 'bob' })).toContain('two');
-  }, 20_000);
+  });
 
   it('holds up nobody else while its own reader is slow', async () => {
     const machine = new Machine().agent('bob').agent('eve');
@@ -120,7 +120,7 @@ describe('bch watch', () => {
     stuck.leave();
     await stuck.child.exited;
     expect(machine.files('bob', 'new')).toHaveLength(waiting + 1);
-  }, 20_000);
+  });
 });
 
 describe('watch --exec', () => {
@@ -144,7 +144,7 @@ describe('watch --exec', () => {
     expect(JSON.parse(saw('stdin'))).toEqual(message);
     expect(saw('new')).toBe('');
     expect(machine.files('bob', 'new')).toEqual([]);
-  }, 20_000);
+  });
 
   const HOSTILE = [
     '$(touch x)',
@@ -164,22 +164,18 @@ describe('watch --exec', () => {
     ['in a here-document [BC-C2]', 'cat <<EOF\n{{body}} {{from}}\nEOF'],
     ['in an inner shell in single quotes [BC-C2]', 'sh -c \'printf %s "{{body}} {{from}}"\''],
   ];
-  it.each(QUOTED)(
-    'never runs what a message says, with the placeholder %s',
-    async (_how, template) => {
-      const machine = new Machine().agent('bob');
-      const folder = temporaryHome();
-      for (const text of HOSTILE) machine.leave('bob', { body: text, from: text });
-      const command = `cd ${folder} || exit; ${template}\ntouch done-$BCH_ID`;
-      const watch = machine.start('bch', ['watch', '--exec', command], { as: 'bob' });
-      const done = (): string[] => readdirSync(folder).filter((name) => name.startsWith('done-'));
-      await until(`all of them (${watch.err})`, () => done().length === HOSTILE.length);
-      await watch.stop();
-      expect(readdirSync(folder)).toEqual(done());
-      expect(machine.files('bob', 'new')).toEqual([]);
-    },
-    20_000,
-  );
+  it.each(QUOTED)('never runs what a message says, with the placeholder %s', async (_how, template) => {
+    const machine = new Machine().agent('bob');
+    const folder = temporaryHome();
+    for (const text of HOSTILE) machine.leave('bob', { body: text, from: text });
+    const command = `cd ${folder} || exit; ${template}\ntouch done-$BCH_ID`;
+    const watch = machine.start('bch', ['watch', '--exec', command], { as: 'bob' });
+    const done = (): string[] => readdirSync(folder).filter((name) => name.startsWith('done-'));
+    await until(`all of them (${watch.err})`, () => done().length === HOSTILE.length);
+    await watch.stop();
+    expect(readdirSync(folder)).toEqual(done());
+    expect(machine.files('bob', 'new')).toEqual([]);
+  });
 
   it('knows its placeholders as references [BC-B7.10, BC-B7.42]', async () => {
     const machine = new Machine().agent('bob');
@@ -192,7 +188,7 @@ describe('watch --exec', () => {
     );
     await watch.says(`<a  b $HOME><$HOME f><$HOME t><${id}><$HOME p><{{other}}>`);
     await watch.stop();
-  }, 20_000);
+  });
 
   const AS_COMMAND = [
     '{{body}}',
@@ -212,7 +208,7 @@ describe('watch --exec', () => {
     }
     expect(existsSync(`${machine.program.home}/x`)).toBe(false);
     expect(machine.files('bob', 'new')).toHaveLength(1);
-  }, 20_000);
+  });
 
   it('lets a command at work finish when it is told to stop, and takes nothing more', async () => {
     const machine = new Machine().agent('bob');
@@ -232,7 +228,7 @@ describe('watch --exec', () => {
     expect(bodies(watch.out)).toEqual(['one']);
     expect(machine.files('bob', 'new')).toEqual([`${left}.json`]);
     expect(machine.files('bob', 'held')).toEqual([]);
-  }, 20_000);
+  });
 
   it('ends a command that does not finish, with its children, and gives the message back', async () => {
     const machine = new Machine().agent('bob');
@@ -245,7 +241,7 @@ describe('watch --exec', () => {
     expect((await watch.stop('SIGINT')).code).toBe(0);
     expect(machine.files('bob', 'new')).toEqual([`${id}.json`]);
     await until('the end of the child', () => !isRunning(readFileSync(`${home}/child`, 'utf8')));
-  }, 20_000);
+  });
 
   it('when killed, leaves no command behind, and the message goes to the next', async () => {
     const machine = new Machine().agent('bob');
@@ -257,7 +253,7 @@ describe('watch --exec', () => {
     watch.child.kill('SIGKILL');
     await until('the end of the child', () => !isRunning(readFileSync(`${home}/child`, 'utf8')));
     expect(await machine.said(['drain'], { as: 'bob' })).toContain('again');
-  }, 20_000);
+  });
 
   it('copes with a body that is too large for a variable, or holds a NUL', async () => {
     const machine = new Machine().agent('bob');
@@ -271,7 +267,7 @@ describe('watch --exec', () => {
     expect(told[0]).toMatch(/^2\d{5} 100000 \[1\]$/);
     expect(told[1]).toMatch(/^\d+ 5 \[\]$/);
     expect(machine.files('bob', 'new')).toEqual([]);
-  }, 20_000);
+  });
 });
 
 describe('a message that is being worked on', () => {
@@ -380,7 +376,7 @@ describe('parley watch', () => {
     await words.stop();
     expect(words.out).toMatch(/^[0-9a-f]{8} {2}alice → @bob .*\n {2}once more\n\n$/);
     expect(await program.json<unknown[]>(['inbox'], { as: 'bob' })).toEqual([]);
-  }, 20_000);
+  });
 
   it('leaves quiet mail alone unless asked for it', async () => {
     const machine = new Machine();
@@ -396,7 +392,7 @@ describe('parley watch', () => {
     const all = machine.start('parley', ['watch', '--all', '--as', 'bob']);
     await all.says('deployed');
     await all.stop();
-  }, 20_000);
+  });
 
   it('tells the desktop, with the words of a message as arguments, never as code', async () => {
     const machine = new Machine();
@@ -421,7 +417,7 @@ describe('parley watch', () => {
     });
     await bell.complains('\u0007');
     await bell.stop();
-  }, 20_000);
+  });
 });
 
 // Side by side, because both wait for five seconds to pass.
@@ -449,7 +445,7 @@ describe('what takes its time', () => {
     const trace = await machine.program.run(['trace', id], { as: 'bob' });
     expect(trace.out).toMatch(/released .*because the command ended with 1, failure 1\n/);
     expect(trace.out).toMatch(/settled .*acknowledged, by watch --exec, agent bob/);
-  }, 30_000);
+  });
 
   it.concurrent('watch finds by itself a message that comes back without an arrival', async () => {
     const machine = new Machine();
@@ -461,7 +457,7 @@ describe('what takes its time', () => {
     await watch.says('held for a while');
     await watch.stop();
     expect(watch.out).toContain('redelivered');
-  }, 20_000);
+  });
 });
 
 /** What stands after the head of each line that watch printed. */

@@ -177,7 +177,7 @@ export class Running {
 
 /** Looks again and again until it is so; gives up after 15 s. */
 export async function until(what: string, isSo: () => boolean): Promise<void> {
-  for (const end = Date.now() + 15_000; !isSo(); await Bun.sleep(5)) {
+  for (const end = Date.now() + 60_000; !isSo(); await Bun.sleep(5)) {
     if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
   }
 }

@@ -35,7 +35,7 @@ describe('the files directory, beyond the contract,', () => {
     });
     expect(await Promise.all(children.map(({ exited }) => exited))).toEqual([0, 0, 0, 0]);
     expect(new Set((await directory.get(bob))?.subscriptions).size).toBe(20);
-  }, 20_000);
+  });
 
   it('does not let a change bring a record back that another process removed', async () => {
     const root = temporaryHome();
@@ -50,7 +50,7 @@ describe('the files directory, beyond the contract,', () => {
       expect(await new Response(busy.stderr).text()).toContain('no agent is called bob');
       expect(await directory.get(bob)).toBeNull();
     }
-  }, 20_000);
+  });
 
   it('keeps records readable by their owner only, and leaves no draft behind', async () => {
     const root = temporaryHome();

@@ -60,7 +60,7 @@ describe('the stream of a relay', () => {
     }, 200);
     await until('the message', () => heard.length > 0);
     expect(requests).toHaveLength(2);
-  }, 10_000);
+  });
 
   it('goes on after the last event that it heard, where the relay numbers them', async () => {
     const { requests } = await listening((socket, connection) => {
@@ -71,7 +71,7 @@ describe('the stream of a relay', () => {
     await until('a second connection', () => requests.length > 1);
     expect(requests[0]).not.toMatch(/last-event-id/i);
     expect(requests[1]).toMatch(/last-event-id: 41\r\n/i);
-  }, 10_000);
+  });
 
   it('goes on after the last number that can stand in a header', async () => {
     const { requests } = await listening((socket) => {
@@ -81,7 +81,7 @@ describe('the stream of a relay', () => {
     });
     await until('a second connection', () => requests.length > 1);
     expect(requests[1]).toMatch(/last-event-id: 7\r\n/i);
-  }, 10_000);
+  });
 });
 
 describe('the parser of a stream', () => {

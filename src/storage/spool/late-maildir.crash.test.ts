@@ -89,33 +89,29 @@ describe('a relay that is killed', () => {
     [1500, 'a command'],
     [200, 'the next relay'],
     [900, 'the next relay'],
-  ])(
-    'after %i answers loses none of them, and %s brings each once [BC-8, BC-10]',
-    async (lines, who) => {
-      const home = temporaryHome();
-      const { answered, taken } = await killedAfter(home, lines);
-      expect(answered.size).toBeGreaterThan(lines / 3);
-      const opened = who === 'a command' ? await openHome(home) : await openLateHome(home);
-      await opened.spool.flush();
-      // One command works for a second on what others left; the next goes on.
-      while ((await opened.ledger.unfiledCount(1)) > 0) await opened.spool.heal();
-      for (const [id, key] of [...answered].slice(0, 20)) {
-        const retry = await opened.spool.put(entryFor(key));
-        expect([retry.first, retry.message.id]).toEqual([false, id]);
-      }
-      const got = new Set(await takeAll(opened, bob));
-      const quiet = new Set(await takeAll(opened, carol));
-      expect([...answered.keys()].filter((id) => !quiet.has(id))).toEqual([]);
-      const lost = [...answered.keys()].filter((id) => !got.has(id) && !taken.includes(id));
-      expect(await settledIn(opened.ledger, lost)).toEqual(lost);
-      expect(taken.filter((id) => got.has(id as MessageId))).toEqual([]);
-      expect([await opened.spool.ids(bob), await opened.spool.ids(carol)]).toEqual([[], []]);
-      await opened.close();
-      expect(filesOf(home, bob, 'new', 'quiet', 'held')).toEqual([]);
-      expect(filesOf(home, carol, 'new', 'quiet', 'held')).toEqual([]);
-    },
-    30_000,
-  );
+  ])('after %i answers loses none of them, and %s brings each once [BC-8, BC-10]', async (lines, who) => {
+    const home = temporaryHome();
+    const { answered, taken } = await killedAfter(home, lines);
+    expect(answered.size).toBeGreaterThan(lines / 3);
+    const opened = who === 'a command' ? await openHome(home) : await openLateHome(home);
+    await opened.spool.flush();
+    // One command works for a second on what others left; the next goes on.
+    while ((await opened.ledger.unfiledCount(1)) > 0) await opened.spool.heal();
+    for (const [id, key] of [...answered].slice(0, 20)) {
+      const retry = await opened.spool.put(entryFor(key));
+      expect([retry.first, retry.message.id]).toEqual([false, id]);
+    }
+    const got = new Set(await takeAll(opened, bob));
+    const quiet = new Set(await takeAll(opened, carol));
+    expect([...answered.keys()].filter((id) => !quiet.has(id))).toEqual([]);
+    const lost = [...answered.keys()].filter((id) => !got.has(id) && !taken.includes(id));
+    expect(await settledIn(opened.ledger, lost)).toEqual(lost);
+    expect(taken.filter((id) => got.has(id as MessageId))).toEqual([]);
+    expect([await opened.spool.ids(bob), await opened.spool.ids(carol)]).toEqual([[], []]);
+    await opened.close();
+    expect(filesOf(home, bob, 'new', 'quiet', 'held')).toEqual([]);
+    expect(filesOf(home, carol, 'new', 'quiet', 'held')).toEqual([]);
+  });
 
   it.each(FILE)('while its files are written, at %s (%i), is followed by one that finishes it', async (step, nth) => {
     const { home, ids } = await homeWithUnfiled('k1', 'k2');

@@ -334,7 +334,7 @@ describe('several processes at once', () => {
     const shown = readers.flatMap((reader) => reader.shown.map(({ id }) => id));
     expect([shown.length, new Set(shown).size]).toEqual([90, 90]);
     expect(readers.flatMap(({ settled }) => settled)).toHaveLength(90);
-  }, 20_000);
+  });
 
   it('send under the same 20 keys, and each key becomes one message [BC-10]', async () => {
     const home = await homeWith();
@@ -346,7 +346,7 @@ describe('several processes at once', () => {
     expect((await takeAll(opened, bob)).toSorted()).toEqual((first?.stored ?? []).toSorted());
     expect(filesOf(home, bob, 'tmp')).toEqual([]);
     await opened.close();
-  }, 20_000);
+  });
 
   it('make one home at the same time, and lose nothing that they send [BC-8]', async () => {
     for (let round = 0; round < 5; round += 1) {
@@ -359,7 +359,7 @@ describe('several processes at once', () => {
       expect((await opened.spool.ids(carol)).toSorted()).toEqual(stored);
       await opened.close();
     }
-  }, 30_000);
+  });
 
   it('write large messages while another reads, and it never sees half of one [BC-8]', async () => {
     const home = await homeWith();
@@ -380,7 +380,7 @@ describe('several processes at once', () => {
     expect(looks).toBeGreaterThan(3);
     expect(existsSync(`${home}/aside`)).toBe(false);
     await opened.close();
-  }, 20_000);
+  });
 });
 
 describe('a reader that falls asleep between its claim and its rename', () => {

@@ -174,7 +174,7 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
           if (taken.length + again.length !== 1 || leftOver.length > 1 - taken.length) twice.push(id);
         }
         expect(twice).toEqual([]);
-      }, 30_000);
+      });
 
       it('lets 100 pairs of puts of one id race a take, and nothing is ever taken twice [BC-10]', async () => {
         const wrong: MessageId[] = [];
@@ -191,7 +191,7 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
           if (taken.length + again.length !== 1 || leftOver.length > 1 - taken.length) wrong.push(id);
         }
         expect(wrong).toEqual([]);
-      }, 20_000);
+      });
 
       it('puts a quiet copy where no hook looks, and it waits there', async () => {
         const message = aMessage();
@@ -272,7 +272,7 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
         for (let n = 0; n < 260; n += 1) ids.push((await arrived()).id);
         expect(await take(bob, ids)).toEqual(ids);
         expect(await waitingFor(bob)).toEqual([]);
-      }, 20_000);
+      });
 
       it('never gives to another what a live reader holds, however long that takes [BC-6]', async () => {
         const { id } = await arrived();
