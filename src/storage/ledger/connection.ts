@@ -22,7 +22,7 @@ export interface LedgerOptions {
  */
 const SHORT_NAPS = 'PRAGMA busy_timeout = 5';
 /** How long the write-ahead log may be before whoever opens the ledger empties it. */
-const LOG_BYTES = 800_000;
+const LOG_BYTES = 400_000;
 
 /**
  * One SQLite file, held the way several processes need it: writers queue for the lock, a file that was replaced under us is
@@ -58,6 +58,7 @@ export class Connection {
       // IMMEDIATE: a deferred transaction that turns into a writer fails at once instead of waiting. `query` keeps the statement.
       patiently(() => db.query('BEGIN IMMEDIATE').run());
       try {
+        if (this.#leavesLog) this.log.layOut();
         const result = act(db);
         db.query('COMMIT').run();
         return result;

@@ -37,8 +37,8 @@ export interface LateCopies {
    * unfiled. What is accepted is on disk only after `flush`.
    */
   acceptTogether(entries: Entry[]): Promise<(Acceptance | Refusal)[]>;
-  /** Everything committed before this call is on disk when it returns. */
-  flush(): Promise<void>;
+  /** Everything committed before this call is on disk when it returns. `alone`: nobody else waits for this thread meanwhile. */
+  flush(alone?: boolean): Promise<void>;
   /** Somebody else does this ledger's housekeeping from now on: no commit waits for it. */
   leaveLog(): void;
   /** The number of the newest message. */

@@ -855,7 +855,18 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
       it('is flushed when it says so', async () => {
         await late(anEntry());
         await ledger.flush();
-        await ledger.flush();
+        await ledger.flush(true);
+      });
+
+      it('never gives a number twice, also when the newest messages were forgotten', async () => {
+        await late(anEntry(), anEntry({}, { copies: copiesFor(carol) }));
+        const newest = await ledger.newest();
+        await ledger.forget(carol);
+        await ledger.forget(alice);
+        await ledger.forget(bob);
+        expect(await ledger.newest()).toBeLessThan(newest);
+        await late(anEntry());
+        expect(await ledger.newest()).toBeGreaterThan(newest);
       });
     });
 

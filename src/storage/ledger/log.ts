@@ -1,22 +1,47 @@
-import { closeSync, existsSync, fdatasync, openSync } from 'node:fs';
-import { isMissing } from '../disk.ts';
+import { closeSync, existsSync, fdatasync, fdatasyncSync, fstatSync, openSync, writeSync } from 'node:fs';
+import { codeOf, isMissing } from '../disk.ts';
 import { holdLock } from '../libc.ts';
 import type { HeldLock } from '../libc.ts';
+
+/** A log that is flushed at every commit is laid out ahead: first so far, then twice as far, up to the length that it never passes by much. */
+const FIRST_BYTES = 256 * 1024;
+const LAST_BYTES = 16 * 1024 * 1024;
+
+/** A disk that flushes faster than this may be waited for on the spot. */
+const QUICK_MS = 2;
+
+interface Opened {
+  fd: number;
+  /** How many are under way in other threads. */
+  flushes: number;
+}
 
 /**
  * The write-ahead log of a ledger, seen from beside SQLite. Only this file of the three may be opened and closed by hand: a closed
  * descriptor of the ledger or of its index would take away the locks that SQLite holds in this process.
  */
 export class LogFile {
-  #file: { fd: number; flushes: number } | null = null;
+  #file: Opened | null = null;
+  #lastMs = Infinity;
+  #laidOut = 0;
 
   constructor(readonly path: string) {}
 
-  /** What stands in the log is on disk when this returns. The event loop goes on meanwhile. */
-  async flush(): Promise<void> {
+  /**
+   * What stands in the log is on disk when this returns. The event loop goes on meanwhile, unless `alone` says that nobody else
+   * waits and the disk was quick the last time: to hand a short wait to another thread takes a third of the wait.
+   */
+  async flush(alone = false): Promise<void> {
     const file = this.#opened();
     // Without a log everything was moved into the ledger, with flushes of its own.
     if (!file) return;
+    const began = performance.now();
+    if (alone && this.#lastMs < QUICK_MS) fdatasyncSync(file.fd);
+    else await this.#flushBeside(file);
+    this.#lastMs = performance.now() - began;
+  }
+
+  async #flushBeside(file: Opened): Promise<void> {
     file.flushes += 1;
     try {
       await new Promise<void>((resolve, reject) => {
@@ -28,14 +53,34 @@ export class LogFile {
     }
   }
 
+  /**
+   * Lays the log out ahead of what is written, with zeros, which SQLite takes for the end of it. A flush of a file that does not
+   * grow need not note its new length anywhere: it takes 0.6 of the time. Only for who has the write lock.
+   */
+  layOut(): void {
+    const file = this.#opened();
+    if (!file) return;
+    const { size } = fstatSync(file.fd);
+    if (size === this.#laidOut || size >= LAST_BYTES) return;
+    const length = Math.min(Math.max(2 * size, FIRST_BYTES), LAST_BYTES);
+    try {
+      writeSync(file.fd, new Uint8Array(length - size), 0, length - size, size);
+    } catch (error) {
+      // What is missing on a full disk is told by the commit that needs it.
+      if (codeOf(error) !== 'ENOSPC' && codeOf(error) !== 'EDQUOT') throw error;
+    }
+    this.#laidOut = fstatSync(file.fd).size;
+  }
+
   /** The ledger was closed or opened anew: its log is another file. */
   forget(): void {
     const file = this.#file;
     this.#file = null;
+    this.#laidOut = 0;
     if (file) closeIfIdle(file);
   }
 
-  #opened(): { fd: number; flushes: number } | null {
+  #opened(): Opened | null {
     try {
       this.#file ??= { fd: openSync(this.path, 'r+'), flushes: 0 };
     } catch (error) {
@@ -46,7 +91,7 @@ export class LogFile {
 }
 
 /** A descriptor that is closed during a flush may name another file before the flush is done. */
-function closeIfIdle({ fd, flushes }: { fd: number; flushes: number }): void {
+function closeIfIdle({ fd, flushes }: Opened): void {
   if (flushes === 0) closeSync(fd);
 }
 

@@ -64,9 +64,30 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (seq, mailbox)
   ) WITHOUT ROWID;
 
+  -- AUTOINCREMENT writes a page of its own for every message. The highest number that was ever dropped is kept in meta instead,
+  -- as \`dropped\`: a number is never given twice.
+  CREATE TABLE numbered (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    sender TEXT NOT NULL,
+    key TEXT,
+    root TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    json TEXT NOT NULL,
+    pruned INTEGER NOT NULL DEFAULT 0
+  );
+  INSERT INTO numbered SELECT * FROM messages;
+  INSERT INTO meta SELECT 'dropped', seq FROM sqlite_sequence WHERE name = 'messages';
+  DROP TABLE messages;
+  ALTER TABLE numbered RENAME TO messages;
+  CREATE UNIQUE INDEX messages_key ON messages (sender, key) WHERE key IS NOT NULL;
+  CREATE INDEX messages_sender ON messages (sender, seq);
   -- Most messages begin an exchange and stay alone in it. Their own id leads to them; here each would cost a page of its own.
-  DROP INDEX messages_root;
   CREATE INDEX messages_root ON messages (root, seq) WHERE root <> id;
+
+  -- An open copy stands in \`copies_open\`, a settled one here: each in one of them, so that accepting touches a page less per copy.
+  DROP INDEX copies_mailbox;
+  CREATE INDEX copies_settled ON copies (mailbox, seq) WHERE settled_at IS NOT NULL;
   `,
 ];
 

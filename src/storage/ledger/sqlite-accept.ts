@@ -13,8 +13,11 @@ import { SETTLED, STORED } from './schema.ts';
 const FOUND: Evidence = { found: 'in the mailbox, without a row of ours' };
 const KEPT = JSON.stringify({ seen: 'kept in cur/ when the ledger was rebuilt' });
 
-const INSERT_MESSAGE =
-  'INSERT INTO messages (id, sender, key, root, at, json) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING';
+/** The number after every one that was ever given: listeners resume after a number, so none may come again. */
+const NEXT = `max(ifnull((SELECT max(seq) FROM messages), 0),
+  ifnull((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'dropped'), 0)) + 1`;
+const INSERT_MESSAGE = `INSERT INTO messages (seq, id, sender, key, root, at, json) VALUES (${NEXT}, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (id) DO NOTHING`;
 const INSERT_COPY = `INSERT INTO copies (seq, mailbox, state, attention, disposition, settled_at, settled_by, keep)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`;
 const INSERT_LATE = `INSERT INTO copies (seq, mailbox, state, attention, late) VALUES (?, ?, ${STORED}, ?, 1)`;

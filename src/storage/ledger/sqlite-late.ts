@@ -35,8 +35,8 @@ interface StandingRow {
  * file (`drafted` 0), and for those that are just being published (`drafted` 1).
  */
 export class SqliteLate extends SqliteAcceptance implements LateCopies {
-  async flush(): Promise<void> {
-    await this.connection.log.flush();
+  async flush(alone?: boolean): Promise<void> {
+    await this.connection.log.flush(alone);
   }
 
   leaveLog(): void {

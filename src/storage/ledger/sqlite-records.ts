@@ -203,7 +203,7 @@ export class SqliteRecords implements Records {
       .map(copyFrom);
   }
 
-  /** Each half of `mine` reads its own index from the newest end, so that a page costs a page and not the history. */
+  /** Each part of `mine` reads its own index from the newest end, so that a page costs a page and not the history. */
   #seqs(db: Database, { agent, thread, limit }: Page, before: number): Seq[] {
     if (thread) {
       const had = 'EXISTS (SELECT 1 FROM copies c WHERE c.seq = m.seq AND c.mailbox = ?3)';
@@ -218,8 +218,13 @@ export class SqliteRecords implements Records {
       const all = 'SELECT seq FROM messages WHERE seq < ? ORDER BY seq DESC LIMIT ?';
       return db.query<Seq, [number, number]>(all).all(before, limit);
     }
-    const mine = `SELECT seq FROM (SELECT seq FROM messages WHERE sender = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)
-      UNION SELECT seq FROM (SELECT seq FROM copies WHERE mailbox = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)`;
+    const newest = (from: string): string =>
+      `SELECT seq FROM (SELECT seq FROM ${from} AND seq < ?2 ORDER BY seq DESC LIMIT ?3)`;
+    const mine = [
+      newest('messages WHERE sender = ?1'),
+      newest('copies WHERE mailbox = ?1 AND settled_at IS NULL'),
+      newest('copies WHERE mailbox = ?1 AND settled_at IS NOT NULL'),
+    ].join(' UNION ');
     return db.query<Seq, [string, number, number]>(`${mine} ORDER BY seq DESC LIMIT ?3`).all(agent, before, limit);
   }
 

@@ -21,7 +21,8 @@ export function prune(
 
 /** Removes an agent's copies, and what it wrote that nobody else has a copy of. Others keep what they sent or got. */
 export function forget(db: Database, agent: AgentName): { copies: number; messages: number } {
-  const copies = db.query('DELETE FROM copies WHERE mailbox = ?').run(agent).changes;
+  const open = db.query('DELETE FROM copies WHERE mailbox = ? AND settled_at IS NULL').run(agent).changes;
+  const settled = db.query('DELETE FROM copies WHERE mailbox = ? AND settled_at IS NOT NULL').run(agent).changes;
   db.query('DELETE FROM receipts WHERE mailbox = ?').run(agent);
   db.query('DELETE FROM unfiled WHERE mailbox = ?').run(agent);
   const own = 'SELECT seq FROM messages WHERE sender = ? AND seq NOT IN (SELECT seq FROM copies)';
@@ -32,7 +33,7 @@ export function forget(db: Database, agent: AgentName): { copies: number; messag
       .all(agent)
       .map(({ seq }) => seq),
   );
-  return { copies, messages };
+  return { copies: open + settled, messages };
 }
 
 function ended(connection: Connection, before: number): number[] {
@@ -56,8 +57,13 @@ function dropBodies(db: Database, seqs: number[]): number {
   return db.query(sql).run(which).changes;
 }
 
+/** The highest number that may be dropped, kept so that it is never given again. */
+const KEEP_NUMBER = `INSERT INTO meta SELECT 'dropped', max(seq) FROM messages WHERE true HAVING max(seq) IS NOT NULL
+  ON CONFLICT DO UPDATE SET value = max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))`;
+
 function dropMessages(db: Database, seqs: number[]): number {
   const which = JSON.stringify(seqs);
+  db.query(KEEP_NUMBER).run();
   for (const [table, column] of [
     ['words', 'rowid'],
     ['receipts', 'seq'],

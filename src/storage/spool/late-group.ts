@@ -91,7 +91,7 @@ export class GroupCommit {
       const group = this.#unflushed;
       this.#unflushed = [];
       try {
-        await this.ledger.flush();
+        await this.ledger.flush(group.length === 1 && this.#waiting.length === 0);
         for (const one of group) answer(one);
       } catch (error) {
         const outcome = 'it may or may not be stored';
