@@ -1,8 +1,9 @@
 import * as v from 'valibot';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
-import { isMessageId, MessageId, Scope, SendKey } from './names.ts';
-import type { AgentName } from './names.ts';
+import { Directedness } from './attention.ts';
+import { AgentName, isMessageId, MessageId, Scope, SendKey } from './names.ts';
+import { Signal } from './signal.ts';
 
 /** What the sender wants of the reader. spec: message#intent */
 const INTENTS = ['none', 'question', 'assignment', 'approval', 'blocker', 'fyi', 'status', 'thanks'] as const;
@@ -26,6 +27,32 @@ export const Lineage = new Schema(() =>
 );
 export type Lineage = Described<typeof Lineage>;
 
+/** Work that stands still until this is answered: a duty that time alone never ends. spec: c2a#obligations */
+export const Obligation = new Schema(() =>
+  v.object({
+    blocks: v.picklist(['halted', 'degraded', 'none']),
+    /** What the author will do if nobody answers. */
+    defaultAction: v.optional(v.pipe(v.string(), v.maxLength(500))),
+    /** Who besides the author may discharge it. */
+    delegate: v.optional(AgentName.inner),
+  }),
+);
+export type Obligation = Described<typeof Obligation>;
+
+/** What makes a message more than words: a reaction, an edit, an obligation, a word on whom it is meant for. spec: message#extras */
+const SAID = {
+  /** It is a reaction to the message that it answers (`thread`). */
+  signal: () => v.optional(Signal.inner),
+  eta: () => v.optional(v.pipe(v.string(), v.maxLength(200))),
+  /** Whose duty a `done` ends, where its author or delegate says so. */
+  recipient: () => v.optional(AgentName.inner),
+  /** It takes the place of this earlier message of the same author. */
+  replaces: () => v.optional(MessageId.inner),
+  obligation: () => v.optional(Obligation.inner),
+  /** Whom the sender means: with `ambient` a name in the text calls nobody. */
+  aim: () => v.optional(Directedness.inner),
+};
+
 /** Our own fields of a message, all under one key with a version. spec: message#extras */
 export const Extras = new Schema(() =>
   v.object({
@@ -34,6 +61,12 @@ export const Extras = new Schema(() =>
     intent: v.optional(Intent.inner),
     deadline: v.optional(v.pipe(v.string(), v.isoTimestamp())),
     lineage: v.optional(Lineage.inner),
+    signal: SAID.signal(),
+    eta: SAID.eta(),
+    recipient: SAID.recipient(),
+    replaces: SAID.replaces(),
+    obligation: SAID.obligation(),
+    aim: SAID.aim(),
   }),
 );
 export type Extras = Described<typeof Extras>;
@@ -103,6 +136,12 @@ export const Draft = new Schema(
       key: v.optional(SendKey.inner),
       /** When this key was first tried: lets a rebuilt ledger say "unknown" instead of storing it a second time. */
       firstTried: v.optional(v.pipe(v.string(), v.isoTimestamp())),
+      signal: SAID.signal(),
+      eta: SAID.eta(),
+      recipient: SAID.recipient(),
+      replaces: SAID.replaces(),
+      obligation: SAID.obligation(),
+      aim: SAID.aim(),
     }),
   isPlainDraft,
 );
@@ -127,13 +166,19 @@ export function composeMessage(
   draft: Draft,
   stamp: { id: MessageId; from: AgentName; ts: string; lineage?: Lineage | undefined },
 ): Message {
-  const { scope, thread, refs, intent, deadline, key } = draft;
+  const { scope, thread, refs, intent, deadline, key, signal, eta, recipient, replaces, obligation, aim } = draft;
   const extras: Extras = {
     v: 1,
     ...(key && { key }),
     ...(intent !== 'none' && { intent }),
     ...(deadline && { deadline }),
     ...(stamp.lineage && { lineage: stamp.lineage }),
+    ...(signal && { signal }),
+    ...(eta && { eta }),
+    ...(recipient && { recipient }),
+    ...(replaces && { replaces }),
+    ...(obligation && { obligation }),
+    ...(aim && { aim }),
   };
   return {
     id: stamp.id,

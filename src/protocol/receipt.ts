@@ -16,10 +16,27 @@ export type Disposition = Described<typeof Disposition>;
 export const Evidence = new Schema(() => v.record(v.string(), v.union([v.string(), v.number(), v.boolean()])));
 export type Evidence = Described<typeof Evidence>;
 
+/** What else can happen to a copy, beside the ladder. */
+const BESIDE = [
+  'released',
+  'taken_elsewhere',
+  'set_aside',
+  'knocked',
+  'answered',
+  'reacted',
+  'claimed',
+  'deferred',
+  'discharged',
+  'escalated',
+  'cancelled',
+  'refused',
+  'reconsidered',
+] as const;
+
 /** One thing that happened to one copy. spec: delivery#receipts */
 export const Receipt = new Schema(() =>
   v.object({
-    step: v.union([Step.inner, v.picklist(['released', 'taken_elsewhere', 'set_aside', 'knocked', 'answered'])]),
+    step: v.union([Step.inner, v.picklist(BESIDE)]),
     at: v.pipe(v.string(), v.isoTimestamp()),
     evidence: Evidence.inner,
   }),

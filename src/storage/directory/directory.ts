@@ -4,12 +4,32 @@ import type { Described } from '../../protocol/schema.ts';
 import type { ChannelName } from '../../protocol/names.ts';
 import { AgentName } from '../../protocol/names.ts';
 
+/** spec: c2a#hush */
+export const Quiet = new Schema(() =>
+  v.union([
+    v.object({ on: v.literal(true) }),
+    v.object({ until: v.pipe(v.string(), v.isoTimestamp()) }),
+    v.object({ hours: v.pipe(v.string(), v.regex(/^\d{2}:\d{2}-\d{2}:\d{2}$/)) }),
+  ]),
+);
+export type Quiet = Described<typeof Quiet>;
+
 /** Our own fields of an agent's record. Records without them were made by other programs. */
 export const AgentExtras = new Schema(() =>
   v.object({
     v: v.literal(1),
     kind: v.picklist(['agent', 'human']),
     roles: v.optional(v.array(AgentName.inner), []),
+    /** The one person who is told when nobody else can decide. */
+    owner: v.optional(v.boolean()),
+    /** Channels (`#name`) and exchanges (the id of their first message) that were given to this agent. */
+    owns: v.optional(v.array(v.string())),
+    /** When it wants no disturbance: always, until a time, or every day between two times of the home's clock. */
+    quiet: v.optional(Quiet.inner),
+    /** Channels and exchanges that it was asked to leave: it hears of them again when it is mentioned. */
+    left: v.optional(v.array(v.string())),
+    /** How a person is called where people look. */
+    displayName: v.optional(v.pipe(v.string(), v.maxLength(200))),
   }),
 );
 

@@ -1,0 +1,34 @@
+import * as v from 'valibot';
+import type { Disposition } from './receipt.ts';
+import { Schema } from './schema.ts';
+import type { Described } from './schema.ts';
+
+/** The nine signals, each with the sign that a chat shows for it and what it says of the event. spec: c2a#signals */
+export const SIGNALS = {
+  seen: { glyph: '👀', disposition: 'acknowledged' },
+  agree: { glyph: '👍', disposition: 'acknowledged' },
+  working: { glyph: '🔧', disposition: 'claimed' },
+  queued: { glyph: '🕐', disposition: 'deferred' },
+  claimed: { glyph: '✋', disposition: 'claimed' },
+  done: { glyph: '✅', disposition: 'responded' },
+  declined: { glyph: '🙅', disposition: 'ignored' },
+  blocked: { glyph: '🚧', disposition: 'deferred' },
+  unclear: { glyph: '❓', disposition: null },
+} as const satisfies Record<string, { glyph: string; disposition: Disposition | null }>;
+export type KnownSignal = keyof typeof SIGNALS;
+
+/** One of the nine, or one of a workspace's own: those are shown and kept, but they claim and discharge nothing. */
+export const Signal = new Schema(() =>
+  v.pipe(
+    v.string(),
+    v.regex(
+      new RegExp(`^(?:${Object.keys(SIGNALS).join('|')}|x-[a-z0-9-]{1,30})$`),
+      `use one of ${Object.keys(SIGNALS).join(', ')}, or x-…`,
+    ),
+  ),
+);
+export type Signal = Described<typeof Signal>;
+
+export function isKnownSignal(signal: string): signal is KnownSignal {
+  return Object.hasOwn(SIGNALS, signal);
+}
