@@ -1,4 +1,4 @@
-import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs';
+import { closeSync, fdatasyncSync, openSync, readdirSync, writeSync } from 'node:fs';
 import type { Bench, Row } from '../figure.ts';
 import { summary, timed } from '../measure.ts';
 import { listen } from '../relay/listen.ts';
@@ -115,7 +115,9 @@ export async function eventsFigure(bench: Bench): Promise<Row[]> {
   const waiting = bench.quick ? 1000 : 10_000;
   const listeners = bench.quick ? 500 : 10_000;
   const flood = bench.quick ? 5000 : 100_000;
-  const relay = await startRelay({ home: bench.fresh(), agents: 2, storage: true });
+  const home = bench.fresh();
+  const relay = await startRelay({ home, agents: 2, storage: true });
+  const filed = await fileTimes(bench, relay, home);
   const empty = await eventTimes(bench, relay, 0);
   await drive({ ...relay, names: ['agent-1'] }, { connections: 16, requests: waiting });
   const full = await eventTimes(bench, relay, 1);
@@ -128,11 +130,37 @@ export async function eventsFigure(bench: Bench): Promise<Row[]> {
   for (const stream of streams) stream.close();
   await crowd.stop();
   return [
+    within('relay: send → file in new/, idle, p99', filed.p99, 100, 'ms'),
     within('relay: send → event, empty inbox, p99', empty.p99, 10, 'ms'),
     within(`relay: send → event, ${waiting.toLocaleString('en')} waiting, p99`, full.p99, 10, 'ms'),
     within(`relay: memory per listener, ${listeners.toLocaleString('en')} of them`, each / 1024, 20, 'KB'),
     await floodRow(bench, flood),
   ];
+}
+
+/** From the answer of a lone send to its file, where other programs look. The next is sent when the file is there. */
+async function fileTimes(bench: Bench, relay: Relay, home: string): Promise<{ p99: number }> {
+  const wire = await Wire.open(relay.port);
+  const folder = `${home}/spool/agent-0/new`;
+  const times: number[] = [];
+  for (let n = 1; n <= (bench.quick ? 10 : 60); n += 1) {
+    await wire.ask(sendRequest('token-0', '@agent-0', BODY));
+    const ms = await timed(async () => {
+      while (filesIn(folder) < n) await Bun.sleep(1);
+    });
+    // The first makes the mailbox.
+    if (n > 1) times.push(ms);
+  }
+  wire.close();
+  return summary(times);
+}
+
+function filesIn(folder: string): number {
+  try {
+    return readdirSync(folder).length;
+  } catch {
+    return 0;
+  }
 }
 
 async function eventTimes(bench: Bench, relay: Relay, agent: number): Promise<{ p99: number }> {

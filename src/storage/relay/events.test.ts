@@ -43,7 +43,7 @@ async function listening(act: (socket: Socket, connection: number) => void, sile
 }
 
 describe('the stream of a relay', () => {
-  it('needs no headers before the first event, however late it comes [BC-B6.3]', async () => {
+  it('needs no headers before the first event, however late it comes, and no lines but data [BC-B6.3, BC-B6.7]', async () => {
     const { heard, requests } = await listening((socket) => {
       socket.write(HEAD);
       setTimeout(() => socket.write(`\r\n${chunk(`data: ${JSON.stringify(aMessage({ body: 'late' }))}\n\n`)}`), 700);
