@@ -1,6 +1,7 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { dirname } from 'node:path';
+import { Caller } from '../support/caller.ts';
 import { RelayProcess } from '../support/relay-process.ts';
 import { Faults } from './drill.ts';
 import type { Drill } from './drill.ts';
@@ -108,7 +109,7 @@ export const relayFuzz: Drill = {
     const beside = dirname(relay.home);
     const before = readdirSync(beside).toSorted();
     writeFileSync(`${relay.home}/seed`, String(seed));
-    const token = await relay.register('alice');
+    const token = (await Caller.register(relay.url, 'alice')).token;
     const statuses = new Map<number, number>();
     const bad: string[] = [];
     let asked = 0;

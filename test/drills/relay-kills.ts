@@ -1,4 +1,5 @@
 import { readdirSync } from 'node:fs';
+import { Caller } from '../support/caller.ts';
 import { RelayProcess } from '../support/relay-process.ts';
 import { Faults } from './drill.ts';
 import type { Drill } from './drill.ts';
@@ -23,8 +24,9 @@ export const relayKills: Drill = {
   async run(isLong, tell) {
     const kills = isLong ? 20 : 3;
     const relay = await new RelayProcess(undefined, ['--rate', 'off']).start();
-    const senders = await Promise.all(Array.from({ length: SENDERS }, (_, n) => relay.register(`sender-${n}`)));
-    const token = await relay.register('reader');
+    const register = async (name: string): Promise<string> => (await Caller.register(relay.url, name)).token;
+    const senders = await Promise.all(Array.from({ length: SENDERS }, (_, n) => register(`sender-${n}`)));
+    const token = await register('reader');
     const up = new Turnstile();
     const accepted = new Map<string, string>();
     const twoIds: string[] = [];
@@ -65,7 +67,7 @@ export const relayKills: Drill = {
         known.add(id);
       }
     }
-    const left = await relay.get<Mail[]>('/v1/inbox/reader', token);
+    const left = await relay.as(token, 'reader').inbox();
     relay.kill('SIGTERM');
     await relay.ended;
     const faults = new Faults();
@@ -105,7 +107,7 @@ async function sendUntilAnswered(relay: RelayProcess, up: Turnstile, token: stri
   for (;;) {
     await up.pass();
     try {
-      const answer = await relay.post('/v1/send', { to: '@reader', body: key }, token, { 'idempotency-key': key });
+      const answer = await relay.as(token).post('send', { to: '@reader', body: key }, { 'idempotency-key': key });
       const { id, error } = (await answer.json()) as { id?: string; error?: string };
       if (id) return id;
       throw new Error(error);
@@ -120,7 +122,7 @@ async function sendUntilAnswered(relay: RelayProcess, up: Turnstile, token: stri
 async function readSome(relay: RelayProcess, up: Turnstile, token: string): Promise<string[]> {
   await up.pass();
   try {
-    const { lease, messages } = (await (await relay.post('/v1/lease', { max: 50, ms: 2000 }, token)).json()) as Leased;
+    const { lease, messages } = await relay.as(token).ask<Leased>('lease', { max: 50, ms: 2000 });
     const ids = messages.map(({ message }) => message.id);
     if (ids.length > 0) return await settleUntilAnswered(relay, up, token, lease, ids);
   } catch {
@@ -141,7 +143,7 @@ async function settleUntilAnswered(
   for (;;) {
     await up.pass();
     try {
-      const answer = await relay.post('/v1/settle', { lease, ids, outcome: 'done' }, token);
+      const answer = await relay.as(token).post('settle', { lease, ids, outcome: 'done' });
       return answer.status === 200 ? ids : [];
     } catch {
       await Bun.sleep(5);

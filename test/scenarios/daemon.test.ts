@@ -2,7 +2,8 @@ import { afterEach, describe, expect, it } from 'bun:test';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { until } from '../support/bch.ts';
 import type { Running } from '../support/bch.ts';
-import { Caller, RelayMachine } from '../support/relay.ts';
+import { Caller } from '../support/caller.ts';
+import { RelayMachine } from '../support/relay.ts';
 
 let machine = new RelayMachine();
 afterEach(async () => {

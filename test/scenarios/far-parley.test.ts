@@ -342,10 +342,7 @@ describe('parley at a relay that knows keys', () => {
     const machine = await far('ours');
     const sent = await machine.peer.send('@ann', 'hi');
     await machine.tells('drain');
-    const answer = await fetch(`${machine.relay.url}/v1/trace/${sent.id}`, {
-      headers: { authorization: `Bearer ${machine.peer.token}` },
-    });
-    expect(await answer.json()).toMatchObject({
+    expect(await machine.peer.ask(`trace/${sent.id}`)).toMatchObject({
       copies: [{ mailbox: 'ann', state: 'settled', settledBy: { fetched: 'to the machine of its reader' } }],
     });
   });

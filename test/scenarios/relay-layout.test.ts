@@ -39,8 +39,7 @@ describe('on the disk of a relay', () => {
   });
 
   it('a new room has a folder, a hash and a date of its own, and its agents and mail stay in it [BC-B3.12, BC-B3.14]', async () => {
-    const answer = await relay.post('/v1/rooms', {});
-    const { roomId, roomToken } = (await answer.json()) as { roomId: string; roomToken: string };
+    const { roomId, roomToken } = await relay.as('').ask<{ roomId: string; roomToken: string }>('rooms', {});
     const folder = `${relay.home}/rooms/${roomId}`;
     const room = JSON.parse(readFileSync(`${folder}/room.json`, 'utf8')) as Record<string, string>;
     expect(room).toEqual({ tokenHash: hash(roomToken), createdAt: expect.any(String) });

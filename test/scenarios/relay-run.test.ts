@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { until } from '../support/bch.ts';
-import { Caller, listening, RelayMachine } from '../support/relay.ts';
+import { Caller } from '../support/caller.ts';
+import { listening, RelayMachine } from '../support/relay.ts';
 
 let machine = new RelayMachine();
 afterEach(async () => {
@@ -43,7 +44,8 @@ describe('`parley relay`', () => {
   it('after a kill -9 starts again, and everything that was accepted is there [BC-8]', async () => {
     const { running, url } = await machine.relay();
     const [alice] = [await Caller.register(url, 'alice'), await Caller.register(url, 'bob')];
-    const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => alice.send('@bob', `message ${n}`)));
+    const sent = await Promise.all(Array.from({ length: 50 }, (_, n) => alice.send('@bob', `message ${n}`)));
+    const ids = sent.map(({ id }) => id);
     running.child.kill('SIGKILL');
     await running.ended();
     expect(existsSync(`${machine.root}/relay.json`)).toBe(true);
@@ -83,7 +85,7 @@ describe('`parley relay`', () => {
     const accepted: string[] = [];
     const listener = await bob.get('events/bob');
     const writers = Array.from({ length: 16 }, async (_, writer) => {
-      for (let n = 0; ; n += 1) accepted.push(await alice.send('@bob', `${writer}: ${n}`));
+      for (let n = 0; ; n += 1) accepted.push((await alice.send('@bob', `${writer}: ${n}`)).id);
     });
     const stopped = Promise.allSettled(writers);
     await until('traffic', () => accepted.length > 200);
@@ -200,7 +202,7 @@ describe('the compiled program', () => {
       doors: { address: string }[];
     };
     const alice = await Caller.register(doors[0]?.address ?? '', 'alice');
-    const id = await alice.send('@alice', 'hello');
+    const { id } = await alice.send('@alice', 'hello');
     await until('its file', () => machine.waiting('alice').includes(id));
     expect(run(['status']).exitCode).toBe(0);
     expect(run(['down']).exitCode).toBe(0);

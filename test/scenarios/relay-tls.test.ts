@@ -2,7 +2,8 @@ import { afterEach, describe, expect, it } from 'bun:test';
 import { readFileSync, renameSync } from 'node:fs';
 import { connect } from 'node:tls';
 import { newCertificate } from '../support/certificate.ts';
-import { Caller, RelayMachine } from '../support/relay.ts';
+import { Caller } from '../support/caller.ts';
+import { RelayMachine } from '../support/relay.ts';
 
 let machine = new RelayMachine();
 afterEach(async () => {
@@ -21,7 +22,7 @@ describe(`a relay with TLS${hasOpenssl ? '' : ' (skipped: no openssl here)'}`, (
     expect(running.out).toMatch(/TLS until \d{4}-\d{2}-\d{2}/);
     const ca = readFileSync(cert, 'utf8');
     const alice = await Caller.register(url, 'alice', '', ca);
-    expect(await alice.send('@alice', 'over TLS')).toMatch(/^[0-9a-f-]{36}$/);
+    expect((await alice.send('@alice', 'over TLS')).id).toMatch(/^[0-9a-f-]{36}$/);
     await expect(fetch(`${url}v1/health`)).rejects.toThrow();
     expect((await running.stop()).code).toBe(0);
   });
@@ -48,7 +49,7 @@ describe(`a relay with TLS${hasOpenssl ? '' : ' (skipped: no openssl here)'}`, (
       await running.complains('certificate_renewed');
       expect(await nameAt(url)).toBe('second');
 
-      const id = await new Caller(url, alice.token, { ca: newCa }).send('@alice', 'after the change');
+      const { id } = await new Caller(url, alice.token, 'alice', newCa).send('@alice', 'after the change');
       let heard = '';
       while (!heard.includes(id)) {
         const { value, done } = (await stream?.read()) ?? { value: undefined, done: true };

@@ -1,3 +1,4 @@
+import { Caller } from './caller.ts';
 import { Program } from './program.ts';
 import { temporaryHome } from './home.ts';
 
@@ -47,23 +48,8 @@ export class RelayProcess {
     this.#child?.kill(signal);
   }
 
-  /** A new agent's token. */
-  async register(name: string): Promise<string> {
-    const answer = await this.post('/v1/register', { name });
-    const { token } = (await answer.json()) as { token: string };
-    return token;
-  }
-
-  post(path: string, body: unknown, token?: string, headers: Record<string, string> = {}): Promise<Response> {
-    return fetch(`${this.url}${path}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }), ...headers },
-      body: JSON.stringify(body),
-    });
-  }
-
-  async get<T>(path: string, token: string): Promise<T> {
-    const answer = await fetch(`${this.url}${path}`, { headers: { authorization: `Bearer ${token}` } });
-    return (await answer.json()) as T;
+  /** Whoever has this token, at the relay that runs now. */
+  as(token: string, name = ''): Caller {
+    return new Caller(this.url, token, name);
   }
 }
