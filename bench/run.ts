@@ -1,6 +1,7 @@
 // `npm run bench`: every figure beside its floor; the table goes to docs/performance.md.
 // `npm run bench -- --quick`: fewer rounds and no long history, for a first look; the table is only printed.
 import { mkdirSync } from 'node:fs';
+import { attentionFigure } from './figures/attention.ts';
 import { commandFigure } from './figures/command.ts';
 import { drainFigure, peekFigure } from './figures/drain.ts';
 import { historyFigure } from './figures/history.ts';
@@ -19,6 +20,7 @@ const FIGURES: readonly Figure[] = [
   hookFigure,
   commandFigure,
   storeFigure,
+  attentionFigure,
   takeFigure,
   relayFigure,
   eventsFigure,

@@ -8,16 +8,17 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   protocol: ['protocol'],
   attention: ['protocol', 'attention'],
   storage: ['protocol', 'storage'],
-  delivery: ['protocol', 'delivery'],
+  delivery: ['protocol', 'attention', 'delivery'],
   clients: ['protocol', 'delivery', 'clients'],
   flow: ['protocol', 'attention', 'storage ports', 'flow'],
-  doors: ['protocol', 'storage ports', 'flow', 'doors'],
+  doors: ['protocol', 'delivery', 'storage ports', 'flow', 'doors'],
   cli: ['protocol', 'attention', 'storage', 'delivery', 'clients', 'flow', 'doors', 'cli'],
 };
 
 /** The only places that may name a backend. */
 const NAMES_BACKENDS = /^src\/(storage\/|cli\/wiring\.ts$)/;
-const PORTS = /^src\/storage\/(spool\/spool|ledger\/ledger|directory\/directory|rooms\/rooms|relay\/relay)\.ts$/;
+const PORTS =
+  /^src\/storage\/(spool\/spool|ledger\/(ledger|duties)|directory\/directory|rooms\/rooms|relay\/relay)\.ts$/;
 const BACKENDS =
   /^src\/storage\/(spool\/(maildir|memory)|ledger\/(sqlite|memory)|directory\/(files|memory|watched)|rooms\/files)/;
 

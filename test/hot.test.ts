@@ -22,6 +22,13 @@ const COLD = [
   /^src\/storage\/\w+\/(relay-client|watched|late-maildir|back-room)\.ts$/,
 ];
 
+/** What only those pay for who answer for something: what is owed is entered when somebody asks, never by a send. */
+const OWING = [
+  /^src\/flow\/(host\/|(?:duty|react|reaction|claim|responders|defer|resolve|owe|say|tick|escalate|people|edit|why|leave)\.ts$)/,
+  /^src\/flow\/(?:events|event-pages|sight)\.ts$/,
+  /^src\/attention\/(?:ladder|outcome|reply-rules|responder|leave|hush|repeat|compose|topic|fallback)\.ts$/,
+];
+
 const transpiler = new Bun.Transpiler({ loader: 'ts' });
 
 describe('a hot command', () => {
@@ -31,6 +38,13 @@ describe('a hot command', () => {
     const cold = [...chains].filter(([name]) => COLD.some((pattern) => pattern.test(name)));
     expect(cold.map(([, chain]) => chain.join(' → '))).toEqual([]);
   });
+});
+
+it.each(['send', 'take', 'drain', 'watch'])('parley %s imports nothing that only duties need', (name) => {
+  const owing = [...importsOf(`src/cli/commands/${name}.ts`)].filter(([path]) =>
+    OWING.some((pattern) => pattern.test(path)),
+  );
+  expect(owing.map(([, chain]) => chain.join(' → '))).toEqual([]);
 });
 
 /** Everything that is imported at the start, each with the way to it. What is imported only when it is needed does not count. */

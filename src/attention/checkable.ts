@@ -16,8 +16,14 @@ const STAMPS: readonly RegExp[] = [
   /^[ \t>]*\d{1,3}[.)](?=\s)/gm,
 ];
 
+/** Words that can stand before anything and add nothing to it. */
+const SMALL_WORDS = new Set(
+  'well so right now ah oh fine ok okay yes hey hi hello and also again then just still please here there'.split(' '),
+);
 const SENTENCE_END = /(?<=[.!?])\s|\n/;
 const BETWEEN_TOKENS = /[\s"'`()[\]{}<>;|*]+|,(?!\d)/;
+/** No link, path, commit or number is without one of these. */
+const MAY_BE_CHECKED = /[0-9/.]/;
 const LINK = /^https?:\/\/./i;
 const COMMIT = /^(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}$/i;
 const ROOTED_PATH = /^(?:~|\.{1,2})?\/[\w.@+-]/;
@@ -47,10 +53,12 @@ export function checkableIn(body: string, refs: readonly string[] = []): Checkab
 }
 
 function inSentence(text: string): Checkable[] {
-  const sentence = blanked(text);
+  if (!MAY_BE_CHECKED.test(text)) return [];
   return text.split(BETWEEN_TOKENS).flatMap((raw) => {
     const token = trimPunctuation(raw);
-    return pointer(token) ?? token.split(/[=:/]/).flatMap((part) => commit(part) ?? number(part, sentence) ?? []);
+    // Nearly every word is only a word.
+    if (!MAY_BE_CHECKED.test(token)) return [];
+    return pointer(token) ?? token.split(/[=:/]/).flatMap((part) => commit(part) ?? number(part, text) ?? []);
   });
 }
 
@@ -66,13 +74,21 @@ function commit(token: string): Checkable | undefined {
   return COMMIT.test(token) ? { key: `commit:${token.slice(0, 7).toLowerCase()}` } : undefined;
 }
 
-function number(token: string, sentence: string): Checkable | undefined {
+function number(token: string, text: string): Checkable | undefined {
   const digits = NUMBER.exec(token)?.[1]?.replace(/[,_]/g, '');
-  return digits === undefined ? undefined : { key: `number:${digits}`, counter: { value: Number(digits), sentence } };
+  if (digits === undefined) return undefined;
+  return { key: `number:${digits}`, counter: { value: Number(digits), sentence: skeletonOf(text) } };
 }
 
 function unstamped(text: string): string {
+  if (!/[0-9]/.test(text)) return text;
   return STAMPS.reduce((rest, stamp) => rest.replace(stamp, ' '), text);
+}
+
+/** What is left of a sentence when numbers, marks and small words are taken out: the same for "ping 7" and "well, ping 8!!". */
+function skeletonOf(text: string): string {
+  const words = blanked(text).match(/[\p{L}#]+/gu) ?? [];
+  return words.filter((word) => !SMALL_WORDS.has(word)).join(' ');
 }
 
 function blanked(text: string): string {

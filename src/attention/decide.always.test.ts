@@ -2,6 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import * as fc from 'fast-check';
 import { Directedness, Injection, isQuiet, Policy, Reason } from '../protocol/attention.ts';
 import { Intent, Priority } from '../protocol/message.ts';
+import { SIGNALS } from '../protocol/signal.ts';
 import { decide } from './decide.ts';
 import type { Facts } from './decide.ts';
 
@@ -22,7 +23,15 @@ describe('the decision on a copy', () => {
     priority: fc.constantFrom(...Priority.inner.options),
     onlyThanks: fc.boolean(),
     asksQuestion: fc.boolean(),
+    asksAgain: fc.boolean(),
     loop: fc.boolean(),
+    hushed: fc.boolean(),
+    left: fc.boolean(),
+    signal: fc.option(fc.constantFrom(...Object.keys(SIGNALS), 'x-party'), { nil: undefined }),
+    changesDuty: fc.boolean(),
+    aim: fc.option(fc.constantFrom(...Directedness.inner.options), { nil: undefined }),
+    edited: fc.boolean(),
+    escalation: fc.boolean(),
   });
   const loudness = (injection: Injection): number => -Injection.inner.options.indexOf(injection);
   const always = (promise: (given: Facts) => void): void =>
@@ -48,30 +57,38 @@ describe('the decision on a copy', () => {
       expect(decision.policy).toBe('must_not_respond');
     }));
 
-  it('never hides what must be answered', () =>
+  it('never hides what must be answered, unless its reader wants quiet', () =>
     always((given) => {
-      const decision = decide(given);
+      const decision = decide({ ...given, hushed: false });
       if (decision.policy === 'must_respond')
         expect(loudness(decision.injection)).toBeGreaterThanOrEqual(loudness('buffered'));
     }));
 
   it('never lets a status ask for an answer', () =>
-    always((given) => expect(decide({ ...given, intent: 'status' }).policy).toBe('must_not_respond')));
+    always((given) =>
+      expect(decide({ ...given, intent: 'status', escalation: false }).policy).toBe('must_not_respond'),
+    ));
 
   it('never gets louder by breaking a loop, and always forbids the answer', () =>
     always((given) => {
-      const idle = { ...given, intent: 'none', priority: 'normal', asksQuestion: false } as const;
+      const idle = {
+        ...given,
+        intent: 'none',
+        priority: 'normal',
+        asksQuestion: false,
+        escalation: false,
+      } as const;
       const broken = decide({ ...idle, loop: true });
       expect(loudness(broken.injection)).toBeLessThanOrEqual(loudness(decide({ ...idle, loop: false }).injection));
       expect(loudness(broken.injection)).toBeLessThanOrEqual(loudness('notify'));
       expect(broken.policy).toBe('must_not_respond');
     }));
 
-  it('never silences for a loop whoever asks for something', () =>
+  it('never silences for a loop whoever asks for something that was not asked before', () =>
     always((given) => {
       const asking = [
         { priority: 'urgent' },
-        { asksQuestion: true },
+        { asksQuestion: true, asksAgain: false },
         { intent: 'question' },
         { intent: 'blocker' },
       ] as const;
@@ -83,9 +100,63 @@ describe('the decision on a copy', () => {
 
   it('never lets a sender raise by urgency what is not shown in full anyway', () =>
     always((any) => {
-      const given = { ...any, loop: false };
+      const given = { ...any, loop: false, hushed: false };
       const normal = decide({ ...given, priority: 'normal' });
       const urgent = decide({ ...given, priority: 'urgent' });
       expect(urgent).toEqual(normal.injection === 'buffered' ? { ...normal, injection: 'immediate' } : normal);
+    }));
+
+  it('never makes anything louder because the reader wants quiet or was asked to leave', () =>
+    always((given) => {
+      const open = loudness(decide({ ...given, hushed: false, left: false, aim: undefined }).injection);
+      expect(loudness(decide({ ...given, left: false, aim: undefined }).injection)).toBeLessThanOrEqual(open);
+      expect(loudness(decide({ ...given, hushed: false, aim: undefined }).injection)).toBeLessThanOrEqual(open);
+    }));
+
+  it('never disturbs anybody by what its sender means for nobody', () =>
+    always((given) =>
+      expect(isQuiet(decide({ ...given, aim: 'ambient', signal: undefined, escalation: false }))).toBe(true),
+    ));
+
+  it('never disturbs a reader who wants quiet, except by what a person calls urgent', () =>
+    always((given) => {
+      const hushed = decide({ ...given, hushed: true });
+      const urgent = given.priority === 'urgent' && !given.fromAgent;
+      if (urgent) expect(hushed).toEqual(decide({ ...given, hushed: false }));
+      else expect(isQuiet(hushed)).toBe(true);
+    }));
+
+  it('never lets quiet end what is owed', () =>
+    always((given) =>
+      expect(decide({ ...given, hushed: true }).policy).toBe(decide({ ...given, hushed: false }).policy),
+    ));
+
+  it('never asks for an answer to what goes into a digest', () =>
+    always((given) => {
+      const { injection, policy } = decide(given);
+      if (injection === 'digest') expect(policy).not.toBe('must_respond');
+    }));
+
+  it('never lets a reaction ask for an answer, or be more than a knock', () =>
+    always((given) => {
+      const { injection, policy } = decide({ ...given, signal: given.signal ?? 'agree' });
+      expect(policy).toBe('must_not_respond');
+      expect(loudness(injection)).toBeLessThanOrEqual(loudness('notify'));
+    }));
+
+  it('never believes a sender who says that somebody is meant', () =>
+    always((given) => {
+      const aim = given.aim === 'ambient' ? 'to_me' : given.aim;
+      expect(decide({ ...given, aim })).toEqual(decide({ ...given, aim: undefined }));
+    }));
+
+  it('never tells a reader who left anything, until it is called by name', () =>
+    always((given) => {
+      const left = { ...given, left: true, hushed: false };
+      const isHere = given.via !== 'dm' || given.threadReply;
+      if (isHere) expect(isQuiet(decide({ ...left, mentionsMe: false }))).toBe(true);
+      expect(decide({ ...left, mentionsMe: true, aim: undefined })).toEqual(
+        decide({ ...left, mentionsMe: true, aim: undefined, left: false }),
+      );
     }));
 });

@@ -21,7 +21,13 @@ function facts(given: Partial<Facts> = {}): Facts {
     priority: 'normal',
     onlyThanks: false,
     asksQuestion: false,
+    asksAgain: false,
     loop: false,
+    hushed: false,
+    left: false,
+    changesDuty: false,
+    edited: false,
+    escalation: false,
     ...given,
   };
 }
@@ -209,9 +215,109 @@ const BEYOND_THE_MATRIX: [string, Facts, string][] = [
     'to_me must_respond immediate blocker',
   ],
   [
+    'whoever asks the same again and again is not',
+    dm({ loop: true, asksQuestion: true, asksAgain: true }),
+    'to_me must_not_respond notify loop',
+  ],
+  [
     'breaking a loop does not make thanks louder',
     dm({ loop: true, onlyThanks: true }),
     'to_me must_not_respond silent loop',
+  ],
+  [
+    'a reaction waits in the mailbox [C2A-115]',
+    dm({ threadReply: true, answersMe: true, signal: 'agree' }),
+    'to_me must_not_respond tool_mailbox reaction',
+  ],
+  [
+    'a reaction by which a duty of the reader changes is knocked for [C2A-115]',
+    dm({ threadReply: true, answersMe: true, signal: 'declined', changesDuty: true }),
+    'to_me must_not_respond notify reaction',
+  ],
+  [
+    'a reaction is a reaction, however little news there was',
+    dm({ signal: 'declined', changesDuty: true, loop: true }),
+    'to_me must_not_respond notify reaction',
+  ],
+  [
+    'a name in a message that is meant for nobody calls nobody [C2A-97]',
+    facts({ mentionsMe: true, mentionsMyRole: true, aim: 'ambient' }),
+    'ambient must_not_respond tool_mailbox ambient',
+  ],
+  [
+    'what is meant for nobody wants no answer, though it was sent to one',
+    dm({ aim: 'ambient', asksQuestion: true }),
+    'ambient must_not_respond tool_mailbox ambient',
+  ],
+  [
+    'to say that somebody is meant is not to call them: a channel stays a channel',
+    facts({ aim: 'to_me' }),
+    'ambient must_not_respond tool_mailbox ambient',
+  ],
+  [
+    'an edit of what the reader had answered is shown, and nothing is owed',
+    dm({ edited: true }),
+    'to_me may_respond buffered edited_after_response',
+  ],
+  [
+    'an edit that now asks something must be answered',
+    dm({ edited: true, asksQuestion: true }),
+    'to_me must_respond buffered edited_after_response',
+  ],
+  [
+    'an edit of what concerns somebody else still does',
+    facts({ edited: true, mentionsOther: true }),
+    'to_other must_not_respond tool_mailbox addressed_elsewhere',
+  ],
+  [
+    'what nobody answered must be answered by whoever it is handed to',
+    dm({ escalation: true, intent: 'status' }),
+    'to_me must_respond buffered escalation',
+  ],
+  [
+    'for a reader who wants quiet, a DM waits in the mailbox and is owed',
+    dm({ hushed: true }),
+    'to_me must_respond tool_mailbox direct_message',
+  ],
+  [
+    'for a reader who wants quiet, what may be answered is told later',
+    dm({ hushed: true, intent: 'fyi' }),
+    'to_me may_respond digest direct_message',
+  ],
+  [
+    'for a reader who wants quiet, a knock is told later',
+    facts({ hushed: true, via: 'role' }),
+    'to_my_role may_respond digest role_mention',
+  ],
+  [
+    'what an agent calls urgent does not break the quiet',
+    dm({ hushed: true, priority: 'urgent' }),
+    'to_me must_respond tool_mailbox direct_message',
+  ],
+  [
+    'what a person calls urgent does',
+    dm({ hushed: true, priority: 'urgent', fromAgent: false }),
+    'to_me must_respond immediate direct_message',
+  ],
+  [
+    'a question in a thread that the reader was asked to leave is not for it',
+    facts({ left: true, threadReply: true, inThreadIHaveJoined: true, asksQuestion: true }),
+    'to_me must_not_respond tool_mailbox thread_question',
+  ],
+  [
+    'what is said to the reader in an exchange that it was asked to leave is not to be answered either',
+    dm({ left: true, threadReply: true }),
+    'to_me must_not_respond tool_mailbox direct_message',
+  ],
+  [
+    'what is said to the reader anew has nothing to do with what it left',
+    dm({ left: true }),
+    'to_me must_respond buffered direct_message',
+  ],
+  [
+    'a mention calls a reader back who left',
+    facts({ left: true, mentionsMe: true }),
+    'to_me must_respond buffered direct_mention',
   ],
   [
     'the own message comes back as nothing at all [C2A-N4]',

@@ -1,7 +1,8 @@
 import { isQuiet } from '../protocol/attention.ts';
-import type { Attention, Reason } from '../protocol/attention.ts';
+import type { Attention, Directedness, Reason } from '../protocol/attention.ts';
 import type { Intent, Priority } from '../protocol/message.ts';
-import { directednessOf } from './directedness.ts';
+import type { Signal } from '../protocol/signal.ts';
+import { callsMe, directednessOf } from './directedness.ts';
 
 /** All that the decision on one copy rests on, as seen by the reader of that copy. spec: c2a#attention */
 export interface Facts {
@@ -23,10 +24,26 @@ export interface Facts {
   priority: Priority;
   onlyThanks: boolean;
   asksQuestion: boolean;
+  /** What it asks was asked before in this exchange. Looked at only where nothing new is said any more. */
+  asksAgain: boolean;
   loop: boolean;
+  /** The reader wants no disturbance now. */
+  hushed: boolean;
+  /** The reader was asked to leave this channel or exchange. */
+  left: boolean;
+  /** It is a reaction. */
+  signal?: Signal | undefined;
+  /** A reaction by which something changes that the reader owes or waits for. */
+  changesDuty: boolean;
+  /** Whom the sender means; believed only where it makes a message quieter. */
+  aim?: Directedness | undefined;
+  /** It replaces a message that the reader had answered. */
+  edited: boolean;
+  /** It hands on what somebody else should have answered. Only Parley itself says so. */
+  escalation: boolean;
 }
 
-type Row = Exclude<Reason, 'reaction' | 'digest' | 'escalation' | 'edited_after_response' | 'loop' | 'no_policy'>;
+type Row = Exclude<Reason, 'digest' | 'edited_after_response' | 'loop' | 'no_policy'>;
 
 /** The draft's matrix in its order; a row of the draft with several causes has one line per cause. spec: c2a#matrix */
 const MATRIX: Record<Row, Omit<Attention, 'reason'>> = {
@@ -45,6 +62,9 @@ const MATRIX: Record<Row, Omit<Attention, 'reason'>> = {
   no_task: { directedness: 'to_other', policy: 'must_not_respond', injection: 'tool_mailbox' },
   ambient: { directedness: 'ambient', policy: 'must_not_respond', injection: 'tool_mailbox' },
   status: { directedness: 'ambient', policy: 'must_not_respond', injection: 'digest' },
+  // Not in the draft's table: what its text says of reactions and of duties that nobody answered.
+  reaction: { directedness: 'to_me', policy: 'must_not_respond', injection: 'tool_mailbox' },
+  escalation: { directedness: 'to_me', policy: 'must_respond', injection: 'buffered' },
 };
 
 interface Override {
@@ -62,11 +82,27 @@ const OVERRIDES: readonly Override[] = [
     change: { policy: 'may_respond', reason: 'thread_reply' },
   },
   { when: (f, d) => d.reason === 'thanks' && maySayMore(f), change: { injection: 'notify' } },
+  // Other words for what was answered already: the reader judges whether they change anything, unless they ask for something.
+  {
+    when: (f, d) => f.edited && d.policy === 'must_respond' && !asksForSomething(f),
+    change: { policy: 'may_respond' },
+  },
+  { when: (f, d) => f.edited && isMeant(d), change: { reason: 'edited_after_response' } },
+  // A reaction costs no turn. One by which a duty changes is knocked for.
+  { when: (f, d) => d.reason === 'reaction' && f.changesDuty, change: { injection: 'notify' } },
   { when: (f, d) => f.priority === 'urgent' && d.injection === 'buffered', change: { injection: 'immediate' } },
   // Breaking a loop never makes anything louder than it was.
   // A knock is still heard: the words may matter all the same.
   { when: (f, d) => isIdle(f) && !isQuiet(d), change: { injection: 'notify' } },
   { when: (f) => isIdle(f), change: { policy: 'must_not_respond', reason: 'loop' } },
+  // Asked to leave, it hears of this again when it is called by name.
+  {
+    when: (f, d) => isGone(f) && !isQuiet(d),
+    change: { policy: 'must_not_respond', injection: 'tool_mailbox' },
+  },
+  // What must be answered stays owed: it waits in the mailbox. Everything else is told later, in one.
+  { when: (f, d) => isHushing(f) && !isQuiet(d) && d.policy === 'must_respond', change: { injection: 'tool_mailbox' } },
+  { when: (f, d) => isHushing(f) && !isQuiet(d), change: { injection: 'digest' } },
   {
     when: (f) => f.fromMe,
     change: { ...MATRIX.addressed_elsewhere, injection: 'silent', reason: 'addressed_elsewhere' },
@@ -84,6 +120,8 @@ export function decide(facts: Facts): Attention {
 
 /** Directedness picks the part of the matrix, intent the row in it. */
 function rowFor(facts: Facts): Row {
+  if (facts.signal !== undefined) return 'reaction';
+  if (facts.escalation) return 'escalation';
   const directedness = directednessOf(facts);
   if (facts.intent === 'status') return 'status';
   if (directedness === 'ambient') return 'ambient';
@@ -115,8 +153,30 @@ function isThanks({ intent, onlyThanks, asksQuestion }: Facts): boolean {
 }
 
 /** Going round in circles, and asking for nothing. Whoever asks for something is heard, however little news there is. */
-function isIdle({ loop, intent, priority, asksQuestion }: Facts): boolean {
-  return loop && !isWork(intent) && intent !== 'question' && priority !== 'urgent' && !asksQuestion;
+function isIdle(facts: Facts): boolean {
+  const { loop, priority, signal, escalation, asksAgain } = facts;
+  if (!loop || priority === 'urgent' || signal !== undefined || escalation) return false;
+  return !asksForSomething(asksAgain ? { ...facts, asksQuestion: false } : facts);
+}
+
+function asksForSomething({ intent, asksQuestion }: Facts): boolean {
+  return isWork(intent) || intent === 'question' || asksQuestion;
+}
+
+function isMeant({ directedness, reason }: Attention): boolean {
+  return (
+    (directedness === 'to_me' || directedness === 'to_my_role') && reason !== 'reaction' && reason !== 'escalation'
+  );
+}
+
+/** Asked to leave this place, and not called back. A message to it alone that opens something new is no part of what it left. */
+function isGone(facts: Facts): boolean {
+  return facts.left && !callsMe(facts) && (facts.via !== 'dm' || facts.threadReply);
+}
+
+/** What a person says is urgent comes through. */
+function isHushing({ hushed, priority, fromAgent }: Facts): boolean {
+  return hushed && !(priority === 'urgent' && !fromAgent);
 }
 
 function isAnswer({ answersMe, asksQuestion, intent }: Facts): boolean {

@@ -3,6 +3,8 @@ import type { Facts } from './decide.ts';
 
 /** Who is meant, by recipient, mention and ownership; the first line that applies decides. spec: c2a#directedness */
 const AIMS: readonly [Directedness, (facts: Facts) => boolean][] = [
+  // Told to nobody, by its sender's own word: names in it call nobody. To be meant takes more than a word.
+  ['ambient', (f) => f.aim === 'ambient'],
   ['to_me', (f) => f.via === 'dm' || f.mentionsMe],
   ['to_my_role', (f) => f.via === 'role' || f.mentionsMyRole],
   // Whoever names someone else has a clear recipient, even in a thread of the reader's.
@@ -28,4 +30,9 @@ function asks({ intent, asksQuestion }: Facts): boolean {
 
 function hasTask(facts: Facts): boolean {
   return asks(facts) || facts.intent === 'assignment' || facts.intent === 'approval' || facts.intent === 'blocker';
+}
+
+/** The reader is called by name. */
+export function callsMe({ mentionsMe, aim }: Facts): boolean {
+  return mentionsMe && aim !== 'ambient';
 }

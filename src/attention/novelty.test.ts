@@ -7,6 +7,7 @@ const thread = [
     body: 'Tests fail in src/api/users.ts:42 since 9abcdef12, 14 of 200, on v1.2.3.',
     refs: ['ISSUE-7'],
   },
+  { id: '40718293-40d5-43e8-bc93-6894a57f9324', body: 'ci.example runs, rate limit: retry in 30 s' },
   { id: 'msg_9', body: 'See https://ci.example/run/9.\n```ts\nconst port = 8080;\n```' },
 ];
 
@@ -46,7 +47,9 @@ describe('news in a thread', () => {
     ],
     ['a known block with another number', { body: '```ts\nconst port = 9090;\n```' }],
     ['thanks in a fence', { body: '```\nthank you kindly\n```' }],
+    ['the same with other marks and small words', { body: 'Well, CI.example runs -- rate limit: retry in 90 s!!' }],
     ['the id of an earlier message, short', { body: 're 3f2a9c1d: noted' }],
+    ['the id of an earlier message, short, that has only digits', { body: 're 40718293: noted' }],
     ['the id of an earlier message as a ref', { body: 'noted', refs: ['3f2a9c1d-40d5-43e8-bc93-6894a57f9324'] }],
     ['the id of an earlier message in another form', { body: 'noted', refs: ['msg_9'] }],
     ['a fresh id', { body: 'msg 8e03978e-40d5-43e8-bc93-6894a57f9324' }],

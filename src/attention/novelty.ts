@@ -19,6 +19,7 @@ const COUNTER_STEP = 2;
 export function isNovel(said: Said, earlier: readonly Said[]): boolean {
   const found = checkableIn(said.body, said.refs);
   if (found.length === 0) return false;
+  if (found.some((one) => isNowhereIn(one, earlier))) return true;
   const held = earlier.flatMap((message) => [...idsOf(message), ...checkableIn(message.body, message.refs)]);
   const keys = new Set(held.map(({ key }) => key));
   const numbers = held.flatMap(({ counter }) => counter ?? []);
@@ -30,6 +31,13 @@ export function isNovel(said: Said, earlier: readonly Said[]): boolean {
   });
 }
 
+/** A link or path that stands nowhere in what was said is new, whatever else was: no need to look closer. */
+function isNowhereIn({ key }: Checkable, earlier: readonly Said[]): boolean {
+  if (!key.startsWith('link:') && !key.startsWith('path:')) return false;
+  const text = key.slice('link:'.length);
+  return !earlier.some(({ body, refs }) => body.includes(text) || refs?.some((ref) => ref.includes(text)));
+}
+
 function isNextTo(value: number, values: ReadonlySet<number>): boolean {
   if (!Number.isInteger(value)) return false;
   for (let step = 1; step <= COUNTER_STEP; step += 1) {
@@ -38,7 +46,9 @@ function isNextTo(value: number, values: ReadonlySet<number>): boolean {
   return false;
 }
 
-/** People and agents call a message by the first digits of its id, which look like a commit. */
+/** People and agents call a message by the first digits of its id, which look like a commit or, rarely, like a number. */
 function idsOf({ id }: Said): Checkable[] {
-  return id === undefined ? [] : [{ key: `ref:${id}` }, { key: `commit:${id.slice(0, 7).toLowerCase()}` }];
+  if (id === undefined) return [];
+  const short = id.slice(0, 8).toLowerCase();
+  return [{ key: `ref:${id}` }, { key: `commit:${short.slice(0, 7)}` }, { key: `number:${short}` }];
 }

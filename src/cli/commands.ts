@@ -3,20 +3,22 @@ import type { Command } from './command.ts';
 /** One row of the table of commands. The file behind it is read only when the command is called. */
 export interface Row {
   name: string;
-  group: 'Start' | 'Write' | 'Read' | 'Look back' | 'Other machines' | 'Keep house';
+  group: 'Start' | 'Write' | 'Read' | 'Owe' | 'Look back' | 'Other machines' | 'Keep house';
   summary: string;
   load: () => Promise<{ default: Command }>;
 }
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Row[] = [
-  row('Start', 'init', 'make a mailbox and become its owner', () => import('./commands/init.ts')),
+  row('Start', 'init', 'make a mailbox, for an agent or a person', () => import('./commands/init.ts')),
   row('Start', 'demo', 'watch two scripted agents exchange a message', () => import('./commands/demo.ts')),
   row('Start', 'whoami', 'who I am, and where my mail waits', () => import('./commands/whoami.ts')),
   row('Start', 'agents', 'who is here', () => import('./commands/agents.ts')),
+  row('Start', 'role', 'give a role to an agent, or take it away', () => import('./commands/role.ts')),
   row('Start', 'channels', 'which channels exist', () => import('./commands/channels.ts')),
   row('Write', 'send', 'leave a message for an agent, a role or a channel', () => import('./commands/send.ts')),
   row('Write', 'reply', 'answer a message, and settle it', () => import('./commands/reply.ts')),
+  row('Write', 'react', 'answer with one word that costs nobody a turn', () => import('./commands/react.ts')),
   row('Write', 'withdraw', 'take back the copies that nobody has taken', () => import('./commands/withdraw.ts')),
   row('Write', 'sub', 'subscribe to a channel', () => import('./commands/sub.ts')),
   row('Write', 'unsub', 'leave a channel', () => import('./commands/unsub.ts')),
@@ -33,6 +35,17 @@ export const COMMANDS: readonly Row[] = [
     "put waiting mail before a client's model (called by the client)",
     () => import('./commands/hook.ts'),
   ),
+  row('Read', 'mcp', 'offer my mail as tools over MCP (called by a client)', () => import('./commands/mcp.ts')),
+  row('Owe', 'owe', 'what I must answer, and what others owe me', () => import('./commands/owe.ts')),
+  row('Owe', 'claim', 'answer for what several could answer', () => import('./commands/claim.ts')),
+  row('Owe', 'defer', 'put off what I owe, and say why', () => import('./commands/defer.ts')),
+  row('Owe', 'resolve', 'say that a message or an exchange is dealt with', () => import('./commands/resolve.ts')),
+  row('Owe', 'own', 'be the one who is asked about a channel or an exchange', () => import('./commands/own.ts')),
+  row('Owe', 'quiet', 'be left alone, for a while or at certain hours', () => import('./commands/quiet.ts')),
+  row('Owe', 'approve', 'say yes to a request, as a person at a terminal', () => import('./commands/approve.ts')),
+  row('Owe', 'deny', 'say no to a request, as a person at a terminal', () => import('./commands/deny.ts')),
+  row('Look back', 'events', 'everything I may see, and what became of it', () => import('./commands/events.ts')),
+  row('Look back', 'why', 'who did what with a message, when and why', () => import('./commands/why.ts')),
   row('Look back', 'trace', 'what became of a message, with the evidence', () => import('./commands/trace.ts')),
   row('Look back', 'history', 'what was said, newest first', () => import('./commands/history.ts')),
   row('Look back', 'search', 'find messages by their words', () => import('./commands/search.ts')),
@@ -46,6 +59,12 @@ export const COMMANDS: readonly Row[] = [
     () => import('./commands/outbox.ts'),
   ),
   row('Other machines', 'relay', 'serve rooms to agents on other machines', () => import('./commands/relay.ts')),
+  row(
+    'Keep house',
+    'host',
+    'serve my mail to programs that run models, and to chats',
+    () => import('./commands/host.ts'),
+  ),
   row('Keep house', 'up', 'run the daemon that keeps doors open for others', () => import('./commands/up.ts')),
   row('Keep house', 'down', 'end the daemon', () => import('./commands/down.ts')),
   row('Keep house', 'status', 'what runs, and whether it answers', () => import('./commands/status.ts')),

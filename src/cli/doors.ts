@@ -1,5 +1,6 @@
 import type { Options } from './command.ts';
 import type { Context } from './context.ts';
+import { HOST_OPTIONS } from './host/options.ts';
 import { RELAY_OPTIONS } from './relay/options.ts';
 import type { Log } from './serving-log.ts';
 
@@ -45,5 +46,11 @@ export const DOORS: readonly DoorRow[] = [
     summary: 'sends what waits in your outbox as soon as its relay can be reached',
     options: {},
     load: () => import('./outbox-door.ts'),
+  },
+  {
+    name: 'host',
+    summary: 'mail for programs that run models, and for chats, by JSON-RPC on this machine',
+    options: HOST_OPTIONS,
+    load: () => import('./host/door.ts'),
   },
 ];

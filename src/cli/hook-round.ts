@@ -1,6 +1,6 @@
 import { framed, lengthFor, TEXT_LIMIT } from '../clients/hook-client.ts';
 import type { Framed, HookClient } from '../clients/hook-client.ts';
-import { visibleLine } from '../delivery/visible.ts';
+import { plainLine } from '../delivery/quote.ts';
 import { newMark } from '../delivery/fence.ts';
 import type { Mail, Voice } from '../delivery/fence.ts';
 import { planRound, roundText } from '../delivery/round.ts';
@@ -80,7 +80,7 @@ async function fetchFor({ name, home }: Who, match: string): Promise<void> {
     await home.far?.bring(name, (message) => scopeMatches(message.scope, match), ASK_MS);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    writeAll(2, `parley hook: ${visibleLine(error.message)}\n`);
+    writeAll(2, `parley hook: ${plainLine(error.message, 200)}\n`);
   }
 }
 

@@ -36,6 +36,35 @@ export function deadlineFrom(text: string | undefined, now: number): string | un
   return new Date(at).toISOString();
 }
 
+/** A time to come, as an ISO time: after a span such as 2h, at the next 07:30 of this machine's clock, or an ISO time. */
+export function momentFrom(text: string, now: number): string {
+  const [, hours, minutes] = /^([01]\d|2[0-3]):([0-5]\d)$/.exec(text) ?? [];
+  const at = /^\d+[dhm]$/.test(text)
+    ? now + (spanMs(text) ?? 0)
+    : hours !== undefined
+      ? nextAt(Number(hours), Number(minutes), now)
+      : Date.parse(text);
+  if (!(Math.abs(at) < LATEST))
+    throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is no time; write 30m, 2h, 07:30 or an ISO time`);
+  if (at <= now) throw new Refusal('invalid_request', `"${text}" is over; name a time to come`);
+  return new Date(at).toISOString();
+}
+
+/** A time that is over, as an ISO time: so long ago as a span such as 2h says, or an ISO time. */
+export function pastFrom(text: string, now: number): string {
+  const at = /^\d+[dhm]$/.test(text) ? now - (spanMs(text) ?? 0) : Date.parse(text);
+  if (!(Math.abs(at) < LATEST))
+    throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is no time; write 2h, 1d or an ISO time`);
+  return new Date(at).toISOString();
+}
+
+function nextAt(hours: number, minutes: number, now: number): number {
+  const at = new Date(now);
+  at.setHours(hours, minutes, 0, 0);
+  if (at.getTime() <= now) at.setDate(at.getDate() + 1);
+  return at.getTime();
+}
+
 /** A span of time such as 30s, 10m or 2h. */
 export function durationFrom(text: string): number {
   const isSeconds = /^\d+s$/.test(text);

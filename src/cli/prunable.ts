@@ -12,7 +12,8 @@ export async function prunable(home: Home, cut: Cut): Promise<{ bodies: number; 
   for (let before: number | undefined; ;) {
     const rows = await home.ledger.history({ limit: PAGE, before });
     for (const { message } of rows) {
-      const ended = endOf(await home.ledger.trace(message.id));
+      const trace = await home.ledger.trace(message.id);
+      const ended = Math.max(endOf(trace), await endOfDuties(home, trace));
       if (message.body !== '' && cut.bodies !== null && ended < cut.bodies) found.bodies += 1;
       if (cut.facts !== null && ended < cut.facts) found.messages += 1;
     }
@@ -30,4 +31,16 @@ function endOf(trace: Trace | null): number {
     return copy.settledAt ? Date.parse(copy.settledAt) : sent;
   });
   return ends.length > 0 ? Math.max(...ends) : sent;
+}
+
+/** When the last one ended who owed for it; never, while one still does, or may as soon as somebody enters the obligation. */
+async function endOfDuties(home: Home, trace: Trace | null): Promise<number> {
+  let last = -Infinity;
+  for (const { mailbox, id, attention } of trace?.copies ?? []) {
+    const duty = await home.ledger.duty(mailbox, id);
+    const isUnentered = !duty && attention.policy === 'must_respond' && trace?.message.parley?.obligation;
+    if (isUnentered || (duty && !duty.ended)) return Infinity;
+    last = Math.max(last, duty?.ended?.at ?? last);
+  }
+  return last;
 }

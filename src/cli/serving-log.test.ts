@@ -28,6 +28,12 @@ describe('the log of a program that serves', () => {
     expect(JSON.parse(lines[0] ?? '')).toEqual({ at: '2026-03-01T00:00:00.000Z', event: 'refused', status: 401 });
   });
 
+  it.each([true, false])('masks a secret that came along in an error (json: %j) [C2A-168]', (json) => {
+    const { lines, log } = aLog({ json });
+    log('failed', { error: 'no such file: AKIAIOSFODNN7EXAMPLE' });
+    expect(lines[0]).toContain('no such file: [secret]');
+  });
+
   it('tells of every request only to whoever wants that', () => {
     const { lines, log } = aLog();
     log('answered', { status: 200 });

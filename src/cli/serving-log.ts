@@ -1,8 +1,9 @@
+import { masked } from '../attention/secrets.ts';
 import { visibleLine } from '../delivery/visible.ts';
 import { writeAll } from './terminal.ts';
 
 type Facts = Record<string, string | number | boolean>;
-/** Notes one event of a program that serves. Never a body, never a token. */
+/** Notes one event of a program that serves. Never a body, never a token; a secret that came along in an error is masked. */
 export type Log = (event: string, facts: Facts) => void;
 
 /** Of one kind of event, so many are written in a second; the rest is counted. A storm must not fill a disk or stop the work. */
@@ -17,11 +18,12 @@ export function servingLog(
   write = toStderr,
 ): Log {
   const counts = new Map<string, { second: number; seen: number }>();
-  const line = (event: string, facts: Facts): void => {
+  const line = (event: string, told: Facts): void => {
     const at = new Date(now()).toISOString();
+    const facts = Object.fromEntries(Object.entries(told).map(([name, value]) => [name, harmless(value)]));
     if (json) return write(`${JSON.stringify({ at, event, ...facts })}\n`);
-    const told = Object.entries(facts).map(([name, value]) => ` ${name}=${plain(String(value))}`);
-    write(`${at} ${event}${told.join('')}\n`);
+    const words = Object.entries(facts).map(([name, value]) => ` ${name}=${plain(String(value))}`);
+    write(`${at} ${event}${words.join('')}\n`);
   };
   return (event, facts) => {
     if (!verbose && EVERYTHING.includes(event)) return;
@@ -36,6 +38,10 @@ export function servingLog(
 
 function toStderr(text: string): void {
   writeAll(2, text);
+}
+
+function harmless(value: Facts[string]): Facts[string] {
+  return typeof value === 'string' ? masked(value) : value;
 }
 
 /** What came from outside cannot move a cursor or begin a line of its own. */

@@ -18,6 +18,11 @@ export function ago(iso: string, now: number): string {
   return `${Math.floor(seconds / 86_400)} d ago`;
 }
 
+/** A time as an ISO time to the second. */
+export function clockTime(ms: number): string {
+  return Math.abs(ms) > 8.64e15 ? 'an unknown time' : new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
+}
+
 export interface Shown {
   message: Message;
   attention?: Attention | undefined;

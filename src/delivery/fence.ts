@@ -1,3 +1,4 @@
+import { masked } from '../attention/secrets.ts';
 import type { Attention } from '../protocol/attention.ts';
 import type { Message } from '../protocol/message.ts';
 import type { AgentName } from '../protocol/names.ts';
@@ -32,13 +33,13 @@ export function greeting(voice: Voice): string {
   );
 }
 
-/** The whole message: a line that says what it is, the body, and a line that ends it. */
+/** The whole message: a line that says what it is, the body with its secrets masked, and a line that ends it. */
 export function wholeMessage(voice: Voice, mail: Mail): string {
   const { message } = mail;
-  const refs = message.refs?.length ? [`refs: ${message.refs.map((ref) => visibleLine(ref)).join(', ')}`] : [];
+  const refs = message.refs?.length ? [`refs: ${message.refs.map((ref) => visibleLine(masked(ref))).join(', ')}`] : [];
   return [
     marked(voice, `message ${[named(mail), ...facts(voice, mail)].join(' · ')}`),
-    visible(message.body),
+    visible(masked(message.body)),
     ...refs,
     marked(voice, `end of message ${shortId(message.id)}`),
   ].join('\n');
@@ -98,7 +99,8 @@ function named({ message }: Mail): string {
 }
 
 /** A name as it is; anything else that a foreign program wrote in its place stands in quotes, on this line. */
-function nameOf(text: string, sign: '@' | ''): string {
+function nameOf(written: string, sign: '@' | ''): string {
+  const text = masked(written);
   if (/^[\p{L}\p{N}._-]{1,128}$/u.test(text)) return `${sign}${text}`;
   return /^[@#][\p{L}\p{N}._-]{1,128}$/u.test(text) ? text : JSON.stringify(visibleLine(text, 64));
 }

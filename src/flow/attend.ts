@@ -7,7 +7,9 @@ import type { Attention } from '../protocol/attention.ts';
 import type { Lineage, Message } from '../protocol/message.ts';
 import { AgentName, isMessageId } from '../protocol/names.ts';
 import type { MessageId } from '../protocol/names.ts';
+import type { Quiet } from '../protocol/quiet.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
+import { answerIn } from './answered.ts';
 import type { Home } from './desk.ts';
 
 /** How much of an exchange is looked at to tell whether anything new is said. */
@@ -85,31 +87,86 @@ export async function attend(
   { name: reader, parley }: AgentRecord,
   via: 'dm' | 'role' | 'channel',
   { fromAgent, lineage, earlier }: Exchange,
+  now = Date.parse(message.ts),
 ): Promise<Attention> {
   if (!parley) return EVERYTHING_SHOWN;
+  const { intent = 'none', signal, aim, replaces } = message.parley ?? {};
+  const { owns = [], left = [] } = parley;
+  const isHere = (what: string): boolean => what === message.to || what === lineage?.root;
   // Names in prose that nobody here has (decorators, packages) address nobody.
   const mentions = message.body.includes('@') ? await known(home, message.body) : [];
+  const asks =
+    (message.thread !== undefined || lineage !== undefined || intent === 'thanks') && asksQuestion(message.body);
+  const loop = lineage !== undefined && breaksLoop(lineage, fromAgent && parley.kind === 'agent');
   return decide({
     via,
     fromAgent,
     // A note to oneself is meant to be read, perhaps by a session elsewhere; one's own words in a channel are not.
-    fromMe: via !== 'dm' && message.from === reader,
+    fromMe: (via !== 'dm' || signal !== undefined) && message.from === reader,
     mentionsMe: mentions.includes(reader),
     mentionsOther: mentions.some((name) => name !== reader),
     mentionsMyRole: mentions.some((name) => parley.roles.includes(name)),
     inThreadIHaveJoined: earlier.some((one) => one.from === reader),
-    ownsThread: await opened(home, message.thread, lineage?.root, reader, earlier),
-    ownsStream: false,
+    ownsThread:
+      (lineage !== undefined && owns.includes(lineage.root)) ||
+      (await opened(home, message.thread, lineage?.root, reader, earlier)),
+    ownsStream: via === 'channel' && owns.includes(message.to),
     threadReply: message.thread !== undefined,
     answersMe: earlier.some((one) => one.id === message.thread && one.from === reader),
-    intent: message.parley?.intent ?? 'none',
+    intent,
     priority: message.priority === 'urgent' ? 'urgent' : 'normal',
     onlyThanks: isOnlyThanks(message.body),
-    asksQuestion:
-      (message.thread !== undefined || lineage !== undefined || message.parley?.intent === 'thanks') &&
-      asksQuestion(message.body),
-    loop: lineage !== undefined && breaksLoop(lineage, fromAgent && parley.kind === 'agent'),
+    asksQuestion: asks,
+    asksAgain: loop && asks && (await isAskedAgain(home, message, lineage, earlier)),
+    loop,
+    hushed: parley.quiet !== undefined && (await isHushedAt(parley.quiet, now)),
+    left: left.some(isHere),
+    signal,
+    changesDuty: signal !== undefined && (await changesDuty(home, message, reader)),
+    aim,
+    edited: replaces !== undefined && (await hadAnswered(home, message.from, replaces, reader)),
+    // Only Parley itself hands on what somebody left undone, and decides on that where it does.
+    escalation: false,
   });
+}
+
+/** Few messages go round in circles: the others pay nothing for a look at what was asked before. */
+async function isAskedAgain(home: Home, message: Message, lineage: Lineage, earlier: Message[]): Promise<boolean> {
+  const { asksAgain } = await import('../attention/asked.ts');
+  const said = earlier.length > 0 ? earlier : await home.ledger.exchange(lineage.root, LIKELY_EXCHANGE);
+  return asksAgain(
+    message.body,
+    said.filter(({ id }) => id !== message.id),
+  );
+}
+
+/** Few have asked for quiet: the others pay nothing for the rules of it. */
+async function isHushedAt(quiet: Quiet, now: number): Promise<boolean> {
+  const { isHushed } = await import('../attention/hush.ts');
+  const clock = new Date(now);
+  return isHushed(quiet, now, clock.getHours() * 60 + clock.getMinutes());
+}
+
+/** Words that stand in the way of what the reader waits for. */
+const HINDERING: readonly string[] = ['declined', 'blocked', 'unclear'];
+
+/** Does a reaction change something that its reader owes or waits for? */
+async function changesDuty(home: Home, { from, thread, parley }: Message, reader: AgentName): Promise<boolean> {
+  if (parley?.recipient === reader) return true;
+  const { signal = '' } = parley ?? {};
+  if (!isMessageId(thread) || !(HINDERING.includes(signal) || signal === 'agree')) return false;
+  // Who asked for approval waits for the yes as much as for the no; elsewhere agreement changes nothing.
+  if (signal === 'agree' && (await home.ledger.message(thread))?.parley?.intent !== 'approval') return false;
+  const theirs = await home.ledger.copy(from as AgentName, thread);
+  return theirs?.attention.policy === 'must_respond';
+}
+
+/** Did the reader answer the message that its author now replaces? */
+async function hadAnswered(home: Home, from: string, replaced: MessageId, reader: AgentName): Promise<boolean> {
+  const message = await home.ledger.message(replaced);
+  if (message?.from !== from) return false;
+  const exchange = await home.ledger.exchange(message.parley?.lineage?.root ?? replaced, EXCHANGE);
+  return exchange.some((said) => answerIn(message, reader, said));
 }
 
 /** The decision on a copy that another program left in a mailbox. Its sender's claims about it are not believed. */

@@ -1,14 +1,17 @@
 import { parseAddress } from '../protocol/address.ts';
+import { isQuiet } from '../protocol/attention.ts';
 import { composeMessage } from '../protocol/message.ts';
 import type { Draft, Message } from '../protocol/message.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
-import type { Evidence } from '../protocol/receipt.ts';
 import { Refusal } from '../protocol/refusal.ts';
+import { HOST_NAME } from '../protocol/signal.ts';
+import type { AgentRecord } from '../storage/directory/directory.ts';
 import type { Acceptance, Copy } from '../storage/ledger/ledger.ts';
+import { noteAnswer } from './answered.ts';
 import { attend, exchangeOf } from './attend.ts';
 import type { Desk, Home, Who } from './desk.ts';
 import { route } from './route.ts';
-import { settle } from './settle.ts';
+import { settleIfOpen } from './settle.ts';
 
 /** What a send may claim: the message is stored, durably, in these mailboxes. Nothing more. */
 export interface Sent {
@@ -40,14 +43,62 @@ export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<S
     { ...draft, to },
     { id: desk.newId(), from, ts: new Date(now).toISOString(), lineage: exchange.lineage },
   );
-  const copies: Copy[] = [];
+  const decided: Copy[] = [];
   for (const reader of recipients) {
-    copies.push({ mailbox: reader.name, attention: await attend(home, message, reader, via, exchange) });
+    decided.push({ mailbox: reader.name, attention: await attend(home, message, reader, via, exchange, now) });
   }
+  if (draft.obligation) refuseObligation(decided);
+  const isOffered = decided.some(({ attention }) => attention.reason === 'role_mention');
+  const copies = isOffered ? await (await responders()).oneResponder(home, message, decided, now) : decided;
   const stored = await home.spool.put({ message, copies, key: draft.key, firstTried: draft.firstTried });
+  if (stored.first) {
+    if (isOffered) await (await responders()).reserve(home, message, copies, now);
+    if (message.thread !== undefined) await noteAnswer(home, message, now);
+    if (copies.some(({ attention }) => attention.reason === 'loop')) await tellOfLoop(desk, home, message);
+    if (via === 'channel' || message.thread !== undefined) await noteLeaving(home, message, recipients);
+  }
   await home.directory.seen(from);
   if (recipients === meant) return { home, ...stored };
   return { home, ...stored, leftOut: meant.filter((one) => !recipients.includes(one)).map(({ name }) => name) };
+}
+
+/** Few messages are offered to several: the others pay nothing for it. */
+function responders() {
+  return import('./responders.ts');
+}
+
+/** An exchange that goes nowhere is told to the owner, once. spec: c2a#loops */
+async function tellOfLoop(desk: Desk, home: Home, { from, to, parley, id }: Message): Promise<void> {
+  const { tellOwner } = await import('./people.ts');
+  const root = parley?.lineage?.root ?? id;
+  const body =
+    `@${from} and ${to} write to each other and nothing new is said. What they say now is only knocked for, until one of ` +
+    `them brings a fact or asks for something, or a person speaks; see it with \`parley history --thread ${root.slice(0, 8)}\``;
+  await tellOwner(desk, home, { key: `loop/${root}`, body });
+}
+
+/** Who is asked to leave a place, or is called back by name. Words that cannot mean it are not looked at twice. */
+async function noteLeaving(home: Home, message: Message, recipients: readonly AgentRecord[]): Promise<void> {
+  const mayMean = /\b(?:leave|out|stop|quit|quiet|silent)\b/i.test(message.body);
+  if (!mayMean && recipients.every(({ parley }) => !parley?.left?.length)) return;
+  const { leaveOrReturn } = await import('./leave.ts');
+  await leaveOrReturn(home, message, recipients);
+}
+
+/** Work that stands still is one agent's to move, and that one must hear of it. spec: c2a#obligations */
+function refuseObligation(copies: readonly Copy[]): void {
+  const [only, ...others] = copies;
+  if (!only || others.length > 0) {
+    throw new Refusal(
+      'invalid_request',
+      'an obligation is one agent’s: send it to one by name, not to a role or channel',
+    );
+  }
+  if (only.attention.policy === 'must_respond' && !isQuiet(only.attention)) return;
+  throw new Refusal(
+    'invalid_request',
+    `@${only.mailbox} would not have to answer this (${only.attention.reason}), so it can be no obligation; leave out its intent, or ask for something`,
+  );
 }
 
 /** One's own home, if it is far away and the address names no other. There the other side decides who gets a copy. */
@@ -69,14 +120,17 @@ export async function answer(desk: Desk, who: Who, home: Home, id: MessageId, dr
   const message = await home.ledger.message(id);
   if (!message) throw new Refusal('not_found', `no message has the id ${id}`);
   // Whether a relay knows it, the relay will say; it may be away now.
-  const known = home.far !== undefined || (await home.directory.get(message.from as AgentName));
+  const writer = await writerOf(home, message);
+  const known = home.far !== undefined || (await home.directory.get(writer as AgentName));
   // A writer from another home has no mailbox where the message was found: look everywhere.
-  const to = known ? `@${message.from}%${home.label}` : `@${message.from}`;
+  const to = known ? `@${writer}%${home.label}` : `@${writer}`;
   const sent = await send(desk, who.name, { ...draft, to, thread: id });
+  if (sent.home !== home && sent.first) await noteAnswer(home, sent.message, desk.now());
   const copy = await home.ledger.copy(who.name, id);
   const evidence = { reply: sent.message.id };
   const isOpen = copy?.state === 'stored' || (copy?.state === 'held' && (copy.bearer || copy.owner === null));
-  const ended = isOpen && (await settledBy(who, home, id, evidence));
+  // Another session may have been faster. The reply is stored either way, so this is no failure of it.
+  const ended = isOpen && (await settleIfOpen({ ...who, home }, id, 'responded', evidence));
   // Somebody else ended it, or a hook or a take before: the answer is still worth knowing.
   if (copy && !ended && sent.first) {
     await home.ledger.record(who.name, id, { step: 'answered', at: new Date(desk.now()).toISOString(), evidence });
@@ -84,15 +138,10 @@ export async function answer(desk: Desk, who: Who, home: Home, id: MessageId, dr
   return sent;
 }
 
-/** False if another session was faster. The reply is stored either way, so this is no failure of it. */
-async function settledBy(who: Who, home: Home, id: MessageId, evidence: Evidence): Promise<boolean> {
-  try {
-    await settle({ ...who, home }, id, 'responded', evidence);
-    return true;
-  } catch (error) {
-    if (error instanceof Refusal && error.code === 'already_claimed') return false;
-    throw error;
-  }
+/** Who waits for the answer. Behind a notice of Parley's own that is whoever wrote what it is about. */
+async function writerOf(home: Home, { from, thread }: Message): Promise<string> {
+  if (from !== HOST_NAME || thread === undefined) return from;
+  return (await home.ledger.message(thread as MessageId))?.from ?? from;
 }
 
 /** The recipients are decided once per key: a retry is answered from where the first try was stored. */
@@ -110,7 +159,7 @@ async function underKey(desk: Desk, from: AgentName, draft: Draft): Promise<Sent
   return null;
 }
 
-function refuseTooLarge(body: string, limit: number): void {
+export function refuseTooLarge(body: string, limit: number): void {
   // A character has three bytes at most: nearly every body is small enough without counting them.
   if (body.length * 3 <= limit) return;
   const size = Buffer.byteLength(body);

@@ -12,14 +12,48 @@ export async function settle(
   disposition: Disposition,
   by: Evidence,
   keep = false,
+  now = Date.now(),
 ): Promise<void> {
   const { spool } = who.home;
+  if (await endShown(who, id, disposition, by, now)) return;
   const copy = await openCopy(who, id);
   const claim = copy?.owner
     ? { mailbox: who.name, owner: bearerOf(copy) }
     : await spool.claim(who.name, [id], { ms: LEASE_MS });
   const done = await spool.settle(claim, [id], { disposition, by, keep });
   if (!done) throw new Refusal('already_claimed', `message ${id.slice(0, 8)} was claimed by another session`);
+  const duty = await who.home.ledger.duty(who.name, id);
+  if (duty && !duty.ended) await (await duties()).endDuty(who.home, who.name, id, disposition, by, now);
+}
+
+/** The same, where others may have ended it before. False if they had. */
+export async function settleIfOpen(who: Who, id: MessageId, disposition: Disposition, by: Evidence): Promise<boolean> {
+  try {
+    if ((await who.home.ledger.copy(who.name, id))?.settledAt !== null) return false;
+    await settle(who, id, disposition, by);
+    return true;
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'already_claimed') return false;
+    throw error;
+  }
+}
+
+/** What is still owed for a copy that was shown, and settled by that, ends by the same word. False if nothing is. */
+async function endShown(who: Who, id: MessageId, as: Disposition, by: Evidence, now: number): Promise<boolean> {
+  const { ledger } = who.home;
+  const copy = await ledger.copy(who.name, id);
+  if (copy?.state !== 'settled') return false;
+  const { endDuty, enterDuties } = await duties();
+  if (copy.attention.policy === 'must_respond') await enterDuties(who.home);
+  const duty = await ledger.duty(who.name, id);
+  if (!duty || duty.ended) return false;
+  if ((await endDuty(who.home, who.name, id, as, by, now))?.ended) return true;
+  throw new Refusal('not_yours', `@${duty.from} waits for message ${id.slice(0, 8)}; only they can discharge it`);
+}
+
+/** Nearly every copy ends without anything being owed for it any more. */
+function duties() {
+  return import('./duty.ts');
 }
 
 /** Gives a held copy back, at once or after a while. */
@@ -42,7 +76,16 @@ export async function withdraw(from: AgentName, home: Home, id: MessageId): Prom
       'not_yours',
       `message ${id.slice(0, 8)} was sent by ${message.from}; only its sender can withdraw it`,
     );
-  return home.spool.withdraw(id, { withdrawn: true, by: from });
+  const by = { withdrawn: true, by: from };
+  const before = await home.spool.withdraw(id, by);
+  for (const { mailbox } of before) {
+    const duty = await home.ledger.duty(mailbox, id);
+    const copy = duty && !duty.ended ? await home.ledger.copy(mailbox, id) : null;
+    // Who has taken it still owes the answer.
+    if (copy?.disposition !== 'superseded') continue;
+    await (await duties()).discharge(home, mailbox, id, 'superseded', by, Date.parse(copy.settledAt ?? '') || 0);
+  }
+  return before;
 }
 
 /** The name under which a leased copy is held. What a running process has in its hand is that process's to end. */

@@ -81,7 +81,9 @@ export type Turn = Described<typeof Turn>;
 
 export const ContextReset = new Schema(() => v.object({ sessionId: text }));
 
-export const Cancelled = new Schema(() => v.object({ requestId: text, reason: v.optional(v.string(), '') }));
+export const Cancelled = new Schema(() =>
+  v.object({ requestId: v.union([text, v.number()]), reason: v.optional(v.string(), '') }),
+);
 
 export const Progress = new Schema(() =>
   v.object({

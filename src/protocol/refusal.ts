@@ -21,6 +21,7 @@ export const REFUSALS = {
   storage_failed: { http: 507, rpc: -32009, exit: 74 },
   newer_format: { http: 500, rpc: -32012, exit: 78 },
   bad_config: { http: 500, rpc: -32013, exit: 78 },
+  against_policy: { http: 409, rpc: -32019, exit: 77 },
   not_in_this_version: { http: 501, rpc: -32014, exit: 69 },
 } as const;
 export type RefusalCode = keyof typeof REFUSALS;

@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import type { AgentName } from './names.ts';
 import type { Disposition } from './receipt.ts';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
@@ -32,3 +33,6 @@ export type Signal = Described<typeof Signal>;
 export function isKnownSignal(signal: string): signal is KnownSignal {
   return Object.hasOwn(SIGNALS, signal);
 }
+
+/** Under this name Parley writes notices, returns and escalations itself. Nobody can register it. spec: c2a#notices */
+export const HOST_NAME = 'parley-host' as AgentName;

@@ -4,7 +4,8 @@ import { platform } from './platform/platform.ts';
  * The name under which a reader holds copies. A process's name carries what proves its death (boot, process space, pid,
  * start time), so its copies are free at once when it dies; a bearer's name outlives processes and is freed by time alone.
  */
-export function newHolder(bearer: boolean): string {
+export function newHolder(bearer: boolean | string): string {
+  if (typeof bearer === 'string') return `bearer.${bearer}`;
   // The global: importing node:crypto costs 3 ms at every start.
   const unique = crypto.randomUUID().slice(0, 13);
   return bearer ? `bearer.${unique}` : `${here()}.${unique}`;

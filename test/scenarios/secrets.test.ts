@@ -3,6 +3,10 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { hashOf } from '../../src/protocol/tokens.ts';
 import { Machine } from '../support/bch.ts';
 import { temporaryHome } from '../support/home.ts';
+import { Hooks } from '../support/hooks.ts';
+import { LOUD } from '../support/mail.ts';
+import { McpClient } from '../support/mcp.ts';
+import { Program } from '../support/program.ts';
 
 // The first home clears away what earlier runs left, which can take long: not on a test's time.
 temporaryHome();
@@ -70,5 +74,53 @@ describe('what a relay knows agents by', () => {
     const issued = await machine.program.run(['relay', 'token', 'issue', 'carol']);
     expect(issued.code).toBe(0);
     expect(machine.record('carol')['tokenHash']).toBe(hashOf(issued.out.trim()));
+  });
+});
+
+describe('a secret that somebody wrote', () => {
+  const KEY = 'AKIAIOSFODNN7EXAMPLE';
+  const BODY = `the key is ${KEY}, use it`;
+
+  it('is masked in what a hook says, and kept for whoever reads the message [C2A-168]', async () => {
+    const hooks = await new Hooks().with('bob', 'alice');
+    const { id } = await hooks.send({ body: BODY, refs: [`https://alice:hunter22@example.com/${KEY}`] });
+    await hooks.send({ body: BODY, from: KEY }, 'bob', { ...LOUD, injection: 'notify', policy: 'may_respond' });
+    await hooks.send({ body: `${BODY} `.repeat(1000) });
+    const said = await hooks.said();
+    expect(said).toContain('the key is [secret], use it');
+    expect(said).toContain('knock');
+    expect(said).toContain('long message');
+    expect(said).not.toContain('IOSFODNN7');
+    expect(said).not.toContain('hunter22');
+    const program = new Program(hooks.user);
+    expect((await program.run(['read', id, '--as', 'bob'])).out).toContain(BODY);
+  });
+
+  it('is masked in what tools answer, and in what they refuse [C2A-168]', async () => {
+    const program = await new Program().init('alice', 'bob');
+    await program.run(['send', '@bob', BODY], { as: 'alice' });
+    const client = new McpClient(program, ['--as', 'bob']);
+    const list = await client.call('chat_list_events');
+    const [, id = ''] = /\n(\w{8}) @alice/.exec(list.text) ?? [];
+    const told = [
+      list,
+      await client.call('chat_read_thread', { eventId: id }),
+      await client.call('chat_defer', { eventId: id, reason: BODY }),
+      await client.call('chat_resolve', { eventId: id, note: BODY }),
+      await client.call('chat_send_message', {
+        target: `@${KEY}`,
+        text: BODY,
+        idempotencyKey: 'k',
+        visibility: 'dm',
+        directedness: 'to_me',
+      }),
+    ];
+    const { err } = await client.end();
+    expect(told.map(({ isError }) => isError)).toEqual([false, false, false, false, true]);
+    expect(told[1]?.text).toContain('> the key is [secret], use it');
+    for (const { text } of told) expect(text).not.toContain('IOSFODNN7');
+    expect(err).not.toContain('IOSFODNN7');
+    const why = await program.run(['trace', id], { as: 'bob' });
+    expect(why.out).not.toContain('IOSFODNN7');
   });
 });

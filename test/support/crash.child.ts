@@ -71,6 +71,11 @@ const acts: Record<string, () => Promise<unknown>> = {
     );
   },
 
+  /** Everything that waits quietly for carol. */
+  async raise() {
+    for (const id of await spool.ids(carol)) await spool.raise(carol, id);
+  },
+
   async withdraw() {
     for (const { message } of await ledger.history({ limit: 100 })) await spool.withdraw(message.id, { test: true });
   },

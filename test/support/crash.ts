@@ -13,7 +13,7 @@ export interface Said {
 
 interface Order {
   home: string;
-  act: 'heal' | 'square' | 'send' | 'take' | 'keep' | 'drain' | 'hold' | 'holdAll' | 'release' | 'withdraw';
+  act: 'heal' | 'square' | 'send' | 'take' | 'keep' | 'drain' | 'hold' | 'holdAll' | 'release' | 'withdraw' | 'raise';
   /** Die at this step, at its nth time. */
   step?: string;
   nth?: number;

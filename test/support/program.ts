@@ -39,6 +39,30 @@ export class Program {
     return { out, err, code };
   }
 
+  /** `parley …` at a terminal, where somebody types these lines when it asks. What it writes is one text: a terminal is one place. */
+  async atTerminal(
+    args: string[],
+    typed: string,
+    options: { as?: string; env?: Record<string, string> } = {},
+  ): Promise<{ shown: string; code: number }> {
+    let shown = '';
+    const child = Bun.spawn([process.execPath, MAIN, ...args], {
+      argv0: 'parley',
+      cwd: this.home,
+      env: { ...this.env, NO_COLOR: '1', ...(options.as && { PARLEY_AGENT: options.as }), ...options.env },
+      terminal: {
+        cols: 200,
+        data: (terminal, bytes) => {
+          shown += new TextDecoder().decode(bytes);
+          if (/Type yes:\s*$/.test(shown)) terminal.write(`${typed}\n`);
+        },
+      },
+    });
+    const code = await child.exited;
+    child.terminal?.close();
+    return { shown: shown.replaceAll('\r\n', '\n'), code };
+  }
+
   /** The JSON value that a command prints. It must succeed. */
   async json<T>(args: string[], options: { as?: string } = {}): Promise<T> {
     const run = await this.run([...args, '--json'], options);

@@ -1,6 +1,6 @@
 import { visibleLine } from '../../delivery/visible.ts';
 import { command } from '../command.ts';
-import { ago } from '../words.ts';
+import { ago, shortId } from '../words.ts';
 
 export default command({
   usage: 'agents',
@@ -17,7 +17,9 @@ export default command({
           name,
           home: home.label,
           kind: parley?.kind ?? 'agent',
+          owner: parley?.owner ?? false,
           roles: parley?.roles ?? [],
+          owns: parley?.owns ?? [],
           subscriptions,
           lastSeen,
         });
@@ -29,7 +31,8 @@ export default command({
       const notes = [
         ...row.subscriptions.map((name) => visibleLine(name, 80)),
         ...row.roles.map((role) => `@${role}`),
-        row.kind === 'human' ? 'a person' : '',
+        row.kind === 'human' ? (row.owner ? 'a person, the owner' : 'a person') : '',
+        ...row.owns.map((what) => `owns ${what.startsWith('#') ? visibleLine(what, 80) : shortId(what)}`),
       ].filter(Boolean);
       const where = row.home === 'parley' ? '' : `%${row.home}`;
       const about = notes.length > 0 ? ` (${notes.join(', ')})` : '';

@@ -10,6 +10,7 @@ import { examineHook } from '../doctor/hook.ts';
 import { examineLedger } from '../doctor/ledgers.ts';
 import { examineMachine } from '../doctor/machine.ts';
 import { examineAgents, examineMail } from '../doctor/mail.ts';
+import { examineOwner } from '../doctor/people.ts';
 import { examinePermissions } from '../doctor/permissions.ts';
 import { examinePlace } from '../doctor/place.ts';
 import { examineIdentity, examineSettings } from '../doctor/settings.ts';
@@ -54,7 +55,7 @@ async function examineHome(home: Home, now: number, fix: boolean): Promise<Findi
   try {
     findings.push(examinePermissions(home, fix));
     const { usable, findings: onLedger } = examineLedger(home);
-    findings.push(...onLedger, ...(await examineAgents(home)));
+    findings.push(...onLedger, ...(await examineAgents(home)), ...(await examineOwner(home)));
     if (usable) findings.push(...(await examineMail(home, now, fix)));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);

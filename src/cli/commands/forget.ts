@@ -1,13 +1,12 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Desk, Who } from '../../flow/desk.ts';
-import { nearest } from '../../flow/nearest.ts';
-import { parseAddress } from '../../protocol/address.ts';
+import type { Who } from '../../flow/desk.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import { namesIn, Session } from '../sessions.ts';
 import { ceaseDefault } from '../settings-file.ts';
 import { parleyHome } from '../settings.ts';
+import { agentFrom } from '../whom.ts';
 
 export default command({
   usage: 'forget <agent>',
@@ -33,6 +32,7 @@ export default command({
         `@${name} in ${home.root} would be removed for good (${mail}); say --yes to do it`,
       );
     }
+    const wasOwner = (await home.directory.get(name))?.parley?.owner === true;
     const asides = await remove(who);
     forgetSessions(who);
     const { copies, messages } = await home.ledger.forget(name);
@@ -45,6 +45,7 @@ export default command({
     context.say(
       `forgot @${name}: its record and mailbox (${waiting} waiting), ${copies} copies and ${messages} messages in the ledger`,
     );
+    if (wasOwner) context.note('it was the owner; another person becomes it with `parley init <name> --human --owner`');
     if (wasDefault) context.note('it was who you are here; be another with `parley init <name> --default`');
   },
 });
@@ -63,26 +64,4 @@ function forgetSessions({ name, home }: Who): void {
     const session = Session.open(home.root, id);
     if (session?.binding()?.agent === name) rmSync(`${home.root}/sessions/${id}`, { recursive: true, force: true });
   }
-}
-
-/** The one agent that is meant; an unknown name is refused with the nearest, one in several homes with its full forms. */
-async function agentFrom(desk: Desk, text: string): Promise<Who> {
-  const address = parseAddress(text);
-  if (address.kind !== 'name')
-    throw new Refusal('invalid_request', 'name an agent; a channel ends when its last subscriber leaves it');
-  const homes = desk.homes.filter((home) => !address.home || home.label === address.home);
-  const found: Who[] = [];
-  for (const home of homes) if (await home.directory.get(address.name)) found.push({ name: address.name, home });
-  const [only, ...others] = found;
-  if (!only) {
-    const names = (await Promise.all(homes.map((home) => home.directory.list()))).flat().map((record) => record.name);
-    const [near] = nearest(address.name, names);
-    throw new Refusal(
-      'not_found',
-      `no agent is called ${address.name}; ${near ? `did you mean ${near}?` : 'see `parley agents` for who is here'}`,
-    );
-  }
-  if (others.length === 0) return only;
-  const forms = found.map(({ name, home }) => `${name}%${home.label}`).join(' or ');
-  throw new Refusal('ambiguous', `${address.name} is in several homes; write ${forms}`);
 }

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { HOOK_CLIENTS, hookClient } from '../../clients/hook-clients.ts';
 import { HookEvent } from '../../clients/hook-event.ts';
+import { plainLine } from '../../delivery/quote.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import { answerEvent } from '../hook-answer.ts';
@@ -73,7 +74,8 @@ function parsed(text: string): HookEvent | null {
 
 /** One line for whoever looks. The client's turn goes on, whatever went wrong. */
 function complain(error: unknown): void {
-  const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n');
+  const [first = ''] = (error instanceof Error ? error.message : String(error)).split('\n');
+  const line = plainLine(first);
   try {
     writeAll(2, `parley hook: ${error instanceof Refusal ? line : `internal error, please report it: ${line}`}\n`);
   } catch {

@@ -1,5 +1,11 @@
 import { existsSync, readdirSync } from 'node:fs';
+import { becomeOwner, ownersOf, refuseOtherOwner } from '../../flow/appoint.ts';
+import type { Who } from '../../flow/desk.ts';
+import { sendHeld } from '../../flow/people.ts';
+import { send } from '../../flow/send.ts';
+import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import type { AgentRecord } from '../../storage/directory/directory.ts';
 import { command } from '../command.ts';
 import { agentName } from '../context.ts';
 import type { Context } from '../context.ts';
@@ -7,6 +13,7 @@ import type { Application } from '../enlist.ts';
 import { prepareHook } from '../hook-setup.ts';
 import { becomeDefault } from '../settings-file.ts';
 import { parleyHome } from '../settings.ts';
+import { parseDraft } from './send.ts';
 
 export default command({
   usage: 'init <name>',
@@ -15,6 +22,8 @@ export default command({
     '--as or PARLEY_AGENT.',
   options: {
     human: { type: 'boolean', help: 'this mailbox belongs to a person' },
+    owner: { type: 'boolean', help: 'this person is told when nobody else can decide; there is one' },
+    'instead-of': { type: 'string', value: 'name', help: 'take the place of this owner' },
     default: { type: 'boolean', help: 'be this agent from now on' },
     url: { type: 'string', value: 'url', help: 'make it on this relay' },
     token: { type: 'string', value: 'token', help: "the token of the relay's room" },
@@ -27,11 +36,22 @@ export default command({
     },
   },
   words: [1, 1],
-  examples: ['parley init claude-main', 'parley init codex-1', 'PARLEY_AGENT=codex-1 parley inbox'],
+  examples: [
+    'parley init claude-main',
+    'parley init codex-1',
+    'parley init ada --human --owner',
+    'parley init bob --human --owner --instead-of ada',
+    'PARLEY_AGENT=codex-1 parley inbox',
+  ],
   async run(context, values, [text = '']) {
     const name = agentName(text);
     const { url, token, room, insecure = false, session } = values;
     if (url !== undefined) {
+      if (values.human || values.owner)
+        throw new Refusal(
+          'invalid_request',
+          '--human and --owner are for a mailbox on this machine; a relay knows no people',
+        );
       const byDefault = values.default ?? false;
       return initAtRelay(context, { agent: name, url, token, room, insecure, session, byDefault });
     }
@@ -45,16 +65,27 @@ export default command({
     if (twins.some(Boolean)) {
       context.note(`@${name} is in another home too; from now on write @${name}%parley or @${name}%bch`);
     }
-    const existed = (await home.directory.get(name)) !== null;
+    const before = await home.directory.get(name);
+    refuseOtherKind(name, before, values);
+    const former = values['instead-of'] === undefined ? undefined : agentName(values['instead-of']);
+    if (values.owner) refuseOtherOwner(await ownersOf(home), name, former);
+    const existed = before !== null;
     await home.directory.register(name, values.human ? 'human' : 'agent');
+    const isOwner = values.owner === true && (await makeOwner(context, { name, home }, former));
     await home.spool.heal();
     await home.spool.adopt(name);
     prepareHook(context, { name, home }, values.session);
     const config = `${parleyHome(context.env)}/config.json`;
     const isDefault = becomeDefault(config, name, values.default ?? false) === name;
-    if (context.json) return context.sayJson({ agent: name, home: home.root, default: isDefault, existed });
+    const { kind, owner = false } = (await home.directory.get(name))?.parley ?? { kind: 'agent' };
+    if (context.json)
+      return context.sayJson({ agent: name, home: home.root, kind, owner, default: isDefault, existed });
     const done = existed ? `mailbox @${name} was here already, in` : `made mailbox @${name} in`;
     context.say(`${context.paint.green(done)} ${home.root}`);
+    if (values.owner)
+      context.say(
+        `@${name} ${isOwner ? 'is the owner now' : 'was the owner already'}: who is told when nobody else can decide`,
+      );
     context.say(
       isDefault
         ? `You are @${name} here. Next: parley send @<someone> "hello"   (parley agents lists who is here)`
@@ -62,6 +93,40 @@ export default command({
     );
   },
 });
+
+/** A mailbox keeps its kind: otherwise an agent could make itself a person, and answer for one. */
+function refuseOtherKind(
+  name: AgentName,
+  before: AgentRecord | null,
+  { human, owner, 'instead-of': insteadOf }: { human?: boolean; owner?: boolean; 'instead-of'?: string },
+): void {
+  if (insteadOf !== undefined && !owner) throw new Refusal('invalid_request', '--instead-of goes with --owner');
+  const kind = before ? (before.parley?.kind ?? 'agent') : human ? 'human' : 'agent';
+  if (human && kind !== 'human')
+    throw new Refusal(
+      'name_taken',
+      `@${name} is here as an agent and stays one; make a person's mailbox under another name`,
+    );
+  if (owner && kind !== 'human')
+    throw new Refusal(
+      'invalid_request',
+      `only a person can be the owner: parley init ${before ? '<name>' : name} --human --owner`,
+    );
+}
+
+/** Who loses that place is told so: nobody should learn late that another decides now. */
+async function makeOwner(context: Context, who: Who, former: AgentName | undefined): Promise<boolean> {
+  const isNew = await becomeOwner(who, former);
+  const held = await sendHeld(context.desk, who.home);
+  if (held > 0)
+    context.note(
+      `${held} ${held === 1 ? 'notice was' : 'notices were'} held for an owner: parley inbox --as ${who.name}`,
+    );
+  if (!isNew || former === undefined) return isNew;
+  const body = `@${who.name} is the owner now, in your place. If that is not right: parley init ${former} --human --owner --instead-of ${who.name}`;
+  await send(context.desk, who.name, parseDraft({ to: `@${former}%${who.home.label}`, body, intent: 'fyi' }));
+  return isNew;
+}
 
 async function initAtRelay(context: Context, application: Application): Promise<void> {
   const { enlist, welcome } = await import('../enlist.ts');

@@ -17,8 +17,8 @@ interface DoorState {
 }
 
 interface Running extends Omit<Notice, 'doors' | 'v'> {
-  /** The daemon, or a relay that was started by itself. */
-  what: 'daemon' | 'relay';
+  /** The daemon, or a relay or host that was started by itself. */
+  what: 'daemon' | 'relay' | 'host';
   home: string;
   doors: DoorState[];
 }
@@ -26,7 +26,7 @@ interface Running extends Omit<Notice, 'doors' | 'v'> {
 export default command({
   usage: 'status',
   about:
-    'What runs for your homes: the daemon (`parley up`) or a relay by itself (`parley relay`), since when, and whether each door answers.\n' +
+    'What runs for your homes: the daemon (`parley up`), a relay (`parley relay`) or a host (`parley host`) by itself, since when, and whether each door answers.\n' +
     'Ends with 0 if something runs and answers, with 3 if nothing runs, with 1 if a door does not answer.',
   options: {},
   words: [0, 0],
@@ -55,10 +55,12 @@ async function whatRuns({ env }: Context): Promise<Running[]> {
   const [own, bch] = [parleyHome(env), backchannelHome(env)];
   const daemon = whoIsOnDuty(`${own}/daemon`);
   const relay = whoIsOnDuty(`${bch}/relay`);
+  const host = whoIsOnDuty(`${own}/host/socket`);
   return Promise.all([
     ...(daemon ? [examined('daemon', own, daemon)] : []),
-    // The daemon's own relay is one of its doors.
+    // The daemon's own are among its doors.
     ...(relay && relay.pid !== daemon?.pid ? [examined('relay', bch, relay)] : []),
+    ...(host && host.pid !== daemon?.pid ? [examined('host', own, host)] : []),
   ]);
 }
 

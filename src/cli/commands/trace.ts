@@ -1,13 +1,16 @@
 import * as v from 'valibot';
 import { visibleLine } from '../../delivery/visible.ts';
 import { findMessage } from '../../flow/desk.ts';
+import type { Home } from '../../flow/desk.ts';
+import { dutyFor } from '../../flow/duty.ts';
+import type { Duty } from '../../protocol/duty.ts';
 import { Evidence } from '../../protocol/receipt.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { Schema } from '../../protocol/schema.ts';
 import type { Trace } from '../../storage/ledger/ledger.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
-import { headline } from '../words.ts';
+import { clockTime, headline } from '../words.ts';
 
 export default command({
   usage: 'trace <id>',
@@ -23,19 +26,36 @@ export default command({
     const trace = await found.ledger.trace(id);
     const there = await found.far?.trace(id);
     if (!trace) throw new Refusal('not_found', `no message has the id ${id}`);
+    const duties = await dutiesOf(found, trace);
     if (context.json)
       return context.sayJson({
         home: found.label,
         ...trace,
-        copies: trace.copies.map((copy) => ({ ...copy, steps: steps(trace, copy) })),
+        copies: trace.copies.map((copy) => ({
+          ...copy,
+          steps: steps(trace, copy),
+          duty: duties.get(copy.mailbox) ?? null,
+        })),
         ...(found.far && { relay: there }),
       });
-    context.say(told(context, trace, found.label));
+    context.say(told(context, trace, found.label, duties));
     if (found.far) context.say(`\n  at ${found.far.url}\n${toldThere(context, there)}`);
   },
 });
 
 type Copy = Trace['copies'][number];
+
+/** What each recipient owes or owed for it. What nobody has asked for yet is worked out and not written down: looking changes nothing. */
+async function dutiesOf(home: Home, { message, copies }: Trace): Promise<Map<string, Duty>> {
+  const duties = await Promise.all(
+    copies.map(async (copy) => {
+      const known = await home.ledger.duty(copy.mailbox, message.id);
+      if (known || copy.attention.policy !== 'must_respond') return known;
+      return dutyFor(home, copy, message);
+    }),
+  );
+  return new Map(duties.flatMap((duty) => (duty ? [[duty.mailbox, duty]] : [])));
+}
 
 /** The proven steps of one copy, in order. */
 function steps(trace: Trace, copy: Copy): { step: string; at: string; evidence: string }[] {
@@ -53,10 +73,12 @@ function steps(trace: Trace, copy: Copy): { step: string; at: string; evidence: 
           },
         ]
       : [];
-  return [...(ours ? [stored] : []), ...seen, ...end];
+  // A copy can have ended before it was answered. Of two at the same time the first written comes first.
+  const later = [...seen, ...end].sort((a, b) => Number(a.at > b.at) - Number(a.at < b.at));
+  return [...(ours ? [stored] : []), ...later];
 }
 
-function told(context: Context, trace: Trace, label: string): string {
+function told(context: Context, trace: Trace, label: string, duties: Map<string, Duty>): string {
   const { paint } = context;
   const lines = [headline({ message: trace.message }, context.desk.now(), paint), `  in home ${label}`];
   for (const copy of trace.copies) {
@@ -66,8 +88,24 @@ function told(context: Context, trace: Trace, label: string): string {
       lines.push(`    ${paint.green(step.padEnd(16))} ${at}  ${evidence}`);
     }
     lines.push(`    ${paint.dim(now(copy))}`);
+    const duty = duties.get(copy.mailbox);
+    if (duty) lines.push(`    ${owed(duty)}`);
   }
   return lines.join('\n');
+}
+
+/** Where the duty stands, in words: a copy can have ended while its answer is still owed. */
+function owed({ kind, state, due, returns, tier, note, ended }: Duty): string {
+  const what = kind === 'obligation' ? 'an obligation' : 'an answer';
+  if (ended) return `owed ${what} until ${clockTime(ended.at)}: ${ended.as}, ${facts(ended.by)}`;
+  const more = [
+    state,
+    due === null ? '' : `looked at again ${clockTime(due)}`,
+    returns === 0 ? '' : `came back ${returns === 1 ? 'once' : `${returns} times`}`,
+    ['', 'a coordinator was told', 'a person was told'][tier] ?? '',
+    note === null ? '' : visibleLine(note),
+  ].filter(Boolean);
+  return `owes ${what}: ${more.join(', ')}`;
 }
 
 /** Where the copy stands now, in words. */

@@ -27,7 +27,7 @@ export default command({
   about: [
     'Runs the one daemon of your home, which keeps doors open for others, until Ctrl-C or `parley down`. Everything else works without it.',
     ...DOORS.map((row) => `--with ${row.name}: ${row.summary}.`),
-    'Its further options are those of the relay (`parley relay --help`).',
+    'Its further options are those of the relay (`parley relay --help`), and those of the host begin with --host-.',
   ].join('\n'),
   options: { ...Object.assign({}, ...DOORS.map((row) => row.options)), ...OWN },
   words: [0, 0],

@@ -49,13 +49,14 @@ export function refuseStrangeHost(request: Request, loopback: { port: () => numb
 }
 
 /** An origin without a port is that of port 80 or 443: some other server of this machine. */
-function isOurOrigin(origin: string, port: number): boolean {
+export function isOurOrigin(origin: string, port: number): boolean {
   const [, scheme, host = ''] = /^(https?):\/\/(.*)$/.exec(origin) ?? [];
   const usual = scheme === 'https' ? 443 : 80;
   return isThisMachine(host, port) && (/:\d+$/.test(host) || port === usual);
 }
 
-function isThisMachine(host: string, port: number): boolean {
+/** One of this machine's own names for itself, at this port. */
+export function isThisMachine(host: string, port: number): boolean {
   const [, name = '', given] = /^(.*?)(?::(\d+))?$/.exec(host) ?? [];
   return THIS_MACHINE.test(name) && (given === undefined || Number(given) === port);
 }

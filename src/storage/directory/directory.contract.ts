@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
 import { alice, bob, carol } from '../../../test/support/mail.ts';
 import { AgentName, ChannelName } from '../../protocol/names.ts';
-import type { AgentRecord, Directory } from './directory.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { AgentRecord, Amendment, Directory } from './directory.ts';
 
 export interface OpenDirectory {
   directory: Directory;
@@ -83,6 +84,13 @@ export function directoryContract(name: string, open: () => Promise<OpenDirector
         const role = AgentName.parse('reviewer');
         expect(namesOf(await directory.members(role))).toEqual([bob]);
         await expect(directory.register(role, 'agent')).rejects.toMatchObject({ code: 'name_taken' });
+      });
+
+      it('refuses the name under which Parley itself writes', async () => {
+        for (const one of ['parley-host', 'Parley-Host']) {
+          await expect(directory.register(AgentName.parse(one), 'agent')).rejects.toMatchObject({ code: 'name_taken' });
+        }
+        expect(await names()).toEqual([]);
       });
 
       it('refuses to write over a record that cannot be read, and leaves it alone', async () => {
@@ -215,6 +223,89 @@ export function directoryContract(name: string, open: () => Promise<OpenDirector
         const channels = Array.from({ length: 20 }, (_, n) => ChannelName.parse(`#c${n}`));
         await Promise.all(channels.map((channel) => directory.subscribe(bob, channel)));
         expect(new Set((await directory.get(bob))?.subscriptions)).toEqual(new Set(channels));
+      });
+    });
+
+    describe('about our own fields of a record', () => {
+      const tester = AgentName.parse('tester');
+
+      it('changes them, and answers the record as it is then', async () => {
+        const before = await directory.register(bob, 'agent');
+        const after = await directory.amend(bob, ({ roles }) => ({ roles: [...roles, tester], quiet: { on: true } }));
+        expect(after).toEqual({ ...before, parley: { v: 1, kind: 'agent', roles: [tester], quiet: { on: true } } });
+        expect(await directory.get(bob)).toEqual(after);
+        expect(namesOf(await directory.members(tester))).toEqual([bob]);
+      });
+
+      it('removes a field that shall be undefined', async () => {
+        await directory.register(bob, 'agent');
+        await directory.amend(bob, () => ({ quiet: { on: true }, owns: ['#dev'] }));
+        await directory.amend(bob, () => ({ quiet: undefined }));
+        expect(JSON.parse(here.textOf('bob')).parley).toEqual({ v: 1, kind: 'agent', roles: [], owns: ['#dev'] });
+      });
+
+      it('keeps everything else as it was written, also what it does not know', async () => {
+        const theirs = { name: 'bob', more: [1], parley: { v: 1, kind: 'human', roles: [], later: true } };
+        await here.plant('bob', JSON.stringify(theirs));
+        await directory.amend(bob, () => ({ owner: true }));
+        expect(JSON.parse(here.textOf('bob'))).toEqual({ ...theirs, parley: { ...theirs.parley, owner: true } });
+      });
+
+      it('leaves the record as it is if there is nothing to change', async () => {
+        const before = await directory.register(bob, 'agent');
+        const text = here.textOf('bob');
+        expect(await directory.amend(bob, () => null)).toEqual(before);
+        expect(here.textOf('bob')).toBe(text);
+      });
+
+      it('changes nothing if it is refused meanwhile', async () => {
+        await directory.register(bob, 'agent');
+        const text = here.textOf('bob');
+        const refused = directory.amend(bob, () => {
+          throw new Refusal('name_taken', 'no');
+        });
+        await expect(refused).rejects.toMatchObject({ code: 'name_taken' });
+        expect(here.textOf('bob')).toBe(text);
+        expect((await directory.amend(bob, () => ({ owner: true }))).parley?.owner).toBe(true);
+      });
+
+      it('sees everybody as they stand: of many who want what one can have, one gets it', async () => {
+        const many = Array.from({ length: 20 }, (_, n) => AgentName.parse(`person-${n}`));
+        for (const one of many) await directory.register(one, 'human');
+        const claim: Amendment = (_own, everybody) =>
+          everybody().some(({ parley }) => parley?.owner) ? null : { owner: true };
+        await Promise.all(many.map((one) => directory.amend(one, claim)));
+        expect((await directory.list()).filter(({ parley }) => parley?.owner)).toHaveLength(1);
+      });
+
+      it('loses none of 20 changes at once, and no subscription beside them', async () => {
+        await directory.register(bob, 'agent');
+        const roles = Array.from({ length: 20 }, (_, n) => AgentName.parse(`role-${n}`));
+        await Promise.all([
+          ...roles.map((role) => directory.amend(bob, (own) => ({ roles: [...own.roles, role] }))),
+          directory.subscribe(bob, dev),
+          directory.subscribe(bob, ops),
+        ]);
+        const record = await directory.get(bob);
+        expect(new Set(record?.parley?.roles)).toEqual(new Set(roles));
+        expect(new Set(record?.subscriptions)).toEqual(new Set([dev, ops]));
+      });
+
+      it('gives none to an agent that another program made, nor to fields of a later version', async () => {
+        await directory.register(bob, 'foreign');
+        await here.plant('carol', JSON.stringify({ name: 'carol', parley: { v: 2 } }));
+        for (const name of [bob, carol]) {
+          const text = here.textOf(name);
+          await expect(directory.amend(name, () => ({ roles: [] }))).rejects.toMatchObject({ code: 'not_yours' });
+          expect(here.textOf(name)).toBe(text);
+        }
+      });
+
+      it('refuses somebody who is not here, and a record that cannot be read', async () => {
+        await expect(directory.amend(carol, () => ({ roles: [] }))).rejects.toMatchObject({ code: 'not_found' });
+        await here.plant('bob', '{ half');
+        await expect(directory.amend(bob, () => ({ roles: [] }))).rejects.toMatchObject({ code: 'storage_failed' });
+        expect(here.textOf('bob')).toBe('{ half');
       });
     });
 

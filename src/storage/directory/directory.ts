@@ -3,16 +3,9 @@ import { Schema } from '../../protocol/schema.ts';
 import type { Described } from '../../protocol/schema.ts';
 import type { ChannelName } from '../../protocol/names.ts';
 import { AgentName } from '../../protocol/names.ts';
+import { Quiet } from '../../protocol/quiet.ts';
 
-/** spec: c2a#hush */
-export const Quiet = new Schema(() =>
-  v.union([
-    v.object({ on: v.literal(true) }),
-    v.object({ until: v.pipe(v.string(), v.isoTimestamp()) }),
-    v.object({ hours: v.pipe(v.string(), v.regex(/^\d{2}:\d{2}-\d{2}:\d{2}$/)) }),
-  ]),
-);
-export type Quiet = Described<typeof Quiet>;
+export { Quiet };
 
 /** Our own fields of an agent's record. Records without them were made by other programs. */
 export const AgentExtras = new Schema(() =>
@@ -32,6 +25,7 @@ export const AgentExtras = new Schema(() =>
     displayName: v.optional(v.pipe(v.string(), v.maxLength(200))),
   }),
 );
+export type AgentExtras = Described<typeof AgentExtras>;
 
 /**
  * Who is here. Fields that we do not know are kept when the record is rewritten. `tokenHash` is the SHA-256 of the token by which
@@ -93,6 +87,16 @@ export interface Register {
   byToken(tokenHash: string): Promise<AgentName | null>;
 }
 
+/**
+ * What shall be otherwise among our own fields of a record; undefined removes a field, null leaves everything as it is. It sees the
+ * record and everybody's as they stand, and nobody changes any of them before it has answered: so it can refuse, by throwing, what
+ * does not go with them.
+ */
+export type Amendment = (
+  own: AgentExtras,
+  everybody: () => AgentRecord[],
+) => { [Field in Exclude<keyof AgentExtras, 'v' | 'kind'>]?: AgentExtras[Field] | undefined } | null;
+
 /** Who is here. Changes of one record never undo one another, however many come at once. */
 export interface Directory extends Register {
   /**
@@ -103,6 +107,11 @@ export interface Directory extends Register {
   register(name: AgentName, kind: 'agent' | 'human' | 'foreign', tokenHash?: string): Promise<AgentRecord>;
   /** From now on the token with this hash is this agent's, and no other; null: none is. */
   giveToken(name: AgentName, tokenHash: string | null): Promise<void>;
+  /**
+   * Changes our own fields of a record and answers the record as it is then. What is not among the changes stays as it was
+   * written. An agent that another program made has no such fields and gets none: it keeps no policy, so it is refused.
+   */
+  amend(name: AgentName, change: Amendment): Promise<AgentRecord>;
   subscribe(name: AgentName, channel: ChannelName): Promise<void>;
   unsubscribe(name: AgentName, channel: ChannelName): Promise<void>;
   /** Notes that this agent was here. May be coarse: within a minute of the truth. */

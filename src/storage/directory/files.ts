@@ -1,6 +1,6 @@
 import type { AgentName, ChannelName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import type { AgentRecord, Directory } from './directory.ts';
+import type { AgentRecord, Amendment, Directory } from './directory.ts';
 import { RecordFiles } from './record-files.ts';
 import {
   holderIn,
@@ -72,6 +72,10 @@ export class FilesDirectory implements Directory {
       this.#files.write(name, recordText(record));
       return record;
     });
+  }
+
+  async amend(name: AgentName, change: Amendment): Promise<AgentRecord> {
+    return this.#files.amend(name, change);
   }
 
   async subscribe(name: AgentName, channel: ChannelName): Promise<void> {

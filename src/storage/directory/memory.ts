@@ -1,7 +1,8 @@
 import type { AgentName, ChannelName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import type { AgentRecord, Directory } from './directory.ts';
+import type { AgentRecord, Amendment, Directory } from './directory.ts';
 import {
+  amended,
   holderIn,
   membersIn,
   newRecord,
@@ -64,6 +65,18 @@ export class MemoryDirectory implements Directory {
     const record = newRecord(name, kind, now, tokenHash);
     this.texts.set(name, recordText(record));
     return record;
+  }
+
+  async amend(name: AgentName, change: Amendment): Promise<AgentRecord> {
+    const record = this.#read(name);
+    if (!record && this.texts.has(name)) throw refuseUnreadable(`the record of ${name}`);
+    if (!record) throw new Refusal('not_found', `no agent is called ${name}`);
+    const after = amended(this.texts.get(name) ?? '', record, change, () => this.#all());
+    if (after === null) return record;
+    const changed = recordFrom(name, after);
+    if (!changed?.parley) throw new Error(`the record of ${name} could not be read as it was to be written`);
+    this.texts.set(name, after);
+    return changed;
   }
 
   async subscribe(name: AgentName, channel: ChannelName): Promise<void> {

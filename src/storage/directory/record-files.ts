@@ -2,8 +2,9 @@ import { constants, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync,
 import { AgentName } from '../../protocol/names.ts';
 import { codeOf, explained, ifThere, isMissing, isNoPlainFile } from '../disk.ts';
 import { locked } from '../libc.ts';
-import type { AgentRecord } from './directory.ts';
-import { recordFrom } from './rules.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { AgentRecord, Amendment } from './directory.ts';
+import { amended, recordFrom, refuseUnreadable } from './rules.ts';
 
 /** The records of a home as files, `agents/<name>.json`, shared with other Backchannel programs. Each is replaced as a whole. */
 export class RecordFiles {
@@ -87,6 +88,24 @@ export class RecordFiles {
       rmSync(draft, { force: true });
       throw error;
     }
+  }
+
+  /** Changes our own fields of a record. `written` is told what stands there then, before anybody can change it again. */
+  amend(name: AgentName, change: Amendment, written: (record: AgentRecord) => void = () => {}): AgentRecord {
+    return this.locked(() => {
+      const record = this.read(name);
+      if (!record) {
+        if (this.isThere(name)) throw refuseUnreadable(this.path(name));
+        throw new Refusal('not_found', `no agent is called ${name}`);
+      }
+      const after = amended(this.text(name), record, change, () => this.all());
+      if (after === null) return record;
+      const changed = recordFrom(name, after);
+      if (!changed?.parley) throw new Error(`the record of ${name} could not be read as it was to be written`);
+      this.write(name, after);
+      written(changed);
+      return changed;
+    });
   }
 
   remove(name: AgentName): void {

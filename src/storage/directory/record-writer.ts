@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained } from '../disk.ts';
-import type { AgentRecord } from './directory.ts';
+import type { AgentRecord, Amendment } from './directory.ts';
 import type { RecordFiles } from './record-files.ts';
 import { recordFrom, recordText, refuseUnreadable, rewritten } from './rules.ts';
 
@@ -43,6 +43,11 @@ export class RecordWriter {
   /** Of many changes at once none is lost. */
   change(name: AgentName, change: Change): Promise<AgentRecord> {
     return this.#inTurn(name, () => this.#change(name, change));
+  }
+
+  /** It may depend on everybody's record: all others wait for it. That is rare. */
+  amend(name: AgentName, change: Amendment): Promise<AgentRecord> {
+    return this.#inTurn(name, async () => this.files.amend(name, change, (record) => this.written(name, record)));
   }
 
   remove(name: AgentName): Promise<void> {

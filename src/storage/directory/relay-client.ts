@@ -76,6 +76,10 @@ export class RelayDirectory implements Directory {
     throw hostsMatter();
   }
 
+  async amend(): Promise<never> {
+    throw hostsMatter();
+  }
+
   async remove(): Promise<never> {
     throw hostsMatter();
   }

@@ -1,7 +1,9 @@
 import type { AgentName } from '../../protocol/names.ts';
 import { ChannelName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { HOST_NAME } from '../../protocol/signal.ts';
 import { AgentRecord } from './directory.ts';
+import type { Amendment } from './directory.ts';
 
 /** `lastSeen` is rewritten at most this often: a send should not cost a second file. */
 const SEEN_MS = 60_000;
@@ -38,6 +40,24 @@ export function rewritten(text: string, change: Partial<AgentRecord>): string {
   return recordText({ ...JSON.parse(text), ...change });
 }
 
+/** The text with our own fields amended; null if they stay as they are. Among them too, what we do not know is kept. */
+export function amended(
+  text: string,
+  { name, parley }: AgentRecord,
+  change: Amendment,
+  everybody: () => AgentRecord[],
+): string | null {
+  if (!parley)
+    throw new Refusal(
+      'not_yours',
+      `@${name} was made by another program, which keeps no roles and no policy; nothing was changed`,
+    );
+  const changed = change(parley, everybody);
+  if (!changed) return null;
+  const written = JSON.parse(text) as { parley: object };
+  return JSON.stringify({ ...written, parley: { ...written.parley, ...changed } }, null, 2);
+}
+
 /** As other Backchannel programs write it. */
 export function recordText(record: AgentRecord): string {
   return JSON.stringify(record, null, 2);
@@ -45,6 +65,8 @@ export function recordText(record: AgentRecord): string {
 
 /** Some file systems fold case, and people do too: two names that differ only by case would share or confuse mailboxes. */
 export function refuseLikeness(name: AgentName, taken: AgentName[], records: AgentRecord[]): void {
+  if (name.toLowerCase() === HOST_NAME)
+    throw new Refusal('name_taken', `under "${HOST_NAME}" Parley itself writes; pick another name`);
   const alike = taken.find((other) => other !== name && other.toLowerCase() === name.toLowerCase());
   if (alike) throw new Refusal('name_taken', `"${name}" differs from "${alike}" only by case; pick another name`);
   const holder = records.find((record) => record.parley?.roles.includes(name));

@@ -1,6 +1,6 @@
 import type { AgentName, ChannelName } from '../../protocol/names.ts';
 import { AddressBook } from './address-book.ts';
-import type { AgentRecord, Directory } from './directory.ts';
+import type { AgentRecord, Amendment, Directory } from './directory.ts';
 import { RecordFiles } from './record-files.ts';
 import { RecordWatch } from './record-watch.ts';
 import type { WatchOptions } from './record-watch.ts';
@@ -81,6 +81,11 @@ export class WatchedDirectory implements Directory {
     // Against the same name the disk is asked; against similar ones memory, which may not know yet who came a moment ago.
     const isNew = await this.#writer.create(record, () => refuseLikeness(name, book.alike(name), book.members(name)));
     return isNew ? record : this.#writer.change(name, () => ({ lastSeen: now }));
+  }
+
+  async amend(name: AgentName, change: Amendment): Promise<AgentRecord> {
+    await this.#everybody();
+    return this.#writer.amend(name, change);
   }
 
   async subscribe(name: AgentName, channel: ChannelName): Promise<void> {

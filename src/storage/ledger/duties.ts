@@ -1,35 +1,9 @@
+import type { Duty } from '../../protocol/duty.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { Disposition, Evidence } from '../../protocol/receipt.ts';
 import type { CopyRecord } from './ledger.ts';
 
-/**
- * What somebody owes for one copy. `reply`: an answer in any form ends it, and so does its deadline. `obligation`: only its author
- * or delegate discharges it; reading, answering and time do not. spec: c2a#duties
- */
-export interface Duty {
-  id: MessageId;
-  mailbox: AgentName;
-  /** Who waits for it. */
-  from: string;
-  kind: 'reply' | 'obligation';
-  /** When its message was made (ms). Age counts from here, never from receipt. */
-  at: number;
-  /** `claimed`: being worked on. `deferred`: accepted, later. `paused`: waits for a word of its author. All are still owed. */
-  state: 'open' | 'claimed' | 'deferred' | 'paused';
-  /** When somebody should look at it next (ms); null if time does nothing more to it. */
-  due: number | null;
-  /** How often it came back. */
-  returns: number;
-  /** 0: with its recipient. 1: with a coordinator. 2: with a person, where it stays until it is discharged. */
-  tier: 0 | 1 | 2;
-  /** Its time was prolonged; that is done once. */
-  extended: boolean;
-  /** Why it was deferred, or what is asked back. Of its holder's own words, masked. */
-  note: string | null;
-  /** How it ended, once and for all. */
-  ended: { as: Disposition; at: number; by: Evidence } | null;
-}
+export type { Duty };
 
 /** Who answers for an event or an exchange that was offered to several. A reserved claim was given, not asked for. */
 export interface EventClaim {
@@ -51,9 +25,12 @@ export interface SessionRecord {
   seen: number;
 }
 
-/** One page of duties: the oldest first, after this place. */
+/**
+ * One page of duties: the oldest first, after this place. The last duty of the page before is such a place. Several may owe for one
+ * message: without `mailbox` the page begins after all of them.
+ */
 export interface DutyPage {
-  after?: { at: number; id: MessageId } | undefined;
+  after?: { at: number; id: MessageId; mailbox?: AgentName | undefined } | undefined;
   limit: number;
 }
 
@@ -63,11 +40,16 @@ export interface DutyPage {
  */
 export interface Duties {
   /**
-   * Copies that must be answered and were accepted after the last ones that were entered, oldest first, at most `limit`, and the
-   * number up to which that is all. A copy that was answered or ended meanwhile is among them: the caller decides.
+   * Copies that must be answered and were accepted after the last ones that were entered, oldest first, and the number up to which
+   * that is all. At most `limit`, but the copies of one message come together. Those that have a duty are left out. A copy that was
+   * answered or ended meanwhile is among them: the caller decides. Where there are none, `upTo` may still be further than `from`:
+   * to enter nothing up to there spares the next one the same look.
    */
   unentered(limit: number): Promise<{ from: number; upTo: number; copies: { copy: CopyRecord; message: Message }[] }>;
-  /** Enters these and goes on from `upTo`, as one act. False if somebody else went on from `from` first. */
+  /**
+   * Enters these and goes on from `upTo`, as one act; a duty that is there stays as it is. False, and nothing is entered, if somebody
+   * else went on from `from` first, or if a further copy of an older message was found meanwhile: then look again.
+   */
   enter(from: number, upTo: number, duties: Duty[]): Promise<boolean>;
   /** Enters one by itself, if this copy has none yet: an escalation, an edit that inherits. */
   addDuty(duty: Duty): Promise<boolean>;
@@ -84,21 +66,27 @@ export interface Duties {
   nextDue(): Promise<number | null>;
   /**
    * Changes one duty, alone among all writers. `change` sees it as it is and answers how it shall be, or null to leave it; an
-   * ended one stays as it is and is answered unchanged. Null if there is none.
+   * ended one stays as it is and is answered unchanged, and `change` does not hear of it. Whose duty it is, what kind, for whom and
+   * since when never changes. If `change` throws, nothing was changed. Null if there is none.
    */
   changeDuty(mailbox: AgentName, id: MessageId, change: (duty: Duty) => Duty | null): Promise<Duty | null>;
 
-  /** Tries to claim. Answers with the claim that stands: the caller's own, prolonged if it had it, or another's that has not run out. */
+  /**
+   * Tries to claim; of many racing claimers one wins. Answers with the claim that stands: the caller's own, prolonged if it had it,
+   * or another's that has not run out. Who claims what was reserved for it has it like any other.
+   */
   claimEvent(claim: EventClaim, now: number): Promise<EventClaim>;
   /** The claim that stands now, or null. */
   eventClaim(key: MessageId, now: number): Promise<EventClaim | null>;
   /** Gives it up, if this holder has it. */
   freeClaim(key: MessageId, holder: AgentName): Promise<boolean>;
-  /** Everything that this agent has claimed and that has not run out. */
+  /** Everything that this agent has claimed and that has not run out, in the order in which it will. */
   claimsOf(holder: AgentName, now: number): Promise<EventClaim[]>;
 
+  /** A session that is known under this id is replaced. */
   saveSession(session: SessionRecord): Promise<void>;
   session(id: string): Promise<SessionRecord | null>;
+  /** All, by id. */
   sessions(): Promise<SessionRecord[]>;
   dropSession(id: string): Promise<void>;
 }

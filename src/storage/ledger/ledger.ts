@@ -2,6 +2,7 @@ import type { Attention } from '../../protocol/attention.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId, SendKey } from '../../protocol/names.ts';
 import type { Disposition, Evidence, Receipt } from '../../protocol/receipt.ts';
+import type { Duties } from './duties.ts';
 import type { LateCopies } from './late.ts';
 
 /** One recipient's copy, with the decision how that recipient should see it. */
@@ -157,7 +158,7 @@ export interface Claimed {
  * file back, the copy can be claimed again.
  * The write half below is for spools, which pair each step with their files; see spool.ts.
  */
-export interface Ledger extends Records, LateCopies {
+export interface Ledger extends Records, LateCopies, Duties {
   /** Takes an entry in as one act, or answers with what is already there under that sender and key. */
   accept(entry: Entry): Promise<Acceptance>;
   /** Makes rows for copies that are on disk without one, as waiting or as kept after reading. A copy that has a row keeps it. */
@@ -205,9 +206,17 @@ export interface Ledger extends Records, LateCopies {
   reconsider(mailbox: AgentName, id: MessageId, attention: Attention): Promise<void>;
   /** Adds one proven step. */
   record(mailbox: AgentName, id: MessageId, receipt: Receipt): Promise<void>;
-  /** Forgets bodies settled before `bodies` and whole messages settled before `facts` (ms; null keeps). */
+  /**
+   * Forgets bodies settled before `bodies` and whole messages settled before `facts` (ms; null keeps). What somebody still owes
+   * for is kept, and so is an obligation that nobody has entered yet. Duties go with their messages; with `facts` go also claims that
+   * have run out, and sessions that were not heard of since then.
+   */
   prune(cut: { bodies: number | null; facts: number | null }): Promise<{ bodies: number; messages: number }>;
-  /** Removes an agent's copies, and messages that nobody else had part in. */
+  /**
+   * Removes an agent's copies, and messages that nobody else had part in; its duties and claims, and its name from sessions, with
+   * those that had no other. An open obligation that somebody else waits for stays, without the agent's own words, and is due at
+   * once: its author must learn that nobody is there. What others owe to the agent ends: nobody waits for it any more.
+   */
   forget(agent: AgentName): Promise<{ copies: number; messages: number }>;
   close(): Promise<void>;
 }

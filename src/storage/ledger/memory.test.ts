@@ -1,9 +1,12 @@
 import { aClock } from '../../../test/support/clock.ts';
+import { dutiesContract } from './duties.contract.ts';
 import { ledgerContract } from './ledger.contract.ts';
 import { MemoryLedger } from './memory.ts';
 
-ledgerContract('memory', async () => {
-  const clock = aClock();
-  const ledger = new MemoryLedger(clock.now);
-  return { ledger, ...clock, close: () => ledger.close() };
-});
+for (const contract of [ledgerContract, dutiesContract]) {
+  contract('memory', async () => {
+    const clock = aClock();
+    const ledger = new MemoryLedger(clock.now);
+    return { ledger, ...clock, close: () => ledger.close() };
+  });
+}

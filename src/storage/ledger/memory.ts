@@ -3,13 +3,13 @@ import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence, Receipt } from '../../protocol/receipt.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Acceptance, Claimed, CopyRecord, Entry, Ledger, Settlement, Troubles } from './ledger.ts';
-import { MemoryLate } from './memory-late.ts';
+import { MemoryDuties } from './memory-duties.ts';
 import type { Row } from './memory-records.ts';
 import { isBearer } from '../holder.ts';
 import { isAbandoned, isWaiting, sameOrConflict } from './rules.ts';
 
 /** The ledger of one process, gone with it: for tests and trials. Nothing here awaits, so every method is one act. */
-export class MemoryLedger extends MemoryLate implements Ledger {
+export class MemoryLedger extends MemoryDuties implements Ledger {
   #fresh = true;
 
   constructor(readonly now: () => number = Date.now) {
@@ -156,15 +156,19 @@ export class MemoryLedger extends MemoryLate implements Ledger {
   }
 
   async prune(cut: { bodies: number | null; facts: number | null }): Promise<{ bodies: number; messages: number }> {
-    const old = (ms: number | null): Row[] => (ms === null ? [] : this.rows.filter((row) => endOf(row) < ms));
+    const old = (ms: number | null): Row[] =>
+      ms === null ? [] : this.rows.filter((row) => endOf(row) < ms && !this.isOwedSince(row, ms));
     const bodies = old(cut.bodies).filter((row) => !row.pruned);
     for (const row of bodies) Object.assign(row, { pruned: true, message: { ...row.message, body: '' } });
-    return { bodies: bodies.length, messages: this.drop(old(cut.facts)) };
+    const messages = this.drop(old(cut.facts));
+    if (cut.facts !== null) this.dropSpent(cut.facts, this.now());
+    return { bodies: bodies.length, messages };
   }
 
   async forget(agent: AgentName): Promise<{ copies: number; messages: number }> {
     for (const copy of this.copies()) if (copy.mailbox === agent) this.handOut(copy);
     const copies = this.rows.filter((row) => row.copies.delete(agent)).length;
+    this.forgetDuties(agent, this.now());
     const alone = this.rows.filter((row) => row.message.from === agent && row.copies.size === 0);
     return { copies, messages: this.drop(alone) };
   }
@@ -172,9 +176,11 @@ export class MemoryLedger extends MemoryLate implements Ledger {
   async close(): Promise<void> {}
 
   #insert({ message, copies }: Entry, as: 'stored' | 'kept', key: string | undefined, found = false): void {
-    const row = this.row(message.id) ?? this.add(message, key);
+    const known = this.row(message.id);
+    const row = known ?? this.add(message, key);
     for (const { mailbox, attention } of copies) {
       if (row.copies.has(mailbox)) continue;
+      if (known && attention.policy === 'must_respond') this.enterAgain(known.seq);
       const copy: CopyRecord = {
         id: message.id,
         mailbox,

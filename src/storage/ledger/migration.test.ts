@@ -81,6 +81,14 @@ describe('a ledger of format 1', () => {
     await ledger.close();
   });
 
+  it('makes no duties of the mail that it has, and does of mail that comes', async () => {
+    const ledger = open(oldHome());
+    expect((await ledger.unentered(10)).copies).toEqual([]);
+    const { message } = await ledger.accept(anEntry());
+    expect((await ledger.unentered(10)).copies.map(({ copy }) => copy.id)).toEqual([message.id]);
+    await ledger.close();
+  });
+
   it('has exactly the format that this program makes in its first step', async () => {
     const [old, made] = [oldHome(), temporaryHome()];
     await open(made, ONE).close();

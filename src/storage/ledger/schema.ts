@@ -52,7 +52,7 @@ export const MIGRATIONS: readonly string[] = [
 
   CREATE VIRTUAL TABLE words USING fts5 (body, content = '', contentless_delete = 1);
   `,
-  // Copies that are accepted before they have a file: see sqlite-late.ts. A number that waits as long as its copy would make
+  // Copies that are accepted before they have a file (see sqlite-late.ts), and duties (see sqlite-duties.ts). A number that waits as long as its copy would make
   // every heal read it, so what has to be done stands in a table of its own that is nearly always empty.
   `
   ALTER TABLE copies ADD COLUMN late INTEGER NOT NULL DEFAULT 0;
@@ -88,6 +88,50 @@ export const MIGRATIONS: readonly string[] = [
   -- An open copy stands in \`copies_open\`, a settled one here: each in one of them, so that accepting touches a page less per copy.
   DROP INDEX copies_mailbox;
   CREATE INDEX copies_settled ON copies (mailbox, seq) WHERE settled_at IS NOT NULL;
+
+  -- Who owes what: see duties.ts. What has ended is in no index but its own id, so that a page costs a page however much there was.
+  CREATE TABLE duties (
+    id TEXT NOT NULL,
+    mailbox TEXT NOT NULL,
+    sender TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    every INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    due INTEGER,
+    returns INTEGER NOT NULL,
+    tier INTEGER NOT NULL,
+    extended INTEGER NOT NULL,
+    note TEXT,
+    ended_as TEXT,
+    ended_at INTEGER,
+    ended_by TEXT,
+    PRIMARY KEY (id, mailbox)
+  ) WITHOUT ROWID;
+  -- With the column that it is made by: to count them, no row is read.
+  CREATE INDEX duties_owed ON duties (mailbox, at, id, ended_as) WHERE ended_as IS NULL;
+  CREATE INDEX duties_blocking ON duties (sender, at, id, mailbox) WHERE ended_as IS NULL;
+  CREATE INDEX duties_due ON duties (due) WHERE ended_as IS NULL AND due IS NOT NULL;
+  -- Mail from before there were duties makes none: its time is long over, and nobody should hear of all of it at once.
+  INSERT INTO meta SELECT 'entered', max(seq) FROM messages WHERE true HAVING max(seq) IS NOT NULL;
+
+  CREATE TABLE claims (
+    key TEXT PRIMARY KEY,
+    holder TEXT NOT NULL,
+    until INTEGER NOT NULL,
+    reserved INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE INDEX claims_holder ON claims (holder, until);
+
+  CREATE TABLE sessions (
+    id TEXT PRIMARY KEY,
+    token_hash TEXT NOT NULL,
+    identities TEXT NOT NULL,
+    roles TEXT NOT NULL,
+    streams TEXT NOT NULL,
+    threads TEXT NOT NULL,
+    seen INTEGER NOT NULL
+  ) WITHOUT ROWID;
   `,
 ];
 

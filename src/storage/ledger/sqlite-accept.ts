@@ -6,6 +6,7 @@ import { Refusal } from '../../protocol/refusal.ts';
 import type { Acceptance, Entry } from './ledger.ts';
 import { attentionText, messageFrom } from './rows.ts';
 import { refuseOlderThan, sameOrConflict } from './rules.ts';
+import { enterAgain } from './sqlite-entered.ts';
 import { SqliteRecords } from './sqlite-records.ts';
 import { SETTLED, STORED } from './schema.ts';
 
@@ -49,8 +50,10 @@ export class SqliteAcceptance extends SqliteRecords {
         const { message, key } = entry;
         // Files are anybody's: a key that names another message already is not believed a second time.
         const trusted = key && this.keyed(db, message.from, key) ? undefined : key;
-        const seq = this.#insertMessage(db, message, trusted) ?? this.#seqOf(db, message.id);
-        this.#insertCopies(db, seq, entry, as === 'kept' ? SETTLED : STORED, FOUND);
+        const made = this.#insertMessage(db, message, trusted);
+        const seq = made ?? this.#seqOf(db, message.id);
+        const added = this.#insertCopies(db, seq, entry, as === 'kept' ? SETTLED : STORED, FOUND);
+        if (made === null && added) enterAgain(db, seq);
       }
     });
   }
@@ -86,14 +89,17 @@ export class SqliteAcceptance extends SqliteRecords {
     return db.query<{ seq: number }, [string]>(SEQ_OF).get(id)?.seq ?? 0;
   }
 
-  /** A copy that has a row keeps it. */
-  #insertCopies(db: Database, seq: number, { message, copies }: Entry, state: number, found?: Evidence): void {
+  /** A copy that has a row keeps it. True if one is new that must be answered. */
+  #insertCopies(db: Database, seq: number, { message, copies }: Entry, state: number, found?: Evidence): boolean {
+    let owes = false;
     const insert = db.query(INSERT_COPY);
     const end = state === SETTLED ? (['acknowledged', this.connection.now(), KEPT, 1] as const) : NOT_ENDED;
     for (const { mailbox, attention } of copies) {
       const { changes } = insert.run(seq, mailbox, state, attentionText(attention), ...end);
       if (found && changes > 0) this.note(db, mailbox, message.id, 'stored', found);
+      if (changes > 0 && attention.policy === 'must_respond') owes = true;
     }
+    return owes;
   }
 
   /** What stands under the id of this message. */

@@ -1,14 +1,22 @@
 import type { Database } from 'bun:sqlite';
 import type { AgentName } from '../../protocol/names.ts';
 import type { Connection } from './connection.ts';
+import { NOBODY_WAITS, numberAt } from './duty-rules.ts';
 import { SETTLED } from './schema.ts';
+import { entered } from './sqlite-entered.ts';
 
 /** How many messages are forgotten in one go: others want to write too. */
 const BITE = 1000;
 
-/** The messages all of whose copies ended before a time; open ones are never pruned. One without copies ended when it was sent. */
-const ENDED_BEFORE = `SELECT m.seq FROM messages m LEFT JOIN copies c USING (seq) GROUP BY m.seq
-  HAVING min(coalesce(c.state, ${SETTLED})) >= ${SETTLED} AND max(coalesce(c.settled_at, m.at)) < ?`;
+/**
+ * The messages all of whose copies and duties ended before a time; open ones are never pruned. One without copies ended when it was
+ * sent. An obligation that nobody has entered yet may still be owed.
+ */
+const ENDED_BEFORE = `SELECT m.seq FROM messages m LEFT JOIN copies c USING (seq)
+  WHERE m.id NOT IN (SELECT id FROM duties WHERE ended_as IS NULL OR ended_at >= ?1)
+    AND (m.seq <= ?2 OR m.json ->> '$.parley.obligation' IS NULL)
+  GROUP BY m.seq
+  HAVING min(coalesce(c.state, ${SETTLED})) >= ${SETTLED} AND max(coalesce(c.settled_at, m.at)) < ?1`;
 
 export function prune(
   connection: Connection,
@@ -16,11 +24,21 @@ export function prune(
 ): { bodies: number; messages: number } {
   const bodies = cut.bodies === null ? 0 : inBites(connection, ended(connection, cut.bodies), dropBodies);
   const messages = cut.facts === null ? 0 : inBites(connection, ended(connection, cut.facts), dropMessages);
+  const { facts } = cut;
+  if (facts !== null) connection.write((db) => dropSpent(db, facts, connection.now()));
   return { bodies, messages };
 }
 
+/** Of what no message leads to any more. */
+function dropSpent(db: Database, facts: number, now: number): void {
+  db.query('DELETE FROM duties WHERE ended_at < ? AND id NOT IN (SELECT id FROM messages)').run(facts);
+  db.query('DELETE FROM claims WHERE until <= ?').run(now);
+  db.query('DELETE FROM sessions WHERE seen < ?').run(facts);
+}
+
 /** Removes an agent's copies, and what it wrote that nobody else has a copy of. Others keep what they sent or got. */
-export function forget(db: Database, agent: AgentName): { copies: number; messages: number } {
+export function forget(db: Database, agent: AgentName, now: number): { copies: number; messages: number } {
+  forgetDuties(db, agent, now);
   const open = db.query('DELETE FROM copies WHERE mailbox = ? AND settled_at IS NULL').run(agent).changes;
   const settled = db.query('DELETE FROM copies WHERE mailbox = ? AND settled_at IS NOT NULL').run(agent).changes;
   db.query('DELETE FROM receipts WHERE mailbox = ?').run(agent);
@@ -36,8 +54,27 @@ export function forget(db: Database, agent: AgentName): { copies: number; messag
   return { copies: open + settled, messages };
 }
 
+function forgetDuties(db: Database, agent: AgentName, now: number): void {
+  const awaited = "kind = 'obligation' AND ended_as IS NULL AND sender <> mailbox";
+  db.query(`DELETE FROM duties WHERE mailbox = ? AND NOT (${awaited})`).run(agent);
+  db.query("UPDATE duties SET state = 'open', note = NULL, due = min(due, ?) WHERE mailbox = ?").run(now, agent);
+  const end = 'UPDATE duties SET ended_as = ?, ended_at = ?, ended_by = ? WHERE sender = ? AND ended_as IS NULL';
+  db.query(end).run(NOBODY_WAITS.as, now, JSON.stringify(NOBODY_WAITS.by), agent);
+  db.query('DELETE FROM claims WHERE holder = ?').run(agent);
+  const sessions = db.query<{ id: string; identities: string }, []>('SELECT id, identities FROM sessions').all();
+  for (const { id, identities } of sessions) {
+    const names = JSON.parse(identities) as AgentName[];
+    if (!names.includes(agent)) continue;
+    const left = names.filter((name) => name !== agent);
+    db.query('UPDATE sessions SET identities = ? WHERE id = ?').run(JSON.stringify(left), id);
+    if (left.length === 0) db.query('DELETE FROM sessions WHERE id = ?').run(id);
+  }
+}
+
 function ended(connection: Connection, before: number): number[] {
-  return connection.read((db) => db.query<{ seq: number }, [number]>(ENDED_BEFORE).all(before)).map(({ seq }) => seq);
+  return connection
+    .read((db) => db.query<{ seq: number }, [number, number]>(ENDED_BEFORE).all(before, numberAt(entered(db))))
+    .map(({ seq }) => seq);
 }
 
 function inBites(connection: Connection, seqs: number[], drop: (db: Database, seqs: number[]) => number): number {
@@ -64,6 +101,9 @@ const KEEP_NUMBER = `INSERT INTO meta SELECT 'dropped', max(seq) FROM messages W
 function dropMessages(db: Database, seqs: number[]): number {
   const which = JSON.stringify(seqs);
   db.query(KEEP_NUMBER).run();
+  const ids = 'SELECT id FROM messages WHERE seq IN (SELECT value FROM json_each(?))';
+  db.query(`DELETE FROM duties WHERE id IN (${ids})`).run(which);
+  db.query(`DELETE FROM claims WHERE key IN (${ids})`).run(which);
   for (const [table, column] of [
     ['words', 'rowid'],
     ['receipts', 'seq'],

@@ -3,15 +3,18 @@ import { copyFileSync, statSync } from 'node:fs';
 import { aClock } from '../../../test/support/clock.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { anEntry } from '../../../test/support/mail.ts';
+import { dutiesContract } from './duties.contract.ts';
 import { ledgerContract } from './ledger.contract.ts';
 import { keeperLock } from './log.ts';
 import { openSqliteLedger } from './sqlite.ts';
 
-ledgerContract('sqlite', async () => {
-  const clock = aClock();
-  const ledger = openSqliteLedger({ path: `${temporaryHome()}/ledger.db`, durability: 'normal', now: clock.now });
-  return { ledger, ...clock, close: () => ledger.close() };
-});
+for (const contract of [ledgerContract, dutiesContract]) {
+  contract('sqlite', async () => {
+    const clock = aClock();
+    const ledger = openSqliteLedger({ path: `${temporaryHome()}/ledger.db`, durability: 'normal', now: clock.now });
+    return { ledger, ...clock, close: () => ledger.close() };
+  });
+}
 
 it('the index of words tells how much is left, and has a message once that arrives while it is filled', async () => {
   const ledger = openSqliteLedger({ path: `${temporaryHome()}/ledger.db`, durability: 'full' });

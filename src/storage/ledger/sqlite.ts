@@ -9,7 +9,8 @@ import { attentionFrom, attentionText, COPY_COLUMNS, copyFrom } from './rows.ts'
 import type { CopyRow } from './rows.ts';
 import { isAbandoned, isWaiting } from './rules.ts';
 import { claim } from './sqlite-claim.ts';
-import { SqliteLate, unfile } from './sqlite-late.ts';
+import { SqliteDuties } from './sqlite-duties.ts';
+import { unfile } from './sqlite-late.ts';
 import { forget, prune } from './sqlite-retention.ts';
 import { GONE, HELD, SETTLED, STORED } from './schema.ts';
 
@@ -40,7 +41,7 @@ const TROUBLES = `SELECT (SELECT value FROM meta WHERE name = 'life') AS life,
   EXISTS (SELECT 1 FROM copies WHERE state = ${HELD}) AS held, EXISTS (SELECT 1 FROM unfiled) AS unfiled`;
 
 /** The write half; every method is one transaction. What each promises stands in ledger.ts. */
-export class SqliteLedger extends SqliteLate implements Ledger {
+export class SqliteLedger extends SqliteDuties implements Ledger {
   async claim(mailbox: AgentName, ids: MessageId[], owner: string, until: number): Promise<Claimed> {
     return this.connection.write((db) => claim(db, mailbox, ids, { owner, until, now: this.connection.now() }));
   }
@@ -184,7 +185,7 @@ export class SqliteLedger extends SqliteLate implements Ledger {
   }
 
   async forget(agent: AgentName): Promise<{ copies: number; messages: number }> {
-    return this.connection.erase(() => this.connection.write((db) => forget(db, agent)));
+    return this.connection.erase(() => this.connection.write((db) => forget(db, agent, this.connection.now())));
   }
 
   async troubles(): Promise<Troubles> {

@@ -10,6 +10,7 @@ import type { Looked } from './back-room-talk.ts';
 import { BackRoom } from './late-back-room.ts';
 import { LateFiling, MOST_UNFILED } from './late-filing.ts';
 import { GroupCommit } from './late-group.ts';
+import { LateRaised } from './late-raised.ts';
 import { LateWatchers } from './late-watchers.ts';
 import { Maildir } from './maildir.ts';
 import type { MaildirOptions } from './maildir.ts';
@@ -62,6 +63,7 @@ export class LateMaildir implements Spool {
   readonly #group: GroupCommit;
   readonly #watchers: LateWatchers;
   readonly #filing: LateFiling;
+  readonly #raised: LateRaised;
   /** How many pages we guess that the log has grown by since we last had it moved. */
   #logged = 0;
   #isMoving = false;
@@ -82,6 +84,7 @@ export class LateMaildir implements Spool {
       noticed: async (mailbox, found) => void (await this.#square(mailbox, found)),
       idle: () => {
         this.#watchers.allFiled();
+        this.#raised.allFiled();
         this.#filing.idle();
       },
       hold: async () => this.#hold(),
@@ -93,6 +96,7 @@ export class LateMaildir implements Spool {
     });
     this.#watchers = new LateWatchers(ledger, this.#room, (error) => options.onTrouble?.(error));
     this.#maildir = new Maildir({ ...options, backRoom: this.#room });
+    this.#raised = new LateRaised(ledger, this.#maildir, this.#watchers);
     this.#group = new GroupCommit(root, ledger, (outcomes) => this.#committed(outcomes));
     ledger.leaveLog();
     this.#filing = new LateFiling(root, ledger, this.#room, options.mostUnfiled ?? MOST_UNFILED);
@@ -204,6 +208,10 @@ export class LateMaildir implements Spool {
     await this.#maildir.lower(mailbox, id);
   }
 
+  async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
+    return this.#raised.raise(mailbox, id);
+  }
+
   async withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]> {
     return this.#maildir.withdraw(id, by);
   }
@@ -265,6 +273,7 @@ export class LateMaildir implements Spool {
     await this.options.ledger.filed(copies);
     this.#filing.filed(handled);
     await this.#watchers.filed(copies);
+    await this.#raised.filed(copies);
   }
 
   #hold(): void {

@@ -62,6 +62,7 @@ const SEND = await stepsOf({ home: await homeWith(), act: 'send', keys: ['k'] })
 const TAKE = await stepsOf({ home: await homeWith('k1', 'k2'), act: 'take' });
 const RELEASE = await stepsOf({ home: await homeWith('k1', 'k2'), act: 'release' });
 const WITHDRAW = await stepsOf({ home: await homeWith('k1'), act: 'withdraw' });
+const RAISE = await stepsOf({ home: await homeWith('k1'), act: 'raise' });
 const HEAL = await stepsOf({ home: await brokenHome(), act: 'heal' });
 const SQUARE = await stepsOf({ home: await homeWithLatecomer(), act: 'square' });
 
@@ -75,7 +76,7 @@ it('every step of the code is one at which these tests let a process die', () =>
   const sources = readdirSync(import.meta.dir).filter((name) => /^maildir.*(?<!\.test)\.ts$/.test(name));
   const texts = sources.map((name) => readFileSync(`${import.meta.dir}/${name}`, 'utf8'));
   const written = texts.flatMap((text) => [...text.matchAll(/#step\('([^']+)'\)/g)].map(([, step]) => step));
-  const died = [SEND, TAKE, RELEASE, WITHDRAW, HEAL, SQUARE].flat().map(([step]) => step);
+  const died = [SEND, TAKE, RELEASE, WITHDRAW, RAISE, HEAL, SQUARE].flat().map(([step]) => step);
   expect(written.length).toBeGreaterThan(15);
   expect(new Set(written)).toEqual(new Set(died));
 });
@@ -194,6 +195,21 @@ describe('a take', () => {
     reader.kill();
     const { held } = await reader.ended;
     expect((await run({ home, act: 'take' })).shown).toEqual([{ id: held[0] as MessageId, attempt: 1 }]);
+  });
+});
+
+describe('a raise', () => {
+  it.each(RAISE)('that dies at %s (%i) is finished by whoever tries again, and loses nothing', async (step, nth) => {
+    const home = await homeWith('k1');
+    expect((await run({ home, act: 'raise', step, nth })).died).toBe(true);
+    const opened = await openHome(home);
+    const ids = await opened.spool.ids(carol);
+    expect(ids).toHaveLength(1);
+    for (const id of ids) await opened.spool.raise(carol, id);
+    expect(filesOf(home, carol, 'new')).toHaveLength(1);
+    expect(filesOf(home, carol, 'quiet')).toEqual([]);
+    expect(await takeAll(opened, carol)).toEqual(ids);
+    await opened.close();
   });
 });
 

@@ -1,4 +1,5 @@
 import { mkdirSync } from 'node:fs';
+import { isQuiet } from '../../protocol/attention.ts';
 import type { Attention } from '../../protocol/attention.ts';
 import type { Lineage, Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
@@ -31,8 +32,8 @@ export interface MaildirOptions {
   onStep?: (step: string) => void;
 }
 
-/** Where copies wait. */
-const WAITING = ['new', 'quiet'] as const;
+/** Where copies wait, in an order in which none slips past who looks: it may be lowered or raised meanwhile. */
+const WAITING = ['new', 'quiet', 'new'] as const;
 
 /**
  * Backchannel's Maildir, with the ledger as arbiter.
@@ -65,21 +66,16 @@ export class Maildir implements Spool {
   }
 
   async peek(mailbox: AgentName): Promise<Waiting[]> {
-    const loud = this.#standingIn(mailbox, 'new');
-    const quiet = this.#standingIn(mailbox, 'quiet');
-    // A copy that is moved to quiet/ while we look is seen in both folders.
-    const moved = new Set(quiet.map(({ message }) => message.id));
-    return [...loud.filter(({ message }) => !moved.has(message.id)), ...quiet].sort(oldestFirst);
-  }
-
-  #standingIn(mailbox: AgentName, folder: 'new' | 'quiet'): Waiting[] {
-    const standing: Waiting[] = [];
-    const quiet = folder === 'quiet';
-    for (const id of this.#files.ids(mailbox, folder)) {
-      const message = this.#readable(mailbox, folder, id);
-      if (message) standing.push({ message, quiet });
+    const standing = new Map<MessageId, Waiting>();
+    for (const folder of WAITING) {
+      for (const id of this.#files.ids(mailbox, folder)) {
+        const known = standing.get(id);
+        // A copy that is moved while we look is seen in both folders, and stands where it was seen last.
+        const message = known?.message ?? this.#readable(mailbox, folder, id);
+        if (message) standing.set(id, { message, quiet: folder === 'quiet' });
+      }
     }
-    return standing;
+    return [...standing.values()].sort(oldestFirst);
   }
 
   async ids(mailbox: AgentName): Promise<MessageId[]> {
@@ -157,6 +153,20 @@ export class Maildir implements Spool {
 
   async lower(mailbox: AgentName, id: MessageId): Promise<void> {
     this.#files.move(this.#files.path(mailbox, 'new', id), this.#files.path(mailbox, 'quiet', id));
+  }
+
+  async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
+    const copy = await this.options.ledger.copy(mailbox, id);
+    if (!copy || copy.settledAt !== null) return false;
+    // The ledger first: whoever takes it and puts it back goes by that.
+    if (isQuiet(copy.attention)) {
+      await this.options.ledger.reconsider(mailbox, id, { ...copy.attention, injection: 'notify' });
+    }
+    this.#step('U no longer quiet');
+    const moved = this.#files.move(this.#files.path(mailbox, 'quiet', id), this.#files.path(mailbox, 'new', id));
+    this.#step('U raised');
+    if (moved) this.#files.flushFolder(this.#files.folder(mailbox, 'new'));
+    return moved;
   }
 
   async withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]> {

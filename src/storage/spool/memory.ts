@@ -114,6 +114,19 @@ export class MemorySpool implements Spool {
     if (shelved) shelved.quiet = true;
   }
 
+  async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
+    const copy = await this.options.ledger.copy(mailbox, id);
+    if (!copy || copy.settledAt !== null) return false;
+    if (isQuiet(copy.attention)) {
+      await this.options.ledger.reconsider(mailbox, id, { ...copy.attention, injection: 'notify' });
+    }
+    const shelved = this.#shelf(mailbox).get(id);
+    if (!shelved?.quiet) return false;
+    shelved.quiet = false;
+    if (!shelved.held) this.#tell(mailbox);
+    return !shelved.held;
+  }
+
   async withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]> {
     const before = await this.options.ledger.withdraw(id, by);
     for (const copy of before) if (isWaiting(copy)) this.#shelf(copy.mailbox).delete(id);

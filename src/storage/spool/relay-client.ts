@@ -150,6 +150,10 @@ export class RelaySpool implements Spool {
     await this.options.shelf.lower(mailbox, id);
   }
 
+  async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
+    return this.options.shelf.raise(mailbox, id);
+  }
+
   async withdraw(): Promise<CopyRecord[]> {
     throw new Refusal(
       'not_in_this_version',

@@ -22,6 +22,7 @@ const Act = fc.oneof(
   fc.record({ do: fc.constant('release' as const), n: fc.nat(9), delay: fc.constantFrom(0, 700) }),
   fc.record({ do: fc.constant('renew' as const), n: fc.nat(9) }),
   fc.record({ do: fc.constant('withdraw' as const), n: fc.nat(4) }),
+  fc.record({ do: fc.constant('raise' as const), n: fc.nat(4) }),
   fc.record({ do: fc.constant('pass' as const), ms: fc.constantFrom(400, 1100) }),
   fc.record({ do: fc.constant('heal' as const) }),
 );
@@ -66,6 +67,8 @@ class Story {
       }
       case 'withdraw':
         return (await spool.withdraw(this.#id(act.n), { by: alice })).map(({ mailbox, state }) => [mailbox, state]);
+      case 'raise':
+        return spool.raise(bob, this.#id(act.n));
       case 'heal':
         return spool.heal();
       case 'pass':

@@ -77,6 +77,10 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
     async function arrived(fields: Partial<Message> = {}): Promise<Message> {
       return (await spool.put(anEntry(fields))).message;
     }
+    /** A message that waits for bob where no hook looks. */
+    async function quiet(): Promise<Message> {
+      return (await spool.put(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }))).message;
+    }
     async function waitingFor(mailbox: AgentName): Promise<MessageId[]> {
       return (await spool.peek(mailbox)).map(({ message }) => message.id);
     }
@@ -330,6 +334,14 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
         expect(owner).toStartWith('bearer.');
         expect(await spool.settle({ mailbox: bob, owner }, [id], DONE)).toBe(true);
       });
+
+      it('holds under the name that a bearer says, and several claims under it as one', async () => {
+        const ids = [(await arrived()).id, (await arrived()).id];
+        for (const id of ids) await spool.claim(bob, [id], { ...LEASE, bearer: 'session-7' });
+        const claim = { mailbox: bob, owner: 'bearer.session-7' };
+        expect(await spool.renew(claim, BEARER)).toBe(true);
+        expect(await spool.settle(claim, ids, DONE)).toBe(true);
+      });
     });
 
     describe('when copies are settled', () => {
@@ -525,6 +537,15 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
         expect(calls).toBe(0);
       });
 
+      it('tells of a quiet copy once it is raised', async () => {
+        const { id } = await quiet();
+        const { promise, resolve } = Promise.withResolvers<void>();
+        const watch = spool.watch(bob, () => void spool.read(bob, id).then((now) => now?.quiet === false && resolve()));
+        await spool.raise(bob, id);
+        await promise;
+        watch.close();
+      });
+
       whereShared(`tells of mail that another process sent${shared}`, async () => {
         const id = anId();
         const { onArrival, called } = calledFor(() => id);
@@ -565,6 +586,51 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
         await spool.lower(bob, message.id);
         expect(await spool.peek(bob)).toEqual([{ message, quiet: true }]);
         expect(await take(bob, [message.id])).toEqual([message.id]);
+      });
+
+      it('moves a quiet copy into sight of hooks, where it goes on waiting', async () => {
+        const message = await quiet();
+        expect(await spool.raise(bob, message.id)).toBe(true);
+        expect(await spool.peek(bob)).toEqual([{ message, quiet: false }]);
+        expect((await here.ledger.copy(bob, message.id))?.attention).toEqual({ ...QUIET, injection: 'notify' });
+        expect(await take(bob, [message.id])).toEqual([message.id]);
+      });
+
+      it('leaves it as loud as somebody has decided, and says if there was nothing to raise', async () => {
+        const { id } = await quiet();
+        await here.ledger.reconsider(bob, id, LOUD);
+        await spool.raise(bob, id);
+        expect(await spool.raise(bob, id)).toBe(false);
+        expect((await here.ledger.copy(bob, id))?.attention).toEqual(LOUD);
+        expect(await spool.raise(bob, (await arrived()).id)).toBe(false);
+        expect(await spool.raise(bob, anId())).toBe(false);
+        expect((await spool.peek(bob)).map((waiting) => waiting.quiet)).toEqual([false, false]);
+      });
+
+      it('raises again what was lowered, as often as it is asked', async () => {
+        const { id } = await quiet();
+        for (let round = 0; round < 2; round += 1) {
+          await spool.raise(bob, id);
+          expect((await spool.read(bob, id))?.quiet).toBe(false);
+          await spool.lower(bob, id);
+          expect((await spool.read(bob, id))?.quiet).toBe(true);
+        }
+        expect(await waitingFor(bob)).toEqual([id]);
+      });
+
+      it('raises a copy that is in a hand once it is put back, and one that has ended not at all', async () => {
+        const { id } = await quiet();
+        const claim = await spool.claim(bob, [id], LEASE);
+        expect(await spool.raise(bob, id)).toBe(false);
+        expect(await waitingFor(bob)).toEqual([]);
+        await spool.release(claim, [id], { because: 'busy' });
+        expect((await spool.read(bob, id))?.quiet).toBe(false);
+        const before = (await here.ledger.copy(bob, id))?.attention;
+        await take(bob, [id]);
+        await here.ledger.reconsider(bob, id, QUIET);
+        expect(await spool.raise(bob, id)).toBe(false);
+        expect(before?.injection).toBe('notify');
+        expect((await here.ledger.copy(bob, id))?.attention).toEqual(QUIET);
       });
 
       it('removes a mailbox with everything in it, and no other', async () => {

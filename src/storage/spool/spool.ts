@@ -18,10 +18,13 @@ export interface Claim {
   copies: { message: Message; attempt: number; attention: Attention }[];
 }
 
-/** Who holds a claim: this process (its death frees it at once), or whoever knows the owner's name (only time frees it). */
+/**
+ * Who holds a claim: this process (its death frees it at once), or whoever knows the owner's name (only time frees it). A bearer that
+ * must know its own after a restart says its name: the owner is then `bearer.<name>`, and several claims under it are one.
+ */
 export interface Lease {
   ms: number;
-  bearer?: boolean;
+  bearer?: boolean | string;
 }
 
 export interface Watch {
@@ -81,6 +84,11 @@ export interface Spool extends Inbox {
   adopt(mailbox: AgentName): Promise<number>;
   /** Moves a waiting copy out of a hook's sight. */
   lower(mailbox: AgentName, id: MessageId): Promise<void>;
+  /**
+   * Moves a copy that waits quietly into a hook's sight, and tells who watches. Where it was decided that it is quiet, it is knocked
+   * for from now on. One that is in a hand waits in sight once it is put back. True if it waited quietly until now.
+   */
+  raise(mailbox: AgentName, id: MessageId): Promise<boolean>;
   /** Takes back the copies that nobody has taken yet, and says what each copy's state was. */
   withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]>;
   /** Finishes what dead processes left half done. Costs nothing when there is nothing. */

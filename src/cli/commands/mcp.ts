@@ -1,0 +1,42 @@
+import { McpServer } from '../../doors/mcp/server.ts';
+import type { Who } from '../../flow/desk.ts';
+import { command } from '../command.ts';
+import { Context } from '../context.ts';
+import { bringHere } from '../mine.ts';
+import { VERSION } from '../program.ts';
+import { servingLog } from '../serving-log.ts';
+import { writeAll } from '../terminal.ts';
+
+export default command({
+  usage: 'mcp',
+  about:
+    'Serves your mail as MCP tools over stdin and stdout, until stdin ends. A client starts it; you do not. ' +
+    'The tools list, read, send, react, claim, defer and resolve, and say who is here.\n\n' +
+    'As a server of a client:\n\n' +
+    '  claude mcp add parley -- parley mcp --as <agent>\n' +
+    '  codex mcp add parley -- parley mcp --as <agent>',
+  options: { as: { type: 'string', value: 'agent', help: 'act as this agent' } },
+  words: [0, 0],
+  examples: ['parley mcp --as claude'],
+  async run(context, { as }) {
+    let current: Context | undefined;
+    const server = new McpServer({
+      version: VERSION,
+      async caller() {
+        // Only a desk that has its agent is kept: the mailbox may be made while we run.
+        const desk = current ?? new Context(context.env, context.cwd, { as });
+        const who = await desk.who();
+        current = desk;
+        return { desk: desk.desk, who, gather };
+      },
+      write: (line) => writeAll(1, line),
+      log: servingLog({ json: context.env['PARLEY_LOG'] === 'json', verbose: context.verbose }),
+    });
+    await server.serve(Bun.stdin.stream());
+  },
+});
+
+async function gather(who: Who, prefix: string): Promise<void> {
+  if (prefix !== '') await bringHere(who, prefix);
+  await who.home.spool.adopt(who.name);
+}

@@ -1,0 +1,48 @@
+import { PROMPTS } from '../../delivery/event-text.ts';
+import { Hall } from '../../doors/host/hall.ts';
+import { Host } from '../../flow/host/host.ts';
+import { hashOf, newAgentToken } from '../../protocol/tokens.ts';
+import type { Context } from '../context.ts';
+import { VERSION } from '../program.ts';
+import type { Log } from '../serving-log.ts';
+import { openDesk } from '../wiring.ts';
+
+/** More than a timer can count; whoever sets it looks again. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+/** The engine at work on the user's own home, and the hall in which its peers are. */
+export interface Running {
+  hall: Hall;
+  /** Parts from everybody, and lets the engine finish what it has. */
+  close(): Promise<void>;
+}
+
+export async function startEngine({ env, settings }: Context, log: Log): Promise<Running> {
+  const { bodyLimit, durability } = settings;
+  // The host serves every mailbox of the home: no agent in particular.
+  const desk = openDesk(env, { bodyLimit, durability }, 'parley');
+  const [home] = desk.homes;
+  if (!home) throw new Error('a desk has a home');
+  const engine = new Host({
+    desk,
+    home,
+    now: Date.now,
+    after(ms, run) {
+      const timer = setTimeout(run, Math.min(ms, LONGEST_MS));
+      return { cancel: () => clearTimeout(timer) };
+    },
+    newToken: newAgentToken,
+    hash: hashOf,
+    log,
+    render: PROMPTS,
+  });
+  await engine.start();
+  const hall = new Hall({ engine, version: VERSION, now: Date.now, log });
+  return {
+    hall,
+    async close() {
+      await hall.close();
+      await engine.close();
+    },
+  };
+}

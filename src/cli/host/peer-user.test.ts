@@ -1,0 +1,17 @@
+import { expect, it } from 'bun:test';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { userOf } from './peer-user.ts';
+
+it('the kernel says who is at the other end of a socket, and of nothing else', async () => {
+  const path = `${temporaryHome()}/socket`;
+  const { promise, resolve } = Promise.withResolvers<number>();
+  const listener = Bun.listen({
+    unix: path,
+    socket: { open: (socket) => resolve((socket as unknown as { fd: number }).fd), data() {} },
+  });
+  const client = await Bun.connect({ unix: path, socket: { data() {} } });
+  expect(userOf(await promise)).toBe(process.getuid?.() ?? null);
+  client.end();
+  listener.stop(true);
+  expect(userOf(0)).toBeNull();
+});

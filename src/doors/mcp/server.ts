@@ -1,0 +1,133 @@
+import { RULES } from '../../delivery/event-text.ts';
+import { plainLine } from '../../delivery/quote.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { FRAME_LIMIT, readFrame, RPC } from '../host/frames.ts';
+import type { Id, Params } from '../host/frames.ts';
+import { Lines } from '../host/lines.ts';
+import { call } from './calls.ts';
+import type { Caller } from './calls.ts';
+import { isMcpTool, TOOL_LIST } from './tools.ts';
+import type { McpTool } from './tools.ts';
+
+/** The revisions of MCP that we speak, the newest first. spec: mcp#versions */
+export const MCP_VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
+
+export interface McpDeps {
+  version: string;
+  /** Who acts. Asked at each call: whoever starts us may not have a mailbox yet, and a tool's answer is where a model reads that. */
+  caller(): Promise<Caller>;
+  /** Writes one line. */
+  write(line: string): void;
+  /** Facts, never a body. */
+  log(event: string, facts: Record<string, string | number | boolean>): void;
+}
+
+/**
+ * MCP over stdio for one agent: JSON-RPC, one frame per line. What needs no mailbox is answered at once; calls of tools one after
+ * the other, in the order in which they came, so that a claim is there before the answer that needs it. spec: mcp#frames
+ */
+export class McpServer {
+  #last: Promise<void> = Promise.resolve();
+  /** Calls that are not answered yet, each with whether its caller still wants an answer. */
+  readonly #wanted = new Map<Id, boolean>();
+
+  constructor(readonly deps: McpDeps) {}
+
+  /** Serves until the input ends and everything that came is answered. */
+  async serve(input: AsyncIterable<Uint8Array>): Promise<void> {
+    const lines = new Lines(FRAME_LIMIT);
+    for await (const chunk of input) for (const line of lines.push(chunk)) this.#take(line);
+    for (const line of lines.end()) this.#take(line);
+    await this.#last;
+  }
+
+  #take(line: { bytes: Uint8Array } | { tooLong: true }): void {
+    if ('tooLong' in line) {
+      return this.#fail(
+        null,
+        RPC.invalid,
+        `a line has at most ${FRAME_LIMIT} bytes; write it to a file and send its path`,
+      );
+    }
+    const frame = readFrame(line.bytes);
+    if (frame.kind === 'broken') {
+      if (frame.id !== undefined) this.#fail(frame.id, frame.error.code, frame.error.message);
+    } else if (frame.kind === 'request') this.#answer(frame.id, frame.method, frame.params);
+    else if (frame.kind === 'notification' && frame.method === 'notifications/cancelled') {
+      const id = frame.params['requestId'] as Id;
+      if (this.#wanted.has(id)) this.#wanted.set(id, false);
+    }
+  }
+
+  #answer(id: Id, method: string, params: Params): void {
+    switch (method) {
+      case 'initialize':
+        return this.#result(id, this.#welcome(params));
+      case 'ping':
+        return this.#result(id, {});
+      case 'tools/list':
+        return this.#result(id, { tools: TOOL_LIST });
+      case 'tools/call': {
+        const { name, arguments: given } = params;
+        if (!isMcpTool(name)) {
+          const known = TOOL_LIST.map((tool) => tool.name).join(', ');
+          return this.#fail(id, RPC.params, `there is no such tool; use one of ${known}`);
+        }
+        this.#wanted.set(id, true);
+        this.#last = this.#after(this.#last, id, name, given);
+        return;
+      }
+      default:
+        return this.#fail(id, RPC.method, 'there is no such method');
+    }
+  }
+
+  /** Each call waits for the one before; none of them throws. */
+  async #after(before: Promise<void>, id: Id, name: McpTool, given: unknown): Promise<void> {
+    await before;
+    const told = this.#wanted.get(id) ? await this.#called(name, given) : null;
+    // Whoever took a call back wants no answer. What was begun is done, and stays done.
+    if (told && this.#wanted.get(id)) this.#result(id, told);
+    this.#wanted.delete(id);
+  }
+
+  #welcome({ protocolVersion }: Params): object {
+    return {
+      protocolVersion: MCP_VERSIONS.find((one) => one === protocolVersion) ?? MCP_VERSIONS[0],
+      capabilities: { tools: {} },
+      serverInfo: { name: 'parley', version: this.deps.version },
+      instructions: RULES,
+    };
+  }
+
+  /** A "no" is an answer too: one line that says what to do, where the model reads it. */
+  async #called(name: McpTool, given: unknown): Promise<object> {
+    try {
+      return said(await call(await this.deps.caller(), name, given));
+    } catch (error) {
+      if (error instanceof Refusal) return { ...said(plainLine(inTools(error.message))), isError: true };
+      this.deps.log('failed', {
+        tool: name,
+        error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+      });
+      return { ...said('internal error of parley; it was logged, try something else'), isError: true };
+    }
+  }
+
+  #result(id: Id, result: object): void {
+    this.deps.write(`${JSON.stringify({ jsonrpc: '2.0', id, result })}\n`);
+  }
+
+  #fail(id: Id, code: number, message: string): void {
+    this.deps.write(`${JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } })}\n`);
+  }
+}
+
+function said(text: string): { content: object[] } {
+  return { content: [{ type: 'text', text }] };
+}
+
+/** A refusal may name a command of ours; whoever calls tools has that tool. */
+function inTools(text: string): string {
+  return text.replace(/`parley agents`/g, 'chat_who').replace(/`parley (?:events|history)`/g, 'chat_list_events');
+}

@@ -1,0 +1,168 @@
+import { describe, expect, it } from 'bun:test';
+import { aDraft } from '../../test/support/desk.ts';
+import { alice } from '../../test/support/mail.ts';
+import { aMemoryDesk, inChannel, withRole } from '../../test/support/memory-desk.ts';
+import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { isQuiet } from '../protocol/attention.ts';
+import { AgentName } from '../protocol/names.ts';
+import { claim, unclaim } from './claim.ts';
+import { listEvents } from './events.ts';
+import { owe } from './owe.ts';
+import { react } from './react.ts';
+import { send } from './send.ts';
+import type { Sent } from './send.ts';
+
+const MINUTE = 60_000;
+const MEMBERS = ['bob', 'carol', 'dora', 'erin', 'fay'];
+
+describe('a claim', () => {
+  it('is won by one of many at once, and the others are told by whom [C2A-123]', async () => {
+    const names = Array.from({ length: 50 }, (_, n) => `agent-${n}`);
+    const desk = await aMemoryDesk('alice', ...names);
+    await inChannel(desk, '#dev', ...names);
+    const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
+    const tries = await Promise.allSettled(names.map((name) => claim(desk, desk.who(name), message.id)));
+    const won = tries.filter((one) => one.status === 'fulfilled').map(({ value }) => value.holder);
+    expect(won).toHaveLength(1);
+    for (const one of tries) {
+      if (one.status === 'rejected') expect(one.reason).toMatchObject({ code: 'already_claimed' });
+      if (one.status === 'rejected') expect(String(one.reason)).toContain(`@${won[0]}`);
+    }
+  });
+
+  it('ends by its time, is renewed by claiming again, and is given up at will [C2A-133]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    await inChannel(desk, '#dev', 'bob', 'carol');
+    const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
+    await claim(desk, desk.who('bob'), message.id);
+    desk.pass(9 * MINUTE);
+    await claim(desk, desk.who('bob'), message.id);
+    desk.pass(9 * MINUTE);
+    await expect(claim(desk, desk.who('carol'), message.id)).rejects.toMatchObject({ code: 'already_claimed' });
+    desk.pass(MINUTE);
+    expect(await claim(desk, desk.who('carol'), message.id)).toMatchObject({ holder: 'carol' });
+    expect(await unclaim(desk, desk.who('bob'), message.id)).toBe(false);
+    expect(await unclaim(desk, desk.who('carol'), message.id)).toBe(true);
+    expect(await claim(desk, desk.who('bob'), message.id)).toMatchObject({ holder: 'bob' });
+  });
+
+  it('on an exchange keeps others from every event in it', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    await inChannel(desk, '#dev', 'bob', 'carol');
+    const root = await send(desk, alice, aDraft({ to: '#dev' }));
+    const more = await send(desk, alice, aDraft({ to: '#dev', thread: root.message.id }));
+    await claim(desk, desk.who('bob'), root.message.id);
+    await expect(claim(desk, desk.who('carol'), more.message.id)).rejects.toMatchObject({ code: 'already_claimed' });
+  });
+
+  it('is not for strangers, who learn nothing by trying', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const { message } = await send(desk, alice, aDraft());
+    await expect(claim(desk, desk.who('carol'), message.id)).rejects.toMatchObject({ code: 'not_found' });
+  });
+});
+
+describe('what is offered to a role', () => {
+  it('knocks at one member, whom it is kept for; the others can list it [C2A-136, C2A-131]', async () => {
+    const { desk, sent } = await offered();
+    const loud = sent.copies.filter(({ attention }) => !isQuiet(attention));
+    expect(loud).toMatchObject([{ attention: { injection: 'notify', policy: 'may_respond' } }]);
+    expect(sent.copies.filter(({ attention }) => attention.policy === 'must_respond')).toEqual([]);
+    const [chosen, ...others] = await asked(desk, sent);
+    expect(await desk.own.ledger.eventClaim(sent.message.id, desk.now())).toMatchObject({
+      holder: chosen,
+      reserved: true,
+    });
+    expect(others).toEqual([]);
+    for (const name of MEMBERS) {
+      const { events } = await listEvents([desk.who(name)], { limit: 10, now: desk.now() });
+      expect(events.map(({ id }) => id)).toEqual([sent.message.id]);
+    }
+  });
+
+  it('is chosen so for a mention of the role in a channel too', async () => {
+    const desk = await aMemoryDesk('alice', ...MEMBERS);
+    await withRole(desk, 'backend', ...MEMBERS);
+    await inChannel(desk, '#dev', ...MEMBERS);
+    const sent = await send(desk, alice, aDraft({ to: '#dev', body: '@backend who knows the parser' }));
+    expect(sent.copies.filter(({ attention }) => !isQuiet(attention))).toHaveLength(1);
+  });
+
+  it('goes to the next when the one declines, and the one who claims sees it in full [C2A-60f, C2A-D4]', async () => {
+    const { desk, sent } = await offered();
+    const [first = ''] = await asked(desk, sent);
+    await react(desk, desk.who(first), sent.message.id, { signal: 'declined' });
+    const [second = '', ...more] = (await asked(desk, sent)).filter((name) => name !== first);
+    expect(more).toEqual([]);
+    expect(second).not.toBe('');
+    const copy = await desk.own.ledger.copy(AgentName.parse(second), sent.message.id);
+    expect(copy?.attention.injection).toBe('notify');
+    await claim(desk, desk.who(second), sent.message.id);
+    const claimed = await desk.own.ledger.copy(AgentName.parse(second), sent.message.id);
+    expect(claimed?.attention.injection).toBe('buffered');
+    const { duties } = await owe(desk.who(second), { limit: 5 });
+    expect(duties).toMatchObject([{ id: sent.message.id, state: 'claimed' }]);
+    await desk.live(5 * MINUTE);
+    expect(await asked(desk, sent)).toHaveLength(2);
+  });
+
+  it('goes to the next when the one says nothing for a minute, until all were asked once', async () => {
+    const { desk, sent } = await offered();
+    expect(await asked(desk, sent)).toHaveLength(1);
+    await desk.live(59_000);
+    expect(await asked(desk, sent)).toHaveLength(1);
+    await desk.live(2_000);
+    expect(await asked(desk, sent)).toHaveLength(2);
+    await desk.live(10 * MINUTE);
+    expect((await asked(desk, sent)).toSorted()).toEqual(MEMBERS);
+    for (const name of MEMBERS) {
+      const duty = await desk.own.ledger.duty(AgentName.parse(name), sent.message.id);
+      expect(duty?.ended?.as).toBe('ignored');
+    }
+    expect(await desk.own.ledger.nextDue()).toBeNull();
+  });
+
+  it('goes to the next when the one who has it gives it up', async () => {
+    const { desk, sent } = await offered();
+    const [first = ''] = await asked(desk, sent);
+    await claim(desk, desk.who(first), sent.message.id);
+    expect(await unclaim(desk, desk.who(first), sent.message.id)).toBe(true);
+    expect(await asked(desk, sent)).toHaveLength(2);
+    expect((await owe(desk.who(first), { limit: 5 })).count).toBe(0);
+  });
+
+  it('comes back to the one who put it off', async () => {
+    const { desk, sent } = await offered();
+    const [first = ''] = await asked(desk, sent);
+    await react(desk, desk.who(first), sent.message.id, { signal: 'queued' });
+    await desk.live(20 * MINUTE);
+    expect(await asked(desk, sent)).toEqual([first]);
+    expect(await desk.live(11 * MINUTE)).toMatchObject([{ mailbox: first, state: 'open' }]);
+  });
+
+  it('goes to those who were here lately, and among them to the one who was idle the longest', async () => {
+    const desk = await aMemoryDesk('alice', ...MEMBERS);
+    await withRole(desk, 'backend', ...MEMBERS);
+    desk.pass(2 * 60 * MINUTE);
+    await desk.own.directory.seen(AgentName.parse('carol'));
+    desk.pass(5 * MINUTE);
+    await desk.own.directory.seen(AgentName.parse('dora'));
+    const sent = await send(desk, alice, aDraft({ to: '@backend' }));
+    expect(await asked(desk, sent)).toEqual(['carol']);
+  });
+});
+
+async function offered(): Promise<{ desk: MemoryDesk; sent: Sent }> {
+  const desk = await aMemoryDesk('alice', ...MEMBERS);
+  await withRole(desk, 'backend', ...MEMBERS);
+  return { desk, sent: await send(desk, alice, aDraft({ to: '@backend', body: 'who knows the parser' })) };
+}
+
+/** Who was asked so far. */
+async function asked(desk: MemoryDesk, { message }: Sent): Promise<string[]> {
+  const found: string[] = [];
+  for (const name of MEMBERS) {
+    if (await desk.own.ledger.duty(AgentName.parse(name), message.id)) found.push(name);
+  }
+  return found;
+}

@@ -1,0 +1,105 @@
+import { CLAIM_MS, newDuty } from '../attention/ladder.ts';
+import type { Message } from '../protocol/message.ts';
+import type { MessageId } from '../protocol/names.ts';
+import { Refusal } from '../protocol/refusal.ts';
+import type { EventClaim } from '../storage/ledger/duties.ts';
+import { rootOf } from './conversation.ts';
+import type { Desk, Home, Who } from './desk.ts';
+import { endDuty, enterDuties } from './duty.ts';
+import { isOffered, passOn } from './responders.ts';
+import { visible } from './sight.ts';
+
+/**
+ * Makes this agent the one who answers for an event, or for an exchange if `id` is its first message. Of many at once one wins, and
+ * the others are told who. It lasts ten minutes and is prolonged by whatever its holder does there; the holder now sees the whole
+ * text.
+ */
+export async function claim(desk: Desk, who: Who, id: MessageId): Promise<EventClaim> {
+  const { message } = await visible([who], id);
+  const now = desk.now();
+  if (message.from === who.name) throw new Refusal('invalid_request', 'it is your own message; others may claim it');
+  const other = await standingClaim(who.home, message, now);
+  const held =
+    other && other.holder !== who.name
+      ? other
+      : await who.home.ledger.claimEvent({ key: id, holder: who.name, until: now + CLAIM_MS, reserved: false }, now);
+  if (held.holder !== who.name) throw claimedBy(id, held);
+  await who.home.ledger.record(who.name, id, {
+    step: 'claimed',
+    at: new Date(now).toISOString(),
+    evidence: { by: who.name, until: new Date(held.until).toISOString() },
+  });
+  await owed(who, message, held.until);
+  return held;
+}
+
+/** Who claimed an event owes it, and sees it in full. */
+async function owed({ name, home }: Who, message: Message, until: number): Promise<void> {
+  const copy = await home.ledger.copy(name, message.id);
+  if (!copy) return;
+  await enterDuties(home);
+  const { attention } = copy;
+  if (attention.policy === 'may_respond') {
+    await home.ledger.addDuty(newDuty({ message, mailbox: name, attention, isPerson: false }));
+  }
+  await home.ledger.changeDuty(name, message.id, (duty) =>
+    // The reader's own word gives an obligation no more time.
+    duty.kind === 'obligation' ? null : { ...duty, state: 'claimed', due: duty.due === null ? null : until },
+  );
+  if (copy.state === 'settled' || !isKnocked(attention.injection)) return;
+  await home.ledger.reconsider(name, message.id, { ...attention, injection: 'buffered' });
+  await home.spool.raise(name, message.id);
+}
+
+function isKnocked(injection: string): boolean {
+  return injection !== 'immediate' && injection !== 'buffered';
+}
+
+/** Gives a claim up. False if it was not this agent's. */
+export async function unclaim(desk: Desk, who: Who, id: MessageId): Promise<boolean> {
+  const { message } = await visible([who], id);
+  const freed = await who.home.ledger.freeClaim(id, who.name);
+  if (freed) {
+    await giveBack(desk, who, message);
+    const receipt = {
+      step: 'released' as const,
+      at: new Date(desk.now()).toISOString(),
+      evidence: { claim: 'given up' },
+    };
+    await who.home.ledger.record(who.name, id, receipt);
+  }
+  return freed;
+}
+
+/** What was offered to several goes to the next; what this agent has to answer by itself it still owes. */
+async function giveBack(desk: Desk, { name, home }: Who, message: Message): Promise<void> {
+  const now = desk.now();
+  const copy = await home.ledger.copy(name, message.id);
+  if (copy && isOffered(copy)) {
+    await endDuty(home, name, message.id, 'ignored', { because: 'its claim was given up' }, now);
+    await passOn(desk, home, message, now);
+    return;
+  }
+  await home.ledger.changeDuty(name, message.id, (duty) =>
+    duty.state === 'claimed' ? { ...duty, state: 'open', due: duty.due === null ? null : now + duty.every } : null,
+  );
+}
+
+/** Who answers for this event now: by a claim on it, or on its whole exchange. */
+export async function standingClaim(home: Home, message: Message, now: number): Promise<EventClaim | null> {
+  const own = await home.ledger.eventClaim(message.id, now);
+  if (own) return own;
+  const root = rootOf(message);
+  return root === message.id ? null : home.ledger.eventClaim(root, now);
+}
+
+/** Whoever does something about an event keeps its claim. */
+export async function renewClaim(home: Home, holder: Who['name'], key: MessageId, now: number): Promise<void> {
+  const held = await home.ledger.eventClaim(key, now);
+  if (held?.holder !== holder) return;
+  await home.ledger.claimEvent({ key, holder, until: now + CLAIM_MS, reserved: false }, now);
+}
+
+export function claimedBy(id: MessageId, { holder }: EventClaim): Refusal {
+  return new Refusal('already_claimed', `@${holder} answers for event ${id.slice(0, 8)}; leave it to them`);
+}

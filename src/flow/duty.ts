@@ -1,0 +1,229 @@
+import { newDuty, onSignal } from '../attention/ladder.ts';
+import type { Duty } from '../protocol/duty.ts';
+import type { Message } from '../protocol/message.ts';
+import { AgentName } from '../protocol/names.ts';
+import type { MessageId } from '../protocol/names.ts';
+import type { Disposition, Evidence } from '../protocol/receipt.ts';
+import { HOST_NAME, isKnownSignal } from '../protocol/signal.ts';
+import type { CopyRecord } from '../storage/ledger/ledger.ts';
+import { answerIn } from './answered.ts';
+import { rootOf } from './conversation.ts';
+import type { Home } from './desk.ts';
+
+/** How many copies are entered in one act. */
+const BITE = 200;
+/** How much of an exchange is looked at to tell what became of one message in it. */
+const EXCHANGE = 1000;
+
+/**
+ * Enters what must be answered and was accepted since somebody last asked, until all is entered. What was answered, reacted to or
+ * ended before is entered as it stands, so it makes no difference when this is done. A send pays nothing for it.
+ */
+export async function enterDuties(home: Home): Promise<void> {
+  for (;;) {
+    const { from, upTo, copies } = await home.ledger.unentered(BITE);
+    if (upTo <= from) return;
+    const exchanges = new Map<MessageId, Message[]>();
+    const duties: Duty[] = [];
+    for (const { copy, message } of copies) {
+      const root = rootOf(message);
+      const exchange = exchanges.get(root) ?? (await home.ledger.exchange(root, EXCHANGE));
+      exchanges.set(root, exchange);
+      const duty = await dutyFor(home, copy, message, exchange);
+      if (duty) duties.push(duty);
+    }
+    // If somebody was faster, theirs are the same: go on from where they are.
+    await home.ledger.enter(from, upTo, duties);
+  }
+}
+
+/** What is owed for one copy, with everything that was said about it so far; null if nothing is. */
+export async function dutyFor(
+  home: Home,
+  copy: CopyRecord,
+  message: Message,
+  exchange?: readonly Message[],
+): Promise<Duty | null> {
+  if (!isOwed(copy, message)) return null;
+  const isPerson = (await home.directory.get(copy.mailbox))?.parley?.kind === 'human';
+  const duty = newDuty({ message, mailbox: copy.mailbox, attention: copy.attention, isPerson });
+  const ended = endOf(duty, copy);
+  if (ended) return { ...duty, due: null, ended };
+  return told(duty, message, exchange ?? (await home.ledger.exchange(rootOf(message), EXCHANGE)));
+}
+
+/** A note to oneself is owed to nobody, and of an agent that keeps no policy only what says so itself is asked. */
+function isOwed({ mailbox, attention }: CopyRecord, { from, parley }: Message): boolean {
+  return parley?.obligation !== undefined || (from !== mailbox && attention.reason !== 'no_policy');
+}
+
+/** What was said in its exchange, in order: an answer of its reader, and reactions of anybody whom they concern. */
+function told(duty: Duty, message: Message, exchange: readonly Message[]): Duty {
+  let now = duty;
+  for (const said of exchange) {
+    if (now.ended) break;
+    now = said.parley?.signal === undefined ? answered(now, message, said) : heard(now, message, said);
+  }
+  return now;
+}
+
+function answered(duty: Duty, message: Message, said: Message): Duty {
+  if (duty.kind !== 'reply' || !answerIn(message, duty.mailbox, said)) return duty;
+  return { ...duty, due: null, ended: { as: 'responded', at: Date.parse(said.ts), by: { reply: said.id } } };
+}
+
+/**
+ * Ends a duty that was answered or settled without its being noticed: by a plain send, which costs nothing for it, or while it was
+ * being entered. True if it was.
+ */
+export async function wasEnded(home: Home, duty: Duty, message: Message | null): Promise<boolean> {
+  if (!message) return false;
+  const copy = await home.ledger.copy(duty.mailbox, duty.id);
+  const exchange = duty.kind === 'reply' ? await home.ledger.exchange(rootOf(message), EXCHANGE) : [];
+  const reply = exchange.find((said) => answerIn(message, duty.mailbox, said));
+  const ended = (copy && endOf(duty, copy)) ?? (reply && answered(duty, message, reply).ended);
+  if (!ended) return false;
+  await discharge(home, duty.mailbox, duty.id, ended.as, ended.by, ended.at);
+  return true;
+}
+
+/** What a reaction says by itself. Where it takes more than that (to ask back, to tell another), it is due at once for whoever keeps time. */
+function heard(duty: Duty, message: Message, reaction: Message): Duty {
+  const { duty: after, follow } = signalled(duty, message, reaction);
+  return follow === 'nothing' ? after : { ...duty, due: Date.parse(reaction.ts) };
+}
+
+/**
+ * What a reaction does to a duty, and what is to be done next. Only its reader, its author and its delegate can say anything about
+ * it, and the last two only if they name whose duty they mean.
+ */
+export function signalled(duty: Duty, target: Message, reaction: Message): ReturnType<typeof onSignal> {
+  const { signal = '', recipient } = reaction.parley ?? {};
+  if (reaction.thread !== duty.id || !isKnownSignal(signal)) return { duty, follow: 'nothing' };
+  const named = recipient === duty.mailbox;
+  const by = {
+    isAuthor: named && reaction.from === target.from,
+    isRecipient: reaction.from === duty.mailbox,
+    isDelegate: named && reaction.from === target.parley?.obligation?.delegate,
+  };
+  if (!by.isAuthor && !by.isRecipient && !by.isDelegate) return { duty, follow: 'nothing' };
+  const outcome = onSignal(duty, signal, by, Date.parse(reaction.ts), target.parley?.intent ?? 'none');
+  if (!outcome.duty.ended || duty.ended) return outcome;
+  const evidence = { ...outcome.duty.ended.by, signal, from: reaction.from, reaction: reaction.id };
+  return { ...outcome, duty: { ...outcome.duty, ended: { ...outcome.duty.ended, by: evidence } } };
+}
+
+/**
+ * Ends what is owed as a reply, once. An obligation stays as it is, whatever its reader did: that is evidence only. Null if nothing
+ * is owed for this copy.
+ */
+export async function endDuty(
+  home: Home,
+  mailbox: AgentName,
+  id: MessageId,
+  as: Disposition,
+  by: Evidence,
+  now: number,
+): Promise<Duty | null> {
+  return end(home, mailbox, id, (duty) => (duty.kind === 'reply' ? { as, at: now, by } : null));
+}
+
+/** Ends a duty of either kind: its author or delegate says so, or has taken its message back. */
+export async function discharge(
+  home: Home,
+  mailbox: AgentName,
+  id: MessageId,
+  as: Disposition,
+  by: Evidence,
+  now: number,
+): Promise<Duty | null> {
+  return end(home, mailbox, id, () => ({ as, at: now, by }));
+}
+
+async function end(
+  home: Home,
+  mailbox: AgentName,
+  id: MessageId,
+  how: (duty: Duty) => NonNullable<Duty['ended']> | null,
+): Promise<Duty | null> {
+  if (!(await home.ledger.duty(mailbox, id))) await enterDuties(home);
+  let ends = false;
+  const duty = await home.ledger.changeDuty(mailbox, id, (open) => {
+    const ended = open.ended ? null : how(open);
+    ends = ended !== null;
+    return ended && { ...open, due: null, ended };
+  });
+  if (duty && ends) await afterEnd(home, duty);
+  return duty;
+}
+
+/** What hangs on a duty goes with it: its claim, the notices about it, and a duty that waited for it. */
+export async function afterEnd(home: Home, duty: Duty): Promise<void> {
+  if (!duty.ended) return;
+  const { as, at, by } = duty.ended;
+  await home.ledger.record(duty.mailbox, duty.id, {
+    step: 'discharged',
+    at: new Date(at).toISOString(),
+    evidence: { ...by, as },
+  });
+  await home.ledger.freeClaim(duty.id, duty.mailbox);
+  const message = await home.ledger.message(duty.id);
+  if (message) await resume(home, message, at);
+  if (message?.from === HOST_NAME && as === 'responded') await answerFor(home, message, duty);
+  if (duty.returns > 0 || duty.tier > 0) await closeNotices(home, duty);
+}
+
+/** The author has said what was unclear: the duty that waited for it goes on from now. */
+async function resume(home: Home, asked: Message, at: number): Promise<void> {
+  const reader = AgentName.safeParse(asked.parley?.recipient ?? asked.from);
+  if (asked.parley?.signal !== 'unclear' || asked.thread === undefined || !reader.success) return;
+  await home.ledger.changeDuty(reader.data, asked.thread as MessageId, (duty) =>
+    duty.state === 'paused' ? { ...duty, state: 'open', due: at } : null,
+  );
+}
+
+/** Whoever was told that no answer came has given one: it counts for the one who owed it. */
+async function answerFor(home: Home, notice: Message, { mailbox, ended }: Duty): Promise<void> {
+  if (!ended) return;
+  for (const ref of notice.refs ?? []) {
+    const [id = '', owing = ''] = ref.split(':');
+    const by = { ...ended.by, from: mailbox, notice: notice.id };
+    await endDuty(home, owing as AgentName, id as MessageId, ended.as, by, ended.at);
+  }
+}
+
+/** A notice is done with when everything that it is about is. */
+async function closeNotices(home: Home, duty: Duty): Promise<void> {
+  const copy = (await home.ledger.trace(duty.id))?.copies.find(({ mailbox }) => mailbox === duty.mailbox);
+  for (const { step, evidence } of copy?.receipts ?? []) {
+    const { notice, to } = evidence;
+    if (step !== 'escalated' || typeof notice !== 'string' || typeof to !== 'string') continue;
+    const about = (await home.ledger.message(notice as MessageId))?.refs ?? [];
+    const open = await Promise.all(about.map(async (ref) => isOpen(home, ref)));
+    if (open.includes(true)) continue;
+    const at = duty.ended?.at ?? duty.at;
+    await discharge(home, to as AgentName, notice as MessageId, 'superseded', { because: 'it was settled' }, at);
+  }
+}
+
+/** `<id>:<mailbox>`, as a notice names what it is about. */
+async function isOpen(home: Home, ref: string): Promise<boolean> {
+  const [id = '', mailbox = ''] = ref.split(':');
+  const duty = await home.ledger.duty(mailbox as AgentName, id as MessageId);
+  return duty !== null && duty.ended === null;
+}
+
+/** The end of a copy, where it is the end of what is owed for it. To have seen it is not. */
+function endOf(duty: Duty, copy: CopyRecord): Duty['ended'] {
+  if (copy.disposition === null || copy.settledAt === null) return null;
+  const by = copy.settledBy ?? {};
+  // Only its author takes an obligation back.
+  if (duty.kind === 'obligation' && !(copy.disposition === 'superseded' && by['by'] === duty.from)) return null;
+  if (copy.disposition === 'acknowledged' && !isActed(by)) return null;
+  return { as: copy.disposition, at: Date.parse(copy.settledAt), by };
+}
+
+/** Somebody said that it is done with, or a command did it: not a hook or a look that only showed it. */
+function isActed(by: Evidence): boolean {
+  return by['by'] === 'ack' || by['exit'] === 0 || by['signal'] !== undefined;
+}

@@ -1,0 +1,210 @@
+import { describe, expect, it } from 'bun:test';
+import { aDraft } from '../../test/support/desk.ts';
+import { alice, bob, carol } from '../../test/support/mail.ts';
+import { aMemoryDesk, inChannel, withRole } from '../../test/support/memory-desk.ts';
+import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { MessageId } from '../protocol/names.ts';
+import { claim } from './claim.ts';
+import { defer } from './defer.ts';
+import { listEvents, readThread } from './events.ts';
+import type { EventFilter } from './events.ts';
+import { react } from './react.ts';
+import { send } from './send.ts';
+import { why } from './why.ts';
+
+const MINUTE = 60_000;
+
+describe('the events of a reader', () => {
+  it('are found by stream, conversation, policy and time, alone and together [C2A-119]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    await inChannel(desk, '#dev', 'bob');
+    await inChannel(desk, '#ops', 'bob');
+    const said = async (from: typeof alice, fields: Record<string, unknown>) => {
+      desk.pass(MINUTE);
+      return (await send(desk, from, aDraft(fields))).message.id;
+    };
+    const dm = await said(alice, {});
+    const dev = await said(alice, { to: '#dev', body: 'x' });
+    const named = await said(carol, { to: '#dev', body: '@bob y' });
+    const ops = await said(carol, { to: '#ops', body: 'z' });
+    const found = async (filter: Partial<EventFilter>) => {
+      const { events } = await listEvents([desk.who('bob')], { limit: 20, now: desk.now(), ...filter });
+      return events.map(({ id }) => id);
+    };
+    expect(await found({})).toEqual([ops, named, dev, dm]);
+    expect(await found({ stream: '#dev' })).toEqual([named, dev]);
+    expect(await found({ conversation: 'dm:alice,bob' })).toEqual([dm]);
+    expect(await found({ policy: 'must_respond' })).toEqual([named, dm]);
+    const since = new Date(desk.now() - 2.5 * MINUTE).toISOString();
+    const until = new Date(desk.now() - 0.5 * MINUTE).toISOString();
+    expect(await found({ since, until })).toEqual([named, dev]);
+    expect(await found({ since, until, stream: '#dev', policy: 'must_respond' })).toEqual([named]);
+  });
+
+  it('come page by page, each once, whatever arrives meanwhile', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const ids: MessageId[] = [];
+    for (let n = 0; n < 120; n += 1) ids.push((await send(desk, alice, aDraft({ body: `number ${n}` }))).message.id);
+    const seen: MessageId[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await listEvents([desk.who('bob')], { limit: 7, cursor, now: desk.now() });
+      seen.push(...page.events.map(({ id }) => id));
+      cursor = page.cursor ?? undefined;
+      await send(desk, alice, aDraft({ body: 'one more' }));
+    } while (cursor);
+    expect(seen).toEqual(ids.reverse());
+  });
+
+  it('are those of all its mailboxes, and no other session’s', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const one = await send(desk, alice, aDraft());
+    const other = await send(desk, alice, aDraft({ to: '@carol' }));
+    const both = await listEvents([desk.who('bob'), desk.who('carol')], { limit: 9, now: desk.now() });
+    expect(both.events.map(({ id, mailbox }) => [id, mailbox])).toEqual([
+      [other.message.id, carol],
+      [one.message.id, bob],
+    ]);
+    const mine = await listEvents([desk.who('carol')], { limit: 9, now: desk.now() });
+    expect(mine.events.map(({ id }) => id)).toEqual([other.message.id]);
+  });
+
+  it('do not hold what is kept in silence, nor the reader’s own words', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    await send(desk, alice, aDraft({ body: 'thanks!' }));
+    await send(desk, bob, aDraft({ to: '@alice' }));
+    expect((await listEvents([desk.who('bob')], { limit: 9, now: desk.now() })).events).toEqual([]);
+  });
+
+  it('are not changed by being listed or read: policy and disposition stay [C2A-61]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    await inChannel(desk, '#dev', 'bob');
+    const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
+    for (let n = 0; n < 3; n += 1) {
+      const [event] = (await listEvents([desk.who('bob')], { limit: 9, now: desk.now() })).events;
+      expect(event).toMatchObject({ attention: { policy: 'must_not_respond' }, disposition: null, proven: 'stored' });
+      await readThread([desk.who('bob')], { event: message.id }, { limit: 9, now: desk.now() });
+    }
+    expect(await desk.own.spool.ids(bob)).toHaveLength(1);
+  });
+
+  it('say what is known of them: disposition, claim, step and attempt', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const { message } = await send(desk, alice, aDraft());
+    await claim(desk, desk.who('bob'), message.id);
+    await defer(desk, desk.who('bob'), message.id, { reason: 'later' });
+    const [event] = (await listEvents([desk.who('bob')], { limit: 9, now: desk.now() })).events;
+    expect(event).toMatchObject({
+      conversation: { id: 'dm:alice,bob', kind: 'dm' },
+      disposition: 'deferred',
+      claim: { holder: 'bob' },
+      proven: 'stored',
+      attempt: 1,
+    });
+  });
+});
+
+describe('a thread', () => {
+  it('is read by window and cursor, oldest first, with a count of what stands before [C2A-120]', async () => {
+    const { desk, ids } = await aThread(30);
+    const [last = ids[0]] = ids.slice(-1);
+    const page = await readThread([desk.who('bob')], { event: last }, { limit: 10, now: desk.now() });
+    expect(page.messages.map(({ id }) => id)).toEqual(ids.slice(20));
+    expect(page.earlier).toBe(20);
+    const before = await readThread(
+      [desk.who('bob')],
+      { event: last },
+      { limit: 15, cursor: page.cursor ?? undefined },
+    );
+    expect(before.messages.map(({ id }) => id)).toEqual(ids.slice(5, 20));
+    expect(before.earlier).toBe(5);
+    const window = await readThread([desk.who('bob')], { conversation: 'dm:alice,bob' }, { limit: 3 });
+    expect(window.messages.map(({ id }) => id)).toEqual(ids.slice(27));
+  });
+
+  it('shows a reaction as its word', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const { message } = await send(desk, alice, aDraft());
+    await react(desk, desk.who('bob'), message.id, { signal: 'working' });
+    const { messages } = await readThread([desk.who('alice')], { event: message.id }, { limit: 9 });
+    expect(messages.map(({ signal, body }) => signal ?? body)).toEqual(['hello', 'working']);
+  });
+
+  it('shows a reader only what it may see of it', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    await inChannel(desk, '#dev', 'bob', 'carol', 'alice');
+    const root = await send(desk, alice, aDraft({ to: '#dev', body: 'in public' }));
+    await send(desk, bob, aDraft({ to: '@alice', thread: root.message.id, body: 'in private' }));
+    const read = async (name: string) =>
+      (await readThread([desk.who(name)], { event: root.message.id }, { limit: 9 })).messages.map(({ body }) => body);
+    expect(await read('carol')).toEqual(['in public']);
+    expect(await read('alice')).toEqual(['in public', 'in private']);
+  });
+});
+
+it('shows nothing of what a reader may not see, not even that it exists [C2A-167]', async () => {
+  const desk = await aMemoryDesk('alice', 'bob', 'carol');
+  await inChannel(desk, '#secret', 'bob');
+  const hidden = (await send(desk, alice, aDraft({ to: '#secret', body: 'the plan' }))).message.id;
+  const whos = [desk.who('carol')];
+  const nowhere = MessageId.parse(crypto.randomUUID());
+  const told = async (act: (id: string) => Promise<unknown>, id: string): Promise<string> =>
+    act(id).then(
+      (answer) => JSON.stringify(answer),
+      (error: Error) => `${error.name} ${error.message}`.replaceAll(id, 'ID'),
+    );
+  const acts: ((id: string) => Promise<unknown>)[] = [
+    async (id) => readThread(whos, { event: id }, { limit: 9 }),
+    async (id) => readThread(whos, { conversation: id }, { limit: 9 }),
+    async (id) => listEvents(whos, { conversation: id, limit: 9 }),
+    async (id) => claim(desk, desk.who('carol'), id as MessageId),
+    async (id) => defer(desk, desk.who('carol'), id as MessageId, { reason: 'x' }),
+  ];
+  for (const act of acts) expect(await told(act, hidden)).toBe(await told(act, nowhere));
+  const stream = (name: string) => async () => listEvents(whos, { stream: name, limit: 9 });
+  expect(await told(stream('#secret'), '')).toBe(await told(stream('#nothing'), ''));
+  expect(await told(async (id) => readThread(whos, { conversation: id }, { limit: 9 }), '#secret')).toBe(
+    await told(async (id) => readThread(whos, { conversation: id }, { limit: 9 }), '#nothing'),
+  );
+});
+
+it('lets whoever listens to a channel read what was said there before it came', async () => {
+  const desk = await aMemoryDesk('alice', 'bob', 'carol');
+  await inChannel(desk, '#dev', 'bob');
+  const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
+  await inChannel(desk, '#dev', 'carol');
+  const { events } = await listEvents([desk.who('carol')], { stream: '#dev', limit: 9 });
+  expect(events).toMatchObject([{ id: message.id, mailbox: null, attention: { policy: 'must_not_respond' } }]);
+});
+
+it('answers who, what, when and why for any event [C2A-170]', async () => {
+  const desk = await aMemoryDesk('alice', 'bob', 'carol');
+  await withRole(desk, 'backend', 'bob', 'carol');
+  const { message, copies } = await send(desk, alice, aDraft({ to: '@backend' }));
+  const chosen = copies.find(({ attention }) => attention.injection === 'notify')?.mailbox ?? bob;
+  desk.pass(1000);
+  await claim(desk, desk.who(chosen), message.id);
+  desk.pass(1000);
+  await react(desk, desk.who(chosen), message.id, { signal: 'done' });
+  const lines = await why(desk.own, message.id);
+  const said = lines.map(({ who, what, why: because }) => `${who} ${what} ${because}`);
+  expect(said[0]).toBe('alice sent to @backend none');
+  expect(said.join('\n')).toMatch(/parley decided: to_my_role may_respond .* role_mention/);
+  expect(said.join('\n')).toContain(`${chosen} claimed`);
+  expect(said.join('\n')).toContain(`${chosen} reacted: done`);
+  expect(lines.every(({ at }) => !Number.isNaN(Date.parse(at)))).toBe(true);
+  expect(lines.map(({ at }) => at)).toEqual(lines.map(({ at }) => at).toSorted());
+  expect(JSON.stringify(lines)).not.toContain(message.body);
+});
+
+async function aThread(length: number): Promise<{ desk: MemoryDesk; ids: MessageId[] }> {
+  const desk = await aMemoryDesk('alice', 'bob');
+  const ids: MessageId[] = [];
+  for (let n = 0; n < length; n += 1) {
+    const fields = { body: `fact ${n * 7}.${n}`, ...(n > 0 && { thread: ids.at(-1) }) };
+    const from = n % 2 ? bob : alice;
+    ids.push((await send(desk, from, aDraft({ to: n % 2 ? '@alice' : '@bob', ...fields }))).message.id);
+    desk.pass(1000);
+  }
+  return { desk, ids };
+}

@@ -1,0 +1,199 @@
+import { DEADLINE_MS } from '../attention/ladder.ts';
+import type { Attention, Policy } from '../protocol/attention.ts';
+import type { AgentName, MessageId } from '../protocol/names.ts';
+import type { Disposition, Step } from '../protocol/receipt.ts';
+import type { Signal } from '../protocol/signal.ts';
+import type { Duty } from '../protocol/duty.ts';
+import type { EventClaim } from '../storage/ledger/duties.ts';
+import type { HistoryRow } from '../storage/ledger/ledger.ts';
+import { standingClaim } from './claim.ts';
+import { conversationOf, rootOf } from './conversation.ts';
+import type { Conversation } from './conversation.ts';
+import type { Home, Who } from './desk.ts';
+import { enterDuties } from './duty.ts';
+import { cursorOf, LOOKED_AT, pages, readCursor } from './event-pages.ts';
+import type { Place } from './event-pages.ts';
+import { listens, maySee, unknownEvent, visible } from './sight.ts';
+
+/** One event as one reader sees it. What it has no copy of, it only overhears. spec: host#events */
+export interface EventView {
+  id: MessageId;
+  seq: number;
+  conversation: Conversation;
+  from: string;
+  to: string;
+  at: string;
+  attention: Attention;
+  /** Absent where it is no longer kept. */
+  body?: string;
+  refs?: string[];
+  /** The event that it answers or reacts to. */
+  thread?: string;
+  disposition: Disposition | null;
+  proven: Step;
+  signal?: Signal;
+  claim: EventClaim | null;
+  attempt: number;
+  /** Whose copy this is; null for what was only overheard, and for the reader's own words. */
+  mailbox: AgentName | null;
+}
+
+export interface EventFilter {
+  stream?: string | undefined;
+  conversation?: string | undefined;
+  policy?: Policy | undefined;
+  since?: string | undefined;
+  until?: string | undefined;
+  cursor?: string | undefined;
+  limit: number;
+  now?: number;
+}
+
+/** So many are counted of what stands before a page; nobody needs to know more exactly. */
+const COUNTED = 500;
+
+const OVERHEARD: Attention = {
+  directedness: 'ambient',
+  policy: 'must_not_respond',
+  injection: 'tool_mailbox',
+  reason: 'ambient',
+};
+
+const STEPS = ['stored', 'offered', 'accepted', 'shown', 'settled'] as const satisfies readonly Step[];
+
+/**
+ * The events of these readers, newest first. Their own words are none, and what is kept in silence is left out. Looking at an event
+ * changes nothing about it. spec: host#list
+ */
+export async function listEvents(
+  whos: readonly Who[],
+  filter: EventFilter,
+): Promise<{ events: EventView[]; cursor: string | null }> {
+  const homes = await entered(whos);
+  const { stream, conversation } = filter;
+  const wholeChannel = stream !== undefined && (await listens(whos, stream)) ? stream : undefined;
+  const from = readCursor(filter.cursor);
+  const rows = pages(homes, namesIn(whos), { channel: wholeChannel, from });
+  const events: EventView[] = [];
+  const places: Place[] = [...from];
+  for await (const { home, row } of rows) {
+    if (events.length === filter.limit) return { events, cursor: cursorOf(places) };
+    places.push({ home: home.label, seq: row.seq });
+    if (!isWithin(row, filter)) continue;
+    if (stream !== undefined && row.message.to !== stream) continue;
+    if (conversation !== undefined && !isOf(row, conversation)) continue;
+    const view = await viewOf(whos, home, row, filter.now);
+    if (isListed(view, whos) && (!filter.policy || view.attention.policy === filter.policy)) events.push(view);
+  }
+  // So much was looked through that the rest is another call's.
+  return { events, cursor: places.length - from.length < LOOKED_AT ? null : cursorOf(places) };
+}
+
+/** Reads an exchange, or the last of a conversation: a page, oldest first, and how much stands before it. spec: host#thread */
+export async function readThread(
+  whos: readonly Who[],
+  of: { event?: string | undefined; conversation?: string | undefined },
+  page: { cursor?: string | undefined; limit: number; now?: number },
+): Promise<{ messages: EventView[]; earlier: number; cursor: string | null }> {
+  const homes = await entered(whos);
+  const from = readCursor(page.cursor);
+  const named = of.event ?? of.conversation ?? '';
+  const seen = of.event === undefined ? null : await visible(whos, of.event);
+  const isChannel = seen === null && named.startsWith('#') && (await listens(whos, named));
+  const rows = seen
+    ? pages([seen.home], namesIn(whos), { thread: rootOf(seen.message), from })
+    : pages(homes, namesIn(whos), { channel: isChannel ? named : undefined, from });
+  const messages: EventView[] = [];
+  const places: Place[] = [...from];
+  let earlier = 0;
+  for await (const { home, row } of rows) {
+    if (!(await maySee(whos, home, row)) || (!seen && !isOf(row, named))) continue;
+    if (messages.length === page.limit) earlier += 1;
+    else {
+      places.push({ home: home.label, seq: row.seq });
+      messages.push(await viewOf(whos, home, row, page.now));
+    }
+    if (earlier === COUNTED) break;
+  }
+  // An empty conversation and one that is not theirs look alike.
+  if (messages.length === 0 && page.cursor === undefined) throw unknownEvent(named);
+  for (const view of messages) await notePulled(whos, view, page.now);
+  return { messages: messages.reverse(), earlier, cursor: earlier > 0 ? cursorOf(places) : null };
+}
+
+/** One message as one of these readers sees it. */
+export async function viewOf(
+  whos: readonly Who[],
+  home: Home,
+  { message, pruned, seq, recipients }: HistoryRow,
+  now = Date.now(),
+): Promise<EventView> {
+  const mine = namesIn(whos).get(home) ?? [];
+  const copy = (await home.ledger.trace(message.id))?.copies.find(({ mailbox }) => mine.includes(mailbox));
+  const duty = copy && (await home.ledger.duty(copy.mailbox, message.id));
+  const { signal } = message.parley ?? {};
+  return {
+    id: message.id,
+    seq,
+    conversation: conversationOf(message, recipients),
+    from: message.from,
+    to: message.to,
+    at: message.ts,
+    attention: copy?.attention ?? OVERHEARD,
+    ...(!pruned && { body: message.body }),
+    ...(message.refs && { refs: message.refs }),
+    ...(message.thread !== undefined && { thread: message.thread }),
+    disposition: duty ? dispositionOf(duty) : (copy?.disposition ?? null),
+    proven: copy?.state === 'settled' ? 'settled' : highest(copy?.receipts.map(({ step }) => step) ?? []),
+    ...(signal !== undefined && { signal }),
+    claim: await standingClaim(home, message, now),
+    attempt: (copy?.attempt ?? 0) + 1,
+    mailbox: copy?.mailbox ?? null,
+  };
+}
+
+/** Where a duty stands: its end, or one of the two that are still owed. */
+export function dispositionOf({ state, ended }: Duty): Disposition | null {
+  if (ended) return ended.as;
+  return state === 'claimed' || state === 'deferred' ? state : null;
+}
+
+/** After its deadline an answer needs a look at the thread: this is the proof that there was one. */
+async function notePulled(whos: readonly Who[], { id, at, mailbox }: EventView, now?: number): Promise<void> {
+  const who = whos.find(({ name }) => name === mailbox);
+  if (!who || now === undefined || Date.parse(at) + DEADLINE_MS > now) return;
+  const duty = await who.home.ledger.duty(who.name, id);
+  if (!duty || duty.ended) return;
+  const evidence = { by: 'chat.read_thread' };
+  await who.home.ledger.record(who.name, id, { step: 'offered', at: new Date(now).toISOString(), evidence });
+}
+
+function isListed({ mailbox, attention, from }: EventView, whos: readonly Who[]): boolean {
+  if (mailbox === null && whos.some(({ name }) => name === from)) return false;
+  return attention.injection !== 'silent';
+}
+
+function isWithin({ message }: HistoryRow, { since, until }: EventFilter): boolean {
+  const at = Date.parse(message.ts);
+  return (since === undefined || at >= Date.parse(since)) && (until === undefined || at < Date.parse(until));
+}
+
+/** Is it of this conversation, or of the exchange that began with this message? */
+function isOf({ message, recipients }: HistoryRow, conversation: string): boolean {
+  return conversationOf(message, recipients).id === conversation || rootOf(message) === conversation;
+}
+
+function highest(seen: readonly string[]): Step {
+  return STEPS.findLast((step) => seen.includes(step)) ?? 'stored';
+}
+
+function namesIn(whos: readonly Who[]): Map<Home, AgentName[]> {
+  const names = Map.groupBy(whos, ({ home }) => home);
+  return new Map([...names].map(([home, here]) => [home, here.map(({ name }) => name)]));
+}
+
+async function entered(whos: readonly Who[]): Promise<Home[]> {
+  const homes = [...new Set(whos.map((who) => who.home))];
+  for (const home of homes) await enterDuties(home);
+  return homes;
+}

@@ -1,0 +1,93 @@
+import type { Bind } from '../../protocol/host.ts';
+import type { AgentName } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { SessionRecord } from '../../storage/ledger/duties.ts';
+import { disown, giveRole, own, takeRole } from '../appoint.ts';
+import type { Who } from '../desk.ts';
+import type { HostDeps } from './deps.ts';
+
+/** A session as it is bound: what is written down of it, whose mail it gets, and what its harness should know. */
+export interface Bound {
+  record: SessionRecord;
+  whos: Who[];
+  token: string;
+  warnings: string[];
+  /** What was written down of it before. */
+  before: SessionRecord | null;
+}
+
+/** Makes a session, or takes up an earlier one: only with the token that it was bound with. spec: host#bind */
+export async function bindSession(deps: HostDeps, request: Bind): Promise<Bound> {
+  const { ledger } = deps.home;
+  const earlier = await ledger.session(request.sessionId);
+  if (earlier && (request.token === undefined || deps.hash(request.token) !== earlier.tokenHash)) {
+    throw new Refusal(
+      'not_yours',
+      `session ${request.sessionId} is bound; give its token to take it up, or use another id`,
+    );
+  }
+  const token = earlier && request.token !== undefined ? request.token : deps.newToken();
+  const record: SessionRecord = {
+    id: request.sessionId,
+    tokenHash: deps.hash(token),
+    identities: request.identities,
+    roles: request.roles,
+    streams: request.streams,
+    threads: request.threads,
+    seen: deps.now(),
+  };
+  const warnings: string[] = [];
+  const whos = await known(deps, request.identities, warnings);
+  await ledger.saveSession(record);
+  await appoint(whos[0], record, earlier, warnings);
+  return { record, whos, token, warnings, before: earlier };
+}
+
+/** Forgets a session that stayed away: what it named is nobody's again. */
+export async function dropSession(deps: HostDeps, record: SessionRecord): Promise<void> {
+  const [name] = record.identities;
+  const nothing = { ...record, roles: [], streams: [], threads: [] };
+  if (name && (await deps.home.directory.get(name))) await appoint({ name, home: deps.home }, nothing, record, []);
+  await deps.home.ledger.dropSession(record.id);
+  deps.log('host.session_dropped', { session: record.id });
+}
+
+/** The mailboxes that are there. Without one nothing can be meant for this session. */
+async function known(deps: HostDeps, identities: readonly AgentName[], warnings: string[]): Promise<Who[]> {
+  const whos: Who[] = [];
+  for (const name of new Set(identities)) {
+    const record = await deps.home.directory.get(name);
+    if (!record) warnings.push(`no agent is called ${name}; make it with \`parley init ${name}\`, then bind again`);
+    else whos.push({ name, home: deps.home });
+    if (record) await deps.home.directory.seen(name);
+  }
+  if (whos.length === 0) {
+    warnings.push('this session is bound to no mailbox: nothing can be meant for it, and nothing will be delivered');
+  }
+  return whos;
+}
+
+/** Roles, channels and threads belong to the first identity. What the session no longer names is given up. */
+async function appoint(
+  who: Who | undefined,
+  now: SessionRecord,
+  before: SessionRecord | null,
+  warnings: string[],
+): Promise<void> {
+  if (!who) return;
+  const attempt = async (act: () => Promise<unknown>): Promise<void> => {
+    try {
+      await act();
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      warnings.push(error.message);
+    }
+  };
+  for (const role of now.roles) await attempt(() => giveRole(who, role));
+  for (const what of [...now.streams, ...now.threads]) await attempt(() => own(who, what));
+  const kept = new Set<string>([...now.roles, ...now.streams, ...now.threads]);
+  for (const role of before?.roles ?? []) if (!kept.has(role)) await attempt(() => takeRole(who, role));
+  for (const what of [...(before?.streams ?? []), ...(before?.threads ?? [])]) {
+    if (!kept.has(what)) await attempt(() => disown(who, what));
+  }
+}

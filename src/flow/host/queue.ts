@@ -1,0 +1,192 @@
+import { readyAt } from '../../attention/compose.ts';
+import type { MessageId } from '../../protocol/names.ts';
+import { aGroup, isUnseen, keyOf, lastOf, saidAt } from './item.ts';
+import type { Group, Item } from './item.ts';
+
+/** How long knocks wait for others, so that many are one disturbance. */
+const KNOCKS_MS = 5000;
+/** What began this long ago takes in nothing more. */
+const MERGE_MS = 30_000;
+/** More than these are not one turn, however fast they came. */
+const MERGE_MOST = 50;
+
+/** What a queue asks of the world: the time, and since when somebody types in a conversation. */
+export interface Sight {
+  now(): number;
+  typingSince(item: Item): number | null;
+}
+
+/** One conversation: what is to go out, in order, and what is out and not accepted yet. */
+interface Lane {
+  pending: Group[];
+  out: Group | null;
+}
+
+/**
+ * What is on its way to one session. Each conversation is a lane: its groups go out in the order of their last message, and none before
+ * the one ahead of it was accepted. Several messages of one author in a row become one group while they wait. Lanes do not wait for
+ * each other. Nothing here is in anybody's hand yet: it is still where it waits, and can be taken back.
+ */
+export class Queue {
+  readonly #lanes = new Map<string, Lane>();
+  readonly #known = new Set<string>();
+
+  constructor(readonly sight: Sight) {}
+
+  get size(): number {
+    return this.#known.size;
+  }
+
+  has(item: Pick<Item, 'who' | 'message'>): boolean {
+    return this.#known.has(keyOf(item));
+  }
+
+  /** Puts it in its place. An edit of something that has not gone out yet takes that one's place. */
+  add(item: Item): void {
+    if (this.has(item)) return;
+    const lane = this.#lane(item.conversation.id);
+    this.#known.add(keyOf(item));
+    const old = item.message.parley?.replaces;
+    if (old && this.#replaced(lane, old, item)) return;
+    const group = lane.pending.find((one) => mayJoin(one, item, this.sight.now()));
+    if (group) group.items = [...group.items, item].toSorted((a, b) => a.seq - b.seq);
+    else lane.pending.push(aGroup(item));
+    lane.pending.sort((a, b) => lastOf(a).seq - lastOf(b).seq);
+  }
+
+  /** Puts a group back into its place: it was out, and comes again. */
+  putBack(group: Group): void {
+    const lane = this.#lane(lastOf(group).conversation.id);
+    for (const item of group.items) this.#known.add(keyOf(item));
+    if (lane.out === group) lane.out = null;
+    if (!lane.pending.includes(group)) lane.pending.unshift(group);
+    lane.pending.sort((a, b) => lastOf(a).seq - lastOf(b).seq);
+  }
+
+  /** Takes a message out of what has not gone out yet, wherever it stands. */
+  drop(mailbox: string, id: MessageId): Item | null {
+    const is = ({ who, message }: Item): boolean => who.name === mailbox && message.id === id;
+    for (const lane of this.#lanes.values()) {
+      const group = lane.pending.find(({ items }) => items.some(is));
+      const item = group?.items.find(is);
+      if (!group || !item) continue;
+      this.#known.delete(keyOf(item));
+      group.items = group.items.filter((one) => one !== item);
+      if (group.items.length === 0) lane.pending.splice(lane.pending.indexOf(group), 1);
+      return item;
+    }
+    return null;
+  }
+
+  /** What can go out now: heads of their lanes whose time has come. */
+  due(): Group[] {
+    const now = this.sight.now();
+    return this.#heads().filter((group) => this.#dueAt(group) <= now);
+  }
+
+  /** Everything whose own time has come, also behind others: a boundary lets all of it go. */
+  ripe(): Group[] {
+    const now = this.sight.now();
+    return [...this.#lanes.values()].flatMap(({ pending }) => {
+      const last = pending.findLastIndex((group) => this.#ownTime(group) <= now);
+      return pending.slice(0, last + 1);
+    });
+  }
+
+  /** When a head will be due that is not yet, or null. */
+  nextAt(): number | null {
+    const now = this.sight.now();
+    const times = this.#heads().map((group) => this.#dueAt(group));
+    const next = Math.min(...times.filter((time) => time > now));
+    return Number.isFinite(next) ? next : null;
+  }
+
+  /** Everything that has not gone out, each with what goes out before it. */
+  waiting(): { group: Group; ahead: Group[] }[] {
+    return [...this.#lanes.values()].flatMap(({ pending }) =>
+      pending.map((group, at) => ({ group, ahead: pending.slice(0, at) })),
+    );
+  }
+
+  /** Knocks that have not gone out: they can ride with the next event. */
+  knocks(): Group[] {
+    return this.#heads().filter(({ mode, notBefore }) => mode === 'notify' && notBefore <= this.sight.now());
+  }
+
+  /** It leaves now; its lane waits until it is `done` or `putBack`. */
+  leave(group: Group): void {
+    const lane = this.#lane(lastOf(group).conversation.id);
+    lane.pending.splice(lane.pending.indexOf(group), 1);
+    lane.out = group;
+  }
+
+  done(group: Group): void {
+    for (const item of group.items) this.#known.delete(keyOf(item));
+    for (const [id, lane] of this.#lanes) {
+      if (lane.out === group) lane.out = null;
+      if (lane.out === null && lane.pending.length === 0) this.#lanes.delete(id);
+    }
+  }
+
+  /** What is out and has no answer yet. */
+  out(): Group[] {
+    return [...this.#lanes.values()].flatMap(({ out }) => out ?? []);
+  }
+
+  #replaced(lane: Lane, old: MessageId, item: Item): boolean {
+    for (const group of lane.pending) {
+      const at = group.items.findIndex(({ message, who }) => message.id === old && who.name === item.who.name);
+      const before = group.items[at];
+      if (!before || before.held) continue;
+      this.#known.delete(keyOf(before));
+      group.items[at] = { ...item, seq: before.seq };
+      return true;
+    }
+    return false;
+  }
+
+  #heads(): Group[] {
+    return [...this.#lanes.values()].flatMap(({ pending: [head], out }) => (head && out === null ? [head] : []));
+  }
+
+  /** Its own time; but a knock goes when something behind it goes, and everything when something behind it cannot wait. */
+  #dueAt(group: Group): number {
+    const { pending } = this.#lane(lastOf(group).conversation.id);
+    const behind = pending.slice(pending.indexOf(group) + 1);
+    const pushing = group.mode === 'buffered' ? behind.filter(({ mode }) => mode === 'immediate') : behind;
+    const time = Math.min(this.#ownTime(group), ...pushing.map((one) => this.#ownTime(one)));
+    return Math.max(group.notBefore, group.cleared ? 0 : time);
+  }
+
+  #ownTime(group: Group): number {
+    const now = this.sight.now();
+    const fragments = group.items.map((item) => ({ at: saidAt(item, now), text: item.message.body }));
+    const { author, held } = lastOf(group);
+    if (group.cleared || held || group.mode === 'immediate' || isUnseen(group)) return 0;
+    if (group.mode === 'notify') return (fragments[0]?.at ?? now) + KNOCKS_MS;
+    return readyAt(fragments, author.kind !== 'human', this.sight.typingSince(lastOf(group)));
+  }
+
+  #lane(id: string): Lane {
+    const lane = this.#lanes.get(id) ?? { pending: [], out: null };
+    this.#lanes.set(id, lane);
+    return lane;
+  }
+}
+
+/** Only what one author writes to one reader in a row, under one rule. What others' work hangs on stands by itself. */
+function mayJoin(group: Group, item: Item, now: number): boolean {
+  const [first] = group.items;
+  if (!first || group.mode !== 'buffered' || item.mode !== 'buffered' || group.cleared || group.isReturn) return false;
+  return (
+    group.items.length < MERGE_MOST &&
+    first.author.name === item.author.name &&
+    first.who.name === item.who.name &&
+    first.conversation.threadId === item.conversation.threadId &&
+    first.attention.policy === item.attention.policy &&
+    group.items.every(({ held, message }) => !held && message.parley?.obligation === undefined) &&
+    item.message.parley?.obligation === undefined &&
+    !item.held &&
+    saidAt(item, now) < saidAt(first, now) + MERGE_MS
+  );
+}

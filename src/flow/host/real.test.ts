@@ -1,0 +1,71 @@
+import { expect, it } from 'bun:test';
+import { aDesk } from '../../../test/support/desk.ts';
+import { EVERYTHING, FakeWire } from '../../../test/support/host.ts';
+import { PROMPTS } from '../../delivery/event-text.ts';
+import { Bind, Capabilities } from '../../protocol/host.ts';
+import { Draft } from '../../protocol/message.ts';
+import { AgentName } from '../../protocol/names.ts';
+import { send } from '../send.ts';
+import { Host } from './host.ts';
+
+const LEAD = AgentName.parse('lead');
+const BOB = AgentName.parse('bob');
+
+/** Until it is so; a busy machine may need a while. */
+async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  for (let n = 0; n < 2000 && !(await isSo()); n += 1) await Bun.sleep(5);
+}
+
+it('a host on a real home delivers what others store there, and another finds again what the first held', async () => {
+  const desk = await aDesk('lead', 'bob');
+  const start = async (): Promise<Host> => {
+    const host = new Host({
+      desk,
+      home: desk.own,
+      now: Date.now,
+      after: (ms, run) => {
+        const timer = setTimeout(run, ms);
+        return { cancel: () => clearTimeout(timer) };
+      },
+      newToken: () => crypto.randomUUID(),
+      hash: (token) => `#${token}`,
+      log: () => {},
+      render: PROMPTS,
+    });
+    await host.start();
+    return host;
+  };
+  const say = async (body: string) => send(desk, BOB, Draft.parse({ to: '@lead', body }));
+  const bind = (host: Host, wire: FakeWire, token?: string) =>
+    host.bind(
+      wire,
+      Capabilities.parse(EVERYTHING),
+      '2026-08-11',
+      Bind.parse({ sessionId: 's', identities: ['lead'], token }),
+    );
+
+  const first = await start();
+  const wire = new FakeWire();
+  const { token } = await bind(first, wire);
+  const one = await say('one');
+  await until(() => wire.delivered.length === 1);
+  expect(wire.ids).toEqual([one.message.id]);
+  await until(
+    async () => (await desk.own.ledger.trace(one.message.id))?.copies[0]?.receipts.at(-1)?.step === 'accepted',
+  );
+  wire.accepts = false;
+  const two = await say('two');
+  await until(() => wire.delivered.length === 2);
+  first.gone(wire);
+  await first.close();
+
+  const second = await start();
+  const again = new FakeWire();
+  await bind(second, again, token);
+  await until(() => again.delivered.length === 1);
+  expect(again.delivered).toMatchObject([{ eventId: two.message.id, reliability: { attempt: 2 } }]);
+  expect((await desk.own.ledger.copy(LEAD, one.message.id))?.owner).toBe('bearer.session-s');
+  await second.call(again, undefined, 'chat.react', { inReplyTo: one.message.id, signal: 'done' });
+  expect((await desk.own.ledger.copy(LEAD, one.message.id))?.disposition).toBe('responded');
+  await second.close();
+});

@@ -1,0 +1,206 @@
+import { readMessage } from '../../protocol/message.ts';
+import type { Message } from '../../protocol/message.ts';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
+import type { Disposition } from '../../protocol/receipt.ts';
+import { Alarm, Rounds, why } from './chores.ts';
+import { HOLD_MS } from './deps.ts';
+import type { House } from './house.ts';
+import { noted } from './house.ts';
+import { showOf } from './show.ts';
+import { bridgeName, platformOf } from './source.ts';
+import { isPermanent, retryAfter } from './wire.ts';
+import type { SurfaceShow, Wire } from './wire.ts';
+
+const LOOK_MS = 1000;
+const PAGE = 64;
+const FIRST_WAIT_MS = 1000;
+const LONGEST_WAIT_MS = 60_000;
+/** What is on its way at once; the rest stays where it waits. */
+const MOST_OUT = 200;
+
+/** What became of something that was to be shown. */
+export type Shown = 'shown' | 'later' | { failed: string };
+
+interface Letter {
+  mailbox: AgentName;
+  message: Message;
+  isOwed: boolean;
+}
+
+/**
+ * Shows what agents say to the people and channels of one surface. A letter is waiting → held under the surface's name → shown and
+ * settled, or failed for good. Whatever passes is tried again, with the same id, key and words; a surface that has shown it shows
+ * nothing new. If the surface or we go away it waits again. In one conversation they are shown in order.
+ */
+export class Showing {
+  readonly #rounds: Rounds;
+  readonly #alarm: Alarm;
+  readonly #lanes = new Map<string, Promise<void>>();
+  readonly #mailboxes = new Set<AgentName>();
+  readonly #seen = new Map<AgentName, number>();
+  readonly #waiters = new Map<MessageId, ((shown: Shown) => void)[]>();
+  readonly #ephemeral = new Set<MessageId>();
+  #out = 0;
+  #isOver = false;
+  #stop: () => void = () => {};
+  readonly #stopped: Promise<void>;
+
+  constructor(
+    readonly house: House,
+    readonly wire: Wire,
+    readonly platform: AgentName,
+  ) {
+    this.#rounds = new Rounds(house.chores, 'show', () => this.#round());
+    this.#alarm = new Alarm(house.deps, () => this.ring());
+    this.#stopped = new Promise((resolve) => (this.#stop = resolve));
+  }
+
+  async start(): Promise<void> {
+    for (const { name } of await this.house.deps.home.directory.list()) {
+      if (name.startsWith(`${this.platform}.`)) this.#mailboxes.add(name);
+    }
+    this.ring();
+  }
+
+  /** Somebody new is at this surface. */
+  knows(name: AgentName): void {
+    this.#mailboxes.add(name);
+  }
+
+  ring(): void {
+    if (!this.#isOver) this.#rounds.ask();
+  }
+
+  close(): void {
+    this.#isOver = true;
+    this.#alarm.close();
+    this.#stop();
+    for (const id of [...this.#waiters.keys()]) this.#tell(id, 'later');
+  }
+
+  /** This one is to be seen for a moment only. */
+  forAMoment(id: MessageId): void {
+    if (this.#ephemeral.size > 1000) this.#ephemeral.clear();
+    this.#ephemeral.add(id);
+  }
+
+  /** What the first try came to: it was shown, it never will be, or nobody can tell yet. */
+  async outcome(id: MessageId, ms: number): Promise<Shown> {
+    const told = Promise.withResolvers<Shown>();
+    this.#waiters.set(id, [...(this.#waiters.get(id) ?? []), told.resolve]);
+    const timer = this.house.deps.after(ms, () => told.resolve('later'));
+    this.ring();
+    const shown = await told.promise;
+    timer.cancel();
+    return shown;
+  }
+
+  async #round(): Promise<void> {
+    for (const mailbox of this.#mailboxes) await this.#look(mailbox);
+    if (!this.#isOver) this.#alarm.at(this.house.deps.now() + LOOK_MS);
+  }
+
+  async #look(mailbox: AgentName): Promise<void> {
+    const { ledger } = this.house.deps.home;
+    for (;;) {
+      const page = await ledger.shelf(mailbox, this.#seen.get(mailbox) ?? 0, PAGE);
+      for (const { seq, id, text } of page) {
+        if (this.#isOver || this.#out >= MOST_OUT) return;
+        this.#seen.set(mailbox, seq);
+        const message = readMessage(JSON.parse(text));
+        const copy = message && (await ledger.copy(mailbox, id));
+        if (copy) await this.#meet({ mailbox, message, isOwed: copy.attention.policy === 'must_respond' });
+      }
+      if (page.length < PAGE) return;
+    }
+  }
+
+  /** What came from here is there already; and of a channel's messages one copy is enough to show it. */
+  async #meet(letter: Letter): Promise<void> {
+    const { message, mailbox } = letter;
+    const isChannel = message.to.startsWith('#');
+    const isElsewhere = isChannel && mailbox !== bridgeName(this.platform);
+    if (platformOf(message) === this.platform || isElsewhere)
+      return this.#end(letter, { because: 'it is shown there' });
+    const params = await showOf(this.house, this.platform, mailbox, message);
+    if (this.#ephemeral.delete(message.id)) params.visibility = 'ephemeral';
+    const place = params.conversation.id;
+    this.#out += 1;
+    const before = this.#lanes.get(place) ?? Promise.resolve();
+    const done = before.then(() => this.#show(letter, params)).finally(() => this.#left(place, done));
+    this.#lanes.set(place, done);
+    this.house.chores.run('show', () => done);
+  }
+
+  #left(place: string, done: Promise<void>): void {
+    this.#out -= 1;
+    if (this.#lanes.get(place) === done) this.#lanes.delete(place);
+    // There is room again.
+    this.ring();
+  }
+
+  async #show(letter: Letter, params: SurfaceShow): Promise<void> {
+    const { mailbox, message } = letter;
+    const { spool } = this.house.deps.home;
+    if (this.#isOver || !(await this.#take(letter))) return this.#tell(message.id, 'later');
+    for (let tried = 0; !this.#isOver; tried += 1) {
+      try {
+        await Promise.race([this.wire.show(params), this.#stopped.then(() => Promise.reject(new Error('the end')))]);
+        await noted(this.house, mailbox, message.id, 'shown', { surface: this.platform });
+        await this.#settle(letter, letter.isOwed ? 'acknowledged' : 'ignored', {});
+        return this.#tell(message.id, 'shown');
+      } catch (error) {
+        if (isPermanent(error)) return this.#failed(letter, error);
+        this.house.deps.log('host.not_shown', { surface: this.platform, tried, ...why(error) });
+        this.#tell(message.id, 'later');
+        await this.#pause(retryAfter(error) ?? Math.min(FIRST_WAIT_MS * 2 ** tried, LONGEST_WAIT_MS));
+      }
+    }
+    this.#seen.delete(mailbox);
+    await spool.release({ mailbox, owner: this.#owner }, [message.id], { because: 'the surface went away' });
+  }
+
+  /** It will never be shown: its sender is told, and may say it in another way. */
+  async #failed(letter: Letter, error: unknown): Promise<void> {
+    const reason = error instanceof Error ? error.message.replace(/\p{Cc}+/gu, ' ').slice(0, 200) : 'refused';
+    await this.#settle(letter, 'failed', { reason });
+    this.#tell(letter.message.id, { failed: reason });
+  }
+
+  async #end(letter: Letter, by: Record<string, string>): Promise<void> {
+    if (await this.#take(letter)) await this.#settle(letter, letter.isOwed ? 'acknowledged' : 'ignored', by);
+  }
+
+  async #take({ mailbox, message }: Letter): Promise<boolean> {
+    const lease = { ms: HOLD_MS, bearer: `surface-${this.platform}` };
+    const claim = await this.house.deps.home.spool.claim(
+      mailbox,
+      [message.id],
+      lease,
+      new Map([[message.id, message]]),
+    );
+    return claim.copies.length > 0;
+  }
+
+  async #settle({ mailbox, message }: Letter, disposition: Disposition, by: Record<string, string>): Promise<void> {
+    const evidence = { way: 'surface', surface: this.platform, ...by };
+    const claim = { mailbox, owner: this.#owner };
+    await this.house.deps.home.spool.settle(claim, [message.id], { disposition, by: evidence });
+  }
+
+  get #owner(): string {
+    return `bearer.surface-${this.platform}`;
+  }
+
+  async #pause(ms: number): Promise<void> {
+    const over = Promise.withResolvers<void>();
+    const timer = this.house.deps.after(ms, over.resolve);
+    await Promise.race([over.promise, this.#stopped]);
+    timer.cancel();
+  }
+
+  #tell(id: MessageId, shown: Shown): void {
+    for (const tell of this.#waiters.get(id) ?? []) tell(shown);
+    this.#waiters.delete(id);
+  }
+}

@@ -1,0 +1,264 @@
+import { Refusal } from '../../protocol/refusal.ts';
+import type { Part, SURFACE } from '../../protocol/host.ts';
+import { BODY_LIMIT } from '../../protocol/message.ts';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
+import { ChannelName, isMessageId, SendKey } from '../../protocol/names.ts';
+import type { Described } from '../../protocol/schema.ts';
+import { edit, remove } from '../edit.ts';
+import { react } from '../react.ts';
+import { send } from '../send.ts';
+import type { House } from './house.ts';
+import { InOrder } from './in-order.ts';
+import type { Item } from './item.ts';
+import { Members } from './members.ts';
+import { Rate } from './rate.ts';
+import type { Runner } from './runner.ts';
+import { Showing } from './showing.ts';
+import { signalFor } from './signs.ts';
+import { channelName, messageName, personName } from './source.ts';
+import type { Wire } from './wire.ts';
+
+type Params<M extends keyof typeof SURFACE> = Described<(typeof SURFACE)[M]>;
+type Post = Params<'surface/post'>;
+
+/** One surface that is connected. */
+export interface Surface {
+  wire: Wire;
+  platform: AgentName;
+  workspaceId: string;
+  ephemeral: boolean;
+  rate: Rate;
+  showing: Showing;
+}
+
+/**
+ * Where chats come in: what people write there becomes mail, under names that are made from the platform's own, so the same message
+ * always has the same id. What agents say to them is shown there. spec: host#surface
+ */
+export class Surfaces {
+  readonly #bound = new Map<AgentName, Surface>();
+  readonly #typing = new Map<string, number>();
+  readonly #order: InOrder;
+  readonly #members: Members;
+
+  constructor(
+    readonly house: House,
+    readonly runners: () => Iterable<Runner>,
+  ) {
+    this.#order = new InOrder(house.deps);
+    this.#members = new Members(house);
+  }
+
+  /** A surface of the same platform takes the place of the one before: that one's connection may be dead. */
+  async bind(wire: Wire, { platform, workspaceId, ephemeral }: Params<'surface/bind'>): Promise<{ platform: string }> {
+    this.#bound.get(platform)?.showing.close();
+    const { limits, deps } = this.house;
+    const rate = new Rate(deps, {
+      perSecond: limits.postsPerSecond,
+      atOnce: limits.postsAtOnce,
+      waiting: limits.postsWaiting,
+    });
+    await this.#members.bridge(platform);
+    const showing = new Showing(this.house, wire, platform);
+    this.#bound.set(platform, { wire, platform, workspaceId, ephemeral, rate, showing });
+    await showing.start();
+    return { platform };
+  }
+
+  gone(wire: Wire): void {
+    for (const [platform, surface] of this.#bound) {
+      if (surface.wire !== wire) continue;
+      surface.showing.close();
+      this.#bound.delete(platform);
+    }
+  }
+
+  close(): void {
+    for (const { showing } of this.#bound.values()) showing.close();
+  }
+
+  all(): Surface[] {
+    return [...this.#bound.values()];
+  }
+
+  /** The surface at which this agent is a person or bot, if it is connected. */
+  of(name: string): Surface | undefined {
+    return this.all().find(({ platform }) => name.startsWith(`${platform}.`));
+  }
+
+  async post(wire: Wire, post: Post): Promise<{ eventId: MessageId; first: boolean }> {
+    const surface = this.#on(wire);
+    await surface.rate.turn('messages');
+    const place = `${surface.platform} ${post.conversation.id}`;
+    return this.#order.run(place, post.sequence, () => this.#post(surface, post));
+  }
+
+  async #post(surface: Surface, post: Post): Promise<{ eventId: MessageId; first: boolean }> {
+    const { desk, home, now } = this.house.deps;
+    const { platform } = surface;
+    const { conversation, content } = post;
+    const author = await this.#members.person(platform, post.author);
+    surface.showing.knows(author);
+    const id = messageName(platform, post.messageId, { kind: conversation.kind });
+    const body = textIn(content);
+    const to = conversation.kind === 'dm' ? `@${recipientOf(post)}` : channelName(conversation.id);
+    if (conversation.kind !== 'dm') {
+      await this.#members.join(platform, author, channelName(conversation.id), conversation.private ? '' : body);
+    }
+    // What a system or a tool says by itself is for information, unless the surface knows better.
+    const isStatus = (conversation.kind === 'system' || conversation.kind === 'tool') && post.intent === 'none';
+    const said = post.createdAt === undefined ? Infinity : Date.parse(post.createdAt);
+    const sent = await send({ ...desk, newId: () => id, now: () => Math.min(now(), said) }, author, {
+      to,
+      body,
+      priority: post.priority,
+      intent: isStatus ? 'status' : post.intent,
+      key: SendKey.parse(`surface/${id}`),
+      ...(conversation.threadId !== undefined && { thread: messageName(platform, conversation.threadId) }),
+      ...(post.obligation && { obligation: post.obligation }),
+      ...refsIn(content),
+      ...(isStatus && { aim: 'ambient' as const }),
+    });
+    // Who joined or left is for the record: no model needs it.
+    if (conversation.kind === 'system' && isStatus && sent.first) {
+      for (const { mailbox, attention } of sent.copies) {
+        await home.ledger.reconsider(mailbox, id, { ...attention, injection: 'silent' });
+      }
+    }
+    this.house.stored();
+    return { eventId: sent.message.id, first: sent.first };
+  }
+
+  async edit(wire: Wire, { messageId, content }: Params<'surface/edit'>): Promise<{ eventId: MessageId }> {
+    const { platform, rate } = this.#on(wire);
+    const { desk, home } = this.house.deps;
+    await rate.turn('messages');
+    return this.#order.run(`${platform} edit ${messageId}`, undefined, async () => {
+      const { id, version, message } = await this.#current(platform, messageId);
+      const body = textIn(content);
+      if (body === message.body) return { eventId: id };
+      const newId = messageName(platform, messageId, { version: version + 1 });
+      const sent = await edit(desk, message.from as AgentName, home, id, body, newId);
+      this.house.stored();
+      return { eventId: sent.message.id };
+    });
+  }
+
+  /** Whoever deletes it, what nobody has answered yet is called off; only its author's deleting discharges an obligation. */
+  async delete(wire: Wire, { messageId, by }: Params<'surface/delete'>): Promise<{ eventId: MessageId }> {
+    const { platform } = this.#on(wire);
+    const { desk, home } = this.house.deps;
+    const { id, message } = await this.#current(platform, messageId);
+    const who = by === undefined ? (message.from as AgentName) : personName(platform, by);
+    const { copies } = await remove(desk, who, home, id);
+    for (const { mailbox } of copies) {
+      const duty = await home.ledger.duty(mailbox, id);
+      if (duty && !duty.ended) continue;
+      for (const runner of this.runners()) {
+        const reader = runner.session.whos.find(({ name }) => name === mailbox);
+        if (reader) await runner.supersede(reader, id, { withdrawn: true });
+      }
+    }
+    return { eventId: id };
+  }
+
+  /** A sign that means nothing here is kept as it is, and does nothing. */
+  async react(
+    wire: Wire,
+    reaction: Params<'surface/react'>,
+  ): Promise<{ reactionId: MessageId | null; signal: string }> {
+    const { platform, rate, showing } = this.#on(wire);
+    const { desk, home } = this.house.deps;
+    await rate.turn('reactions');
+    const signal = signalFor(reaction);
+    const author = await this.#members.person(platform, { id: reaction.author, kind: 'human' });
+    showing.knows(author);
+    const target = await this.#target(platform, reaction.messageId);
+    const told = await home.ledger.message(target);
+    const channel = ChannelName.safeParse(told?.to ?? '');
+    if (channel.success) await this.#members.join(platform, author, channel.data, '');
+    const key = SendKey.parse(`surface/reaction/${reaction.reactionId}`.slice(0, 200));
+    const done = await react(desk, { name: author, home }, target, { signal, key, recipient: reaction.recipient });
+    this.house.stored();
+    return { reactionId: done.sent?.message.id ?? null, signal };
+  }
+
+  typing(wire: Wire, { conversation, author, on }: Params<'surface/typing'>): void {
+    const { platform } = this.#on(wire);
+    const name = personName(platform, author);
+    const key = `${name} ${conversation}`;
+    if (on && this.#typing.size < 10_000) this.#typing.set(key, this.house.deps.now());
+    else this.#typing.delete(key);
+    this.house.stored();
+  }
+
+  /** Since when its author types where it was said. In a DM any place that is no channel of ours will be it. */
+  typingSince({ author, message }: Item): number | null {
+    const known = [...this.#typing].filter(([key]) => key.startsWith(`${author.name} `));
+    for (const [key, since] of known) {
+      const place = channelName(key.slice(author.name.length + 1));
+      if (message.to.startsWith('#') ? message.to === place : !this.#members.isChannel(place)) return since;
+    }
+    return null;
+  }
+
+  workspaceOf(platform: string): string {
+    return this.all().find((one) => one.platform === platform)?.workspaceId ?? platform;
+  }
+
+  /** Something was stored: it may be for people at a surface. */
+  ring(): void {
+    for (const { showing } of this.#bound.values()) showing.ring();
+  }
+
+  #on(wire: Wire): Surface {
+    const surface = this.all().find((one) => one.wire === wire);
+    if (surface) return surface;
+    throw new Refusal('no_identity', 'this surface is not bound; call surface/bind first');
+  }
+
+  /** The last version of a message that came in from this platform. */
+  async #current(platform: AgentName, messageId: string) {
+    const { ledger } = this.house.deps.home;
+    for (const kind of [undefined, 'system', 'tool'] as const) {
+      let id = messageName(platform, messageId, { kind });
+      let message = await ledger.message(id);
+      if (!message) continue;
+      for (let version = 1; ; version += 1) {
+        const next = messageName(platform, messageId, { version: version + 1 });
+        const later = await ledger.message(next);
+        if (!later) return { id, version, message };
+        [id, message] = [next, later];
+      }
+    }
+    throw new Refusal('not_found', 'no message came in under that messageId');
+  }
+
+  /** What somebody reacts to: a message of the platform, or one of ours by the id under which it was shown. */
+  async #target(platform: AgentName, messageId: string): Promise<MessageId> {
+    const own = isMessageId(messageId) && (await this.house.deps.home.ledger.message(messageId));
+    if (own) return own.id;
+    try {
+      return (await this.#current(platform, messageId)).id;
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      return messageName(platform, messageId);
+    }
+  }
+}
+
+function textIn(content: readonly Part[]): string {
+  const text = content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
+  if (text.length <= BODY_LIMIT) return text;
+  throw new Refusal('too_large', `a message has at most ${BODY_LIMIT} bytes`);
+}
+
+function refsIn(content: readonly Part[]): { refs?: string[] } {
+  const refs = content.flatMap((part) => (part.type === 'ref' ? [part.ref] : []));
+  return refs.length > 0 ? { refs } : {};
+}
+
+function recipientOf({ recipient }: Post): AgentName {
+  if (recipient !== undefined) return recipient;
+  throw new Refusal('invalid_request', 'name the recipient of a DM');
+}

@@ -1,0 +1,179 @@
+import { describe, expect, it } from 'bun:test';
+import { aHost, FakeWire } from '../../../test/support/host.ts';
+import { anOwner, inChannel, withRole } from '../../../test/support/memory-desk.ts';
+import { AgentName, MessageId } from '../../protocol/names.ts';
+import { remove } from '../edit.ts';
+import { react } from '../react.ts';
+
+async function aDay(...names: string[]) {
+  const host = await aHost('lead', 'bob', ...names);
+  await host.host.start();
+  const wire = new FakeWire();
+  await host.bind(wire, 'lead');
+  return { host, wire };
+}
+
+describe('time', () => {
+  it('brings what must be answered back to the same harness, twice, and then tells one other [C2A-153] [C2A-154] [C2A-155]', async () => {
+    const { host, wire } = await aDay('carol');
+    await anOwner(host.desk, 'olga');
+    const carol = new FakeWire();
+    await host.bind(carol, 'carol');
+    const { message } = await host.send('bob', '@lead', 'please look at the build');
+    await host.pass(99_000);
+    expect(wire.ids).toEqual([message.id]);
+    await host.pass(210_000);
+    expect(
+      wire.delivered.map(({ eventId, injection, reliability }) => [eventId, injection.mode, reliability.attempt]),
+    ).toEqual([
+      [message.id, 'buffered', 1],
+      [message.id, 'notify', 2],
+      [message.id, 'notify', 3],
+    ]);
+    expect(new Set(wire.delivered.map(({ reliability }) => reliability.idempotencyKey)).size).toBe(1);
+    expect(carol.delivered).toEqual([]);
+    const told = await host.desk.own.ledger.history({ agent: AgentName.parse('olga'), limit: 10 });
+    expect(told).toHaveLength(1);
+    await host.pass(600_000);
+    expect(await host.ended('lead', message.id)).toBe('failed');
+  });
+
+  it('ends in silence what may be answered and was not, without asking again [C2A-94]', async () => {
+    const { host, wire } = await aDay();
+    const { message } = await host.send('bob', '@lead', 'the build is green again', { intent: 'fyi' });
+    await host.pass(290_000);
+    expect(await host.ended('lead', message.id)).toBeNull();
+    await host.pass(20_000);
+    expect(await host.ended('lead', message.id)).toBe('ignored');
+    await host.pass(3_600_000);
+    expect(wire.ids).toEqual([message.id]);
+  });
+
+  it('leaves what must not be answered no longer than until it is accepted [C2A-105]', async () => {
+    const { host } = await aDay();
+    const wire = new FakeWire();
+    await host.bind(wire, 'bob', { deliver: 'all' });
+    await inChannel(host.desk, '#c', 'lead', 'bob');
+    const { message } = await host.send('lead', '#c', 'chatter');
+    await host.pass(10_000);
+    expect(await host.ended('bob', message.id)).toBe('ignored');
+  });
+
+  it('ends a copy in hand as soon as another has ended what was owed for it', async () => {
+    const { host, wire } = await aDay();
+    const one = await host.send('bob', '@lead', 'please look');
+    await host.pass(1000);
+    const two = await host.send('bob', '@lead', 'and look at that');
+    await host.pass(1000);
+    // By a command, in another process.
+    await react(host.desk, host.desk.who('lead'), one.message.id, { signal: 'done' });
+    await remove(host.desk, AgentName.parse('bob'), host.desk.own, two.message.id);
+    await host.pass(6000);
+    expect(await host.ended('lead', one.message.id)).toBe('responded');
+    expect(await host.ended('lead', two.message.id)).toBe('superseded');
+    expect(wire.cancelled.map(({ eventId }) => eventId)).toEqual([two.message.id]);
+  });
+
+  it('asks the next of a role when the first does not take it; whoever claims it gets the whole text [C2A-60f]', async () => {
+    const { host } = await aDay('dev', 'ops');
+    await withRole(host.desk, 'backend', 'dev', 'ops');
+    await inChannel(host.desk, '#c', 'bob', 'dev', 'ops');
+    const wires = new Map<string, FakeWire>();
+    for (const name of ['dev', 'ops']) {
+      const wire = new FakeWire();
+      wires.set(name, wire);
+      await host.bind(wire, name);
+    }
+    const { message } = await host.send('bob', '#c', '@backend the rollback is stuck');
+    await host.pass(10_000);
+    const knocked = ['dev', 'ops'].filter((name) => wires.get(name)?.ids.includes(message.id));
+    expect(knocked).toHaveLength(1);
+    await host.pass(60_000);
+    const next = ['dev', 'ops'].find((name) => name !== knocked[0]) ?? '';
+    const wire = wires.get(next);
+    expect(wire?.delivered.map(({ injection }) => injection.mode)).toEqual(['notify']);
+    if (!wire) return;
+    await host.call(wire, 'chat.claim', { eventId: message.id });
+    await host.pass(3000);
+    expect(wire.delivered.map(({ injection, content }) => [injection.mode, content?.length ?? 0])).toEqual([
+      ['notify', 0],
+      ['buffered', 1],
+    ]);
+    const other = wires.get(knocked[0] ?? '');
+    expect(other?.prompts.join('\n')).not.toContain('rollback is stuck');
+  });
+});
+
+describe('a digest', () => {
+  it('tells at most every quarter of an hour who said how much where, and wants no answer [C2A-75] [C2A-76] [C2A-21]', async () => {
+    const { host, wire } = await aDay();
+    await inChannel(host.desk, '#ci', 'lead', 'bob');
+    const ids: string[] = [];
+    for (let n = 0; n < 4; n += 1) {
+      ids.push((await host.send('bob', '#ci', `build ${n} zebra`, { intent: 'status' })).message.id);
+      await host.pass(60_000);
+    }
+    expect(wire.delivered).toEqual([]);
+    await host.pass(15 * 60_000);
+    expect(wire.delivered).toMatchObject([
+      {
+        attention: { policy: 'must_not_respond', reason: 'digest' },
+        injection: { mode: 'digest' },
+        conversation: { kind: 'system' },
+        merged: ids,
+      },
+    ]);
+    expect(wire.prompts[0]).toMatch(/#ci.*4 messages/);
+    expect(wire.prompts[0]).not.toContain('zebra');
+    expect(await Promise.all(ids.map((id) => host.ended('lead', id)))).toEqual(ids.map(() => 'ignored'));
+    // Never an empty one.
+    await host.pass(60 * 60_000);
+    expect(wire.delivered).toHaveLength(1);
+  });
+
+  it('that holds a call by name is more than news, and what is owed in it stays owed [C2A-76]', async () => {
+    const { host, wire } = await aDay();
+    await host.desk.own.directory.amend(AgentName.parse('lead'), () => ({ quiet: { on: true } }));
+    const deadline = new Date(host.desk.now() + 3 * 3_600_000).toISOString();
+    const { message, copies } = await host.send('bob', '@lead', 'could you look at it?', { deadline });
+    for (const { mailbox, attention } of copies) {
+      await host.desk.own.ledger.reconsider(mailbox, message.id, { ...attention, injection: 'digest' });
+    }
+    await host.pass(16 * 60_000);
+    expect(wire.delivered).toMatchObject([
+      { attention: { policy: 'must_respond', reason: 'digest' }, merged: [message.id] },
+    ]);
+    expect(await host.ended('lead', message.id)).toBeNull();
+    await host.call(wire, 'chat.react', { inReplyTo: message.id, signal: 'done' });
+    expect(await host.ended('lead', message.id)).toBe('responded');
+  });
+});
+
+describe('progress', () => {
+  it('is no chat: it is told where somebody asks, in a digest, and nowhere else [C2A-157] [C2A-158] [C2A-96f]', async () => {
+    const { host, wire } = await aDay('boss');
+    await inChannel(host.desk, '#work', 'lead', 'boss');
+    const boss = new FakeWire();
+    await host.bind(boss, 'boss');
+    host.host.progress(wire, { progressToken: 'deploy-1', progress: 2, total: 5, message: 'checked the marmalade' });
+    await host.send('bob', '@lead', 'hello there');
+    await host.pass(5000);
+    expect(wire.prompts.join('\n')).not.toContain('marmalade');
+    await host.send('bob', '@lead', 'what is the status of it?');
+    await host.pass(5000);
+    expect(wire.prompts.at(-1)).toContain('marmalade');
+    expect(boss.delivered).toEqual([]);
+    expect(await host.desk.own.ledger.history({ limit: 10 })).toHaveLength(2);
+    await host.pass(15 * 60_000);
+    expect(boss.delivered).toMatchObject([{ attention: { policy: 'must_not_respond', reason: 'digest' } }]);
+  });
+});
+
+it('an id of a digest is one that a harness can keep', async () => {
+  const { host, wire } = await aDay();
+  await inChannel(host.desk, '#ci', 'lead', 'bob');
+  await host.send('bob', '#ci', 'build', { intent: 'status' });
+  await host.pass(16 * 60_000);
+  expect(wire.ids.every((id) => MessageId.safeParse(id).success)).toBe(true);
+  expect(wire.ids).toHaveLength(1);
+});

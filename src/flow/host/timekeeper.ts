@@ -1,0 +1,120 @@
+import { silenceOutcome } from '../../attention/outcome.ts';
+import { standingClaim } from '../claim.ts';
+import { tick } from '../tick.ts';
+import { dropSession } from './bind.ts';
+import { Alarm, Rounds } from './chores.ts';
+import type { House } from './house.ts';
+import { deadlineMs } from './frames.ts';
+import { keyOf } from './item.ts';
+import type { Item } from './item.ts';
+import type { Runner } from './runner.ts';
+
+/** What was sent since is entered at least this often, and what others ended is noticed. */
+const LOOK_MS = 5000;
+const RENEW_MS = 5 * 60 * 1000;
+const DROP_EVERY_MS = 60 * 60 * 1000;
+const FORGOTTEN_MS = 7 * 24 * 60 * 60 * 1000;
+
+/** What time does: owed events come back, go up or run out; what may stay unanswered ends in silence. */
+export class Timekeeper {
+  readonly #rounds: Rounds;
+  readonly #alarm: Alarm;
+  #renewAt = 0;
+  #dropAt = 0;
+
+  constructor(
+    readonly house: House,
+    readonly runners: Map<string, Runner>,
+  ) {
+    this.#rounds = new Rounds(house.chores, 'time', () => this.#round());
+    this.#alarm = new Alarm(house.deps, () => this.#rounds.ask());
+  }
+
+  start(): void {
+    this.#rounds.ask();
+  }
+
+  close(): void {
+    this.#alarm.close();
+  }
+
+  async #round(): Promise<void> {
+    const { desk, home, now } = this.house.deps;
+    try {
+      await home.spool.heal();
+      const next = await tick(desk, home, now(), { redeliver: (duty) => this.#redeliver(duty) });
+      for (const { session } of this.runners.values())
+        for (const item of [...session.open.values()]) await this.#seeTo(session, item);
+      await this.#renew();
+      await this.#dropOld();
+      this.#alarm.at(Math.max(now() + 1, Math.min(next ?? Infinity, now() + LOOK_MS)));
+    } catch (error) {
+      this.#alarm.at(now() + LOOK_MS);
+      throw error;
+    }
+  }
+
+  /** By the session that has it, else by any that reads that mailbox. */
+  async #redeliver(duty: Parameters<Runner['comeBack']>[1]): Promise<boolean> {
+    const readers = [...this.runners.values()].flatMap((runner) => {
+      const who = runner.session.whos.find(({ name }) => name === duty.mailbox);
+      return who && runner.session.link ? [{ runner, who }] : [];
+    });
+    const has = (runner: Runner): number => Number(runner.session.open.has(`${duty.id}:${duty.mailbox}`));
+    for (const { runner, who } of readers.toSorted((a, b) => has(b.runner) - has(a.runner))) {
+      if (await runner.comeBack(who, duty)) return true;
+    }
+    return false;
+  }
+
+  /** What others did about an open event, and what silence means. */
+  async #seeTo(session: Runner['session'], item: Item): Promise<void> {
+    const { who, message, attention } = item;
+    const copy = await who.home.ledger.copy(who.name, message.id);
+    if (copy?.owner !== session.owner) {
+      session.open.delete(keyOf(item));
+      return;
+    }
+    const duty = await who.home.ledger.duty(who.name, message.id);
+    if (duty?.ended) {
+      await session.end(item, duty.ended.as, duty.ended.by);
+      if (duty.ended.as === 'superseded') await session.cancel(item, 'Message was edited or deleted before response');
+      return;
+    }
+    if (duty || attention.policy === 'must_respond') return;
+    const now = this.house.deps.now();
+    if (now < Date.parse(message.ts) + deadlineMs(message)) return;
+    // Who has claimed it is at work on it.
+    if ((await standingClaim(who.home, message, now))?.holder === who.name) return;
+    await session.end(item, silenceOutcome(attention.policy), { because: 'nothing was said in time' });
+  }
+
+  /** Sessions that nobody took up for a week are forgotten, unless something is still in their hand. */
+  async #dropOld(): Promise<void> {
+    const now = this.house.deps.now();
+    if (now < this.#dropAt) return;
+    this.#dropAt = now + DROP_EVERY_MS;
+    for (const [id, runner] of this.runners) {
+      const { session } = runner;
+      if (session.link) continue;
+      // Another process may have it.
+      const seen = (await this.house.deps.home.ledger.session(id))?.seen ?? 0;
+      if (session.inHand > 0 || seen > now - FORGOTTEN_MS) continue;
+      runner.close();
+      this.runners.delete(id);
+      await dropSession(this.house.deps, session.record);
+    }
+  }
+
+  async #renew(): Promise<void> {
+    const now = this.house.deps.now();
+    if (now < this.#renewAt) return;
+    this.#renewAt = now + RENEW_MS;
+    for (const { session } of this.runners.values()) {
+      if (!session.link) continue;
+      await session.renew();
+      session.record = { ...session.record, seen: now };
+      await this.house.deps.home.ledger.saveSession(session.record);
+    }
+  }
+}

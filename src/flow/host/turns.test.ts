@@ -1,0 +1,135 @@
+import { describe, expect, it } from 'bun:test';
+import { aHost, EVERYTHING, FakeWire } from '../../../test/support/host.ts';
+import type { TestHost } from '../../../test/support/host.ts';
+import { withRole } from '../../../test/support/memory-desk.ts';
+import { Turn } from '../../protocol/host.ts';
+import { AgentName } from '../../protocol/names.ts';
+
+async function turn(host: TestHost, wire: FakeWire, state: string, fields: object = {}): Promise<void> {
+  await host.host.turn(wire, Turn.parse({ sessionId: 'lead', state, ...fields }));
+  await host.calm();
+}
+
+async function aBusyLead(capabilities: object = EVERYTHING) {
+  const host = await aHost('lead', 'bob', 'boss');
+  await withRole(host.desk, 'lead-of-all', 'bob');
+  const wire = new FakeWire();
+  await host.bind(wire, 'lead', {}, capabilities);
+  await turn(host, wire, 'started');
+  return { host, wire };
+}
+
+describe('while a model is at work', () => {
+  it('nothing normal reaches it before a boundary, and something urgent of a person interrupts, in order [C2A-62b]', async () => {
+    const { host, wire } = await aBusyLead();
+    const normal = await host.send('will', '@lead', 'may I merge?', { intent: 'approval' });
+    await host.pass(25_000);
+    expect(wire.delivered).toEqual([]);
+    const urgent = await host.send('will', '@lead', 'stop', { priority: 'urgent' });
+    await host.calm();
+    expect(wire.delivered.map(({ eventId, injection }) => [eventId, injection.interrupt ?? false])).toEqual([
+      [normal.message.id, false],
+      [urgent.message.id, true],
+    ]);
+  });
+
+  it('what waits goes at the next boundary, and at the end of the turn', async () => {
+    const { host, wire } = await aBusyLead();
+    const first = await host.send('bob', '@lead', 'one');
+    await host.pass(3000);
+    await turn(host, wire, 'boundary');
+    expect(wire.ids).toEqual([first.message.id]);
+    const second = await host.send('bob', '@lead', 'two');
+    await host.pass(3000);
+    expect(wire.ids).toEqual([first.message.id]);
+    await turn(host, wire, 'ended');
+    expect(wire.ids).toEqual([first.message.id, second.message.id]);
+  });
+
+  it('something urgent of an agent interrupts only if no boundary comes for thirty seconds', async () => {
+    const { host, wire } = await aBusyLead();
+    await host.send('bob', '@lead', 'the disk is full', { priority: 'urgent' });
+    await host.pass(29_000);
+    expect(wire.delivered).toEqual([]);
+    await host.pass(1001);
+    expect(wire.delivered).toMatchObject([{ injection: { interrupt: true } }]);
+  });
+
+  it('nothing ever interrupts a harness that cannot be', async () => {
+    const { host, wire } = await aBusyLead({ ...EVERYTHING, injection: { ...EVERYTHING.injection, interrupt: false } });
+    await host.send('will', '@lead', 'stop', { priority: 'urgent' });
+    await host.pass(120_000);
+    expect(wire.delivered).toEqual([]);
+    await turn(host, wire, 'boundary');
+    expect(wire.delivered).toHaveLength(1);
+    expect(wire.delivered[0]?.injection.interrupt).toBeUndefined();
+  });
+
+  it('something urgent is there at once when nothing runs [C2A-62a] [C2A-17]', async () => {
+    const host = await aHost('lead');
+    const wire = new FakeWire();
+    await host.bind(wire, 'lead');
+    await host.send('will', '@lead', 'may I deploy?', { intent: 'approval' });
+    expect(wire.delivered).toMatchObject([{ injection: { mode: 'immediate' } }]);
+  });
+});
+
+describe('a reply', () => {
+  async function aTurnOn(...bodies: string[]) {
+    const host = await aHost('lead', 'bob', 'carol');
+    const wire = new FakeWire();
+    await host.bind(wire, 'lead');
+    const events: string[] = [];
+    for (const [n, body] of bodies.entries()) {
+      events.push((await host.send(n % 2 ? 'carol' : 'bob', '@lead', body)).message.id);
+    }
+    await host.pass(1000);
+    await turn(host, wire, 'started', { eventIds: events });
+    const answers = async () => {
+      const { ledger } = host.desk.own;
+      const rows = await ledger.history({ agent: AgentName.parse('lead'), limit: 50 });
+      return rows.filter(({ message }) => message.from === 'lead').map(({ message }) => message);
+    };
+    return { host, wire, events, answers };
+  }
+
+  it('that is owed is the last text of the turn that had the event, if no tool sent one', async () => {
+    const { host, wire, events, answers } = await aTurnOn('is the deploy blocked?');
+    await turn(host, wire, 'ended', { eventIds: events, finalText: 'No, it went through.' });
+    expect(await answers()).toMatchObject([{ to: '@bob', thread: events[0], body: 'No, it went through.' }]);
+    expect(await host.ended('lead', events[0] ?? '')).toBe('responded');
+  });
+
+  it('that a tool sent is not said a second time in other words [C2A-143]', async () => {
+    const { host, wire, events, answers } = await aTurnOn('is the deploy blocked?');
+    await host.call(wire, 'chat.send_message', {
+      target: '@bob',
+      text: 'It is not.',
+      inReplyTo: events[0],
+      idempotencyKey: 'k1',
+      visibility: 'dm',
+      directedness: 'to_me',
+    });
+    await turn(host, wire, 'ended', { eventIds: events, finalText: 'I told bob that it is not.' });
+    await turn(host, wire, 'started', { eventIds: events });
+    await turn(host, wire, 'ended', { eventIds: events, finalText: 'As I said.' });
+    expect((await answers()).map(({ body }) => body)).toEqual(['It is not.']);
+  });
+
+  it('goes to nobody where a turn had owed events of several: all of them stay owed', async () => {
+    const { host, wire, events, answers } = await aTurnOn('is the deploy blocked?', 'and my secret project?');
+    await turn(host, wire, 'ended', { eventIds: events, finalText: 'Yes, and it goes well.' });
+    expect(await answers()).toEqual([]);
+    expect(await Promise.all(events.map((id) => host.ended('lead', id)))).toEqual([null, null]);
+  });
+
+  it('is taken from no turn that failed: the event comes again with a higher attempt [C2A-142]', async () => {
+    const { host, wire, events, answers } = await aTurnOn('is the deploy blocked?');
+    await turn(host, wire, 'failed', { eventIds: events, finalText: 'half a' });
+    await host.pass(6000);
+    expect(wire.delivered.map(({ eventId, reliability }) => `${eventId} ${reliability.attempt}`)).toEqual(
+      [1, 2].map((attempt) => `${events[0]} ${attempt}`),
+    );
+    expect(await answers()).toEqual([]);
+  });
+});

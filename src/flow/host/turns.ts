@@ -1,0 +1,129 @@
+import type { Turn } from '../../protocol/host.ts';
+import { SendKey } from '../../protocol/names.ts';
+import type { MessageId } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { claim, renewClaim } from '../claim.ts';
+import { isOfferedToSeveral } from '../conversation.ts';
+import { say } from '../say.ts';
+import { why } from './chores.ts';
+import { noted } from './house.ts';
+import { aGroup, keyOf } from './item.ts';
+import type { Item } from './item.ts';
+import type { Runner } from './runner.ts';
+
+/** How long after a failed turn its events are offered again, and how often at most. */
+const AFTER_FAILURE_MS = 5000;
+const MOST_ATTEMPTS = 5;
+
+/** A model began, came to a point between two steps, or ended. spec: host#turns */
+export async function onTurn(runner: Runner, turn: Turn): Promise<void> {
+  const { session } = runner;
+  const { now } = session.house.deps;
+  const events = new Set(turn.eventIds);
+  switch (turn.state) {
+    case 'started':
+      session.turn = { since: now(), events, said: new Set() };
+      await shown(runner, turn.eventIds);
+      break;
+    case 'boundary':
+      session.turn ??= { since: now(), events, said: new Set() };
+      for (const id of events) session.turn.events.add(id);
+      await keepClaims(runner);
+      runner.clear();
+      break;
+    case 'ended':
+      await shown(runner, turn.eventIds);
+      await takeFinalText(runner, turn);
+      session.turn = null;
+      await keepClaims(runner);
+      break;
+    case 'failed':
+      retryLater(runner, turn);
+      session.turn = null;
+      break;
+  }
+  runner.ask();
+}
+
+/** The harness says that its model had these before it. */
+async function shown({ session }: Runner, ids: readonly MessageId[]): Promise<void> {
+  for (const item of openIn(session.open, ids)) {
+    await noted(session.house, item.who.name, item.message.id, 'shown', { session: session.id });
+  }
+}
+
+/**
+ * An owed reply that no tool sent: the last words of the turn that had the event are it. If something was said for the event in this
+ * turn, that was the reply. Where a turn had owed events of several conversations nobody can tell whom its words were for, and
+ * somebody could read what was not meant for them: then nothing is taken, and all stay owed. spec: host#final
+ */
+async function takeFinalText(runner: Runner, { eventIds, finalText = '' }: Turn): Promise<void> {
+  const { session } = runner;
+  const { deps } = session.house;
+  const ids = eventIds.length > 0 ? eventIds : [...(session.turn?.events ?? [])];
+  const owed: Item[] = [];
+  for (const item of openIn(session.open, ids)) if (await isOwed(runner, item)) owed.push(item);
+  const event = owed.at(-1);
+  if (finalText.trim() === '' || !event) return;
+  if (new Set(owed.map(({ conversation, author }) => `${conversation.id} ${author.name}`)).size > 1) {
+    deps.log('host.final_text_not_taken', { session: session.id, events: owed.length });
+    return;
+  }
+  try {
+    await reply(runner, event, finalText);
+    for (const item of owed) session.open.delete(keyOf(item));
+    for (const item of owed.filter((one) => one !== event))
+      await session.end(item, 'responded', { reply: 'final_text' });
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    deps.log('host.final_text_refused', { session: session.id, event: event.message.id, ...why(error) });
+  }
+}
+
+async function isOwed({ session }: Runner, { attention, message, who }: Item): Promise<boolean> {
+  if (attention.policy !== 'must_respond' || session.turn?.said.has(message.id)) return false;
+  const duty = await who.home.ledger.duty(who.name, message.id);
+  return duty === null || (duty.ended === null && duty.state === 'open');
+}
+
+/** Under one key per event: a turn that is run again cannot say something else. */
+async function reply({ session }: Runner, { who, message, conversation }: Item, text: string): Promise<void> {
+  const { desk } = session.house.deps;
+  const isChannel = message.to.startsWith('#');
+  if (isOfferedToSeveral(message, [who.name])) await claim(desk, who, message.id);
+  await say(desk, who, {
+    target: isChannel ? message.to : `@${message.from}`,
+    text,
+    inReplyTo: message.id,
+    idempotencyKey: SendKey.parse(`final/${message.id}`),
+    visibility: isChannel || conversation.threadId !== undefined ? 'thread' : 'dm',
+    directedness: 'to_me',
+    intent: 'none',
+    priority: 'normal',
+  });
+  session.house.stored();
+}
+
+/** Nothing was said for it, so it can be tried again. What was said stays said. spec: host#failed */
+function retryLater({ session }: Runner, { eventIds }: Turn): void {
+  const ids = eventIds.length > 0 ? eventIds : [...(session.turn?.events ?? [])];
+  for (const item of openIn(session.open, ids)) {
+    if (session.turn?.said.has(item.message.id) || item.attempts >= MOST_ATTEMPTS) continue;
+    session.open.delete(keyOf(item));
+    session.queue.putBack(aGroup(item, { notBefore: session.house.deps.now() + AFTER_FAILURE_MS }));
+  }
+}
+
+/** Whoever works keeps what it has claimed. */
+async function keepClaims({ session }: Runner): Promise<void> {
+  const now = session.house.deps.now();
+  for (const { name, home } of session.whos) {
+    for (const { key, reserved } of await home.ledger.claimsOf(name, now)) {
+      if (!reserved) await renewClaim(home, name, key, now);
+    }
+  }
+}
+
+function openIn(open: ReadonlyMap<string, Item>, ids: readonly MessageId[]): Item[] {
+  return [...open.values()].filter(({ message }) => ids.includes(message.id));
+}

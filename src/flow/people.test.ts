@@ -1,0 +1,130 @@
+import { describe, expect, it } from 'bun:test';
+import { aDraft } from '../../test/support/desk.ts';
+import { alice, bob, carol } from '../../test/support/mail.ts';
+import { aMemoryDesk, anOwner, inChannel, withRole } from '../../test/support/memory-desk.ts';
+import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import type { AgentName } from '../protocol/names.ts';
+import { ownerOf, sendHeld, tellOwner } from './people.ts';
+import { send } from './send.ts';
+
+describe('the owner', () => {
+  it('is told once of an exchange that goes nowhere, and its messages are held back [C2A-N7]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const will = await anOwner(desk);
+    const first = await talk(desk, 12);
+    const notices = await desk.own.spool.peek(will);
+    expect(notices).toHaveLength(1);
+    expect(notices[0]?.message.body).toContain(first.slice(0, 8));
+    expect(notices[0]?.message.body).toMatch(/@alice|@bob/);
+    await talk(desk, 12);
+    expect(await desk.own.spool.peek(will)).toHaveLength(2);
+  });
+
+  it('gets what came before there was one, once', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    await talk(desk, 12);
+    expect(await tellOwner(desk, desk.own, { key: 'k', body: 'something' })).toBe(false);
+    expect(await ownerOf(desk.own)).toBeNull();
+    const will = await anOwner(desk);
+    expect(await sendHeld(desk, desk.own)).toBe(2);
+    expect(await sendHeld(desk, desk.own)).toBe(0);
+    expect(await desk.own.spool.peek(will)).toHaveLength(2);
+  });
+
+  it('is told once per key, whatever the words', async () => {
+    const desk = await aMemoryDesk();
+    const will = await anOwner(desk);
+    expect(await tellOwner(desk, desk.own, { key: 'k', body: 'one' })).toBe(true);
+    expect(await tellOwner(desk, desk.own, { key: 'k', body: 'two' })).toBe(true);
+    expect(await desk.own.spool.ids(will)).toHaveLength(1);
+  });
+});
+
+describe('how a copy is seen', () => {
+  it('depends on who owns the channel, from the next message on [C2A-53]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    await inChannel(desk, '#dev', 'bob');
+    const directedness = async (): Promise<string | undefined> =>
+      (await send(desk, alice, aDraft({ to: '#dev' }))).copies[0]?.attention.directedness;
+    expect(await directedness()).toBe('ambient');
+    await desk.own.directory.amend(bob, () => ({ owns: ['#dev'] }));
+    expect(await directedness()).toBe('to_my_role');
+    await desk.own.directory.amend(bob, () => ({ owns: undefined }));
+    expect(await directedness()).toBe('ambient');
+  });
+
+  it('depends on to whom an exchange was given: a post there without a mention knocks [C2A-96c]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    await inChannel(desk, '#dev', 'bob', 'carol');
+    const root = await send(desk, alice, aDraft({ to: '#dev' }));
+    await desk.own.directory.amend(bob, () => ({ owns: [root.message.id] }));
+    const { copies } = await send(desk, alice, aDraft({ to: '#dev', thread: root.message.id, body: 'it is red' }));
+    const seen = Object.fromEntries(copies.map(({ mailbox, attention }) => [mailbox, attention]));
+    expect(seen['bob']).toMatchObject({ directedness: 'to_my_role', policy: 'may_respond', injection: 'notify' });
+    expect(seen['carol']).toMatchObject({ policy: 'must_not_respond', injection: 'tool_mailbox' });
+  });
+
+  it('is quieter while its reader wants quiet, unless a person is in a hurry', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const will = await anOwner(desk);
+    const until = new Date(desk.now() + 60_000).toISOString();
+    await desk.own.directory.amend(bob, () => ({ quiet: { until } }));
+    const loud = async (from: AgentName, fields = {}): Promise<boolean> => {
+      const { message } = await send(desk, from, aDraft(fields));
+      return (await desk.own.spool.read(bob, message.id))?.quiet === false;
+    };
+    expect(await loud(alice)).toBe(false);
+    expect(await loud(alice, { priority: 'urgent' })).toBe(false);
+    expect(await loud(will, { priority: 'urgent' })).toBe(true);
+    desk.pass(60_001);
+    expect(await loud(alice)).toBe(true);
+  });
+
+  it('is silent where its reader was asked to leave, until it is called by name again [C2A-N3]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const will = await anOwner(desk);
+    await inChannel(desk, '#dev', 'bob', 'alice', 'will');
+    const root = await send(desk, bob, aDraft({ to: '#dev', body: 'the build is red' }));
+    const inThread = async (from: AgentName, body: string) => {
+      const { copies } = await send(desk, from, aDraft({ to: '#dev', thread: root.message.id, body }));
+      return copies.find(({ mailbox }) => mailbox === 'bob')?.attention;
+    };
+    expect(await inThread(alice, 'it still is')).toMatchObject({ injection: 'notify' });
+    expect(await inThread(will, '@bob please leave this thread')).toMatchObject({ policy: 'must_respond' });
+    expect(await inThread(alice, 'since noon')).toMatchObject({
+      injection: 'tool_mailbox',
+      policy: 'must_not_respond',
+    });
+    expect(await inThread(alice, 'any idea?')).toMatchObject({ injection: 'tool_mailbox' });
+    expect(await inThread(will, '@bob we need you after all')).toMatchObject({ policy: 'must_respond' });
+    expect(await inThread(alice, 'it is the parser')).toMatchObject({ injection: 'notify' });
+  });
+
+  it('is not changed by an agent who has no say there', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    await inChannel(desk, '#dev', 'bob', 'carol');
+    await withRole(desk, 'backend', 'carol');
+    await send(desk, alice, aDraft({ to: '#dev', body: '@bob please leave this channel' }));
+    expect((await desk.own.directory.get(bob))?.parley?.left).toBeUndefined();
+    await desk.own.directory.amend(carol, () => ({ owns: ['#dev'] }));
+    await send(desk, carol, aDraft({ to: '#dev', body: '@bob please leave this channel' }));
+    expect((await desk.own.directory.get(bob))?.parley?.left).toEqual(['#dev']);
+  });
+});
+
+/** Two agents who say nothing new to each other. Answers with the message that began it. */
+async function talk(desk: MemoryDesk, hops: number): Promise<string> {
+  let last = await send(desk, alice, aDraft({ body: 'shall we look at it together' }));
+  const first = last.message.id;
+  for (let hop = 1; hop <= hops; hop += 1) {
+    const from = hop % 2 ? bob : alice;
+    const fields = {
+      to: hop % 2 ? '@alice' : '@bob',
+      thread: last.message.id,
+      body: 'happy to go on whenever you are',
+    };
+    last = await send(desk, from, aDraft(fields));
+  }
+  desk.pass(2 * 60 * 60_000);
+  return first;
+}

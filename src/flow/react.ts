@@ -1,0 +1,119 @@
+import { outcomeOf } from '../attention/outcome.ts';
+import type { Draft, Message } from '../protocol/message.ts';
+import { AgentName } from '../protocol/names.ts';
+import type { MessageId, SendKey } from '../protocol/names.ts';
+import type { Disposition } from '../protocol/receipt.ts';
+import { Refusal } from '../protocol/refusal.ts';
+import { isKnownSignal } from '../protocol/signal.ts';
+import type { KnownSignal, Signal } from '../protocol/signal.ts';
+import { claim } from './claim.ts';
+import { applyReaction } from './reaction.ts';
+import type { Desk, Who } from './desk.ts';
+import { enterDuties } from './duty.ts';
+import { dispositionOf } from './events.ts';
+import { keyOf } from './people.ts';
+import { passOn } from './responders.ts';
+import { send } from './send.ts';
+import type { Sent } from './send.ts';
+import { settleIfOpen } from './settle.ts';
+import { visible } from './sight.ts';
+import type { Seen } from './sight.ts';
+
+/** A reaction as it was stored, and what it made of the event for the one whom it concerns. Not final: it is still owed. */
+export interface Reacted {
+  sent: Sent | null;
+  disposition: Disposition | null;
+  final: boolean;
+}
+
+export interface Reaction {
+  signal: Signal;
+  eta?: string | undefined;
+  /** In the reactor's own words, after the signal. */
+  note?: string | undefined;
+  /** Whose duty it is about, where its author or delegate reacts. */
+  recipient?: AgentName | undefined;
+  key?: SendKey | undefined;
+  /** What to do with a reaction to an event that is not here (yet, or for this agent): keep it, or say so. */
+  ifUnknown?: 'keep' | 'refuse';
+}
+
+/**
+ * One word about an event, which costs nobody a turn. It is kept like every message, its author hears of it quietly, and it does to
+ * the event what the word means. About an event that is not here yet it is kept, and applied when that comes. spec: c2a#signals
+ */
+export async function react(desk: Desk, who: Who, id: MessageId, reaction: Reaction): Promise<Reacted> {
+  const seen = await visible([who], id).catch((error: unknown) => {
+    if (reaction.ifUnknown !== 'refuse' && error instanceof Refusal) return null;
+    throw error;
+  });
+  if (!seen) return { sent: await write(desk, who, id, who.name, reaction), disposition: null, final: false };
+  const { signal } = reaction;
+  // It is the same claim as by `claim`: of two who take it, one is told who was first.
+  if ((signal === 'claimed' || signal === 'working') && seen.recipients.includes(who.name)) await claim(desk, who, id);
+  await enterDuties(seen.home);
+  const concerned = concernedBy(who, seen, reaction);
+  const { message, home } = seen;
+  const to = message.from === who.name ? (concerned ?? who.name) : message.from;
+  const sent = await write(desk, who, id, to, {
+    ...reaction,
+    ...(message.from === who.name && { recipient: concerned }),
+  });
+  await home.ledger.record(who.name, id, {
+    step: 'reacted',
+    at: new Date(desk.now()).toISOString(),
+    evidence: { signal, reaction: sent.message.id },
+  });
+  if (!concerned || !isKnownSignal(signal)) return { sent, disposition: null, final: false };
+  return { sent, ...(await apply(desk, { name: concerned, home }, seen.message, sent, signal)) };
+}
+
+/** The reader's own word is about itself; that of the author or delegate about whom it names, or the only one there is. */
+function concernedBy(who: Who, { message, recipients }: Seen, { recipient }: Reaction): AgentName | undefined {
+  if (recipient !== undefined) return recipients.find((name) => name === recipient);
+  if (recipients.includes(who.name)) return who.name;
+  const maySay = message.from === who.name || message.parley?.obligation?.delegate === who.name;
+  return maySay && recipients.length === 1 ? recipients[0] : undefined;
+}
+
+/** Where the one who wrote the event has no mailbox here, the reaction is kept with the one who reacts. */
+async function write(desk: Desk, who: Who, id: MessageId, to: string, reaction: Reaction): Promise<Sent> {
+  const { signal, eta, note, recipient } = reaction;
+  const key = reaction.key ?? keyOf(`react/${id}/${signal}/${recipient ?? ''}/${eta ?? ''}`);
+  const draft: Omit<Draft, 'to'> = {
+    body: [signal, eta, note].filter(Boolean).join(' · '),
+    priority: 'normal',
+    intent: 'none',
+    thread: id,
+    signal,
+    ...(eta && { eta }),
+    ...(recipient && { recipient }),
+    key,
+  };
+  const known = AgentName.safeParse(to);
+  const isHere = known.success && (await who.home.directory.get(known.data)) !== null;
+  return send(desk, who.name, { ...draft, to: `@${isHere ? to : who.name}%${who.home.label}` });
+}
+
+/** Does to the copy and the duty of `whose` what the word means. */
+async function apply(
+  desk: Desk,
+  whose: Who,
+  message: Message,
+  sent: Sent,
+  signal: KnownSignal,
+): Promise<Omit<Reacted, 'sent'>> {
+  const { home, name } = whose;
+  const copy = await home.ledger.copy(name, message.id);
+  const outcome = await applyReaction(desk, home, name, message, sent.message);
+  const by = { signal, reaction: sent.message.id };
+  if (!outcome) {
+    const intent = message.parley?.intent ?? 'none';
+    const ends = copy && outcomeOf(copy.attention.policy, intent, signal);
+    if (ends?.final && ends.disposition) await settleIfOpen(whose, message.id, ends.disposition, by);
+    return { disposition: ends?.disposition ?? null, final: ends?.final ?? false };
+  }
+  if (outcome.ended) await settleIfOpen(whose, message.id, outcome.ended.as, by);
+  if (outcome.ended?.as === 'ignored') await passOn(desk, home, message, desk.now());
+  return { disposition: dispositionOf(outcome), final: outcome.ended !== null };
+}

@@ -1,0 +1,174 @@
+import { describe, expect, it } from 'bun:test';
+import { aDraft } from '../../test/support/desk.ts';
+import { alice, bob, carol } from '../../test/support/mail.ts';
+import { aMemoryDesk, anOwner, inChannel, withRole } from '../../test/support/memory-desk.ts';
+import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { TOOLS } from '../protocol/host.ts';
+import type { MessageId } from '../protocol/names.ts';
+import { claim } from './claim.ts';
+import { edit } from './edit.ts';
+import { readThread } from './events.ts';
+import { owe } from './owe.ts';
+import { say } from './say.ts';
+import { send } from './send.ts';
+
+const PAGE = { limit: 20 };
+let keys = 0;
+
+/** What bob says to alice, unless told otherwise. */
+function said(fields: Record<string, unknown> = {}) {
+  keys += 1;
+  return TOOLS['chat.send_message'].parse({
+    target: '@alice',
+    text: 'it is in src/parser.ts',
+    idempotencyKey: `key-${keys}`,
+    visibility: 'dm',
+    directedness: 'to_me',
+    ...fields,
+  });
+}
+
+describe('what an agent says', () => {
+  it('is one message per key, and every try gets the same answer [C2A-9, C2A-121]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const { message } = await send(desk, alice, aDraft());
+    const args = said({ inReplyTo: message.id });
+    const tries = await Promise.all(Array.from({ length: 10 }, () => say(desk, desk.who('bob'), args)));
+    expect(new Set(tries.map((one) => one.message.id)).size).toBe(1);
+    expect(await desk.own.spool.ids(alice)).toHaveLength(1);
+    const again = await say(desk, desk.who('bob'), args);
+    expect(again.message.id).toBe(tries[0]?.message.id as MessageId);
+    await expect(say(desk, desk.who('bob'), { ...args, text: 'something else' })).rejects.toMatchObject({
+      code: 'key_conflict',
+    });
+  });
+
+  it('ends what it answers', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const { message } = await send(desk, alice, aDraft());
+    const sent = await say(desk, desk.who('bob'), said({ inReplyTo: message.id }));
+    expect(sent.message.thread).toBe(message.id);
+    expect((await owe(desk.who('bob'), PAGE)).count).toBe(0);
+    expect(await desk.own.ledger.copy(bob, message.id)).toMatchObject({ disposition: 'responded' });
+  });
+
+  it('is linked to what is owed where the caller forgot to [C2A-127]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    await send(desk, carol, aDraft());
+    const { message } = await send(desk, alice, aDraft());
+    const sent = await say(desk, desk.who('bob'), said());
+    expect(sent.message.thread).toBe(message.id);
+  });
+
+  it('is refused where the policy forbids it, kept in the audit, and not sent [C2A-3, C2A-88]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    await inChannel(desk, '#dev', 'bob', 'carol', 'alice');
+    const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
+    const reply = said({ target: '#dev', visibility: 'channel', directedness: 'ambient', inReplyTo: message.id });
+    await expect(say(desk, desk.who('bob'), reply)).rejects.toMatchObject({ code: 'against_policy' });
+    expect(await desk.own.spool.ids(carol)).toHaveLength(1);
+    const trace = await desk.own.ledger.trace(message.id);
+    const copy = trace?.copies.find(({ mailbox }) => mailbox === 'bob');
+    expect(copy?.receipts).toMatchObject([{ step: 'refused', evidence: { code: 'against_policy' } }]);
+  });
+
+  it('in a channel needs a claim, and is refused to all but the one who has it [C2A-132, C2A-134, C2A-91, C2A-102]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    await withRole(desk, 'backend', 'bob', 'carol');
+    await inChannel(desk, '#dev', 'bob', 'carol', 'alice');
+    const { message } = await send(desk, alice, aDraft({ to: '#dev', body: '@backend who knows the parser' }));
+    desk.pass(61_000);
+    const reply = (): ReturnType<typeof said> =>
+      said({ target: '#dev', visibility: 'channel', directedness: 'ambient', inReplyTo: message.id });
+    await expect(say(desk, desk.who('bob'), reply())).rejects.toMatchObject({ code: 'against_policy' });
+    await claim(desk, desk.who('carol'), message.id);
+    const refused = say(desk, desk.who('bob'), reply());
+    await expect(refused).rejects.toMatchObject({ code: 'already_claimed' });
+    await expect(refused).rejects.toThrow('@carol');
+    await say(desk, desk.who('carol'), reply());
+    expect(await desk.own.ledger.duty(carol, message.id)).toMatchObject({ ended: { as: 'responded' } });
+  });
+
+  it('about an event that was superseded is refused, and says so [C2A-92]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const { message } = await send(desk, alice, aDraft());
+    await edit(desk, alice, desk.own, message.id, 'hello again');
+    const refused = say(desk, desk.who('bob'), said({ inReplyTo: message.id }));
+    await expect(refused).rejects.toThrow('superseded');
+  });
+
+  it('after the deadline needs a look at the thread since then [C2A-152]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    await anOwner(desk);
+    const { message } = await send(desk, alice, aDraft());
+    await readThread([desk.who('bob')], { event: message.id }, { limit: 9, now: desk.now() });
+    await desk.live(6 * 60_000);
+    const late = say(desk, desk.who('bob'), said({ inReplyTo: message.id }));
+    await expect(late).rejects.toThrow('chat.read_thread');
+    await readThread([desk.who('bob')], { event: message.id }, { limit: 9, now: desk.now() });
+    const sent = await say(desk, desk.who('bob'), said({ inReplyTo: message.id }));
+    expect(sent.first).toBe(true);
+  });
+
+  it('to thanks is a short receipt or nothing [C2A-98]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const { message } = await send(desk, alice, aDraft({ body: 'thanks!' }));
+    const long = said({ inReplyTo: message.id, text: 'you are very welcome indeed and '.repeat(5) });
+    await expect(say(desk, desk.who('bob'), long)).rejects.toThrow('chat.react');
+  });
+
+  it('obliges one at most [C2A-99]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol', 'dora');
+    await inChannel(desk, '#dev', 'alice', 'carol', 'dora');
+    await withRole(desk, 'backend', 'carol', 'dora');
+    const toTwo = said({ target: '#dev', visibility: 'channel', text: '@carol @dora please look' });
+    await expect(say(desk, desk.who('bob'), toTwo)).rejects.toMatchObject({ code: 'against_policy' });
+    await expect(say(desk, desk.who('bob'), said({ target: '@backend' }))).rejects.toMatchObject({
+      code: 'against_policy',
+    });
+    const toOne = said({ target: '#dev', visibility: 'channel', text: '@carol please look' });
+    expect((await say(desk, desk.who('bob'), toOne)).first).toBe(true);
+  });
+
+  it('twice in nearly the same words is refused the second time [C2A-N6]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const { message } = await send(desk, alice, aDraft());
+    const words = 'I will look at the parser and tell you what I find there';
+    await say(desk, desk.who('bob'), said({ inReplyTo: message.id, text: words }));
+    const again = say(desk, desk.who('bob'), said({ inReplyTo: message.id, text: `${words} soon` }));
+    await expect(again).rejects.toThrow('already');
+  });
+
+  it('calls nobody by a name in a text that is meant for nobody [C2A-97]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    await inChannel(desk, '#dev', 'carol');
+    const fields = { target: '#dev', visibility: 'channel', directedness: 'ambient', text: 'I talked to @carol' };
+    const sent = await say(desk, desk.who('bob'), said(fields));
+    expect(sent.copies[0]?.attention).toMatchObject({ directedness: 'ambient', policy: 'must_not_respond' });
+  });
+
+  it('is never shown to more than it was meant for [C2A-129]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    await inChannel(desk, '#dev', 'alice', 'carol');
+    const sends = [
+      said({ target: '#dev', visibility: 'ephemeral', directedness: 'ambient' }),
+      said({ target: '#dev', visibility: 'dm', directedness: 'ambient' }),
+    ];
+    for (const args of sends) await expect(say(desk, desk.who('bob'), args)).rejects.toThrow(/dm/);
+    expect(await desk.own.spool.ids(alice)).toEqual([]);
+  });
+
+  it('may be asked of its person at any time [C2A-87]', async () => {
+    const desk = await aMemoryDesk('bob');
+    await anOwner(desk);
+    const sent = await say(desk, desk.who('bob'), said({ target: '@will', text: 'may I delete the old tables?' }));
+    expect(sent.copies[0]?.attention).toMatchObject({ directedness: 'to_me', policy: 'must_respond' });
+  });
+
+  it('about an event of others is refused as if there were none', async () => {
+    const desk: MemoryDesk = await aMemoryDesk('alice', 'bob', 'carol');
+    const { message } = await send(desk, alice, aDraft());
+    const reply = said({ inReplyTo: message.id });
+    await expect(say(desk, desk.who('carol'), reply)).rejects.toMatchObject({ code: 'not_found' });
+  });
+});

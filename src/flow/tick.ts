@@ -1,0 +1,132 @@
+import { step } from '../attention/ladder.ts';
+import type { Step } from '../attention/ladder.ts';
+import type { Duty } from '../protocol/duty.ts';
+import type { Message } from '../protocol/message.ts';
+import { HOST_NAME } from '../protocol/signal.ts';
+import type { CopyRecord } from '../storage/ledger/ledger.ts';
+import { afterEnd, endDuty, enterDuties, wasEnded } from './duty.ts';
+import type { Desk, Home } from './desk.ts';
+import { escalate } from './escalate.ts';
+import { keyOf, post, sendHeld } from './people.ts';
+import { applyLate } from './reaction.ts';
+import { isOffered, passOn } from './responders.ts';
+
+/** How many duties are seen to between two looks at what is due. */
+const BITE = 100;
+/** When a step is tried again that was begun and not finished. */
+const SOON_MS = 60_000;
+
+/** What only the one who keeps time can do. */
+export interface Acts {
+  /** Offers the event to its reader again. False if nobody who could show it is there. */
+  redeliver(duty: Duty): Promise<boolean>;
+}
+
+/**
+ * What time does in one home: what is owed comes back, goes up or runs out; and an event that the chosen one did not take is offered
+ * to the next. Every step is taken by changing the duty first, so of several processes one acts, and a second call does nothing. A
+ * crash between the two loses one return, never the duty. Returns when to come again.
+ */
+export async function tick(desk: Desk, home: Home, now: number, act: Acts): Promise<number | null> {
+  await enterDuties(home);
+  await sendHeld(desk, home);
+  for (;;) {
+    const due = await home.ledger.dueDuties(now, BITE);
+    let moved = 0;
+    for (const duty of due) if (await see(desk, home, duty, now, act)) moved += 1;
+    // What nobody could move would be found again at once.
+    if (due.length < BITE || moved === 0) return home.ledger.nextDue();
+  }
+}
+
+/** Sees to one duty. False if nothing was to be done, or another process did it. */
+async function see(desk: Desk, home: Home, duty: Duty, now: number, act: Acts): Promise<boolean> {
+  const message = await home.ledger.message(duty.id);
+  const copy = await home.ledger.copy(duty.mailbox, duty.id);
+  if (await wasEnded(home, duty, message)) return true;
+  if (copy && isOffered(copy) && (duty.state === 'open' || duty.state === 'claimed')) {
+    return lapse(desk, home, duty, message, now);
+  }
+  if (message && (await applyLate(desk, home, duty, message))) return true;
+  const done = await taken(home, duty, now);
+  if (done.do === 'return') await comeBack(desk, home, done.duty, message, copy, act);
+  if (done.do === 'escalate') await goUp(desk, home, done.duty, copy);
+  if (done.do === 'expire') await afterEnd(home, done.duty);
+  return done.do !== 'nothing';
+}
+
+/** Takes the step that is due, alone among all processes. To tell another may fail: until it is done, it is due again soon. */
+async function taken(home: Home, { mailbox, id }: Duty, now: number): Promise<Step> {
+  let done: Step | undefined;
+  await home.ledger.changeDuty(mailbox, id, (open) => {
+    done = step(open, now);
+    if (done.do === 'nothing') return null;
+    return done.do === 'escalate' ? { ...open, due: now + SOON_MS } : done.duty;
+  });
+  return done ?? { do: 'nothing', duty: { mailbox, id } as Duty };
+}
+
+/** Another hears of it. Its reader may still answer, after a look at what was said since. */
+async function goUp(desk: Desk, home: Home, duty: Duty, copy: CopyRecord | null): Promise<void> {
+  await escalate(desk, home, duty);
+  const { mailbox, id } = duty;
+  await home.ledger.changeDuty(mailbox, id, (open) => ({ ...open, state: duty.state, tier: duty.tier, due: duty.due }));
+  if (copy?.attention.policy !== 'must_respond' || duty.kind !== 'reply') return;
+  await home.ledger.reconsider(mailbox, id, { ...copy.attention, policy: 'may_respond' });
+  const evidence = { policy: 'may_respond', because: 'its deadline has passed' };
+  await home.ledger.record(mailbox, id, { step: 'reconsidered', at: new Date(desk.now()).toISOString(), evidence });
+}
+
+/** The one who was chosen did not take it, or let its claim run out: it is over for that one, and the next is asked. */
+async function lapse(desk: Desk, home: Home, duty: Duty, message: Message | null, now: number): Promise<boolean> {
+  const claim = await home.ledger.eventClaim(duty.id, now);
+  if (claim?.holder === duty.mailbox && claim.until > now) {
+    await home.ledger.changeDuty(duty.mailbox, duty.id, (open) => ({ ...open, due: claim.until }));
+    return true;
+  }
+  const as = duty.state === 'open' ? 'ignored' : 'failed';
+  await endDuty(home, duty.mailbox, duty.id, as, { because: 'nothing was heard in time' }, now);
+  if (message) await passOn(desk, home, message, now);
+  return true;
+}
+
+/**
+ * It comes back to the same reader: by a host that can offer it again; else its copy, if that still waits, is brought into sight;
+ * else, what was shown before is knocked for.
+ */
+async function comeBack(
+  desk: Desk,
+  home: Home,
+  duty: Duty,
+  message: Message | null,
+  copy: CopyRecord | null,
+  act: Acts,
+): Promise<void> {
+  const at = new Date(desk.now()).toISOString();
+  const evidence = { because: 'it is still owed', returns: duty.returns };
+  await home.ledger.record(duty.mailbox, duty.id, { step: 'knocked', at, evidence });
+  if (await act.redeliver(duty)) return;
+  if (copy?.state === 'stored') {
+    await home.spool.raise(duty.mailbox, duty.id);
+    return;
+  }
+  if (copy?.state === 'held' || !message || message.from === HOST_NAME) return;
+  const asked = duty.kind === 'obligation' ? 'stands still until this is done' : 'waits for an answer';
+  await post(
+    desk,
+    home,
+    {
+      to: `@${duty.mailbox}`,
+      body: `@${duty.from} ${asked}: message ${duty.id.slice(0, 8)}; read it with \`parley trace ${duty.id.slice(0, 8)}\``,
+      key: keyOf(`return/${duty.mailbox}/${duty.id}/${duty.returns}`),
+      thread: duty.id,
+    },
+    duty.mailbox,
+    {
+      directedness: 'to_me',
+      policy: 'may_respond',
+      injection: 'notify',
+      reason: copy?.attention.reason ?? 'direct_message',
+    },
+  );
+}

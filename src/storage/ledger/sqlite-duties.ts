@@ -1,0 +1,210 @@
+import type { Database } from 'bun:sqlite';
+import type { Duty } from '../../protocol/duty.ts';
+import type { Message } from '../../protocol/message.ts';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
+import type { Duties, DutyPage, EventClaim, SessionRecord } from './duties.ts';
+import { changingIn, claimFrom, dutyFrom, fixedIn, sessionFrom } from './duty-rows.ts';
+import type { ClaimRow, DutyRow, SessionRow } from './duty-rows.ts';
+import { afterChange, claimAfter, numberAt, placeOf, readable } from './duty-rules.ts';
+import type { CopyRecord } from './ledger.ts';
+import { COPY_COLUMNS, copyFrom, messageFrom } from './rows.ts';
+import type { CopyRow } from './rows.ts';
+import { entered, setEntered } from './sqlite-entered.ts';
+import { SqliteLate } from './sqlite-late.ts';
+
+/** From the copies themselves, in order of arrival: an index of their own would cost every send a page. */
+const UNENTERED = `SELECT ${COPY_COLUMNS}, c.seq, m.json FROM copies c CROSS JOIN messages m ON m.seq = c.seq
+  WHERE c.seq BETWEEN ? AND ? AND instr(c.attention, ' must_respond ') > 0
+    AND NOT EXISTS (SELECT 1 FROM duties d WHERE d.id = m.id AND d.mailbox = c.mailbox)
+  ORDER BY c.seq, c.mailbox LIMIT ?`;
+
+const COLUMNS =
+  'id, mailbox, sender, kind, at, every, state, due, returns, tier, extended, note, ended_as, ended_at, ended_by';
+const INSERT = `INSERT INTO duties (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`;
+const UPDATE = `UPDATE duties SET state = ?, due = ?, returns = ?, tier = ?, extended = ?, note = ?, ended_as = ?, ended_at = ?,
+  ended_by = ? WHERE id = ? AND mailbox = ?`;
+const ONE = `SELECT ${COLUMNS} FROM duties WHERE id = ? AND mailbox = ?`;
+/** Each is answered from an index of its own, which has only what is open, and none is sorted. */
+export const PAGES = {
+  owed: {
+    index: 'duties_owed',
+    sql: `SELECT ${COLUMNS} FROM duties WHERE mailbox = ? AND ended_as IS NULL AND (at, id) > (?, ?) ORDER BY at, id LIMIT ?`,
+  },
+  blocking: {
+    index: 'duties_blocking',
+    sql: `SELECT ${COLUMNS} FROM duties WHERE sender = ? AND ended_as IS NULL AND (at, id, mailbox) > (?, ?, ?)
+      ORDER BY at, id, mailbox LIMIT ?`,
+  },
+  count: {
+    index: 'duties_owed',
+    sql: 'SELECT count(*) AS n FROM (SELECT 1 FROM duties WHERE mailbox = ? AND ended_as IS NULL LIMIT max(?, 0))',
+  },
+  due: {
+    index: 'duties_due',
+    sql: `SELECT ${COLUMNS} FROM duties WHERE ended_as IS NULL AND due <= ? ORDER BY due LIMIT ?`,
+  },
+  next: {
+    index: 'duties_due',
+    sql: 'SELECT due FROM duties WHERE ended_as IS NULL AND due IS NOT NULL ORDER BY due LIMIT 1',
+  },
+} as const;
+
+const SAVE_CLAIM = `INSERT INTO claims (key, holder, until, reserved) VALUES (?, ?, ?, ?)
+  ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until, reserved = excluded.reserved`;
+const SAVE_SESSION = `INSERT INTO sessions (id, token_hash, identities, roles, streams, threads, seen) VALUES (?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT DO UPDATE SET token_hash = excluded.token_hash, identities = excluded.identities, roles = excluded.roles,
+    streams = excluded.streams, threads = excluded.threads, seen = excluded.seen`;
+
+const BEFORE_ALL = Number.MIN_SAFE_INTEGER;
+/** After every name: no mailbox is called so. */
+const AFTER_ALL = '\u{10ffff}';
+
+type Place = [at: number, id: string, mailbox: string];
+type UnenteredRow = CopyRow & { seq: number; json: string };
+
+/** Duties, claims and sessions of the SQLite ledger. What each method promises stands in duties.ts. */
+export class SqliteDuties extends SqliteLate implements Duties {
+  async unentered(
+    limit: number,
+  ): Promise<{ from: number; upTo: number; copies: { copy: CopyRecord; message: Message }[] }> {
+    return this.connection.read((db) => {
+      const from = entered(db);
+      const first = numberAt(from) + 1;
+      // Asked before the copies: what is accepted between the two questions is left for the next look.
+      const newest = db.query<{ seq: number }, []>('SELECT ifnull(max(seq), 0) AS seq FROM messages').get()?.seq ?? 0;
+      const query = db.query<UnenteredRow, [number, number, number]>(UNENTERED);
+      const rows = query.all(first, newest, limit + 1);
+      const cut = rows.length > limit ? (rows.at(-1)?.seq ?? first) : newest + 1;
+      const whole = rows.filter(({ seq }) => seq < cut);
+      // One message has more copies than were asked for.
+      const taken = whole.length === 0 && rows.length > 0 ? query.all(cut, cut, -1) : whole;
+      const last = taken === whole ? cut - 1 : cut;
+      const copies = taken.map((row) => ({ copy: copyFrom(row), message: messageFrom(row.json) }));
+      return { from, upTo: placeOf(Math.max(last, numberAt(from)), from), copies };
+    });
+  }
+
+  async enter(from: number, upTo: number, duties: Duty[]): Promise<boolean> {
+    if (upTo === from && duties.length === 0) return this.connection.read((db) => entered(db) === from);
+    return this.connection.write((db) => {
+      if (entered(db) !== from) return false;
+      for (const duty of duties) insert(db, duty);
+      setEntered(db, upTo);
+      return true;
+    });
+  }
+
+  async addDuty(duty: Duty): Promise<boolean> {
+    return this.connection.write((db) => insert(db, duty));
+  }
+
+  async duty(mailbox: AgentName, id: MessageId): Promise<Duty | null> {
+    return this.connection.read((db) => dutyIn(db, mailbox, id));
+  }
+
+  async owed(mailbox: AgentName, { after, limit }: DutyPage): Promise<Duty[]> {
+    const rows = this.connection.read((db) =>
+      db
+        .query<DutyRow, [string, number, string, number]>(PAGES.owed.sql)
+        .all(mailbox, after?.at ?? BEFORE_ALL, after?.id ?? '', limit),
+    );
+    return rows.map(dutyFrom);
+  }
+
+  async blocking(from: AgentName, { after, limit }: DutyPage): Promise<Duty[]> {
+    const place: Place = after ? [after.at, after.id, after.mailbox ?? AFTER_ALL] : [BEFORE_ALL, '', ''];
+    const rows = this.connection.read((db) =>
+      db.query<DutyRow, [string, ...Place, number]>(PAGES.blocking.sql).all(from, ...place, limit),
+    );
+    return rows.map(dutyFrom);
+  }
+
+  async owedCount(mailbox: AgentName, most: number): Promise<number> {
+    return (
+      this.connection.read((db) => db.query<{ n: number }, [string, number]>(PAGES.count.sql).get(mailbox, most))?.n ??
+      0
+    );
+  }
+
+  async dueDuties(now: number, limit: number): Promise<Duty[]> {
+    return this.connection
+      .read((db) => db.query<DutyRow, [number, number]>(PAGES.due.sql).all(now, limit))
+      .map(dutyFrom);
+  }
+
+  async nextDue(): Promise<number | null> {
+    return this.connection.read((db) => db.query<{ due: number }, []>(PAGES.next.sql).get())?.due ?? null;
+  }
+
+  async changeDuty(mailbox: AgentName, id: MessageId, change: (duty: Duty) => Duty | null): Promise<Duty | null> {
+    return this.connection.write((db) => {
+      const duty = dutyIn(db, mailbox, id);
+      const next = duty && afterChange(duty, change);
+      if (!next) return duty;
+      db.query(UPDATE).run(...changingIn(next), id, mailbox);
+      return next;
+    });
+  }
+
+  async claimEvent(claim: EventClaim, now: number): Promise<EventClaim> {
+    return this.connection.write((db) => {
+      const stands = claimAfter(claimIn(db, claim.key), claim, now);
+      if (stands.holder !== claim.holder) return stands;
+      db.query(SAVE_CLAIM).run(stands.key, stands.holder, stands.until, stands.reserved ? 1 : 0);
+      return stands;
+    });
+  }
+
+  async eventClaim(key: MessageId, now: number): Promise<EventClaim | null> {
+    const claim = this.connection.read((db) => claimIn(db, key));
+    return claim && claim.until > now ? claim : null;
+  }
+
+  async freeClaim(key: MessageId, holder: AgentName): Promise<boolean> {
+    const sql = 'DELETE FROM claims WHERE key = ? AND holder = ?';
+    return this.connection.write((db) => db.query(sql).run(key, holder).changes > 0);
+  }
+
+  async claimsOf(holder: AgentName, now: number): Promise<EventClaim[]> {
+    const sql = 'SELECT * FROM claims WHERE holder = ? AND until > ? ORDER BY until, key';
+    return this.connection.read((db) => db.query<ClaimRow, [string, number]>(sql).all(holder, now)).map(claimFrom);
+  }
+
+  async saveSession(session: SessionRecord): Promise<void> {
+    const { id, tokenHash, identities, roles, streams, threads, seen } = session;
+    const names = [identities, roles, streams, threads].map((list) => JSON.stringify(list));
+    this.connection.write((db) => db.query(SAVE_SESSION).run(id, tokenHash, ...names, seen));
+  }
+
+  async session(id: string): Promise<SessionRecord | null> {
+    const row = this.connection.read((db) =>
+      db.query<SessionRow, [string]>('SELECT * FROM sessions WHERE id = ?').get(id),
+    );
+    return row && sessionFrom(row);
+  }
+
+  async sessions(): Promise<SessionRecord[]> {
+    return this.connection
+      .read((db) => db.query<SessionRow, []>('SELECT * FROM sessions ORDER BY id').all())
+      .map(sessionFrom);
+  }
+
+  async dropSession(id: string): Promise<void> {
+    this.connection.write((db) => db.query('DELETE FROM sessions WHERE id = ?').run(id));
+  }
+}
+
+function insert(db: Database, given: Duty): boolean {
+  const duty = readable(given);
+  return db.query(INSERT).run(...fixedIn(duty), ...changingIn(duty)).changes > 0;
+}
+
+function dutyIn(db: Database, mailbox: AgentName, id: MessageId): Duty | null {
+  const row = db.query<DutyRow, [string, string]>(ONE).get(id, mailbox);
+  return row && dutyFrom(row);
+}
+
+function claimIn(db: Database, key: MessageId): EventClaim | null {
+  const row = db.query<ClaimRow, [string]>('SELECT * FROM claims WHERE key = ?').get(key);
+  return row && claimFrom(row);
+}

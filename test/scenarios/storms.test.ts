@@ -1,0 +1,181 @@
+import { describe, expect, it } from 'bun:test';
+import { readdirSync, readFileSync } from 'node:fs';
+import { send } from '../../src/flow/send.ts';
+import type { Sent } from '../../src/flow/send.ts';
+import { Draft } from '../../src/protocol/message.ts';
+import { AgentName } from '../../src/protocol/names.ts';
+import type { MemoryDesk } from '../support/memory-desk.ts';
+import { aMemoryDesk, anOwner, inChannel } from '../support/memory-desk.ts';
+
+/**
+ * An exchange as a file. `lines` are what the answers say, in turn. They go `back` to whoever wrote, or `round` to the next agent;
+ * as plain sends, as replies in a thread, or in the thread of a channel.
+ */
+interface Script {
+  about: string;
+  agents: string[];
+  goes: 'back' | 'round';
+  by: 'send' | 'reply' | 'channel';
+  opening: string;
+  lines: string[];
+}
+type Wording = (body: string, hop: number, from: string) => string;
+
+/** Six answers without anything new, of which the last is no longer shown. */
+const MOST_HOPS = 6;
+const HONEST_HOPS = 40;
+
+const scriptsIn = (folder: string): [string, Script][] =>
+  readdirSync(`${import.meta.dir}/../fixtures/${folder}`)
+    .toSorted()
+    .map((file) => [
+      file.replace('.json', ''),
+      JSON.parse(readFileSync(`${import.meta.dir}/../fixtures/${folder}/${file}`, 'utf8')) as Script,
+    ]);
+
+/** What a model sees in full. Agents in these scripts answer everything that they see, and nothing else. */
+const isSeen = ({ copies }: Sent, by: string): boolean =>
+  copies.some(
+    ({ mailbox, attention: { injection } }) =>
+      mailbox === by && (injection === 'immediate' || injection === 'buffered'),
+  );
+
+class Play {
+  readonly sent: Sent[] = [];
+
+  constructor(
+    readonly desk: MemoryDesk,
+    readonly script: Script,
+    readonly wording: Wording,
+  ) {}
+
+  static async of(script: Script, wording: Wording): Promise<Play> {
+    const desk = await aMemoryDesk(...script.agents);
+    if (script.by === 'channel') await inChannel(desk, '#hall', ...script.agents);
+    await anOwner(desk);
+    return new Play(desk, script, wording);
+  }
+
+  /** How many answers there were. */
+  get hops(): number {
+    return this.sent.length - 1;
+  }
+
+  /** Who speaks at this hop: everybody in turn, or the two that write to each other. */
+  agent(hop: number): string {
+    return this.script.agents[hop % this.script.agents.length] ?? '';
+  }
+
+  get isOver(): boolean {
+    const last = this.sent.at(-1);
+    return last !== undefined && !isSeen(last, this.agent(this.sent.length));
+  }
+
+  async next(): Promise<void> {
+    const { desk, script, sent } = this;
+    const hop = sent.length;
+    const [from, to] = [this.agent(hop), this.agent(hop + 1)];
+    const last = sent.at(-1)?.message;
+    const line = hop === 0 ? script.opening : (script.lines[(hop - 1) % script.lines.length] ?? '');
+    const body = this.wording(filled(line, { hop, to, last }), hop, from);
+    const thread = script.by === 'send' ? undefined : last?.id;
+    desk.pass(20_000);
+    const draft = Draft.parse({ to: script.by === 'channel' ? '#hall' : `@${to}`, body, thread });
+    sent.push(await send(desk, AgentName.parse(from), draft));
+  }
+
+  /** What the owner was told. */
+  async notices(): Promise<string[]> {
+    const waiting = await this.desk.own.spool.peek(AgentName.parse('will'));
+    return waiting.map(({ message }) => message.body);
+  }
+}
+
+function filled(
+  line: string,
+  { hop, to, last }: { hop: number; to: string; last?: Sent['message'] | undefined },
+): string {
+  const quoted = (last?.body ?? '').split('\n').map((one) => `> ${one}`);
+  return line
+    .replaceAll('{n}', String(hop + 1))
+    .replaceAll('{next}', to)
+    .replaceAll('{clock}', `10:${10 + hop}:${20 + hop}`)
+    .replaceAll('{id}', last?.id.slice(0, 8) ?? '')
+    .replaceAll('{quoted}', quoted.join('\n'))
+    .replaceAll('{last}', last?.body ?? '');
+}
+
+const pick = (words: readonly string[], hop: number): string => words[hop % words.length] ?? '';
+const SYNONYMS: [RegExp, readonly string[]][] = [
+  [/\bplease\b/gi, ['kindly', 'please', 'do']],
+  [/\b(?:great|good|lovely)\b/gi, ['fine', 'nice', 'splendid']],
+  [/\bwell\b/gi, ['nicely', 'well', 'rather well']],
+  [/\bthank you\b/gi, ['many thanks', 'much obliged', 'thank you']],
+  [/\b(?:I am|I'm)\b/gi, ['I happen to be', "I'm", 'I am']],
+];
+
+/** Ten ways to say the same that a program can go through. What they add is different at every hop, and nothing that could be checked. */
+const WORDINGS: [string, Wording][] = [
+  ['as it stands', (body) => body],
+  ['in capitals', (body, hop) => (hop % 2 ? body.replace(/(?<!@)\b\w+/g, (word) => word.toUpperCase()) : body)],
+  ['with more marks', (body, hop) => body + '!'.repeat(1 + (hop % 4))],
+  ['with an emoji', (body, hop) => `${body} ${pick(['🙂', '🚀', '✨', '🙌', '🎉', '💡', '🌈'], hop)}`],
+  [
+    'after a word of its own',
+    (body, hop) => `${pick(['Well', 'So', 'Right', 'Now', 'Ah', 'Fine', 'Oh'], hop)}, ${body}`,
+  ],
+  ['with a name below', (body, hop, from) => `${body}\n\n${pick(['Yours', 'Best', 'Warmly'], hop)},\n${from}`],
+  ['with the time before it', (body, hop) => `[2026-06-02T10:${10 + hop}:0${hop % 10}Z] ${body}`],
+  ['with a number behind it', (body, hop) => `${body} (message ${hop + 1})`],
+  ['with a fresh id', (body) => `${body}\nref: ${crypto.randomUUID()}`],
+  ['in other words', (body, hop) => SYNONYMS.reduce((text, [word, by]) => text.replace(word, pick(by, hop)), body)],
+  [
+    'in another order',
+    (body, hop) =>
+      hop % 2
+        ? body
+            .split(/(?<=[.!]) /)
+            .toReversed()
+            .join(' ')
+        : body,
+  ],
+];
+
+describe('a storm', () => {
+  const storms = scriptsIn('storms');
+
+  it('comes in twenty kinds and more, each in ten other wordings', () => {
+    expect(storms.length).toBeGreaterThanOrEqual(20);
+    expect(WORDINGS).toHaveLength(11);
+  });
+
+  it.each(storms)(
+    '%s ends within six hops, however it is worded, and one person is told once [C2A-N7]',
+    async (_name, storm) => {
+      const bad: string[] = [];
+      for (const [how, wording] of WORDINGS) {
+        const play = await Play.of(storm, wording);
+        await play.next();
+        while (!play.isOver && play.hops < 30) await play.next();
+        const told = (await play.notices()).filter((body) => body.includes('nothing new'));
+        if (play.hops > MOST_HOPS || told.length !== 1) bad.push(`${how}: ${play.hops} hops, told ${told.length}`);
+      }
+      expect(bad).toEqual([]);
+    },
+  );
+});
+
+describe('an honest exchange', () => {
+  const honest = scriptsIn('honest');
+
+  it('comes in twenty kinds and more', () => expect(honest.length).toBeGreaterThanOrEqual(20));
+
+  it.each(honest)('%s goes on for forty hops and more, and nobody stops it [C2A-D10]', async (_name, exchange) => {
+    expect(exchange.lines.length).toBeGreaterThanOrEqual(HONEST_HOPS);
+    const play = await Play.of(exchange, (body) => body);
+    for (let hop = 0; hop <= exchange.lines.length; hop += 1) await play.next();
+    const stopped = play.sent.filter(({ copies }) => copies.some(({ attention }) => attention.reason === 'loop'));
+    expect(stopped.map(({ message }) => message.body)).toEqual([]);
+    expect(await play.notices()).toEqual([]);
+  });
+});

@@ -1,0 +1,67 @@
+// One process at work on the duties of a ledger: `duty.child.ts <ledger.db> <act> <id> <name>`. Says on stdout, one JSON value a
+// line, that it is ready, and what it did once it was told to go on.
+import { writeSync } from 'node:fs';
+import { AgentName, MessageId } from '../../src/protocol/names.ts';
+import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
+import { aDuty } from './duty.ts';
+import { bob } from './mail.ts';
+
+const [, , path = '', act = '', which = '', name = ''] = process.argv;
+const id = MessageId.parse(which);
+const ledger = openSqliteLedger({ path, durability: 'normal' });
+
+const acts: Record<string, () => Promise<unknown>> = {
+  /** Ten claimers at once. */
+  async claim() {
+    const holders = Array.from({ length: 10 }, (_, n) => AgentName.parse(`${name}-${n}`));
+    const claims = holders.map((holder) => ledger.claimEvent({ key: id, holder, until: 100, reserved: false }, 0));
+    return (await Promise.all(claims)).map(({ holder }) => holder);
+  },
+
+  async change() {
+    for (let n = 0; n < 50; n += 1) {
+      await ledger.changeDuty(bob, id, (duty) => ({ ...duty, returns: duty.returns + 1 }));
+    }
+  },
+
+  /** Says whether it was the one that ended it. */
+  async end() {
+    const by = { by: name };
+    const duty = await ledger.changeDuty(bob, id, (one) => ({ ...one, ended: { as: 'responded', at: 1, by } }));
+    return duty?.ended?.by['by'] === name;
+  },
+
+  async enter() {
+    const { from, upTo, copies } = await ledger.unentered(100);
+    return ledger.enter(
+      from,
+      upTo,
+      copies.map(({ copy }) => aDuty({ id: copy.id, note: name })),
+    );
+  },
+
+  async dieChanging() {
+    await ledger.changeDuty(bob, id, (duty) => {
+      process.kill(process.pid, 'SIGKILL');
+      return { ...duty, note: 'never' };
+    });
+  },
+
+  /** Dies over the second of two. */
+  async dieEntering() {
+    const { from, upTo } = await ledger.unentered(100);
+    const second = aDuty();
+    Object.defineProperty(second, 'note', { enumerable: true, get: () => process.kill(process.pid, 'SIGKILL') });
+    await ledger.enter(from, upTo, [aDuty({ id }), second]);
+  },
+};
+
+say({ ready: true });
+for await (const _chunk of Bun.stdin.stream()) break;
+say({ did: (await acts[act]?.()) ?? null });
+await ledger.close();
+process.exit(0);
+
+function say(fact: object): void {
+  writeSync(1, `${JSON.stringify(fact)}\n`);
+}

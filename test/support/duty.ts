@@ -1,0 +1,32 @@
+import type { Duty } from '../../src/protocol/duty.ts';
+import type { Duties } from '../../src/storage/ledger/duties.ts';
+import { alice, anId, bob } from './mail.ts';
+
+/** What bob owes to alice, unless told otherwise. */
+export function aDuty(fields: Partial<Duty> = {}): Duty {
+  return {
+    id: anId(),
+    mailbox: bob,
+    from: alice,
+    kind: 'reply',
+    at: 1_000_000,
+    every: 100_000,
+    state: 'open',
+    due: 1_100_000,
+    returns: 0,
+    tier: 0,
+    extended: false,
+    note: null,
+    ended: null,
+    ...fields,
+  };
+}
+
+/** A duty for every copy that must be answered and has none. Returns what was entered, or null if somebody else was faster. */
+export async function enterAll(ledger: Duties, limit = 100, fields: Partial<Duty> = {}): Promise<Duty[] | null> {
+  const { from, upTo, copies } = await ledger.unentered(limit);
+  const duties = copies.map(({ copy, message }) =>
+    aDuty({ id: copy.id, mailbox: copy.mailbox, from: message.from, at: Date.parse(message.ts), ...fields }),
+  );
+  return (await ledger.enter(from, upTo, duties)) ? duties : null;
+}

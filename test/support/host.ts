@@ -1,0 +1,166 @@
+import { digestText, eventText, knockText, RULES } from '../../src/delivery/event-text.ts';
+import type { HostDeps } from '../../src/flow/host/deps.ts';
+import { Host } from '../../src/flow/host/host.ts';
+import type { SurfaceShow, Wire } from '../../src/flow/host/wire.ts';
+import { send } from '../../src/flow/send.ts';
+import type { Sent } from '../../src/flow/send.ts';
+import { Bind, Capabilities, ChatDeliver, TOOLS } from '../../src/protocol/host.ts';
+import type { ToolName } from '../../src/protocol/host.ts';
+import { Draft } from '../../src/protocol/message.ts';
+import { AgentName, MessageId } from '../../src/protocol/names.ts';
+import { aMemoryDesk } from './memory-desk.ts';
+import type { MemoryDesk } from './memory-desk.ts';
+
+/** Everything that a harness can do. */
+export const EVERYTHING = {
+  delivery: { ack: true, redelivery: true, idempotency: true },
+  injection: { immediate: true, buffered: true, notify: true, tool_mailbox: true, digest: true, interrupt: true },
+  chatTools: {
+    readThread: true,
+    sendMessage: true,
+    react: true,
+    reactionSignals: true,
+    claim: true,
+    defer: true,
+    resolve: true,
+  },
+  utilities: { progress: true, cancellation: true, logging: true },
+};
+
+/** A connection that notes what it is told, and accepts it unless it is told not to. */
+export class FakeWire implements Wire {
+  readonly delivered: ChatDeliver[] = [];
+  readonly cancelled: { eventId: MessageId; reason: string }[] = [];
+  readonly shown: SurfaceShow[] = [];
+  accepts = true;
+  /** What happens to the next things that are to be shown; nothing: they are. */
+  showing: (params: SurfaceShow) => Promise<void> = async () => {};
+  #waiting: (() => void)[] = [];
+
+  deliver(params: ChatDeliver): Promise<void> {
+    this.delivered.push(ChatDeliver.parse(structuredClone(params)));
+    if (this.accepts) return Promise.resolve();
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  cancel(eventId: MessageId, reason: string): void {
+    this.cancelled.push({ eventId, reason });
+  }
+
+  async show(params: SurfaceShow): Promise<void> {
+    this.shown.push(structuredClone(params));
+    await this.showing(params);
+  }
+
+  /** Accepts everything that was sent so far. */
+  acceptAll(): void {
+    for (const accept of this.#waiting.splice(0)) accept();
+  }
+
+  /** Every text that came before the model, in order. */
+  get prompts(): string[] {
+    return this.delivered.flatMap(({ prompt }) => (prompt === undefined ? [] : [prompt]));
+  }
+
+  /** The events that were sent, by their ids. */
+  get ids(): string[] {
+    return this.delivered.map(({ eventId }) => eventId);
+  }
+
+  get texts(): string[] {
+    return this.delivered.map(({ content = [] }) =>
+      content.map((part) => ('text' in part ? part.text : '')).join('\n'),
+    );
+  }
+}
+
+/** A host on a desk in memory, whose time a test moves. */
+export class TestHost {
+  readonly host: Host;
+  readonly logged: { event: string; facts: object }[] = [];
+  #timers: { at: number; run: () => void }[] = [];
+  #tokens = 0;
+
+  constructor(
+    readonly desk: MemoryDesk,
+    deps: Partial<HostDeps> = {},
+  ) {
+    this.host = new Host({
+      desk,
+      home: desk.own,
+      now: desk.now,
+      after: (ms, run) => this.#after(ms, run),
+      newToken: () => `token-${(this.#tokens += 1)}`,
+      hash: (token) => `hash of ${token}`,
+      log: (event, facts) => this.logged.push({ event, facts }),
+      render: {
+        event: (event, window, progress = []) =>
+          [eventText(event, window), ...progress.map((one) => `progress ${one.from} ${one.message ?? ''}`)].join('\n'),
+        knock: knockText,
+        rules: () => RULES,
+        digest: digestText,
+      },
+      ...deps,
+    });
+  }
+
+  /** Lets everything happen that needs no time. */
+  async calm(): Promise<void> {
+    for (let n = 0; n < 30; n += 1) await new Promise<void>((resolve) => setImmediate(resolve));
+  }
+
+  /** Lets time pass, and everything happen in it when it is due. */
+  async pass(ms: number): Promise<void> {
+    await this.calm();
+    const until = this.desk.now() + ms;
+    for (;;) {
+      this.#timers.sort((a, b) => a.at - b.at);
+      const [next] = this.#timers;
+      if (!next || next.at > until) break;
+      this.#timers.shift();
+      this.desk.pass(Math.max(0, next.at - this.desk.now()));
+      next.run();
+      await this.calm();
+    }
+    this.desk.pass(until - this.desk.now());
+    await this.calm();
+  }
+
+  async bind(wire: Wire, identity: string | string[], fields: object = {}, capabilities: object = EVERYTHING) {
+    const names = Array.isArray(identity) ? identity : [identity];
+    const request = Bind.parse({ sessionId: names[0] ?? 'nobody', identities: names, ...fields });
+    const bound = await this.host.bind(wire, Capabilities.parse(capabilities), '2026-08-11', request);
+    await this.calm();
+    return bound;
+  }
+
+  async send(from: string, to: string, body: string, fields: object = {}): Promise<Sent> {
+    const sent = await send(this.desk, AgentName.parse(from), Draft.parse({ to, body, ...fields }));
+    await this.calm();
+    return sent;
+  }
+
+  async call(wire: Wire, tool: ToolName, args: object, sessionId?: string): Promise<Record<string, unknown>> {
+    const result = await this.host.call(wire, sessionId, tool, TOOLS[tool].parse(args) as never);
+    await this.calm();
+    return result as Record<string, unknown>;
+  }
+
+  /** How a copy ended, or null. */
+  async ended(mailbox: string, id: string): Promise<string | null> {
+    return (await this.desk.own.ledger.copy(AgentName.parse(mailbox), MessageId.parse(id)))?.disposition ?? null;
+  }
+
+  #after(ms: number, run: () => void): { cancel(): void } {
+    const timer = { at: this.desk.now() + ms, run };
+    this.#timers.push(timer);
+    return { cancel: () => void (this.#timers = this.#timers.filter((one) => one !== timer)) };
+  }
+}
+
+/** A host with these agents, and a person called will. */
+export async function aHost(...names: string[]): Promise<TestHost> {
+  const desk = await aMemoryDesk(...names);
+  await desk.own.directory.register(AgentName.parse('will'), 'human');
+  return new TestHost(desk);
+}

@@ -1,0 +1,84 @@
+import type { Program } from './program.ts';
+
+const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
+
+export interface Told {
+  text: string;
+  isError: boolean;
+}
+
+interface Frame {
+  id?: number;
+  result?: Record<string, unknown>;
+  error?: { code: number; message: string };
+}
+
+/** A small MCP client that starts the real `parley mcp`, as an agent's client does. */
+export class McpClient {
+  readonly #child;
+  readonly #lines: AsyncIterator<string>;
+  #id = 0;
+
+  constructor(program: Program, args: string[] = []) {
+    this.#child = Bun.spawn([process.execPath, MAIN, 'mcp', ...args], {
+      argv0: 'parley',
+      cwd: program.home,
+      env: program.env,
+      stdin: 'pipe',
+      stdout: 'pipe',
+      stderr: 'pipe',
+    });
+    this.#lines = linesOf(this.#child.stdout);
+  }
+
+  /** One line as it is. */
+  async write(line: string): Promise<void> {
+    await this.#child.stdin.write(`${line}\n`);
+    await this.#child.stdin.flush();
+  }
+
+  async next(): Promise<Frame> {
+    const { value, done } = await this.#lines.next();
+    if (done) throw new Error(`parley mcp ended: ${await new Response(this.#child.stderr).text()}`);
+    return JSON.parse(value) as Frame;
+  }
+
+  async request(method: string, params: object = {}): Promise<Frame> {
+    this.#id += 1;
+    await this.write(JSON.stringify({ jsonrpc: '2.0', id: this.#id, method, params }));
+    const frame = await this.next();
+    if (frame.id !== this.#id) throw new Error(`answered ${frame.id}, asked ${this.#id}`);
+    return frame;
+  }
+
+  async initialize(protocolVersion = '2025-06-18'): Promise<Record<string, unknown>> {
+    const clientInfo = { name: 'test', version: '1' };
+    const { result = {} } = await this.request('initialize', { protocolVersion, capabilities: {}, clientInfo });
+    await this.write(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' }));
+    return result;
+  }
+
+  async call(name: string, given: object = {}): Promise<Told> {
+    const { result, error } = await this.request('tools/call', { name, arguments: given });
+    if (!result) throw new Error(`${name}: ${error?.message}`);
+    const [{ text = '' } = {}] = result['content'] as { text?: string }[];
+    return { text, isError: result['isError'] === true };
+  }
+
+  /** Closes its stdin, and waits for its end. */
+  async end(): Promise<{ code: number; err: string }> {
+    await this.#child.stdin.end();
+    const [err, code] = await Promise.all([new Response(this.#child.stderr).text(), this.#child.exited]);
+    return { code, err };
+  }
+}
+
+async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  for await (const chunk of stream) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
+    rest = lines.pop() ?? '';
+    yield* lines;
+  }
+}

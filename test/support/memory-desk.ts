@@ -1,0 +1,85 @@
+import type { Desk, Home, Who } from '../../src/flow/desk.ts';
+import { tick } from '../../src/flow/tick.ts';
+import type { Duty } from '../../src/protocol/duty.ts';
+import { BODY_LIMIT } from '../../src/protocol/message.ts';
+import { AgentName, ChannelName, MessageId } from '../../src/protocol/names.ts';
+import { MemoryDirectory } from '../../src/storage/directory/memory.ts';
+import { MemoryLedger } from '../../src/storage/ledger/memory.ts';
+import { MemorySpool } from '../../src/storage/spool/memory.ts';
+import { aClock } from './clock.ts';
+
+export interface MemoryDesk extends Desk {
+  own: Home;
+  pass(ms: number): void;
+  /** An agent of this desk, by its name. */
+  who(name: string): Who;
+  /** Lets time do its work now. What comes back is noted here, unless nobody is there to show it. */
+  work(isThere?: boolean): Promise<Duty[]>;
+  /** Steps through a span of time, so that everything happens when it is due. */
+  live(ms: number, isThere?: boolean): Promise<Duty[]>;
+}
+
+/** A desk in memory with these agents, and a clock that stands still. */
+export async function aMemoryDesk(...names: string[]): Promise<MemoryDesk> {
+  const clock = aClock(Date.parse('2026-03-02T10:00:00.000Z'));
+  const ledger = new MemoryLedger(clock.now);
+  const own: Home = {
+    label: 'parley',
+    root: '/nowhere',
+    ledger,
+    spool: new MemorySpool({ ledger, now: clock.now }),
+    directory: new MemoryDirectory(clock.now),
+  };
+  for (const name of names) await own.directory.register(AgentName.parse(name), 'agent');
+  const desk: MemoryDesk = {
+    homes: [own],
+    own,
+    now: clock.now,
+    newId: () => MessageId.parse(crypto.randomUUID()),
+    bodyLimit: BODY_LIMIT,
+    pass: clock.pass,
+    who: (name) => ({ name: AgentName.parse(name), home: own }),
+    async work(isThere = true) {
+      const back: Duty[] = [];
+      await tick(desk, own, clock.now(), {
+        redeliver: async (duty) => {
+          if (isThere) back.push(duty);
+          return isThere;
+        },
+      });
+      return back;
+    },
+    async live(ms, isThere) {
+      const until = clock.now() + ms;
+      const back: Duty[] = [];
+      for (;;) {
+        back.push(...(await desk.work(isThere)));
+        const next = await own.ledger.nextDue();
+        if (next === null || next > until) break;
+        clock.pass(Math.max(1, next - clock.now()));
+      }
+      clock.pass(Math.max(0, until - clock.now()));
+      back.push(...(await desk.work(isThere)));
+      return back;
+    },
+  };
+  return desk;
+}
+
+/** The person who is told when nobody else can decide. */
+export async function anOwner({ own }: MemoryDesk, name = 'will'): Promise<AgentName> {
+  const owner = AgentName.parse(name);
+  await own.directory.register(owner, 'human');
+  await own.directory.amend(owner, () => ({ owner: true }));
+  return owner;
+}
+
+export async function withRole({ own }: MemoryDesk, role: string, ...names: string[]): Promise<void> {
+  for (const name of names) {
+    await own.directory.amend(AgentName.parse(name), ({ roles }) => ({ roles: [...roles, AgentName.parse(role)] }));
+  }
+}
+
+export async function inChannel({ own }: MemoryDesk, channel: string, ...names: string[]): Promise<void> {
+  for (const name of names) await own.directory.subscribe(AgentName.parse(name), ChannelName.parse(channel));
+}
