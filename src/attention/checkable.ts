@@ -54,11 +54,14 @@ export function checkableIn(body: string, refs: readonly string[] = []): Checkab
 
 function inSentence(text: string): Checkable[] {
   if (!MAY_BE_CHECKED.test(text)) return [];
+  // Once for all numbers of a sentence: a hostile one has a hundred thousand.
+  let skeleton: string | undefined;
+  const sentence = (): string => (skeleton ??= skeletonOf(text));
   return text.split(BETWEEN_TOKENS).flatMap((raw) => {
     const token = trimPunctuation(raw);
     // Nearly every word is only a word.
     if (!MAY_BE_CHECKED.test(token)) return [];
-    return pointer(token) ?? token.split(/[=:/]/).flatMap((part) => commit(part) ?? number(part, text) ?? []);
+    return pointer(token) ?? token.split(/[=:/]/).flatMap((part) => commit(part) ?? number(part, sentence) ?? []);
   });
 }
 
@@ -74,10 +77,10 @@ function commit(token: string): Checkable | undefined {
   return COMMIT.test(token) ? { key: `commit:${token.slice(0, 7).toLowerCase()}` } : undefined;
 }
 
-function number(token: string, text: string): Checkable | undefined {
+function number(token: string, sentence: () => string): Checkable | undefined {
   const digits = NUMBER.exec(token)?.[1]?.replace(/[,_]/g, '');
   if (digits === undefined) return undefined;
-  return { key: `number:${digits}`, counter: { value: Number(digits), sentence: skeletonOf(text) } };
+  return { key: `number:${digits}`, counter: { value: Number(digits), sentence: sentence() } };
 }
 
 function unstamped(text: string): string {

@@ -47,14 +47,18 @@ const BY_PLACE = [
 /** A text with its secrets masked, as far as they can be told. What was masked before stays as it is. spec: c2a#secrets */
 export function masked(text: string): string {
   const { atSight, byPlace } = (compiled ??= compile());
-  for (let before = text; ;) {
+  let before = text;
+  // What is masked may have hidden where another one begins, so it is looked at until nothing changes: twice, nearly always.
+  for (let round = 0; round < ROUNDS; round += 1) {
     const sighted = before.replace(atSight, MASK);
     const after = byPlace.reduce((rest, { pattern, kept }) => rest.replace(pattern, `$1${MASK}${kept}`), sighted);
-    if (after === before) return after;
-    // What was masked may have hidden where another one begins.
+    if (after === before) break;
     before = after;
   }
+  return before;
 }
+
+const ROUNDS = 8;
 
 /** Compiled when a text first needs them: most commands mask nothing. */
 let compiled: ReturnType<typeof compile> | undefined;

@@ -58,7 +58,8 @@ export type Initialize = Described<typeof Initialize>;
 export const Bind = new Schema(() =>
   v.object({
     sessionId: v.pipe(v.string(), v.regex(/^[A-Za-z0-9._-]{1,64}$/, 'use letters, digits, . _ -')),
-    token: v.optional(v.string()),
+    /** Of an earlier session, or one that the harness made up for a new one. */
+    token: v.optional(v.pipe(v.string(), v.minLength(32, 'use at least 32 characters'), v.maxLength(200))),
     identities: v.array(AgentName.inner),
     roles: v.optional(v.array(AgentName.inner), []),
     streams: v.optional(v.array(v.string()), []),
@@ -246,6 +247,8 @@ export const ChatDeliver = new Schema(() =>
     obligation: v.optional(Obligation.inner),
     /** The events whose words stand in this one turn, oldest first; the last is `eventId`. */
     merged: v.optional(v.array(MessageId.inner)),
+    /** How often it has come back because it is still owed: with a higher number it is to be shown again. */
+    returns: v.optional(v.number()),
     /** Ours: what a harness may put before its model as it stands. Absent where nothing is to be shown. */
     prompt: v.optional(v.string()),
     /** For peers of the 2026-06-24 draft. */

@@ -1,4 +1,5 @@
 import type { Drill } from './drill.ts';
+import { hostChaos } from './host-chaos.ts';
 import { hooks } from './hooks.ts';
 import { killsAtAnyMoment, killsAtSteps } from './kills.ts';
 import { relayFuzz } from './relay-fuzz.ts';
@@ -20,4 +21,5 @@ export const DRILLS: readonly Drill[] = [
   hooks,
   relayKills,
   relayFuzz,
+  hostChaos,
 ];

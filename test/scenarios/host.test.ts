@@ -214,6 +214,9 @@ describe('the host', () => {
     const page = { authorization: `Bearer ${token}`, origin: 'https://evil.example' };
     expect((await fetch(`http:${url}`, { headers: page })).status).toBe(403);
 
+    const status = await house.program.json<{ running: object[] }>(['status']);
+    const door = { name: 'host', address: `${house.home}/host/socket`, answers: true };
+    expect(status.running).toMatchObject([{ what: 'host', doors: [door] }]);
     const second = await house.program.run(['host']);
     expect(second).toMatchObject({ code: 75, out: '' });
     expect(second.err).toMatch(/a host listens on \S+\/host\/socket already \(pid \d+, since /);

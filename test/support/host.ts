@@ -90,7 +90,7 @@ export class TestHost {
       home: desk.own,
       now: desk.now,
       after: (ms, run) => this.#after(ms, run),
-      newToken: () => `token-${(this.#tokens += 1)}`,
+      newToken: () => `a token that nobody can guess, number ${(this.#tokens += 1)}`,
       hash: (token) => `hash of ${token}`,
       log: (event, facts) => this.logged.push({ event, facts }),
       render: {
@@ -141,7 +141,7 @@ export class TestHost {
   }
 
   async call(wire: Wire, tool: ToolName, args: object, sessionId?: string): Promise<Record<string, unknown>> {
-    const result = await this.host.call(wire, sessionId, tool, TOOLS[tool].parse(args) as never);
+    const result = await this.host.call(wire, sessionId, tool, TOOLS[tool].parse(args));
     await this.calm();
     return result as Record<string, unknown>;
   }

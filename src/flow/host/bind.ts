@@ -26,7 +26,8 @@ export async function bindSession(deps: HostDeps, request: Bind): Promise<Bound>
       `session ${request.sessionId} is bound; give its token to take it up, or use another id`,
     );
   }
-  const token = earlier && request.token !== undefined ? request.token : deps.newToken();
+  // A harness may bring the token of a new session: then an answer that is lost costs it nothing.
+  const token = request.token ?? deps.newToken();
   const record: SessionRecord = {
     id: request.sessionId,
     tokenHash: deps.hash(token),

@@ -6,7 +6,7 @@ import type { HostDeps, Timer } from './deps.ts';
  * whoever began it tries again by its alarm.
  */
 export class Chores {
-  readonly #open = new Set<Promise<void>>();
+  readonly #open = new Set<{ done: Promise<void> }>();
   #isOver = false;
 
   constructor(readonly deps: Pick<HostDeps, 'log'>) {}
@@ -17,18 +17,25 @@ export class Chores {
 
   run(what: string, job: () => Promise<unknown>): void {
     if (this.#isOver) return;
-    const done = job().then(
-      () => {},
-      (error: unknown) => this.deps.log('host.failed', { what, ...why(error) }),
-    );
-    this.#open.add(done);
-    void done.then(() => this.#open.delete(done));
+    const chore = { done: Promise.resolve() };
+    this.#open.add(chore);
+    chore.done = this.#do(what, job, chore);
   }
 
   /** Takes no more, and waits for what is under way. */
   async close(): Promise<void> {
     this.#isOver = true;
-    while (this.#open.size > 0) await Promise.all(this.#open);
+    while (this.#open.size > 0) await Promise.all(Array.from(this.#open, ({ done }) => done));
+  }
+
+  async #do(what: string, job: () => Promise<unknown>, chore: { done: Promise<void> }): Promise<void> {
+    try {
+      await job();
+    } catch (error) {
+      this.deps.log('host.failed', { what, ...why(error) });
+    } finally {
+      this.#open.delete(chore);
+    }
   }
 }
 

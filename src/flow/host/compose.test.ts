@@ -76,7 +76,9 @@ describe('what somebody writes in pieces', () => {
     await host.pass(5000);
     expect(wire.texts.toSorted()).toEqual(['@lead one\n@lead three', '@lead two', 'four']);
     const inC1 = wire.delivered.filter(({ conversation }) => conversation.id === '#C1');
-    expect(inC1.map(({ timing }) => timing.sequence)).toEqual(inC1.map(({ timing }) => timing.sequence).toSorted());
+    expect(inC1.map(({ timing }) => timing.sequence)).toEqual(
+      inC1.map(({ timing }) => timing.sequence).toSorted((a, b) => a - b),
+    );
   });
 
   it('is shown as it was edited, if that was before it was shown [C2A-67] [C2A-159]', async () => {

@@ -22,6 +22,8 @@ const KNOCKS_WAIT_MS = 1000;
 interface Shipment {
   params: ChatDeliver;
   timer: Timer | null;
+  /** An answer has come and is being written down. */
+  isAccepting: boolean;
   over: PromiseWithResolvers<void>;
 }
 
@@ -53,14 +55,25 @@ export class Courier {
 
   /** The last one carries what the model sees of all of them, and goes when the others are accepted. */
   async #send(groups: Group[]): Promise<void> {
-    const taken: Group[] = [];
-    for (const group of groups) {
-      this.session.queue.leave(group);
-      if (await this.#take(group)) taken.push(group);
-      else this.session.queue.done(group);
+    for (const group of groups) this.session.queue.leave(group);
+    try {
+      const taken: Group[] = [];
+      for (const group of groups) {
+        if (await this.#take(group)) taken.push(group);
+        else this.session.queue.done(group);
+      }
+      await this.#sendTaken(taken);
+    } catch (error) {
+      // What is in hand stays there; all of it goes with the next round.
+      for (const group of groups) if (this.session.queue.isOut(group)) this.#giveBack(group);
+      throw error;
     }
+  }
+
+  async #sendTaken(taken: Group[]): Promise<void> {
     const carrier = taken.at(-1);
-    if (!carrier || !this.session.link) return;
+    if (!carrier) return;
+    if (!this.session.link) return taken.forEach((group) => this.#giveBack(group));
     const frames = new Map<Group, ChatDeliver>();
     for (const group of taken) frames.set(group, await frameOf(group, this.#framing()));
     const prompt = isUnseen(carrier) ? undefined : await this.#prompt(taken, frames);
@@ -107,7 +120,7 @@ export class Courier {
     }
     group.items = kept;
     const [only] = kept;
-    if (kept.length === 1 && only && !group.isReturn) group.mode = only.mode;
+    if (kept.length === 1 && only && group.returns === 0) group.mode = only.mode;
     return kept.length > 0;
   }
 
@@ -142,7 +155,7 @@ export class Courier {
   async #ship(group: Group, params: ChatDeliver | undefined): Promise<void> {
     if (!params) return;
     if (!this.session.link) return this.#giveBack(group);
-    const shipment: Shipment = { params, timer: null, over: Promise.withResolvers() };
+    const shipment: Shipment = { params, timer: null, isAccepting: false, over: Promise.withResolvers() };
     this.#out.set(group, shipment);
     await this.#offer(group, shipment);
     await shipment.over.promise;
@@ -150,8 +163,13 @@ export class Courier {
 
   async #offer(group: Group, shipment: Shipment): Promise<void> {
     const { link } = this.session;
-    if (!link || this.#out.get(group) !== shipment) return;
+    if (!link || this.#out.get(group) !== shipment || shipment.isAccepting) return;
     const attempt = lastOf(group).attempts + 1;
+    // Set first: whatever fails below, it is tried again.
+    if (link.capabilities.delivery.ack && link.capabilities.delivery.redelivery) {
+      const wait = Math.min(FIRST_WAIT_MS * 2 ** (attempt - 1), LONGEST_WAIT_MS);
+      shipment.timer = this.house.deps.after(wait, () => this.#again(group, shipment));
+    }
     for (const item of group.items) {
       item.attempts += 1;
       const into = item === lastOf(group) ? {} : { merged: lastOf(group).message.id };
@@ -161,10 +179,6 @@ export class Courier {
     if (this.#out.get(group) !== shipment) return;
     const { reliability } = shipment.params;
     shipment.params = { ...shipment.params, reliability: { ...reliability, attempt } };
-    if (link.capabilities.delivery.ack && link.capabilities.delivery.redelivery) {
-      const wait = Math.min(FIRST_WAIT_MS * 2 ** (attempt - 1), LONGEST_WAIT_MS);
-      shipment.timer = this.house.deps.after(wait, () => this.#again(group, shipment));
-    }
     // A "no" is like no answer: it is asked again when its time comes. A late answer to an earlier try counts too.
     void link.wire.deliver(shipment.params).then(
       () => this.house.chores.run('accept', () => this.#accepted(group, shipment)),
@@ -178,26 +192,34 @@ export class Courier {
 
   /** The harness has it. Whether its model agrees is another matter, and comes later. */
   async #accepted(group: Group, shipment: Shipment): Promise<void> {
-    if (!this.#forget(group, shipment)) return;
-    const event = lastOf(group);
-    if (shipment.params.prompt !== undefined && this.session.rules === 'sending') this.session.rules = 'shown';
-    for (const item of group.items) {
-      const evidence = { session: this.session.id, attempt: item.attempts };
-      await noted(
-        this.house,
-        item.who.name,
-        item.message.id,
-        group.mode === 'notify' ? 'knocked' : 'accepted',
-        evidence,
-      );
-      if (item !== event) await this.#mergedInto(event, item);
+    if (this.#out.get(group) !== shipment || shipment.isAccepting) return;
+    shipment.isAccepting = true;
+    try {
+      await this.#writeDown(group);
+    } finally {
+      // If that failed it goes out again when its time comes, and is accepted again.
+      shipment.isAccepting = false;
     }
-    // What comes back was accepted before: it is open, or another reader has ended it.
-    if (!group.isReturn) await this.#openOrEnd(event);
-    else if (this.session.open.has(keyOf(event))) this.session.open.set(keyOf(event), event);
+    if (shipment.params.prompt !== undefined && this.session.rules !== 'needed') this.session.rules = 'shown';
+    // Meanwhile the connection may have ended: then it was put back, and must not go out a second time.
+    if (!this.#forget(group, shipment))
+      for (const { who, message } of group.items) this.session.queue.drop(who.name, message.id);
     this.session.queue.done(group);
     shipment.over.resolve();
     this.onAccepted();
+  }
+
+  async #writeDown(group: Group): Promise<void> {
+    const event = lastOf(group);
+    for (const item of group.items) {
+      const evidence = { session: this.session.id, attempt: item.attempts };
+      const step = group.mode === 'notify' ? 'knocked' : 'accepted';
+      await noted(this.house, item.who.name, item.message.id, step, evidence);
+      if (item !== event) await this.#mergedInto(event, item);
+    }
+    // What comes back was accepted before: it is open, or another reader has ended it.
+    if (group.returns === 0) await this.#openOrEnd(event);
+    else if (this.session.open.has(keyOf(event))) this.session.open.set(keyOf(event), event);
   }
 
   /** What must not be answered has its end. The rest is owed, or may be answered. */
@@ -231,7 +253,7 @@ export class Courier {
 
   /** The connection is gone: what was not accepted goes out again over the next one. */
   hangUp(): void {
-    for (const [group, shipment] of [...this.#out]) {
+    for (const [group, shipment] of this.#out) {
       this.#forget(group, shipment);
       this.#giveBack(group);
       shipment.over.resolve();

@@ -118,15 +118,10 @@ describe('what is delivered', () => {
     await host.send('bob', '#c', '@lead and @dev, which of you broke it?');
     await host.send('bob', '@dev', 'only you');
     await host.pass(1000);
-    const keys = wire.delivered.map(({ sessionId, reliability }) => [
-      sessionId,
-      reliability.idempotencyKey.split(':')[1],
-    ]);
-    expect(keys.toSorted()).toEqual([
-      ['dev', 'dev'],
-      ['dev', 'dev'],
-      ['lead', 'lead'],
-    ]);
+    const keys = wire.delivered.map(
+      ({ sessionId, reliability }) => `${sessionId} ${reliability.idempotencyKey.split(':')[1]}`,
+    );
+    expect(keys.toSorted()).toEqual(['dev dev', 'dev dev', 'lead lead']);
     expect(new Set(wire.delivered.map(({ reliability }) => reliability.idempotencyKey)).size).toBe(3);
   });
 
@@ -255,6 +250,32 @@ describe('what is delivered', () => {
     const read = await host.call(wire, 'chat.read_thread', { eventId: message.id });
     expect(JSON.stringify([wire.delivered, read, host.logged])).not.toContain('AKIAIOSFODNN7EXAMPLE');
     expect(wire.delivered).toHaveLength(1);
+  });
+
+  it('arrives also if something fails on the way: at every step it is tried again', async () => {
+    for (const step of ['claim', 'record', 'settle', 'shelf', 'copy'] as const) {
+      const host = await aHost('lead', 'bob');
+      const { ledger } = host.desk.own;
+      await inChannel(host.desk, '#c', 'lead', 'bob');
+      const wire = new FakeWire();
+      await host.bind(wire, 'lead', { deliver: 'all' });
+      const sent = [await host.send('bob', '@lead', 'hello'), await host.send('bob', '#c', 'chatter')];
+      let failures = 2;
+      const real = ledger[step].bind(ledger) as (...args: unknown[]) => Promise<unknown>;
+      Object.assign(ledger, {
+        [step]: async (...args: unknown[]) => {
+          failures -= 1;
+          if (failures >= 0) throw new Error('the disk is full');
+          return real(...args);
+        },
+      });
+      await host.pass(120_000);
+      expect(failures).toBeLessThan(0);
+      expect(new Set(wire.ids)).toEqual(new Set(sent.map(({ message }) => message.id)));
+      expect(await host.ended('lead', sent[1]?.message.id ?? '')).toBe('ignored');
+      await host.call(wire, 'chat.react', { inReplyTo: sent[0]?.message.id, signal: 'done' });
+      expect(await host.ended('lead', sent[0]?.message.id ?? '')).toBe('responded');
+    }
   });
 
   it('is no more at once than a session may have in hand; the rest waits', async () => {

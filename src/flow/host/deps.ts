@@ -10,12 +10,12 @@ export interface Timer {
 export interface HostDeps {
   desk: Desk;
   home: Home;
-  now(): number;
-  after(ms: number, run: () => void): Timer;
-  newToken(): string;
-  hash(token: string): string;
+  now: () => number;
+  after: (ms: number, run: () => void) => Timer;
+  newToken: () => string;
+  hash: (token: string) => string;
   /** Small facts, never a body. */
-  log(event: string, facts: Record<string, string | number | boolean>): void;
+  log: (event: string, facts: Record<string, string | number | boolean>) => void;
   render: Render;
   limits?: Partial<Limits>;
 }

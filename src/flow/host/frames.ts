@@ -25,7 +25,7 @@ export interface Framing {
   people: People;
   now: number;
   /** The workspace of a platform, where a surface of it is bound. */
-  workspaceOf(platform: string): string;
+  workspaceOf: (platform: string) => string;
 }
 
 /** The parameters of `chat/deliver` for a group, without its prompt. spec: host#deliver */
@@ -63,6 +63,7 @@ export async function frameOf(group: Group, framing: Framing): Promise<ChatDeliv
     reliability: { attempt: item.attempts + 1, idempotencyKey: `${message.id}:${who.name}` },
     ...(message.parley?.obligation && { obligation: message.parley.obligation }),
     ...(group.items.length > 1 && { merged: idsOf(group) }),
+    ...(group.returns > 0 && { returns: group.returns }),
   };
 }
 

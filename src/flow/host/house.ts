@@ -14,15 +14,15 @@ export interface House {
   chores: Chores;
   people: People;
   /** Since when the author of this item types where it was said, as far as a surface tells. */
-  typingSince(item: Item): number | null;
+  typingSince: (item: Item) => number | null;
   /** The workspace of a platform, where a surface of it is bound. */
-  workspaceOf(platform: string): string;
+  workspaceOf: (platform: string) => string;
   /** How far the work is that others do where this session listens, as told since then. */
-  progressAround(session: Session, since: number): Promise<ProgressLine[]>;
+  progressAround: (session: Session, since: number) => Promise<ProgressLine[]>;
   /** The surface at which this agent is a person or bot, if it is connected. */
-  surfaceOf(name: string): Surface | undefined;
+  surfaceOf: (name: string) => Surface | undefined;
   /** Something was stored: whoever it may concern should look. */
-  stored(): void;
+  stored: () => void;
 }
 
 /** One thing that happened to a copy, at this moment. */

@@ -2,6 +2,8 @@ import type { HostDeps } from './deps.ts';
 
 /** How long the ones before are waited for, where a source counts its messages one by one. */
 const GAP_MS = 500;
+/** So many places are remembered between two messages. */
+const MOST = 10_000;
 
 interface Line {
   done: Promise<void>;
@@ -35,7 +37,7 @@ export class InOrder {
       }
     } finally {
       line.open -= 1;
-      if (line.open === 0 && line.last === null) this.#lines.delete(place);
+      if (line.open === 0 && (line.last === null || this.#lines.size > MOST)) this.#lines.delete(place);
     }
   }
 

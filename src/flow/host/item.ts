@@ -48,14 +48,14 @@ export interface Group {
   /** It may go although a turn runs: a boundary came, or it interrupts. */
   cleared: boolean;
   interrupt: boolean;
-  /** It was there before and comes back, because nobody answered: as a knock. */
-  isReturn: boolean;
+  /** How often it has come back, because nobody answered: then it is a knock. */
+  returns: number;
   /** Not before this time (ms): the turn that had it has just failed. */
   notBefore: number;
 }
 
 export function aGroup(item: Item, fields: Partial<Group> = {}): Group {
-  return { items: [item], mode: item.mode, cleared: false, interrupt: false, isReturn: false, notBefore: 0, ...fields };
+  return { items: [item], mode: item.mode, cleared: false, interrupt: false, returns: 0, notBefore: 0, ...fields };
 }
 
 /** The item that is the event. */

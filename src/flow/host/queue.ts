@@ -12,8 +12,8 @@ const MERGE_MOST = 50;
 
 /** What a queue asks of the world: the time, and since when somebody types in a conversation. */
 export interface Sight {
-  now(): number;
-  typingSince(item: Item): number | null;
+  now: () => number;
+  typingSince: (item: Item) => number | null;
 }
 
 /** One conversation: what is to go out, in order, and what is out and not accepted yet. */
@@ -128,9 +128,9 @@ export class Queue {
     }
   }
 
-  /** What is out and has no answer yet. */
-  out(): Group[] {
-    return [...this.#lanes.values()].flatMap(({ out }) => out ?? []);
+  /** Has it left, and is not done? */
+  isOut(group: Group): boolean {
+    return [...this.#lanes.values()].some(({ out }) => out === group);
   }
 
   #replaced(lane: Lane, old: MessageId, item: Item): boolean {
@@ -177,7 +177,8 @@ export class Queue {
 /** Only what one author writes to one reader in a row, under one rule. What others' work hangs on stands by itself. */
 function mayJoin(group: Group, item: Item, now: number): boolean {
   const [first] = group.items;
-  if (!first || group.mode !== 'buffered' || item.mode !== 'buffered' || group.cleared || group.isReturn) return false;
+  if (!first || group.mode !== 'buffered' || item.mode !== 'buffered' || group.cleared || group.returns > 0)
+    return false;
   return (
     group.items.length < MERGE_MOST &&
     first.author.name === item.author.name &&

@@ -1,6 +1,7 @@
 import { expect, it } from 'bun:test';
 import { aDesk } from '../../../test/support/desk.ts';
 import { EVERYTHING, FakeWire } from '../../../test/support/host.ts';
+import { within } from '../../../test/support/within.ts';
 import { PROMPTS } from '../../delivery/event-text.ts';
 import { Bind, Capabilities } from '../../protocol/host.ts';
 import { Draft } from '../../protocol/message.ts';
@@ -10,11 +11,6 @@ import { Host } from './host.ts';
 
 const LEAD = AgentName.parse('lead');
 const BOB = AgentName.parse('bob');
-
-/** Until it is so; a busy machine may need a while. */
-async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  for (let n = 0; n < 2000 && !(await isSo()); n += 1) await Bun.sleep(5);
-}
 
 it('a host on a real home delivers what others store there, and another finds again what the first held', async () => {
   const desk = await aDesk('lead', 'bob');
@@ -48,21 +44,22 @@ it('a host on a real home delivers what others store there, and another finds ag
   const wire = new FakeWire();
   const { token } = await bind(first, wire);
   const one = await say('one');
-  await until(() => wire.delivered.length === 1);
+  await within(20_000, async () => wire.delivered.length === 1);
   expect(wire.ids).toEqual([one.message.id]);
-  await until(
+  await within(
+    20_000,
     async () => (await desk.own.ledger.trace(one.message.id))?.copies[0]?.receipts.at(-1)?.step === 'accepted',
   );
   wire.accepts = false;
   const two = await say('two');
-  await until(() => wire.delivered.length === 2);
+  await within(20_000, async () => wire.delivered.length === 2);
   first.gone(wire);
   await first.close();
 
   const second = await start();
   const again = new FakeWire();
   await bind(second, again, token);
-  await until(() => again.delivered.length === 1);
+  await within(20_000, async () => again.delivered.length === 1);
   expect(again.delivered).toMatchObject([{ eventId: two.message.id, reliability: { attempt: 2 } }]);
   expect((await desk.own.ledger.copy(LEAD, one.message.id))?.owner).toBe('bearer.session-s');
   await second.call(again, undefined, 'chat.react', { inReplyTo: one.message.id, signal: 'done' });

@@ -110,7 +110,7 @@ export class Runner {
     const known = this.session.open.get(keyOf({ who, message }));
     if (copy.state === 'stored' || (copy.state === 'held' && !known)) return false;
     const item = known ?? (await this.#unheld(who, message, copy));
-    queue.putBack(aGroup({ ...item, mode }, { isReturn: true }));
+    queue.putBack(aGroup({ ...item, mode }, { returns: Math.max(1, duty.returns) }));
     this.ask();
     return true;
   }
@@ -148,11 +148,14 @@ export class Runner {
     const rung = this.#rung;
     this.#rung = false;
     if (!this.session.link) return;
-    await this.look.look(rung);
-    this.#letUrgentPass();
-    await this.courier.sendDue();
-    if (!this.session.turn) await this.digests.offer();
-    this.#setAlarm();
+    try {
+      await this.look.look(rung);
+      this.#letUrgentPass();
+      await this.courier.sendDue();
+      if (!this.session.turn) await this.digests.offer();
+    } finally {
+      this.#setAlarm();
+    }
   }
 
   /** Before something urgent goes what stands before it: the order stays. */

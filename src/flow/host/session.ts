@@ -110,6 +110,12 @@ export class Session {
     return home.spool.settle({ mailbox: name, owner: this.owner }, [item.message.id], { disposition, by: evidence });
   }
 
+  /** Somebody did something about an event: is it still in this session's hand? */
+  async recheck(who: Who, id: MessageId): Promise<void> {
+    const copy = await who.home.ledger.copy(who.name, id);
+    if (copy?.owner !== this.owner) this.open.delete(`${id}:${who.name}`);
+  }
+
   /** Tells the harness that an event is over, where it wants to hear that. */
   async cancel(item: Item, reason: string): Promise<void> {
     if (this.link?.capabilities.utilities.cancellation) this.link.wire.cancel(item.message.id, reason);

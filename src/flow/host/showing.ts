@@ -75,7 +75,7 @@ export class Showing {
     this.#isOver = true;
     this.#alarm.close();
     this.#stop();
-    for (const id of [...this.#waiters.keys()]) this.#tell(id, 'later');
+    for (const id of this.#waiters.keys()) this.#tell(id, 'later');
   }
 
   /** This one is to be seen for a moment only. */
@@ -96,8 +96,11 @@ export class Showing {
   }
 
   async #round(): Promise<void> {
-    for (const mailbox of this.#mailboxes) await this.#look(mailbox);
-    if (!this.#isOver) this.#alarm.at(this.house.deps.now() + LOOK_MS);
+    try {
+      for (const mailbox of this.#mailboxes) await this.#look(mailbox);
+    } finally {
+      if (!this.#isOver) this.#alarm.at(this.house.deps.now() + LOOK_MS);
+    }
   }
 
   async #look(mailbox: AgentName): Promise<void> {

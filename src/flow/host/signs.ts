@@ -7,8 +7,7 @@ import { Signal } from '../../protocol/signal.ts';
 export function signalFor({ signal, glyph = '' }: { signal?: string | undefined; glyph?: string | undefined }): Signal {
   const said = Signal.safeParse(signal ?? '');
   if (said.success) return said.data;
-  const points = [...(glyph === '' ? (signal ?? '') : glyph)].map(
-    (sign) => `u${sign.codePointAt(0)?.toString(16) ?? ''}`,
-  );
+  const raw = glyph === '' ? (signal ?? '') : glyph;
+  const points = Array.from(raw, (sign) => `u${sign.codePointAt(0)?.toString(16) ?? ''}`);
   return Signal.parse(`x-${points.join('-').slice(0, 30) || 'none'}`);
 }

@@ -21,6 +21,9 @@ import type { Wire } from './wire.ts';
 type Params<M extends keyof typeof SURFACE> = Described<(typeof SURFACE)[M]>;
 type Post = Params<'surface/post'>;
 
+/** Who is said to type for longer than this has gone away. */
+const TYPING_MS = 60_000;
+
 /** One surface that is connected. */
 export interface Surface {
   wire: Wire;
@@ -51,6 +54,7 @@ export class Surfaces {
 
   /** A surface of the same platform takes the place of the one before: that one's connection may be dead. */
   async bind(wire: Wire, { platform, workspaceId, ephemeral }: Params<'surface/bind'>): Promise<{ platform: string }> {
+    if (platform.includes('.')) throw new Refusal('invalid_request', 'a platform has no "." in its name');
     this.#bound.get(platform)?.showing.close();
     const { limits, deps } = this.house;
     const rate = new Rate(deps, {
@@ -187,7 +191,9 @@ export class Surfaces {
     const { platform } = this.#on(wire);
     const name = personName(platform, author);
     const key = `${name} ${conversation}`;
-    if (on && this.#typing.size < 10_000) this.#typing.set(key, this.house.deps.now());
+    const now = this.house.deps.now();
+    for (const [old, since] of this.#typing) if (since < now - TYPING_MS) this.#typing.delete(old);
+    if (on) this.#typing.set(key, now);
     else this.#typing.delete(key);
     this.house.stored();
   }

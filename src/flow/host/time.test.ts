@@ -30,6 +30,7 @@ describe('time', () => {
       [message.id, 'notify', 2],
       [message.id, 'notify', 3],
     ]);
+    expect(wire.delivered.map(({ returns }) => returns)).toEqual([undefined, 1, 2]);
     expect(new Set(wire.delivered.map(({ reliability }) => reliability.idempotencyKey)).size).toBe(1);
     expect(carol.delivered).toEqual([]);
     const told = await host.desk.own.ledger.history({ agent: AgentName.parse('olga'), limit: 10 });

@@ -44,7 +44,7 @@ export class Timekeeper {
       await home.spool.heal();
       const next = await tick(desk, home, now(), { redeliver: (duty) => this.#redeliver(duty) });
       for (const { session } of this.runners.values())
-        for (const item of [...session.open.values()]) await this.#seeTo(session, item);
+        for (const item of session.open.values()) await this.#seeTo(session, item);
       await this.#renew();
       await this.#dropOld();
       this.#alarm.at(Math.max(now() + 1, Math.min(next ?? Infinity, now() + LOOK_MS)));

@@ -10,7 +10,6 @@ import { listEvents, readThread } from '../events.ts';
 import type { EventView } from '../events.ts';
 import { react } from '../react.ts';
 import { resolve } from '../resolve.ts';
-import { keyOf } from './item.ts';
 import type { Runner } from './runner.ts';
 import { shownAt, speak } from './speak.ts';
 
@@ -38,7 +37,11 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     await session.sends.turn('messages');
     const sent = await speak(session.house, who, { ...args, target: targetOf(args.target, who) });
     const about = sent.message.thread;
-    if (isMessageId(about)) spokeFor(runner, who, about);
+    if (isMessageId(about)) {
+      // Its last words are not taken as a reply too.
+      session.turn?.said.add(about);
+      await session.recheck(who, about);
+    }
     session.house.stored();
     const shown = await shownAt(session.house, sent);
     return {
@@ -56,7 +59,7 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     await session.sends.turn('reactions');
     const reaction = { signal, eta, recipient, ifUnknown: 'refuse' as const };
     const { disposition, final, sent } = await react(session.house.deps.desk, who, id, reaction);
-    if (final) session.open.delete(keyOf({ who, message: { id } as never }));
+    await session.recheck(who, id);
     session.house.stored();
     return { disposition, final, ...(sent && { reactionId: sent.message.id }) };
   },
@@ -83,7 +86,7 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     const id = idOf(eventId);
     const who = await actorFor(runner, id);
     const resolved = await resolve(session.house.deps.desk, who, id, note);
-    for (const one of resolved) session.open.delete(keyOf({ who, message: { id: one } as never }));
+    for (const one of resolved) await session.recheck(who, one);
     session.house.stored();
     return { resolved };
   },
@@ -106,12 +109,6 @@ function targetOf(target: string, who: Who): string {
   if (rest.startsWith('#') || rest.startsWith('@')) return rest;
   const names = rest.replace(/^(?:dm|system):/, '').split(',');
   return `@${names.find((name) => name !== who.name) ?? who.name}`;
-}
-
-/** It has said something for this event: its last words are not taken as a reply too. */
-function spokeFor({ session }: Runner, who: Who, id: MessageId): void {
-  session.turn?.said.add(id);
-  session.open.delete(keyOf({ who, message: { id } as never }));
 }
 
 function idOf(text: string): MessageId {

@@ -4,6 +4,7 @@ import type { TestHost } from '../../../test/support/host.ts';
 import { withRole } from '../../../test/support/memory-desk.ts';
 import { Turn } from '../../protocol/host.ts';
 import { AgentName } from '../../protocol/names.ts';
+import { react } from '../react.ts';
 
 async function turn(host: TestHost, wire: FakeWire, state: string, fields: object = {}): Promise<void> {
   await host.host.turn(wire, Turn.parse({ sessionId: 'lead', state, ...fields }));
@@ -132,4 +133,45 @@ describe('a reply', () => {
     );
     expect(await answers()).toEqual([]);
   });
+});
+
+it('what others’ work hangs on is not told twice, and stays open until its author says that it is done [C2A-N10]', async () => {
+  const host = await aHost('lead', 'bob');
+  await host.host.start();
+  const wire = new FakeWire();
+  await host.bind(wire, 'lead');
+  const obligation = { blocks: 'halted' };
+  const { message } = await host.send('bob', '@lead', 'which port shall I use?', { intent: 'question', obligation });
+  await host.pass(1000);
+  await host.call(wire, 'chat.send_message', {
+    target: '@bob',
+    text: 'Use 8080.',
+    inReplyTo: message.id,
+    idempotencyKey: 'k',
+    visibility: 'dm',
+    directedness: 'to_me',
+  });
+  await turn(host, wire, 'ended', { eventIds: [message.id], finalText: 'I told bob to use 8080.' });
+  const said = (await host.desk.own.ledger.history({ limit: 10 })).filter((row) => row.message.from === 'lead');
+  expect(said).toHaveLength(1);
+  expect(await host.ended('lead', message.id)).toBeNull();
+  await react(host.desk, host.desk.who('bob'), message.id, { signal: 'done', recipient: AgentName.parse('lead') });
+  await host.pass(10_000);
+  expect(await host.ended('lead', message.id)).toBe('responded');
+});
+
+it('one answer is the answer to all that one author wrote in one turn', async () => {
+  const host = await aHost('lead', 'bob');
+  const wire = new FakeWire();
+  await host.bind(wire, 'lead');
+  const events: string[] = [];
+  for (const body of ['is src/a.ts done?', 'and src/b.ts?']) {
+    events.push((await host.send('bob', '@lead', body)).message.id);
+    await host.pass(1000);
+  }
+  await turn(host, wire, 'started', { eventIds: events });
+  await turn(host, wire, 'ended', { eventIds: events, finalText: 'Both are.' });
+  expect(await Promise.all(events.map((id) => host.ended('lead', id)))).toEqual(['responded', 'responded']);
+  const said = (await host.desk.own.ledger.history({ limit: 10 })).filter((row) => row.message.from === 'lead');
+  expect(said).toHaveLength(1);
 });

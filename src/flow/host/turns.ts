@@ -3,7 +3,9 @@ import { SendKey } from '../../protocol/names.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { claim, renewClaim } from '../claim.ts';
-import { isOfferedToSeveral } from '../conversation.ts';
+import { answerIn } from '../answered.ts';
+import { isOfferedToSeveral, rootOf } from '../conversation.ts';
+import { endDuty } from '../duty.ts';
 import { say } from '../say.ts';
 import { why } from './chores.ts';
 import { noted } from './house.ts';
@@ -14,6 +16,8 @@ import type { Runner } from './runner.ts';
 /** How long after a failed turn its events are offered again, and how often at most. */
 const AFTER_FAILURE_MS = 5000;
 const MOST_ATTEMPTS = 5;
+/** How much of an exchange is looked through for an answer. */
+const EXCHANGE = 200;
 
 /** A model began, came to a point between two steps, or ended. spec: host#turns */
 export async function onTurn(runner: Runner, turn: Turn): Promise<void> {
@@ -71,19 +75,29 @@ async function takeFinalText(runner: Runner, { eventIds, finalText = '' }: Turn)
   }
   try {
     await reply(runner, event, finalText);
-    for (const item of owed) session.open.delete(keyOf(item));
-    for (const item of owed.filter((one) => one !== event))
-      await session.end(item, 'responded', { reply: 'final_text' });
+    await session.recheck(event.who, event.message.id);
+    for (const item of owed.filter((one) => one !== event)) await answeredToo(session, item, event.message.id);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     deps.log('host.final_text_refused', { session: session.id, event: event.message.id, ...why(error) });
   }
 }
 
+/** Several of one author in one turn: the answer to the last is the answer to all, except where others' work stands still. */
+async function answeredToo(session: Runner['session'], item: Item, event: MessageId): Promise<void> {
+  const { who, message } = item;
+  if (message.parley?.obligation) return;
+  await endDuty(who.home, who.name, message.id, 'responded', { with: event }, session.house.deps.now());
+  await session.end(item, 'responded', { with: event });
+}
+
+/** It must be answered, nobody has ended or put it off, and nothing was said for it: neither in this turn nor in an earlier one. */
 async function isOwed({ session }: Runner, { attention, message, who }: Item): Promise<boolean> {
   if (attention.policy !== 'must_respond' || session.turn?.said.has(message.id)) return false;
   const duty = await who.home.ledger.duty(who.name, message.id);
-  return duty === null || (duty.ended === null && duty.state === 'open');
+  if (duty && (duty.ended !== null || duty.state !== 'open')) return false;
+  const exchange = await who.home.ledger.exchange(rootOf(message), EXCHANGE);
+  return !exchange.some((said) => answerIn(message, who.name, said));
 }
 
 /** Under one key per event: a turn that is run again cannot say something else. */

@@ -1,0 +1,37 @@
+// A host on the home of its environment. Its patience with unanswered events is short: a drill loses thousands of frames.
+import { openDesk } from '../../src/cli/wiring.ts';
+import { userOf } from '../../src/cli/host/peer-user.ts';
+import { PROMPTS } from '../../src/delivery/event-text.ts';
+import { Hall } from '../../src/doors/host/hall.ts';
+import { makePlace, serveSocket } from '../../src/doors/host/socket.ts';
+import { Host } from '../../src/flow/host/host.ts';
+import { BODY_LIMIT } from '../../src/protocol/message.ts';
+import { hashOf, newAgentToken } from '../../src/protocol/tokens.ts';
+
+/** What a host waits for an answer is this many times shorter here. */
+const HASTE = 25;
+const LONG_MS = 10_000;
+
+const [socket = ''] = process.argv.slice(2);
+const desk = openDesk(process.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
+const [home] = desk.homes;
+if (!home) throw new Error('a desk has a home');
+const host = new Host({
+  desk,
+  home,
+  now: Date.now,
+  after(ms, run) {
+    const timer = setTimeout(run, ms >= LONG_MS ? ms / HASTE : ms);
+    return { cancel: () => clearTimeout(timer) };
+  },
+  newToken: newAgentToken,
+  hash: hashOf,
+  log: () => {},
+  render: PROMPTS,
+  limits: { sendsPerSecond: 1000, sendsAtOnce: 1000 },
+});
+await host.start();
+const place = { path: socket, user: process.getuid?.() ?? -1, userOf };
+makePlace(place);
+await serveSocket(new Hall({ engine: host, version: 'drill', now: Date.now, log: () => {} }), place);
+console.log('ready');
