@@ -33,14 +33,14 @@ function endOf(trace: Trace | null): number {
   return ends.length > 0 ? Math.max(...ends) : sent;
 }
 
-/** When the last one ended who owed for it; never, while one still does, or may as soon as somebody enters the obligation. */
+/** When the last one ended who was obliged by it; never, while one still is, or may be as soon as somebody enters it. */
 async function endOfDuties(home: Home, trace: Trace | null): Promise<number> {
   let last = -Infinity;
   for (const { mailbox, id, attention } of trace?.copies ?? []) {
+    if (attention.policy !== 'must_respond' || !trace?.message.parley?.obligation) continue;
     const duty = await home.ledger.duty(mailbox, id);
-    const isUnentered = !duty && attention.policy === 'must_respond' && trace?.message.parley?.obligation;
-    if (isUnentered || (duty && !duty.ended)) return Infinity;
-    last = Math.max(last, duty?.ended?.at ?? last);
+    if (!duty?.ended) return Infinity;
+    last = Math.max(last, duty.ended.at);
   }
   return last;
 }

@@ -198,12 +198,27 @@ async function closeNotices(home: Home, duty: Duty): Promise<void> {
   for (const { step, evidence } of copy?.receipts ?? []) {
     const { notice, to } = evidence;
     if (step !== 'escalated' || typeof notice !== 'string' || typeof to !== 'string') continue;
-    const about = (await home.ledger.message(notice as MessageId))?.refs ?? [];
-    const open = await Promise.all(about.map(async (ref) => isOpen(home, ref)));
-    if (open.includes(true)) continue;
+    const last = await lastNotice(home, to as AgentName, notice as MessageId);
+    if (!last || (await someOpen(home, (await home.ledger.message(last))?.refs ?? []))) continue;
     const at = duty.ended?.at ?? duty.at;
-    await discharge(home, to as AgentName, notice as MessageId, 'superseded', { because: 'it was settled' }, at);
+    await discharge(home, to as AgentName, last, 'superseded', { because: 'it was settled' }, at);
   }
+}
+
+/** A notice may have been replaced by one that says more. Null if the last is done with. */
+async function lastNotice(home: Home, to: AgentName, notice: MessageId): Promise<MessageId | null> {
+  for (let id: MessageId | null = notice; id;) {
+    const duty: Duty | null = await home.ledger.duty(to, id);
+    if (!duty?.ended) return id;
+    const { replaced } = duty.ended.by;
+    id = typeof replaced === 'string' ? (replaced as MessageId) : null;
+  }
+  return null;
+}
+
+async function someOpen(home: Home, refs: readonly string[]): Promise<boolean> {
+  for (const ref of refs) if (await isOpen(home, ref)) return true;
+  return false;
 }
 
 /** `<id>:<mailbox>`, as a notice names what it is about. */

@@ -7,7 +7,7 @@ import type { AgentRecord } from '../storage/directory/directory.ts';
 import { enterDuties } from './duty.ts';
 import { conversationOf, rootOf } from './conversation.ts';
 import type { Desk, Home } from './desk.ts';
-import { keyOf, ownerOf, post, tellOwner } from './people.ts';
+import { keyOf, post, tellOwner } from './people.ts';
 
 /** Who has this role answers for what others left undone, where nobody owns the channel or the exchange. */
 const COORDINATOR = 'lead' as AgentName;
@@ -21,21 +21,49 @@ const ESCALATED: Attention = {
   reason: 'escalation',
 };
 
+/** So many are named in a notice one by one; the rest is counted. All of them are among its refs. */
+const NAMED = 20;
+
+/** What goes up, with its message and where to: null if there is nobody. */
+interface Rising {
+  duty: Duty;
+  message: Message;
+  to: AgentRecord | null;
+}
+
 /**
- * Tells exactly one other of what was left undone: a coordinator, and where there is none, or it was the one who left it undone, the
- * owner. For an obligation the notice is an obligation too. Several for the same one are one notice. Nobody else hears of it.
+ * Tells exactly one other of each thing that was left undone: a coordinator, and where there is none, or it was the one who left it
+ * undone, the owner. For an obligation the notice is an obligation too. All for the same one are one notice, which takes the place of
+ * the one before it. Nobody else hears of it. To do it twice tells nobody twice. spec: c2a#notices
  */
-export async function escalate(desk: Desk, home: Home, duty: Duty): Promise<void> {
-  const message = await home.ledger.message(duty.id);
-  if (!message) return;
-  const to = await rungAbove(home, duty, message);
-  if (!to) {
-    await tellOwner(desk, home, { key: `escalate/${duty.id}/${duty.mailbox}`, body: lineFor(duty), thread: duty.id });
-    return noted(desk, home, duty, { to: 'nobody', held: true });
+export async function escalate(desk: Desk, home: Home, duties: readonly Duty[]): Promise<void> {
+  if (duties.length === 0) return;
+  await enterDuties(home);
+  const everybody = await home.directory.list();
+  const rising: Rising[] = [];
+  for (const duty of duties) {
+    const message = await home.ledger.message(duty.id);
+    if (message) rising.push({ duty, message, to: rungAbove(everybody, duty, message) });
   }
-  const standing = await noticeFor(home, to.name, duty);
-  const about = [...new Set([...(standing?.refs ?? []), refOf(duty)])];
-  if (standing && about.length === standing.refs?.length) return;
+  const groups = Map.groupBy(rising, ({ duty, to }) => `${duty.kind} ${to?.name ?? ''}`);
+  for (const group of groups.values()) await tellOne(desk, home, group);
+}
+
+async function tellOne(desk: Desk, home: Home, group: readonly Rising[]): Promise<void> {
+  const [first] = group;
+  if (!first) return;
+  const { to, duty, message } = first;
+  const standing = to && (await noticeFor(home, to.name, duty));
+  const known = new Set(standing?.refs);
+  const fresh = group.filter((one) => !known.has(refOf(one.duty)));
+  if (fresh.length === 0) return;
+  const about = [...known, ...fresh.map((one) => refOf(one.duty))];
+  const key = `escalate/${duty.id}/${duty.mailbox}/${about.length}`;
+  if (!to) {
+    await tellOwner(desk, home, { key, body: await bodyFor(home, about), thread: duty.id });
+    for (const one of fresh) await noted(desk, home, one.duty, { to: 'nobody', held: true });
+    return;
+  }
   const notice = await post(
     desk,
     home,
@@ -43,7 +71,7 @@ export async function escalate(desk: Desk, home: Home, duty: Duty): Promise<void
       to: `@${to.name}`,
       body: await bodyFor(home, about),
       intent: 'blocker',
-      key: keyOf(`escalate/${to.name}/${duty.id}/${duty.mailbox}`),
+      key: keyOf(`${to.name}/${key}`),
       thread: duty.id,
       refs: about,
       ...(standing && { replaces: standing.id }),
@@ -53,32 +81,28 @@ export async function escalate(desk: Desk, home: Home, duty: Duty): Promise<void
     ESCALATED,
   );
   await enterDuties(home);
+  for (const one of fresh) await noted(desk, home, one.duty, { to: to.name, notice: notice.message.id });
   if (standing) await replace(desk, home, to.name, standing.id, notice.message.id);
-  await noted(desk, home, duty, { to: to.name, notice: notice.message.id });
 }
 
-/** Who hears of it next. Never its author or the one who owes it, and never more than one. */
-async function rungAbove(home: Home, duty: Duty, message: Message): Promise<AgentRecord | null> {
-  const owner = await ownerOf(home);
+/** Who hears of it next. Never the one who owes it, and never more than one. */
+function rungAbove(everybody: readonly AgentRecord[], duty: Duty, message: Message): AgentRecord | null {
+  const person = everybody.find(({ parley }) => parley?.kind === 'human' && parley.owner === true);
+  const owner = person && person.name !== duty.mailbox ? person : null;
   // Above a coordinator that left it undone there is only the person.
-  if (duty.tier > 1 || message.from === HOST_NAME) return owner?.name === duty.mailbox ? null : owner;
-  const { streamId = '' } = conversationOf(message, [duty.mailbox]);
-  const others = (await home.directory.list()).filter(
+  if (duty.tier > 1 || message.from === HOST_NAME) return owner;
+  const { streamId } = conversationOf(message, [duty.mailbox]);
+  const others = everybody.filter(
     ({ name, parley }) => name !== duty.mailbox && name !== message.from && parley?.kind === 'agent',
   );
-  const owns = (what: string): AgentRecord | undefined =>
-    others.find(({ parley }) => what !== '' && parley?.owns?.includes(what));
-  return (
-    owns(rootOf(message)) ??
-    owns(streamId) ??
-    others.find(({ parley }) => parley?.roles.includes(COORDINATOR)) ??
-    (owner?.name === duty.mailbox ? null : owner)
-  );
+  const owns = (what: string | undefined): AgentRecord | undefined =>
+    others.find(({ parley }) => what !== undefined && parley?.owns?.includes(what));
+  const lead = others.find(({ parley }) => parley?.roles.includes(COORDINATOR));
+  return owns(rootOf(message)) ?? owns(streamId) ?? lead ?? owner;
 }
 
 /** The notice of the same kind that this one has not seen to yet. */
 async function noticeFor(home: Home, name: AgentName, duty: Duty): Promise<Message | null> {
-  await enterDuties(home);
   for (const { id, from, kind } of await home.ledger.owed(name, { limit: OWED_LOOK })) {
     if (from !== HOST_NAME || kind !== duty.kind) continue;
     const notice = await home.ledger.message(id);
@@ -87,28 +111,20 @@ async function noticeFor(home: Home, name: AgentName, duty: Duty): Promise<Messa
   return null;
 }
 
-/** The new notice says all that the old one said. What is held of the old one is taken back or ends. */
+/** The new notice says all that the old one said. Whoever looks for the old one finds the way from its end. */
 async function replace(desk: Desk, home: Home, name: AgentName, old: MessageId, now: MessageId): Promise<void> {
   const by = { replaced: now };
   await home.spool.withdraw(old, by);
   await home.ledger.changeDuty(name, old, (duty) => ({
     ...duty,
+    due: null,
     ended: { as: 'superseded', at: desk.now(), by },
   }));
-  const about = (await home.ledger.message(now))?.refs ?? [];
-  for (const ref of about) {
-    const [id = '', mailbox = ''] = ref.split(':');
-    const receipt = { to: name, notice: now };
-    await home.ledger.record(mailbox as AgentName, id as MessageId, escalated(desk, receipt));
-  }
 }
 
 async function noted(desk: Desk, home: Home, duty: Duty, evidence: Record<string, string | boolean>): Promise<void> {
-  await home.ledger.record(duty.mailbox, duty.id, escalated(desk, evidence));
-}
-
-function escalated(desk: Desk, evidence: Record<string, string | boolean>) {
-  return { step: 'escalated' as const, at: new Date(desk.now()).toISOString(), evidence };
+  const receipt = { step: 'escalated' as const, at: new Date(desk.now()).toISOString(), evidence };
+  await home.ledger.record(duty.mailbox, duty.id, receipt);
 }
 
 /** Who waits can discharge the notice as well as what it is about. */
@@ -120,11 +136,12 @@ function obligationOf({ from, parley }: Message): Obligation {
 
 async function bodyFor(home: Home, about: readonly string[]): Promise<string> {
   const lines: string[] = [];
-  for (const ref of about) {
+  for (const ref of about.slice(0, NAMED)) {
     const [id = '', mailbox = ''] = ref.split(':');
     const duty = await home.ledger.duty(mailbox as AgentName, id as MessageId);
     if (duty && !duty.ended) lines.push(lineFor(duty));
   }
+  if (about.length > NAMED) lines.push(`and ${about.length - NAMED} more, oldest first`);
   return lines.join('\n');
 }
 
@@ -134,6 +151,7 @@ function lineFor({ id, mailbox, from, kind, note }: Duty): string {
   return `${what} message ${id.slice(0, 8)} from @${from} to @${mailbox}${why}; see it with \`parley trace ${id.slice(0, 8)}\``;
 }
 
-export function refOf({ id, mailbox }: Pick<Duty, 'id' | 'mailbox'>): string {
+/** As a notice names what it is about. */
+function refOf({ id, mailbox }: Pick<Duty, 'id' | 'mailbox'>): string {
   return `${id}:${mailbox}`;
 }

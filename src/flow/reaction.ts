@@ -34,7 +34,7 @@ export async function applyReaction(
   if (!duty || !outcome) return duty;
   if (outcome.duty.ended) await afterEnd(home, duty);
   if (outcome.follow === 'nothing') return duty;
-  if (outcome.follow === 'escalate') await escalate(desk, home, outcome.duty);
+  if (outcome.follow === 'escalate') await escalate(desk, home, [outcome.duty]);
   if (outcome.follow === 'ask_back') await askBack(desk, home, message.from as AgentName, reaction);
   const { state, tier, due } = outcome.duty;
   return home.ledger.changeDuty(name, message.id, (open) => ({ ...open, state, tier, due }));

@@ -30,17 +30,22 @@ export interface Acts {
 export async function tick(desk: Desk, home: Home, now: number, act: Acts): Promise<number | null> {
   await enterDuties(home);
   await sendHeld(desk, home);
+  const rising: Duty[] = [];
   for (;;) {
     const due = await home.ledger.dueDuties(now, BITE);
     let moved = 0;
-    for (const duty of due) if (await see(desk, home, duty, now, act)) moved += 1;
+    for (const duty of due) if (await see(desk, home, duty, now, act, rising)) moved += 1;
     // What nobody could move would be found again at once.
-    if (due.length < BITE || moved === 0) return home.ledger.nextDue();
+    if (due.length < BITE || moved === 0) break;
   }
+  // All at once: what goes to the same one is one notice.
+  await escalate(desk, home, rising);
+  for (const duty of rising) await isUp(desk, home, duty);
+  return home.ledger.nextDue();
 }
 
-/** Sees to one duty. False if nothing was to be done, or another process did it. */
-async function see(desk: Desk, home: Home, duty: Duty, now: number, act: Acts): Promise<boolean> {
+/** Sees to one duty; what is to go up is put among those that rise. False if nothing was to be done, or another process did it. */
+async function see(desk: Desk, home: Home, duty: Duty, now: number, act: Acts, rising: Duty[]): Promise<boolean> {
   const message = await home.ledger.message(duty.id);
   const copy = await home.ledger.copy(duty.mailbox, duty.id);
   if (await wasEnded(home, duty, message)) return true;
@@ -50,7 +55,7 @@ async function see(desk: Desk, home: Home, duty: Duty, now: number, act: Acts): 
   if (message && (await applyLate(desk, home, duty, message))) return true;
   const done = await taken(home, duty, now);
   if (done.do === 'return') await comeBack(desk, home, done.duty, message, copy, act);
-  if (done.do === 'escalate') await goUp(desk, home, done.duty, copy);
+  if (done.do === 'escalate') rising.push(done.duty);
   if (done.do === 'expire') await afterEnd(home, done.duty);
   return done.do !== 'nothing';
 }
@@ -66,12 +71,11 @@ async function taken(home: Home, { mailbox, id }: Duty, now: number): Promise<St
   return done ?? { do: 'nothing', duty: { mailbox, id } as Duty };
 }
 
-/** Another hears of it. Its reader may still answer, after a look at what was said since. */
-async function goUp(desk: Desk, home: Home, duty: Duty, copy: CopyRecord | null): Promise<void> {
-  await escalate(desk, home, duty);
-  const { mailbox, id } = duty;
-  await home.ledger.changeDuty(mailbox, id, (open) => ({ ...open, state: duty.state, tier: duty.tier, due: duty.due }));
-  if (copy?.attention.policy !== 'must_respond' || duty.kind !== 'reply') return;
+/** Another has heard of it. Its reader may still answer, after a look at what was said since. */
+async function isUp(desk: Desk, home: Home, { mailbox, id, kind, state, tier, due }: Duty): Promise<void> {
+  await home.ledger.changeDuty(mailbox, id, (open) => ({ ...open, state, tier, due }));
+  const copy = await home.ledger.copy(mailbox, id);
+  if (copy?.attention.policy !== 'must_respond' || kind !== 'reply') return;
   await home.ledger.reconsider(mailbox, id, { ...copy.attention, policy: 'may_respond' });
   const evidence = { policy: 'may_respond', because: 'its deadline has passed' };
   await home.ledger.record(mailbox, id, { step: 'reconsidered', at: new Date(desk.now()).toISOString(), evidence });

@@ -33,10 +33,14 @@ const AT_ONCE = 32;
 
 const plan = JSON.parse(process.argv[2] ?? '') as Plan;
 const shown = new Map<string, string>();
-const done = new Set<string>();
+/** Shown, and not known to be done. */
+const open = new Set<string>();
 for (const line of diary()) {
-  for (const id of line.shown ?? []) shown.set(id, line.reader ?? '');
-  if (line.done !== undefined) done.add(line.done);
+  for (const id of line.shown ?? []) {
+    shown.set(id, line.reader ?? '');
+    open.add(id);
+  }
+  if (line.done !== undefined) open.delete(line.done);
 }
 const answers = new Map<string, (frame: Frame) => void>();
 let write: (text: string) => void = () => {};
@@ -110,17 +114,25 @@ async function serve(): Promise<void> {
 
 /** Says `done` to everything that was shown, again until the host has heard it. */
 async function workOff(isOver: { now: boolean }): Promise<void> {
-  while (!isOver.now) {
-    const open = [...shown.keys()].filter((id) => !done.has(id)).slice(0, AT_ONCE);
-    await Promise.all(open.map((id) => settle(id).catch(() => {})));
-    if (open.length === 0) await Bun.sleep(20);
-  }
+  const asked = new Set<string>();
+  const lanes = Array.from({ length: AT_ONCE }, async () => {
+    while (!isOver.now) {
+      const id = open.values().find((one) => !asked.has(one));
+      if (id === undefined) await Bun.sleep(5);
+      else {
+        asked.add(id);
+        await settle(id).catch(() => {});
+        asked.delete(id);
+      }
+    }
+  });
+  await Promise.all(lanes);
 }
 
 async function settle(id: string): Promise<void> {
   const { error } = await ask('chat.react', { inReplyTo: id, signal: 'done', sessionId: shown.get(id) });
   if (error) note({ fault: `done was refused: ${error.message}` });
-  done.add(id);
+  open.delete(id);
   note({ done: id });
 }
 
@@ -134,7 +146,10 @@ function hear(frame: Frame): void {
   const fresh = merged.filter((id) => !shown.has(id));
   if (fresh.length > 0) {
     if (fresh.length < merged.length) note({ fault: `shown twice: ${merged.join(' ')}` });
-    for (const id of fresh) shown.set(id, sessionId);
+    for (const id of fresh) {
+      shown.set(id, sessionId);
+      open.add(id);
+    }
     note({ shown: fresh, reader: sessionId });
   }
   write(JSON.stringify({ jsonrpc: '2.0', id: frame.id, result: {} }));

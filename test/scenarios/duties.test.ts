@@ -63,6 +63,18 @@ describe('what is owed', () => {
     expect(await owes(parley)).toEqual([]);
   });
 
+  it('for work that stands still is discharged by its sender or delegate alone, whatever its reader says [C2A-N10]', async () => {
+    const parley = await asked('--blocks', 'halted', '--or-else', 'I keep it', '--delegate', '@claude');
+    await parley.run(['reply', parley.id, 'no, it is free'], { as: 'codex' });
+    await parley.run(['react', parley.id, 'done'], { as: 'codex' });
+    expect(await owes(parley)).toEqual([parley.id]);
+    const done = await parley.run(['react', parley.id, 'done', '--for', '@codex'], { as: 'claude' });
+    expect(done.code).toBe(0);
+    expect(await owes(parley)).toEqual([]);
+    const alone = await parley.run(['send', '@codex', 'hm', '--or-else', 'I keep it']);
+    expect(alone).toMatchObject({ code: 64, err: expect.stringContaining('--blocks halted, degraded or none') });
+  });
+
   it('is shown a page at a time, the oldest first', async () => {
     const parley = await asked();
     const ids = [parley.id];

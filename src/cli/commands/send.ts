@@ -25,12 +25,20 @@ export default command({
     scope: { type: 'string', value: 'repo', help: "only for the recipient's sessions in this context" },
     ref: { type: 'string', multiple: true, value: 'path|url', help: 'something this is about' },
     urgent: { type: 'boolean', help: 'ask for attention sooner' },
+    blocks: {
+      type: 'string',
+      value: 'how',
+      help: 'my work stands still until this is dealt with: halted, degraded or none; only I can say that it is',
+    },
+    'or-else': { type: 'string', value: 'text', help: 'with --blocks: what I will do if nobody answers' },
+    delegate: { type: 'string', value: 'agent', help: 'with --blocks: who besides me may say that it is done' },
   },
   words: [1, Infinity],
   examples: [
     'parley send @codex-1 "the build is red on main" --intent blocker',
     'parley send "#backend" "deploy at five" --key deploy-notice-17',
     'git diff | parley send @reviewer - --ref src/api.ts',
+    'parley send @dba "may I drop the old index?" --blocks halted --or-else "I keep it"',
   ],
   async run(context, values, [to = '', ...text]) {
     const who = await context.who();
@@ -45,10 +53,18 @@ export default command({
       deadline: deadlineFrom(values.deadline, context.desk.now()),
       key: values.key,
       firstTried: values['first-tried'],
+      obligation: obligationFrom(values),
     });
     report(context, await send(context.desk, who.name, draft));
   },
 });
+
+function obligationFrom(values: { blocks?: string; 'or-else'?: string; delegate?: string }): object | undefined {
+  const { blocks, 'or-else': defaultAction, delegate } = values;
+  if (blocks !== undefined) return { blocks, defaultAction, delegate: delegate?.replace(/^@/, '') };
+  if (defaultAction === undefined && delegate === undefined) return undefined;
+  throw new Refusal('invalid_request', '--or-else and --delegate go with --blocks halted, degraded or none');
+}
 
 /** The first complaint about a draft, in one line. */
 export function parseDraft(input: Record<string, unknown>): Draft {

@@ -81,6 +81,22 @@ describe('what somebody writes in pieces', () => {
     );
   });
 
+  it('is joined for an agent only if it came in one breath: each of its texts is one of its own', async () => {
+    const host = await aHost('lead', 'bob');
+    const wire = new FakeWire();
+    for (const [body, after] of [
+      ['see src/a.ts:1', 100],
+      ['and src/b.ts:2', 5000],
+      ['look at src/c.ts:3', 0],
+    ] as const) {
+      await host.send('bob', '@lead', body);
+      await host.pass(after);
+    }
+    await host.bind(wire, 'lead');
+    await host.pass(1000);
+    expect(wire.texts).toEqual(['see src/a.ts:1\nand src/b.ts:2', 'look at src/c.ts:3']);
+  });
+
   it('is shown as it was edited, if that was before it was shown [C2A-67] [C2A-159]', async () => {
     const { host, wire, surface } = await aSurface();
     await surface.dm('U1', 'lead', 'delete the old branch', { messageId: 'a' });
@@ -91,7 +107,7 @@ describe('what somebody writes in pieces', () => {
     expect(wire.prompts.join()).not.toContain('delete');
   });
 
-  it('is never shown if it is deleted before, and ends as superseded [C2A-161] [C2A-156]', async () => {
+  it('is never shown if it is deleted before, and ends as superseded [C2A-161]', async () => {
     const { host, wire, surface } = await aSurface();
     const { eventId } = await surface.dm('U1', 'lead', 'never mind', { messageId: 'a' });
     await surface.delete('a');
@@ -100,7 +116,7 @@ describe('what somebody writes in pieces', () => {
     expect(await host.ended('lead', eventId)).toBe('superseded');
   });
 
-  it('is called off if it is deleted or edited after it was shown and before an answer', async () => {
+  it('is called off if it is deleted or edited after it was shown and before an answer [C2A-156]', async () => {
     const { host, wire, surface } = await aSurface();
     const first = await surface.dm('U1', 'lead', 'drop the table', { messageId: 'a' });
     await host.pass(5000);

@@ -7,7 +7,7 @@ import { frameOf, windowOf } from './frames.ts';
 import type { Framing } from './frames.ts';
 import type { House } from './house.ts';
 import { noted } from './house.ts';
-import { idsOf, isUnseen, keyOf, lastOf } from './item.ts';
+import { isUnseen, keyOf, lastOf } from './item.ts';
 import type { Group, Item } from './item.ts';
 import { asksForStatus, linesOf } from './progress.ts';
 import { attemptsOf } from './restore.ts';
@@ -279,10 +279,5 @@ export class Courier {
     if (!link) throw new Error('a session that delivers has a link');
     const { people, deps, workspaceOf } = this.house;
     return { sessionId: id, whos, capabilities: link.capabilities, people, now: deps.now(), workspaceOf };
-  }
-
-  /** Is this event under way? */
-  isOut(id: string): boolean {
-    return [...this.#out.keys()].some((group) => idsOf(group).some((one) => one === id));
   }
 }

@@ -1,11 +1,11 @@
-import { readyAt } from '../../attention/compose.ts';
+import { readyAt, windowMs } from '../../attention/compose.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { aGroup, isUnseen, keyOf, lastOf, saidAt } from './item.ts';
 import type { Group, Item } from './item.ts';
 
 /** How long knocks wait for others, so that many are one disturbance. */
 const KNOCKS_MS = 5000;
-/** What began this long ago takes in nothing more. */
+/** What a person began this long ago takes in nothing more. Agents write whole texts: only what comes in one breath is joined. */
 const MERGE_MS = 30_000;
 /** More than these are not one turn, however fast they came. */
 const MERGE_MOST = 50;
@@ -188,6 +188,6 @@ function mayJoin(group: Group, item: Item, now: number): boolean {
     group.items.every(({ held, message }) => !held && message.parley?.obligation === undefined) &&
     item.message.parley?.obligation === undefined &&
     !item.held &&
-    saidAt(item, now) < saidAt(first, now) + MERGE_MS
+    saidAt(item, now) < saidAt(first, now) + (item.author.kind === 'human' ? MERGE_MS : windowMs('', true))
   );
 }

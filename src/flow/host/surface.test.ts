@@ -149,7 +149,7 @@ describe('what people write at a surface', () => {
 });
 
 describe('reactions at a surface', () => {
-  it('are typed and cost no turn; the meaning arrives, never the sign [C2A-113] [C2A-114]', async () => {
+  it('are typed and cost no turn; the meaning arrives, never the sign [C2A-113]', async () => {
     const { host, wire, surface } = await aTown();
     await surface.dm('U1', 'lead', 'what do you propose?');
     await host.pass(5000);
@@ -191,7 +191,7 @@ describe('reactions at a surface', () => {
 });
 
 describe('what agents say to a surface', () => {
-  it('is shown there as a DM, a post, a reply in a thread, or a reaction [C2A-95] [C2A-110]', async () => {
+  it('is shown there as a DM, a post, a reply in a thread, or a reaction [C2A-95]', async () => {
     const { host, wire, surface } = await aTown();
     const dm = await surface.dm('U1', 'lead', 'hello');
     await surface.post('U1', C1, '@lead and here?', { messageId: '77.1' });

@@ -14,7 +14,7 @@ async function aDay(...names: string[]) {
 }
 
 describe('time', () => {
-  it('brings what must be answered back to the same harness, twice, and then tells one other [C2A-153] [C2A-154] [C2A-155]', async () => {
+  it('brings what must be answered back to the same harness, twice, and then tells one other [C2A-153] [C2A-154]', async () => {
     const { host, wire } = await aDay('carol');
     await anOwner(host.desk, 'olga');
     const carol = new FakeWire();
@@ -75,33 +75,38 @@ describe('time', () => {
     expect(wire.cancelled.map(({ eventId }) => eventId)).toEqual([two.message.id]);
   });
 
-  it('asks the next of a role when the first does not take it; whoever claims it gets the whole text [C2A-60f]', async () => {
-    const { host } = await aDay('dev', 'ops');
-    await withRole(host.desk, 'backend', 'dev', 'ops');
-    await inChannel(host.desk, '#c', 'bob', 'dev', 'ops');
-    const wires = new Map<string, FakeWire>();
-    for (const name of ['dev', 'ops']) {
-      const wire = new FakeWire();
-      wires.set(name, wire);
-      await host.bind(wire, name);
-    }
+  it('asks one of a role, and the next when that one declines or lets it lie; who claims it gets the text [C2A-60f] [C2A-136]', async () => {
+    const names = ['dev', 'ops', 'sre'];
+    const { host } = await aDay(...names);
+    await withRole(host.desk, 'backend', ...names);
+    await inChannel(host.desk, '#c', 'bob', ...names);
+    const wires = new Map(names.map((name) => [name, new FakeWire()]));
+    for (const [name, wire] of wires) await host.bind(wire, name);
     const { message } = await host.send('bob', '#c', '@backend the rollback is stuck');
-    await host.pass(10_000);
-    const knocked = ['dev', 'ops'].filter((name) => wires.get(name)?.ids.includes(message.id));
-    expect(knocked).toHaveLength(1);
-    await host.pass(60_000);
-    const next = ['dev', 'ops'].find((name) => name !== knocked[0]) ?? '';
-    const wire = wires.get(next);
-    expect(wire?.delivered.map(({ injection }) => injection.mode)).toEqual(['notify']);
-    if (!wire) return;
-    await host.call(wire, 'chat.claim', { eventId: message.id });
+    const asked: [string, FakeWire][] = [];
+    const ask = async (ms: number): Promise<FakeWire> => {
+      await host.pass(ms);
+      const now = [...wires].filter(([, wire]) => wire.ids.includes(message.id));
+      expect(now).toHaveLength(asked.length + 1);
+      const next = now.find(([name]) => !asked.some(([one]) => one === name)) ?? ['', new FakeWire()];
+      asked.push(next);
+      return next[1];
+    };
+    const first = await ask(10_000);
+    for (const wire of wires.values()) {
+      expect(JSON.stringify(await host.call(wire, 'chat.list_events', {}))).toContain('rollback is stuck');
+    }
+    await host.call(first, 'chat.react', { inReplyTo: message.id, signal: 'declined' });
+    await ask(10_000);
+    const third = await ask(60_000);
+    await host.call(third, 'chat.claim', { eventId: message.id });
     await host.pass(3000);
-    expect(wire.delivered.map(({ injection, content }) => [injection.mode, content?.length ?? 0])).toEqual([
-      ['notify', 0],
-      ['buffered', 1],
+    expect(third.delivered.map(({ injection, content }) => `${injection.mode} ${content?.length ?? 0}`)).toEqual([
+      'notify 0',
+      'buffered 1',
     ]);
-    const other = wires.get(knocked[0] ?? '');
-    expect(other?.prompts.join('\n')).not.toContain('rollback is stuck');
+    const full = [...wires.values()].filter(({ prompts }) => prompts.join('\n').includes('rollback is stuck'));
+    expect(full).toEqual([third]);
   });
 });
 

@@ -32,7 +32,7 @@ describe('the tools', () => {
     });
   });
 
-  it('let two sessions talk: what one says to another must be answered there, and the answer ends it [C2A-31] [C2A-96a]', async () => {
+  it('let two sessions talk: what one says to another must be answered there, and the answer ends it [C2A-96a]', async () => {
     const { host, lead, dev } = await twoSessions();
     const { eventId } = await host.call(lead, 'chat.send_message', said({}));
     await host.pass(1000);
@@ -66,7 +66,7 @@ describe('the tools', () => {
     expect(await host.desk.own.ledger.eventClaim(message.id, host.desk.now())).toMatchObject({ holder: 'ops' });
   });
 
-  it('defer with a reason, and it is owed again at its time; resolving ends it [C2A-124] [C2A-125] [C2A-109]', async () => {
+  it('defer with a reason, and it is owed again at its time; resolving ends it', async () => {
     const { host, lead } = await twoSessions();
     await host.host.start();
     const { message } = await host.send('bob', '@lead', 'please look');
@@ -84,7 +84,7 @@ describe('the tools', () => {
     expect(await host.ended('lead', message.id)).toBe('responded');
   });
 
-  it('claim for one only: the other is told who has it [C2A-134]', async () => {
+  it('claim for one only: the other is told who has it', async () => {
     const { host, lead, dev } = await twoSessions();
     await inChannel(host.desk, '#c', 'lead', 'dev', 'bob');
     const { message } = await host.send('bob', '#c', '@lead @dev who can look at this?');
@@ -95,7 +95,7 @@ describe('the tools', () => {
     expect(await host.call(dev, 'chat.claim', { eventId: message.id })).toMatchObject({ claimed: true });
   });
 
-  it('leave a trace of every offer, acceptance and end [C2A-170]', async () => {
+  it('leave a trace of every offer, acceptance and end', async () => {
     const { host, lead } = await twoSessions();
     const { message } = await host.send('bob', '@lead', 'please look');
     await host.pass(1000);

@@ -135,7 +135,7 @@ describe('a reply', () => {
   });
 });
 
-it('what others’ work hangs on is not told twice, and stays open until its author says that it is done [C2A-N10]', async () => {
+it('what others’ work hangs on is not told twice, and stays open until its author says that it is done', async () => {
   const host = await aHost('lead', 'bob');
   await host.host.start();
   const wire = new FakeWire();

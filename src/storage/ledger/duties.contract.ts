@@ -435,8 +435,8 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
         return id;
       }
 
-      it('keep their message, body and all, while they are open, and as long as any other after their end', async () => {
-        const id = await owedFor();
+      it('keep their message, body and all, while they oblige, and as long as any other after their end', async () => {
+        const id = await owedFor({ kind: 'obligation' });
         here.pass(1000);
         expect(await ledger.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 0, messages: 0 });
         expect((await ledger.message(id))?.body).toBe('secret');
@@ -445,6 +445,14 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
         here.pass(1000);
         expect(await ledger.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 1, messages: 1 });
         expect(await ledger.duty(bob, id)).toBeNull();
+      });
+
+      it('go with their message where only an answer is owed, entered or not', async () => {
+        const [entered, unentered] = [await owedFor(), await accepted()];
+        await settle(unentered);
+        here.pass(1000);
+        expect(await ledger.prune({ bodies: null, facts: here.now() })).toEqual({ bodies: 0, messages: 2 });
+        expect(await ledger.duty(bob, entered)).toBeNull();
       });
 
       it('keep an obligation that nobody has entered yet', async () => {

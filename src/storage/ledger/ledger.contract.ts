@@ -514,8 +514,9 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
         }
       });
 
-      it('passes over what went to others, to a channel, to a role or to several', async () => {
+      it('passes over what went to others, to a channel, to a role or to several, and over reactions', async () => {
         const last = await toAlice();
+        await toBob({ thread: last, body: 'seen', parley: { v: 1, signal: 'seen' } });
         await accepted({ to: '@carol' }, carol);
         await accepted({ from: carol }, bob);
         await accepted({ to: '#dev' }, bob);

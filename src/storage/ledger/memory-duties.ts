@@ -118,10 +118,11 @@ export class MemoryDuties extends MemoryLate implements Duties {
     this.#entered = goneBack(this.#entered, seq);
   }
 
-  /** Somebody owes for this message, did so after this time, or may do so as soon as it is entered. */
+  /** Somebody is obliged by this message, was so after this time, or may be so as soon as it is entered. */
   protected isOwedSince({ seq, message }: Row, ms: number): boolean {
     if (seq > numberAt(this.#entered) && message.parley?.obligation) return true;
-    return [...this.#duties.values()].some(({ id, ended }) => id === message.id && (!ended || ended.at >= ms));
+    const isKept = ({ kind, ended }: Duty): boolean => kind === 'obligation' && (!ended || ended.at >= ms);
+    return [...this.#duties.values()].some((duty) => duty.id === message.id && isKept(duty));
   }
 
   protected override drop(rows: Row[]): number {

@@ -79,7 +79,7 @@ export class MemoryRecords implements Records {
         .filter(({ message }) => message.from === from)
         .slice(-LAST_MESSAGES)
         .filter(({ message, copies }) => copies.size === 1 && copies.has(to) && [to, `@${to}`].includes(message.to))
-        .filter(({ message }) => Date.parse(message.ts) >= since);
+        .filter(({ message }) => Date.parse(message.ts) >= since && message.parley?.signal === undefined);
     const said = last(one, other).at(-1);
     const isAnswered = last(other, one).some(({ seq }) => said && seq > said.seq);
     return structuredClone((!isAnswered && said?.message) || null);

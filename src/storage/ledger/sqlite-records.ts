@@ -15,7 +15,7 @@ const LAST_BY_NAME = `SELECT m.seq, m.json FROM
   CROSS JOIN copies c ON c.seq = s.seq AND c.mailbox = ?2
   CROSS JOIN messages m ON m.seq = s.seq
   WHERE NOT EXISTS (SELECT 1 FROM copies o WHERE o.seq = s.seq AND o.mailbox <> ?2)
-    AND m.at >= ?3 AND m.json ->> 'to' IN (?2, '@' || ?2)
+    AND m.at >= ?3 AND m.json ->> 'to' IN (?2, '@' || ?2) AND m.json ->> '$.parley.signal' IS NULL
   ORDER BY s.seq DESC LIMIT 1`;
 /** From the index of open copies: what was settled long ago is not passed over one by one. */
 const WAITING = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages m ON m.seq = c.seq

@@ -9,11 +9,12 @@ import { entered } from './sqlite-entered.ts';
 const BITE = 1000;
 
 /**
- * The messages all of whose copies and duties ended before a time; open ones are never pruned. One without copies ended when it was
- * sent. An obligation that nobody has entered yet may still be owed.
+ * The messages all of whose copies and obligations ended before a time; open ones are never pruned. One without copies ended when it
+ * was sent. An obligation that nobody has entered yet may still be owed. An answer that is owed goes with its message: whether it was
+ * entered yet must make no difference.
  */
 const ENDED_BEFORE = `SELECT m.seq FROM messages m LEFT JOIN copies c USING (seq)
-  WHERE m.id NOT IN (SELECT id FROM duties WHERE ended_as IS NULL OR ended_at >= ?1)
+  WHERE m.id NOT IN (SELECT id FROM duties WHERE kind = 'obligation' AND (ended_as IS NULL OR ended_at >= ?1))
     AND (m.seq <= ?2 OR m.json ->> '$.parley.obligation' IS NULL)
   GROUP BY m.seq
   HAVING min(coalesce(c.state, ${SETTLED})) >= ${SETTLED} AND max(coalesce(c.settled_at, m.at)) < ?1`;
