@@ -1,7 +1,9 @@
+import * as v from 'valibot';
 import type { Address } from './address.ts';
 import type { ChannelName } from './names.ts';
 import { AgentName } from './names.ts';
 import { Refusal } from './refusal.ts';
+import { Schema } from './schema.ts';
 
 /** Under this name a relay writes to agents itself. Nobody can register it. spec: relay#notices */
 export const RELAY_NAME = AgentName.parse('parley-relay');
@@ -34,3 +36,18 @@ export function unreachable(target: string): Refusal {
   const name = target.replace(/^@/, '');
   return new Refusal('unknown_recipient', `unknown agent "${name}" — they must \`bch init ${name}\` first`);
 }
+
+/** The arguments of the four tools of its MCP server; anything beside them is refused. spec: mcp#backchannel */
+export const McpSend = new Schema(() =>
+  v.strictObject({
+    target: v.pipe(v.string(), v.minLength(1)),
+    body: v.string(),
+    priority: v.optional(v.picklist(['normal', 'urgent']), 'normal'),
+    scope: v.optional(v.string()),
+    thread: v.optional(v.string()),
+    refs: v.optional(v.array(v.string())),
+  }),
+);
+export const McpInbox = new Schema(() => v.strictObject({ match: v.optional(v.string()) }));
+export const McpSubscribe = new Schema(() => v.strictObject({ channel: v.pipe(v.string(), v.minLength(1)) }));
+export const McpNothing = new Schema(() => v.strictObject({}));

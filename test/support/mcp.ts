@@ -19,11 +19,11 @@ export class McpClient {
   readonly #lines: AsyncIterator<string>;
   #id = 0;
 
-  constructor(program: Program, args: string[] = []) {
+  constructor({ home, env }: Pick<Program, 'home' | 'env'>, args: string[] = [], name: 'parley' | 'bch' = 'parley') {
     this.#child = Bun.spawn([process.execPath, MAIN, 'mcp', ...args], {
-      argv0: 'parley',
-      cwd: program.home,
-      env: program.env,
+      argv0: name,
+      cwd: home,
+      env,
       stdin: 'pipe',
       stdout: 'pipe',
       stderr: 'pipe',

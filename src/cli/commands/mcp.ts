@@ -1,3 +1,4 @@
+import { chatFace } from '../../doors/mcp/chat-face.ts';
 import { McpServer } from '../../doors/mcp/server.ts';
 import type { Who } from '../../flow/desk.ts';
 import { command } from '../command.ts';
@@ -21,14 +22,13 @@ export default command({
   async run(context, { as }) {
     let current: Context | undefined;
     const server = new McpServer({
-      version: VERSION,
-      async caller() {
+      face: chatFace(VERSION, async () => {
         // Only a desk that has its agent is kept: the mailbox may be made while we run.
         const desk = current ?? new Context(context.env, context.cwd, { as });
         const who = await desk.who();
         current = desk;
         return { desk: desk.desk, who, gather };
-      },
+      }),
       write: (line) => writeAll(1, line),
       log: servingLog({ json: context.env['PARLEY_LOG'] === 'json', verbose: context.verbose }),
     });

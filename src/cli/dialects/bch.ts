@@ -22,11 +22,12 @@ const COMMANDS: Record<string, () => Promise<{ default: BchCommand }>> = {
   invite: () => import('./bch/invite.ts'),
   join: () => import('./bch/join.ts'),
   relay: () => import('./bch/relay.ts'),
+  mcp: () => import('./bch/mcp.ts'),
   help: () => import('./bch/help.ts'),
 };
 
-/** They serve or change a client. */
-const LATER = ['mcp', 'setup'];
+/** It changes the settings of clients. */
+const LATER = ['setup'];
 
 /** `bch <command> …`: Backchannel's own commands, home and texts. Every "no" is one line `error: …` and exit code 1. */
 export async function runBch(argv: string[]): Promise<void> {

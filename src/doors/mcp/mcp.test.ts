@@ -4,6 +4,7 @@ import { aDesk } from '../../../test/support/desk.ts';
 import { bob } from '../../../test/support/mail.ts';
 import { TOOLS } from '../../protocol/host.ts';
 import { AgentName } from '../../protocol/names.ts';
+import { chatFace } from './chat-face.ts';
 import { McpServer } from './server.ts';
 import { PULL_WITH, TOOL_LIST } from './tools.ts';
 
@@ -19,11 +20,10 @@ async function answers(lines: readonly (object | string)[], isBusy = false): Pro
   const desk = await aDesk('alice', 'bob');
   const said: Answer[] = [];
   const server = new McpServer({
-    version: '1.2.3',
-    caller: async () => {
+    face: chatFace('1.2.3', async () => {
       if (isBusy) await read.promise;
       return { desk, who: { name: bob, home: desk.own }, gather: async () => {} };
-    },
+    }),
     write: (line) => said.push(JSON.parse(line) as Answer),
     log: (event, facts) => {
       throw new Error(`${event} ${JSON.stringify(facts)}`);
@@ -157,8 +157,9 @@ describe('a server over MCP', () => {
     await desk.own.directory.register(AgentName.parse('will'), 'human');
     const said: Answer[] = [];
     const server = new McpServer({
-      version: '1',
-      caller: async () => ({ desk, who: { name: AgentName.parse('will'), home: desk.own }, gather: async () => {} }),
+      face: chatFace('1', async () => {
+        return { desk, who: { name: AgentName.parse('will'), home: desk.own }, gather: async () => {} };
+      }),
       write: (line) => said.push(JSON.parse(line) as Answer),
       log: () => {},
     });

@@ -1,21 +1,14 @@
-import { RULES } from '../../delivery/event-text.ts';
-import { plainLine } from '../../delivery/quote.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { FRAME_LIMIT, readFrame, RPC } from '../host/frames.ts';
 import type { Id, Params } from '../host/frames.ts';
 import { Lines } from '../host/lines.ts';
-import { call } from './calls.ts';
-import type { Caller } from './calls.ts';
-import { isMcpTool, TOOL_LIST } from './tools.ts';
-import type { McpTool } from './tools.ts';
+import type { Face } from './face.ts';
 
 /** The revisions of MCP that we speak, the newest first. spec: mcp#versions */
 export const MCP_VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
 
 export interface McpDeps {
-  version: string;
-  /** Who acts. Asked at each call: whoever starts us may not have a mailbox yet, and a tool's answer is where a model reads that. */
-  caller(): Promise<Caller>;
+  face: Face;
   /** Writes one line. */
   write(line: string): void;
   /** Facts, never a body. */
@@ -66,15 +59,17 @@ export class McpServer {
       case 'ping':
         return this.#result(id, {});
       case 'tools/list':
-        return this.#result(id, { tools: TOOL_LIST });
+        return this.#result(id, { tools: this.deps.face.tools });
       case 'tools/call': {
         const { name, arguments: given } = params;
-        if (!isMcpTool(name)) {
-          const known = TOOL_LIST.map((tool) => tool.name).join(', ');
-          return this.#fail(id, RPC.params, `there is no such tool; use one of ${known}`);
+        const { tools } = this.deps.face;
+        const known = tools.find((tool) => tool.name === name);
+        if (!known) {
+          const names = tools.map((tool) => tool.name).join(', ');
+          return this.#fail(id, RPC.params, `there is no such tool; use one of ${names}`);
         }
         this.#wanted.set(id, true);
-        this.#last = this.#after(this.#last, id, name, given);
+        this.#last = this.#after(this.#last, id, known.name, given);
         return;
       }
       default:
@@ -83,11 +78,10 @@ export class McpServer {
   }
 
   /** Each call waits for the one before; none of them throws. */
-  async #after(before: Promise<void>, id: Id, name: McpTool, given: unknown): Promise<void> {
+  async #after(before: Promise<void>, id: Id, name: string, given: unknown): Promise<void> {
     await before;
-    const told = this.#wanted.get(id) ? await this.#called(name, given) : null;
-    // Whoever took a call back wants no answer. What was begun is done, and stays done.
-    if (told && this.#wanted.get(id)) this.#result(id, told);
+    // Whoever took a call back wants no answer. What was begun and cannot be undone is done, and stays done.
+    if (this.#wanted.get(id)) await this.#call(id, name, given);
     this.#wanted.delete(id);
   }
 
@@ -95,22 +89,25 @@ export class McpServer {
     return {
       protocolVersion: MCP_VERSIONS.find((one) => one === protocolVersion) ?? MCP_VERSIONS[0],
       capabilities: { tools: {} },
-      serverInfo: { name: 'parley', version: this.deps.version },
-      instructions: RULES,
+      serverInfo: this.deps.face.serverInfo,
+      ...(this.deps.face.instructions !== undefined && { instructions: this.deps.face.instructions }),
     };
   }
 
   /** A "no" is an answer too: one line that says what to do, where the model reads it. */
-  async #called(name: McpTool, given: unknown): Promise<object> {
+  async #call(id: Id, name: string, given: unknown): Promise<void> {
+    const { face, log } = this.deps;
+    const answer = (told: object): void => {
+      if (!this.#wanted.get(id)) throw new TakenBack();
+      this.#result(id, told);
+    };
     try {
-      return said(await call(await this.deps.caller(), name, given));
+      await face.call(name, given, (text) => answer(said(text)));
     } catch (error) {
-      if (error instanceof Refusal) return { ...said(plainLine(inTools(error.message))), isError: true };
-      this.deps.log('failed', {
-        tool: name,
-        error: error instanceof Error ? (error.stack ?? error.message) : String(error),
-      });
-      return { ...said('internal error of parley; it was logged, try something else'), isError: true };
+      if (error instanceof TakenBack || !this.#wanted.get(id)) return;
+      if (error instanceof Refusal) return answer({ ...said(face.refusal(error.message)), isError: true });
+      log('failed', { tool: name, error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+      answer({ ...said('internal error of parley; it was logged, try something else'), isError: true });
     }
   }
 
@@ -127,7 +124,5 @@ function said(text: string): { content: object[] } {
   return { content: [{ type: 'text', text }] };
 }
 
-/** A refusal may name a command of ours; whoever calls tools has that tool. */
-function inTools(text: string): string {
-  return text.replace(/`parley agents`/g, 'chat_who').replace(/`parley (?:events|history)`/g, 'chat_list_events');
-}
+/** The caller no longer wants the answer. */
+class TakenBack extends Error {}

@@ -46,7 +46,7 @@ function additions(env: Env, { 'no-hooks': noHooks, wake }: { 'no-hooks'?: boole
       .filter((_name, at) => here(['.claude', '.codex', '.gemini'][at] ?? ''))
       .map(
         (name) =>
-          `[${name}] not changed; its MCP server will be \`bch mcp\` under the key "backchannel" (not in this version yet)`,
+          `[${name}] not changed; add the MCP server \`bch mcp\` to its settings under the key "backchannel"`,
       ),
   ];
   return [
