@@ -2,9 +2,12 @@ import { openDesk } from '../../src/cli/wiring.ts';
 import { attend } from '../../src/flow/attend.ts';
 import type { Desk, Home } from '../../src/flow/desk.ts';
 import { owe } from '../../src/flow/owe.ts';
+import { react } from '../../src/flow/react.ts';
 import { send } from '../../src/flow/send.ts';
 import { BODY_LIMIT, Draft } from '../../src/protocol/message.ts';
-import type { AgentName } from '../../src/protocol/names.ts';
+import { AgentName, ChannelName } from '../../src/protocol/names.ts';
+import type { MessageId } from '../../src/protocol/names.ts';
+import { Signal } from '../../src/protocol/signal.ts';
 import { alice, aMessage, bob, carol, copiesFor } from '../../test/support/mail.ts';
 import { beside } from '../figure.ts';
 import type { Bench, Row } from '../figure.ts';
@@ -24,10 +27,9 @@ export async function attentionFigure(bench: Bench): Promise<Row[]> {
   if (!reader) throw new Error('bob has a record');
   const exchange = { fromAgent: true, lineage: undefined, earlier: [] };
   const rounds = bench.quick ? 100 : 500;
-  const message = aMessage({ body: BODY });
   const decisions = await interleave(rounds, {
     decide: async () => {
-      for (let n = 0; n < AT_ONCE; n += 1) await attend(home, message, reader, 'dm', exchange);
+      for (let n = 0; n < AT_ONCE; n += 1) await attend(home, aMessage({ body: BODY }), reader, 'dm', exchange);
     },
   });
   const sends = await interleave(rounds, {
@@ -41,6 +43,8 @@ export async function attentionFigure(bench: Bench): Promise<Row[]> {
   });
   const each = decisions.decide.median / AT_ONCE;
   const owed = await owedRow(bench);
+  const reaction = await reactionRow(bench);
+  const channel = await channelRow(bench);
   for (const one of [...desk.homes, ...plainDesk.homes]) await one.ledger.close();
   return [
     {
@@ -54,7 +58,58 @@ export async function attentionFigure(bench: Bench): Promise<Row[]> {
     },
     beside('attention: a send, routed and decided', 'the same message only stored', 1.15, sends.send, sends.put),
     owed,
+    reaction,
+    channel,
   ];
+}
+
+/** One word about an event, with what it does to the event, beside a plain send. */
+async function reactionRow(bench: Bench): Promise<Row> {
+  const { desk, home } = await aHome(bench, true);
+  const draft = Draft.parse({ to: '@bob', body: BODY });
+  const rounds = bench.quick ? 100 : 500;
+  const waiting: MessageId[] = [];
+  for (let n = 0; n < rounds; n += 1) waiting.push((await send(desk, alice, draft)).message.id);
+  const done = Signal.parse('done');
+  const times = await interleave(rounds, {
+    react: async () => {
+      const id = waiting.pop();
+      if (id) await react(desk, { name: bob, home }, id, { signal: done });
+    },
+    send: async () => {
+      await send(desk, alice, draft);
+    },
+  });
+  await closeAll(desk);
+  return beside('a reaction that ends what is owed', 'a plain send', 3, times.react, times.send);
+}
+
+/** A post to a channel that very many people read at a surface, beside one that one person does. */
+async function channelRow(bench: Bench): Promise<Row> {
+  const many = bench.quick ? 200 : 1000;
+  const { desk, home } = await aHome(bench, true);
+  const [full, empty] = ['#full', '#empty'].map((name) => ChannelName.parse(name)) as [ChannelName, ChannelName];
+  const join = async (name: string, kind: 'agent' | 'human', ...channels: ChannelName[]): Promise<void> => {
+    await home.directory.register(AgentName.parse(name), kind);
+    for (const channel of channels) await home.directory.subscribe(AgentName.parse(name), channel);
+  };
+  await join('chat._surface', 'agent', full, empty);
+  await join('chat.p0', 'human', full, empty);
+  for (let n = 1; n < many; n += 1) await join(`chat.p${n}`, 'human', full);
+  const post = async (to: ChannelName): Promise<void> => {
+    await send(desk, alice, Draft.parse({ to, body: BODY }));
+  };
+  const times = await interleave(bench.quick ? 50 : 300, { full: () => post(full), empty: () => post(empty) });
+  await closeAll(desk);
+  const what = `a post to a channel with ${many.toLocaleString('en')} people at a surface`;
+  return beside(what, 'with one', 3, times.full, times.empty);
+}
+
+async function closeAll(desk: Desk): Promise<void> {
+  for (const { ledger, directory } of desk.homes) {
+    await directory.close();
+    await ledger.close();
+  }
 }
 
 /** The first page of what is owed, where very much is, beside where little is. */
@@ -82,9 +137,9 @@ async function oweMany(home: Home, reader: AgentName, count: number): Promise<vo
   }
 }
 
-async function aHome(bench: Bench): Promise<{ desk: Desk; home: Home }> {
+async function aHome(bench: Bench, stays = false): Promise<{ desk: Desk; home: Home }> {
   const env = { PARLEY_HOME: bench.fresh(), BACKCHANNEL_HOME: `${bench.fresh()}/none` };
-  const desk = openDesk(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
+  const desk = openDesk(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley', { stays });
   const [home] = desk.homes;
   if (!home) throw new Error('a desk has a home');
   for (const name of [alice, bob, carol]) await home.directory.register(name, 'agent');

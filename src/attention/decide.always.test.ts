@@ -14,6 +14,7 @@ describe('the decision on a copy', () => {
     mentionsMe: fc.boolean(),
     mentionsOther: fc.boolean(),
     mentionsMyRole: fc.boolean(),
+    calledAfter: fc.boolean(),
     inThreadIHaveJoined: fc.boolean(),
     ownsThread: fc.boolean(),
     ownsStream: fc.boolean(),

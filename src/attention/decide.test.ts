@@ -12,6 +12,7 @@ function facts(given: Partial<Facts> = {}): Facts {
     mentionsMe: false,
     mentionsOther: false,
     mentionsMyRole: false,
+    calledAfter: false,
     inThreadIHaveJoined: false,
     ownsThread: false,
     ownsStream: false,

@@ -11,6 +11,8 @@ export interface Facts {
   fromAgent: boolean;
   fromMe: boolean;
   mentionsMe: boolean;
+  /** Another agent that hears it too is called before the reader. */
+  calledAfter: boolean;
   mentionsOther: boolean;
   mentionsMyRole: boolean;
   inThreadIHaveJoined: boolean;
@@ -76,6 +78,11 @@ interface Override {
 const OVERRIDES: readonly Override[] = [
   // Told for information: worth seeing, nothing is owed.
   { when: (f, d) => f.intent === 'fyi' && d.policy === 'must_respond', change: { policy: 'may_respond' } },
+  // Of several agents whom one message calls, one has to answer: the first.
+  {
+    when: (f, d) => f.calledAfter && callsMe(f) && d.policy === 'must_respond',
+    change: { policy: 'may_respond' },
+  },
   // An answer to the reader's own words is seen like any DM, but it is the end of a duty, not the start of one.
   {
     when: (f, d) => d.reason === 'direct_message' && isAnswer(f),

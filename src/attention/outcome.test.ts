@@ -6,18 +6,18 @@ import { SIGNALS } from '../protocol/signal.ts';
 import type { KnownSignal } from '../protocol/signal.ts';
 import { outcomeOf, silenceOutcome } from './outcome.ts';
 
-/** The nine signals in the draft's order: what each makes of an event, by the policy of that event. `…`: still owed. */
-const TABLE: [string, KnownSignal, string, string, string, string][] = [
-  // title, signal, must_respond, may_respond, ack_only, must_not_respond
-  ['seen [C2A-111a]', 'seen', 'acknowledged …', 'acknowledged', 'acknowledged', 'ignored'],
-  ['agree [C2A-111b]', 'agree', 'acknowledged …', 'acknowledged', 'acknowledged', 'ignored'],
-  ['working [C2A-111c]', 'working', 'claimed …', 'claimed …', 'acknowledged', 'ignored'],
-  ['queued', 'queued', 'deferred …', 'deferred …', 'acknowledged', 'ignored'],
-  ['claimed', 'claimed', 'claimed …', 'claimed …', 'acknowledged', 'ignored'],
-  ['done [C2A-111f]', 'done', 'responded', 'responded', 'acknowledged', 'ignored'],
-  ['declined', 'declined', 'ignored', 'ignored', 'ignored', 'ignored'],
-  ['blocked [C2A-111h]', 'blocked', 'deferred …', 'deferred …', 'acknowledged', 'ignored'],
-  ['unclear', 'unclear', 'nothing …', 'nothing …', 'nothing …', 'nothing …'],
+/** The nine signals in the draft's order: their sign, and what each makes of an event by its policy. `…`: still owed. */
+const TABLE: [string, KnownSignal, string, string, string, string, string][] = [
+  // title, signal, sign, must_respond, may_respond, ack_only, must_not_respond
+  ['seen [C2A-111a]', 'seen', '👀', 'acknowledged …', 'acknowledged', 'acknowledged', 'ignored'],
+  ['agree [C2A-111b]', 'agree', '👍', 'acknowledged …', 'acknowledged', 'acknowledged', 'ignored'],
+  ['working [C2A-111c]', 'working', '🔧', 'claimed …', 'claimed …', 'acknowledged', 'ignored'],
+  ['queued [C2A-111d]', 'queued', '🕐', 'deferred …', 'deferred …', 'acknowledged', 'ignored'],
+  ['claimed [C2A-111e]', 'claimed', '✋', 'claimed …', 'claimed …', 'acknowledged', 'ignored'],
+  ['done [C2A-111f]', 'done', '✅', 'responded', 'responded', 'acknowledged', 'ignored'],
+  ['declined', 'declined', '🙅', 'ignored', 'ignored', 'ignored', 'ignored'],
+  ['blocked [C2A-111h]', 'blocked', '🚧', 'deferred …', 'deferred …', 'acknowledged', 'ignored'],
+  ['unclear [C2A-111i]', 'unclear', '❓', 'nothing …', 'nothing …', 'nothing …', 'nothing …'],
 ];
 const told = (policy: Policy, signal: KnownSignal, intent: Intent = 'none'): string => {
   const { disposition, final } = outcomeOf(policy, intent, signal);
@@ -25,7 +25,8 @@ const told = (policy: Policy, signal: KnownSignal, intent: Intent = 'none'): str
 };
 
 describe('what a signal makes of an event', () => {
-  it.each(TABLE)('%s', (_title, signal, must, may, ack, not) => {
+  it.each(TABLE)('%s', (_title, signal, sign, must, may, ack, not) => {
+    expect<string>(SIGNALS[signal].glyph).toBe(sign);
     expect(Policy.inner.options.map((policy) => told(policy, signal))).toEqual([must, may, ack, not]);
   });
 

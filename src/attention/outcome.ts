@@ -29,6 +29,11 @@ export function silenceOutcome(policy: Policy): Disposition {
   return policy === 'must_respond' ? 'failed' : 'ignored';
 }
 
+/** What an answer makes of an event. Where a receipt is all that is asked for, it is one. */
+export function replyOutcome(policy: Policy | undefined): Disposition {
+  return policy === 'ack_only' ? 'acknowledged' : 'responded';
+}
+
 /** A nod is all that an approval asks for; anything else that must be answered is not done by it. */
 function isEnd(disposition: Disposition, intent: Intent, signal: KnownSignal): boolean {
   if (disposition === 'acknowledged') return signal === 'agree' && intent === 'approval';

@@ -17,7 +17,7 @@ describe('who answers for what was offered to several', () => {
     expect(rankResponders(busy, event('m'))).toEqual([name('ben'), name('cleo'), name('anna')]);
   });
 
-  it('of equally idle ones, who has the fewest duties', () => {
+  it('of equally idle ones, who has the fewest duties [C2A-D4]', () => {
     const loaded = [
       { name: name('anna'), idleSince: 100, open: 3 },
       { name: name('ben'), idleSince: 100, open: 1 },
@@ -25,7 +25,7 @@ describe('who answers for what was offered to several', () => {
     expect(chooseResponder(loaded, event('m'))).toBe(name('ben'));
   });
 
-  it('of equal ones, another for another event: none of five gets more than a third of a thousand', () => {
+  it('of equal ones, another for another event: none of five gets more than a third of a thousand [C2A-D4]', () => {
     const counts = new Map<string, number>();
     for (let n = 0; n < 1_000; n += 1) {
       const one = String(chooseResponder(team, event(`m-${n}`)));

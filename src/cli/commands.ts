@@ -19,6 +19,7 @@ export const COMMANDS: readonly Row[] = [
   row('Write', 'send', 'leave a message for an agent, a role or a channel', () => import('./commands/send.ts')),
   row('Write', 'reply', 'answer a message, and settle it', () => import('./commands/reply.ts')),
   row('Write', 'react', 'answer with one word that costs nobody a turn', () => import('./commands/react.ts')),
+  row('Write', 'raise', 'hand to an agent what was said to nobody, as a person', () => import('./commands/raise.ts')),
   row('Write', 'withdraw', 'take back the copies that nobody has taken', () => import('./commands/withdraw.ts')),
   row('Write', 'sub', 'subscribe to a channel', () => import('./commands/sub.ts')),
   row('Write', 'unsub', 'leave a channel', () => import('./commands/unsub.ts')),

@@ -5,7 +5,7 @@ import { codeOf } from '../storage/disk.ts';
 import { exitNow } from '../storage/libc.ts';
 import { writeAll } from './terminal.ts';
 
-/** The binary is also `bch`, `c2c` and `ccc`, by the name it is called with. */
+/** The binary is also `bch`, `c2c` and `ccc`, by the name it is called with. `parley bch …` needs no second name: clients start it so. */
 async function main(): Promise<void> {
   const argv = process.argv.slice(2);
   switch (process.argv0.split('/').at(-1)) {
@@ -16,6 +16,7 @@ async function main(): Promise<void> {
     case 'ccc':
       return (await import('./dialects/later.ts')).sayLater('ccc');
     default:
+      if (argv[0] === 'bch') return (await import('./dialects/bch.ts')).runBch(argv.slice(1));
       return (await import('./parley.ts')).runParley(argv);
   }
 }

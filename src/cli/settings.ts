@@ -70,6 +70,21 @@ export const SETTINGS = {
     project: false,
     help: 'how long traces stay',
   },
+  composeMs: {
+    schema: new Schema(() =>
+      v.pipe(
+        v.union([v.string(), v.number()]),
+        v.transform(Number),
+        v.integer(),
+        v.minValue(2000, 'use 2000 to 5000 ms'),
+        v.maxValue(5000, 'use 2000 to 5000 ms'),
+      ),
+    ),
+    env: 'PARLEY_COMPOSE_MS',
+    fallback: 2500,
+    project: false,
+    help: 'how long the host waits for more of what a person writes',
+  },
 } as const;
 export type SettingName = keyof typeof SETTINGS;
 
@@ -81,6 +96,7 @@ export interface Settings {
   durability: 'normal' | 'full';
   keepBodies: number | null;
   keepFacts: number | null;
+  composeMs: number;
 }
 
 /** Where a value came from, for `parley config`. */

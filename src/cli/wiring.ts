@@ -6,6 +6,7 @@ import type { MessageId, RoomId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Directory } from '../storage/directory/directory.ts';
 import { FilesDirectory } from '../storage/directory/files.ts';
+import type * as Watched from '../storage/directory/watched.ts';
 import type { Ledger } from '../storage/ledger/ledger.ts';
 import { checkLedger } from '../storage/ledger/sqlite-check.ts';
 import type { LedgerState } from '../storage/ledger/sqlite-check.ts';
@@ -19,16 +20,17 @@ import type { FarOrder } from './far-home.ts';
 import { backchannelHome, parleyHome } from './settings.ts';
 import type { Env, Settings } from './settings.ts';
 
-/** The only file that names a backend. */
+/** The only file that names a backend. `stays`: for a program that is asked often; it closes the directories at its end. */
 export function openDesk(
   env: Env,
   settings: Pick<Settings, 'bodyLimit' | 'durability'> & Partial<Pick<Settings, 'agent' | 'relay'>>,
   own: 'parley' | 'bch',
+  { stays = false } = {},
 ): Desk {
   const roots = { parley: parleyHome(env), bch: backchannelHome(env) };
   // A Backchannel program sees only its own home; Parley opens every home that exists.
   const others: (typeof own)[] = own === 'parley' && existsSync(roots.bch) ? ['bch'] : [];
-  const near = [own, ...others].map((label) => openHome(label, roots[label], settings.durability));
+  const near = [own, ...others].map((label) => openHome(label, roots[label], settings.durability, stays));
   const far = own === 'parley' ? relayFolder(roots.parley, settings) : undefined;
   return {
     homes: far === undefined ? near : [openFarHome({ root: far, durability: settings.durability }), ...near],
@@ -149,9 +151,15 @@ interface OpenHome {
   close(): Promise<void>;
 }
 
-function openHome(label: HomeLabel, root: string, durability: Settings['durability']): Home {
-  const directory = new FilesDirectory(root, Date.now);
+function openHome(label: HomeLabel, root: string, durability: Settings['durability'], stays: boolean): Home {
+  const directory = stays ? watchedDirectory(root) : new FilesDirectory(root, Date.now);
   return lazyHome(label, root, durability, directory, (parts) => new Maildir(parts)).home;
+}
+
+/** Read only here: a command that asks once should not pay for it. */
+function watchedDirectory(root: string): Directory {
+  const { WatchedDirectory } = require('../storage/directory/watched.ts') as typeof Watched;
+  return new WatchedDirectory(root, Date.now);
 }
 
 /** The ledger is opened by the first who asks for it: `parley agents` should not wait for a database. */

@@ -138,9 +138,9 @@ export function saidText({ id, author, at, text }: Said): string {
   return `${idText(id)} ${writer(author)} ${inline(at)}\n${quotedWhole(text)}`;
 }
 
-/** Who, where, how directed, what is asked, how pressing, what about; not a word of the body. spec: c2a#knock */
+/** Who, where, how directed, what is asked, how pressing, what about, how old, what kinds of parts; not a word of the body. spec: c2a#knock */
 export function knockText(eventId: string, knock: Knock): string {
-  const { from, where, directedness, policy, priority, topic, pullWith } = knock;
+  const { from, where, directedness, policy, priority, topic, ageMs, parts, pullWith } = knock;
   return [
     'C2A KNOCK',
     `event_id: ${idText(eventId)}`,
@@ -150,6 +150,10 @@ export function knockText(eventId: string, knock: Knock): string {
     `response_policy: ${policy}`,
     `priority: ${priority}`,
     `topic: ${inline(topic, 60)}`,
+    `age: ${Math.round(ageMs / 1000)} s`,
+    `holds: ${Object.entries(parts)
+      .map(([kind, count]) => `${count} ${inline(kind)}`)
+      .join(', ')}`,
     `pull_with: ${pullWith}`,
   ].join('\n');
 }

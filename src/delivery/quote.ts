@@ -57,27 +57,29 @@ const PLAIN = /^[\p{L}\p{N}@#._%/+-]+(?: [\p{L}\p{N}@#._%/+()-]+)*$/u;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
 
 /**
- * Would a reader, also one that is easily fooled, take this line for ours? Case, accents, wide letters, Greek and
- * Cyrillic look-alikes and signs before the first letter do not hide anything.
+ * Would a reader, also one that is easily fooled, take this line for ours? Case, accents, wide letters, wide gaps, joiners, Greek
+ * and Cyrillic look-alikes and signs before the first letter do not hide anything.
  */
 export function readsAsProtocol(line: string): boolean {
   const plain = line
-    .replace(/\\u\{[0-9a-f]+\}|[\u2400-\u2421]/g, '')
+    .replace(/\\u\{[0-9a-f]+\}|[\u2400-\u2421\u200c\u200d]/g, '')
     .replace(SIGNS, '')
     .slice(0, 200)
     .normalize('NFKD')
     .toLowerCase()
     .replace(/\p{M}/gu, '')
+    .replace(/\s+/g, ' ')
+    .replace(/[\u02d0\u2236\ua789]/g, ':')
     .replace(/[^\0-\x7f]/g, (letter) => LATIN[FOREIGN.indexOf(letter)] ?? letter)
     .replace(SIGNS, '');
   return PROTOCOL.test(plain);
 }
 
-/** What may stand before the first letter. */
-const SIGNS = /^[^\p{L}\p{N}]+/u;
+/** What may stand before the first letter; a letter in a circle or a box is one. */
+const SIGNS = /^[^\p{L}\p{N}\u24b6-\u24e9\u{1f130}-\u{1f149}]+/u;
 const FIELDS =
   'event[ _-]?id|conversation|thread|author|from|where|directedness|response[ _-]?policy|policy|reason|priority|topic|' +
-  'reply[ _-]?target|pull[ _-]?with|blocks';
+  'reply[ _-]?target|pull[ _-]?with|blocks|refs|discharged[ _-]?by|otherwise|period';
 const ROLES = '(?:system|developer|assistant|user|human)(?:[ _-](?:message|prompt|reminder|note|instructions?))?';
 const PROTOCOL = new RegExp(
   `^(?:c2a(?![a-z0-9])|message\\s*(?::|[^a-z0-9]*$)|end[ _-]of[ _-]message|parley [a-z0-9]+\\]|(?:${FIELDS})\\s*[:=]|` +

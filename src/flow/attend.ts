@@ -1,8 +1,6 @@
 import { decide } from '../attention/decide.ts';
 import { nextLineage } from '../attention/lineage.ts';
 import { breaksLoop } from '../attention/loop.ts';
-import { mentionsIn } from '../attention/mentions.ts';
-import { asksQuestion, isOnlyThanks } from '../attention/thanks.ts';
 import type { Attention } from '../protocol/attention.ts';
 import type { Lineage, Message } from '../protocol/message.ts';
 import { AgentName, isMessageId } from '../protocol/names.ts';
@@ -11,6 +9,7 @@ import type { Quiet } from '../protocol/quiet.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
 import { answerIn } from './answered.ts';
 import type { Home } from './desk.ts';
+import { readingOf } from './reading.ts';
 
 /** How much of an exchange is looked at to tell whether anything new is said. */
 const EXCHANGE = 50;
@@ -18,8 +17,6 @@ const EXCHANGE = 50;
 const SOON_MS = 60 * 60 * 1000;
 /** How much of an exchange is looked at where a message only may be part of it: every plain send pays for that. */
 const LIKELY_EXCHANGE = 8;
-/** How many names a body can call. */
-const MENTIONS = 20;
 
 /** What a message is part of: the same for every reader of it. */
 interface Exchange {
@@ -93,10 +90,9 @@ export async function attend(
   const { intent = 'none', signal, aim, replaces } = message.parley ?? {};
   const { owns = [], left = [] } = parley;
   const isHere = (what: string): boolean => what === message.to || what === lineage?.root;
-  // Names in prose that nobody here has (decorators, packages) address nobody.
-  const mentions = message.body.includes('@') ? await known(home, message.body) : [];
-  const asks =
-    (message.thread !== undefined || lineage !== undefined || intent === 'thanks') && asksQuestion(message.body);
+  const said = readingOf(home, message);
+  const mentions = await said.called();
+  const asks = (message.thread !== undefined || lineage !== undefined || intent === 'thanks') && said.asksQuestion;
   const loop = lineage !== undefined && breaksLoop(lineage, fromAgent && parley.kind === 'agent');
   return decide({
     via,
@@ -104,6 +100,7 @@ export async function attend(
     // A note to oneself is meant to be read, perhaps by a session elsewhere; one's own words in a channel are not.
     fromMe: (via !== 'dm' || signal !== undefined) && message.from === reader,
     mentionsMe: mentions.includes(reader),
+    calledAfter: via !== 'dm' && parley.kind === 'agent' && (await isCalledAfter(home, message, reader, mentions)),
     mentionsOther: mentions.some((name) => name !== reader),
     mentionsMyRole: mentions.some((name) => parley.roles.includes(name)),
     inThreadIHaveJoined: earlier.some((one) => one.from === reader),
@@ -115,7 +112,7 @@ export async function attend(
     answersMe: earlier.some((one) => one.id === message.thread && one.from === reader),
     intent,
     priority: message.priority === 'urgent' ? 'urgent' : 'normal',
-    onlyThanks: isOnlyThanks(message.body),
+    onlyThanks: said.isOnlyThanks,
     asksQuestion: asks,
     asksAgain: loop && asks && (await isAskedAgain(home, message, lineage, earlier)),
     loop,
@@ -141,7 +138,7 @@ async function isAskedAgain(home: Home, message: Message, lineage: Lineage, earl
 }
 
 /** Few have asked for quiet: the others pay nothing for the rules of it. */
-async function isHushedAt(quiet: Quiet, now: number): Promise<boolean> {
+export async function isHushedAt(quiet: Quiet, now: number): Promise<boolean> {
   const { isHushed } = await import('../attention/hush.ts');
   const clock = new Date(now);
   return isHushed(quiet, now, clock.getHours() * 60 + clock.getMinutes());
@@ -203,16 +200,21 @@ async function opened(
   return opening?.from === reader;
 }
 
-/** The agents and roles among the names that a body calls; of a body that calls a crowd, the first few. */
-async function known(home: Home, body: string): Promise<AgentName[]> {
-  const called = mentionsIn(body)
-    .slice(0, MENTIONS)
-    .map((name) => AgentName.safeParse(name))
-    .flatMap((name) => (name.success ? [name.data] : []));
-  if (called.length === 0) return [];
-  const records = await home.directory.list();
-  const names = new Set(records.flatMap((record) => [record.name, ...(record.parley?.roles ?? [])]));
-  return called.filter((name) => names.has(name));
+/** Does the message call another agent that hears it too, before it calls the reader? */
+async function isCalledAfter(
+  home: Home,
+  { from, to }: Message,
+  reader: AgentName,
+  mentions: readonly AgentName[],
+): Promise<boolean> {
+  for (const name of mentions.slice(0, mentions.indexOf(reader) + 1)) {
+    if (name === reader) return false;
+    const record = name === from ? null : await home.directory.get(name);
+    if (!record || record.parley?.kind === 'human') continue;
+    const heard: string[] = [...record.subscriptions, ...(record.parley?.roles ?? [])];
+    if (heard.includes(to.replace(/^@/, ''))) return true;
+  }
+  return false;
 }
 
 /** An agent that was made by another program keeps no policy: it sees everything, as it always did. */
@@ -224,7 +226,7 @@ const EVERYTHING_SHOWN: Attention = {
 };
 
 /** Anyone who is not known to be a person. */
-async function isAgent(home: Home, name: string): Promise<boolean> {
+export async function isAgent(home: Home, name: string): Promise<boolean> {
   const known = AgentName.safeParse(name);
   return !known.success || (await home.directory.get(known.data))?.parley?.kind !== 'human';
 }

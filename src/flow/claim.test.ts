@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { aDraft } from '../../test/support/desk.ts';
-import { alice } from '../../test/support/mail.ts';
+import { alice, bob, carol } from '../../test/support/mail.ts';
 import { aMemoryDesk, inChannel, withRole } from '../../test/support/memory-desk.ts';
 import type { MemoryDesk } from '../../test/support/memory-desk.ts';
 import { isQuiet } from '../protocol/attention.ts';
@@ -16,7 +16,7 @@ const MINUTE = 60_000;
 const MEMBERS = ['bob', 'carol', 'dora', 'erin', 'fay'];
 
 describe('a claim', () => {
-  it('is won by one of many at once, and the others are told by whom [C2A-123]', async () => {
+  it('is won by one of many at once, and the others are told by whom [C2A-123, C2A-134]', async () => {
     const names = Array.from({ length: 50 }, (_, n) => `agent-${n}`);
     const desk = await aMemoryDesk('alice', ...names);
     await inChannel(desk, '#dev', ...names);
@@ -30,7 +30,7 @@ describe('a claim', () => {
     }
   });
 
-  it('ends by its time, is renewed by claiming again, and is given up at will [C2A-133]', async () => {
+  it('ends by its time, is renewed by claiming again, and is given up at will [C2A-133, C2A-D4]', async () => {
     const desk = await aMemoryDesk('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'bob', 'carol');
     const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
@@ -46,13 +46,24 @@ describe('a claim', () => {
     expect(await claim(desk, desk.who('bob'), message.id)).toMatchObject({ holder: 'bob' });
   });
 
-  it('on an exchange keeps others from every event in it', async () => {
+  it('on an exchange keeps others from every event in it [C2A-123]', async () => {
     const desk = await aMemoryDesk('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'bob', 'carol');
     const root = await send(desk, alice, aDraft({ to: '#dev' }));
     const more = await send(desk, alice, aDraft({ to: '#dev', thread: root.message.id }));
     await claim(desk, desk.who('bob'), root.message.id);
     await expect(claim(desk, desk.who('carol'), more.message.id)).rejects.toMatchObject({ code: 'already_claimed' });
+  });
+
+  it('takes nothing from the one who is asked by name, as long as that one owes it', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    await inChannel(desk, '#ops', 'alice', 'bob', 'carol');
+    const { message } = await send(desk, alice, aDraft({ to: '#ops', body: '@bob is it red?' }));
+    const early = claim(desk, desk.who('carol'), message.id);
+    await expect(early).rejects.toMatchObject({ code: 'already_claimed', message: expect.stringContaining('@bob') });
+    expect((await claim(desk, desk.who('bob'), message.id)).holder).toBe(bob);
+    await react(desk, desk.who('bob'), message.id, { signal: 'declined' });
+    expect((await claim(desk, desk.who('carol'), message.id)).holder).toBe(carol);
   });
 
   it('is not for strangers, who learn nothing by trying', async () => {
@@ -80,7 +91,7 @@ describe('what is offered to a role', () => {
     }
   });
 
-  it('is chosen so for a mention of the role in a channel too', async () => {
+  it('is chosen so for a mention of the role in a channel too [C2A-131]', async () => {
     const desk = await aMemoryDesk('alice', ...MEMBERS);
     await withRole(desk, 'backend', ...MEMBERS);
     await inChannel(desk, '#dev', ...MEMBERS);
@@ -106,7 +117,7 @@ describe('what is offered to a role', () => {
     expect(await asked(desk, sent)).toHaveLength(2);
   });
 
-  it('goes to the next when the one says nothing for a minute, until all were asked once', async () => {
+  it('goes to the next when the one says nothing for a minute, until all were asked once [C2A-D4]', async () => {
     const { desk, sent } = await offered();
     expect(await asked(desk, sent)).toHaveLength(1);
     await desk.live(59_000);
@@ -140,15 +151,15 @@ describe('what is offered to a role', () => {
     expect(await desk.live(11 * MINUTE)).toMatchObject([{ mailbox: first, state: 'open' }]);
   });
 
-  it('goes to those who were here lately, and among them to the one who was idle the longest', async () => {
+  it('goes to those who were here lately, and among them to the one who was idle the longest [C2A-D4]', async () => {
     const desk = await aMemoryDesk('alice', ...MEMBERS);
     await withRole(desk, 'backend', ...MEMBERS);
     desk.pass(2 * 60 * MINUTE);
-    await desk.own.directory.seen(AgentName.parse('carol'));
-    desk.pass(5 * MINUTE);
     await desk.own.directory.seen(AgentName.parse('dora'));
+    desk.pass(5 * MINUTE);
+    await desk.own.directory.seen(AgentName.parse('carol'));
     const sent = await send(desk, alice, aDraft({ to: '@backend' }));
-    expect(await asked(desk, sent)).toEqual(['carol']);
+    expect(await asked(desk, sent)).toEqual(['dora']);
   });
 });
 

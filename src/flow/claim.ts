@@ -1,6 +1,6 @@
 import { CLAIM_MS, newDuty } from '../attention/ladder.ts';
 import type { Message } from '../protocol/message.ts';
-import type { MessageId } from '../protocol/names.ts';
+import type { AgentName, MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { EventClaim } from '../storage/ledger/duties.ts';
 import { rootOf } from './conversation.ts';
@@ -18,7 +18,9 @@ export async function claim(desk: Desk, who: Who, id: MessageId): Promise<EventC
   const { message } = await visible([who], id);
   const now = desk.now();
   if (message.from === who.name) throw new Refusal('invalid_request', 'it is your own message; others may claim it');
-  const other = await standingClaim(who.home, message, now);
+  const asked = await askedInstead(who, id);
+  if (asked) throw claimedBy(id, { holder: asked });
+  const other = await standingClaim(who.home, message, now, who.name);
   const held =
     other && other.holder !== who.name
       ? other
@@ -31,6 +33,19 @@ export async function claim(desk: Desk, who: Who, id: MessageId): Promise<EventC
   });
   await owed(who, message, held.until);
   return held;
+}
+
+/** Somebody else who is called by name and still owes the answer: nobody takes that from them, or they could not give it. */
+async function askedInstead({ name, home }: Who, id: MessageId): Promise<AgentName | undefined> {
+  await enterDuties(home);
+  const copies = (await home.ledger.trace(id))?.copies ?? [];
+  const called = copies.filter(({ attention }) => attention.directedness === 'to_me').map(({ mailbox }) => mailbox);
+  if (called.includes(name)) return undefined;
+  for (const mailbox of called) {
+    const duty = await home.ledger.duty(mailbox, id);
+    if (duty && !duty.ended) return mailbox;
+  }
+  return undefined;
 }
 
 /** Who claimed an event owes it, and sees it in full. */
@@ -85,12 +100,24 @@ async function giveBack(desk: Desk, { name, home }: Who, message: Message): Prom
   );
 }
 
-/** Who answers for this event now: by a claim on it, or on its whole exchange. */
-export async function standingClaim(home: Home, message: Message, now: number): Promise<EventClaim | null> {
+/**
+ * Who answers for this event now: by a claim on it, or on its whole exchange. The exchange of another is no reason for a reader to
+ * leave open what it was asked by name in it.
+ */
+export async function standingClaim(
+  home: Home,
+  message: Message,
+  now: number,
+  reader?: AgentName,
+): Promise<EventClaim | null> {
   const own = await home.ledger.eventClaim(message.id, now);
   if (own) return own;
   const root = rootOf(message);
-  return root === message.id ? null : home.ledger.eventClaim(root, now);
+  const claim = root === message.id ? null : await home.ledger.eventClaim(root, now);
+  if (!claim || reader === undefined || claim.holder === reader) return claim;
+  const duty = await home.ledger.duty(reader, message.id);
+  const copy = await home.ledger.copy(reader, message.id);
+  return duty && !duty.ended && copy?.attention.directedness === 'to_me' ? null : claim;
 }
 
 /** Whoever does something about an event keeps its claim. */
@@ -100,6 +127,6 @@ export async function renewClaim(home: Home, holder: Who['name'], key: MessageId
   await home.ledger.claimEvent({ key, holder, until: now + CLAIM_MS, reserved: false }, now);
 }
 
-export function claimedBy(id: MessageId, { holder }: EventClaim): Refusal {
+export function claimedBy(id: MessageId, { holder }: Pick<EventClaim, 'holder'>): Refusal {
   return new Refusal('already_claimed', `@${holder} answers for event ${id.slice(0, 8)}; leave it to them`);
 }

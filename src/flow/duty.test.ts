@@ -160,6 +160,17 @@ describe('what is owed', () => {
     expect(duties.map(({ id }) => id)).toEqual([other.message.id]);
     expect(await ending(desk, bob, more.message.id)).toBe('responded');
   });
+
+  it('is closed by resolving the one event or the assignment, by its reader or by who waits for it [C2A-125]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const root = await send(desk, alice, aDraft({ intent: 'assignment' }));
+    const inIt = { thread: root.message.id, intent: 'question', body: 'and the tests?' };
+    const { message } = await send(desk, alice, aDraft(inIt));
+    expect(await resolve(desk, desk.who('bob'), message.id)).toEqual([message.id]);
+    expect((await owe(desk.who('bob'), PAGE)).duties.map(({ id }) => id)).toEqual([root.message.id]);
+    expect(await resolve(desk, desk.who('alice'), root.message.id)).toEqual([root.message.id]);
+    expect((await owe(desk.who('bob'), PAGE)).count).toBe(0);
+  });
 });
 
 describe('an unanswered message', () => {
@@ -181,17 +192,26 @@ describe('an unanswered message', () => {
     expect((await desk.own.ledger.duty(bob, message.id))?.ended?.by).toMatchObject({ reason: 'expired' });
   });
 
-  it('goes to exactly one lead where there is one, and the audit says who [C2A-155]', async () => {
+  it.each([
+    ['who owns the channel', { owns: ['#dev'], roles: ['lead'] }, 'dora'],
+    ['a lead, where nobody owns it', { owns: [], roles: ['lead'] }, 'carol'],
+    ['the person, where there is no lead', { owns: [], roles: [] }, 'will'],
+  ])('goes to exactly one, %s, and the audit says to whom [C2A-155]', async (_whom, { owns, roles }, to) => {
     const desk = await aMemoryDesk('alice', 'bob', 'carol', 'dora');
-    const will = await anOwner(desk);
-    await withRole(desk, 'lead', 'carol');
-    const { message } = await send(desk, alice, aDraft());
+    await anOwner(desk);
+    await inChannel(desk, '#dev', 'bob');
+    await desk.own.directory.amend(AgentName.parse('dora'), () => ({ owns }));
+    for (const role of roles) await withRole(desk, role, 'carol');
+    const { message } = await send(desk, alice, aDraft({ to: '#dev', body: '@bob look at this' }));
     await desk.live(5 * MINUTE + 1000);
-    expect(await desk.own.spool.peek(carol)).toHaveLength(1);
-    expect(await desk.own.spool.peek(will)).toEqual([]);
+    const waiting = ['alice', 'carol', 'dora', 'will'].map(async (name) => {
+      const ids = await desk.own.spool.ids(AgentName.parse(name));
+      return ids.map(() => name);
+    });
+    expect((await Promise.all(waiting)).flat()).toEqual([to]);
     const trace = await desk.own.ledger.trace(message.id);
     const told = trace?.copies[0]?.receipts.filter(({ step }) => step === 'escalated');
-    expect(told).toMatchObject([{ evidence: { to: 'carol' } }]);
+    expect(told).toMatchObject([{ evidence: { to } }]);
   });
 
   it('is answered for by whoever was told of it: the answer goes to the one who waits', async () => {

@@ -12,6 +12,8 @@ import type { Home } from './desk.ts';
 
 /** How many copies are entered in one act. */
 const BITE = 200;
+/** So many messages for which nothing is owed are looked at again each time. */
+const FEW = 100;
 /** How much of an exchange is looked at to tell what became of one message in it. */
 const EXCHANGE = 1000;
 
@@ -22,14 +24,19 @@ const EXCHANGE = 1000;
 export async function enterDuties(home: Home): Promise<void> {
   for (;;) {
     const { from, upTo, copies } = await home.ledger.unentered(BITE);
-    if (upTo <= from) return;
+    // To look at a few once more costs less than to write down that nothing is owed for them.
+    if (upTo <= from || (copies.length === 0 && upTo - from < FEW)) return;
     const exchanges = new Map<MessageId, Message[]>();
+    const people = new Map<AgentName, boolean>();
     const duties: Duty[] = [];
-    for (const { copy, message } of copies) {
+    for (const { copy, message, alone } of copies) {
       const root = rootOf(message);
-      const exchange = exchanges.get(root) ?? (await home.ledger.exchange(root, EXCHANGE));
+      // About nearly all of them nothing was said yet.
+      const exchange = alone ? [] : (exchanges.get(root) ?? (await home.ledger.exchange(root, EXCHANGE)));
       exchanges.set(root, exchange);
-      const duty = await dutyFor(home, copy, message, exchange);
+      const person = people.get(copy.mailbox) ?? (await isPerson(home, copy.mailbox));
+      people.set(copy.mailbox, person);
+      const duty = await dutyFor(home, copy, message, { exchange, person });
       if (duty) duties.push(duty);
     }
     // If somebody was faster, theirs are the same: go on from where they are.
@@ -42,14 +49,18 @@ export async function dutyFor(
   home: Home,
   copy: CopyRecord,
   message: Message,
-  exchange?: readonly Message[],
+  known?: { exchange: readonly Message[]; person: boolean },
 ): Promise<Duty | null> {
   if (!isOwed(copy, message)) return null;
-  const isPerson = (await home.directory.get(copy.mailbox))?.parley?.kind === 'human';
-  const duty = newDuty({ message, mailbox: copy.mailbox, attention: copy.attention, isPerson });
+  const { mailbox, attention } = copy;
+  const duty = newDuty({ message, mailbox, attention, isPerson: known?.person ?? (await isPerson(home, mailbox)) });
   const ended = endOf(duty, copy);
   if (ended) return { ...duty, due: null, ended };
-  return told(duty, message, exchange ?? (await home.ledger.exchange(rootOf(message), EXCHANGE)));
+  return told(duty, message, known?.exchange ?? (await home.ledger.exchange(rootOf(message), EXCHANGE)));
+}
+
+async function isPerson(home: Home, name: AgentName): Promise<boolean> {
+  return (await home.directory.get(name))?.parley?.kind === 'human';
 }
 
 /** A note to oneself is owed to nobody, and of an agent that keeps no policy only what says so itself is asked. */

@@ -61,6 +61,7 @@ export async function edit(
   for (const { mailbox } of before) {
     await home.ledger.record(mailbox, id, { step: 'cancelled', at: message.ts, evidence: by });
     await inherit(home, mailbox, id, newId, by, desk.now());
+    await callOff(home, mailbox, id);
   }
   return { home, ...stored };
 }
@@ -82,16 +83,30 @@ export async function remove(
   const evidence = { withdrawn: true, by };
   const copies = await home.spool.withdraw(id, evidence);
   const ended: Duty[] = [];
+  const at = new Date(desk.now()).toISOString();
+  const cancelled = (mailbox: AgentName) => home.ledger.record(mailbox, id, { step: 'cancelled', at, evidence });
   for (const { mailbox } of copies) {
     const owed = await home.ledger.duty(mailbox, id);
-    if (!owed || owed.ended) continue;
+    if (!owed || owed.ended) {
+      await callOff(home, mailbox, id);
+      await cancelled(mailbox);
+      continue;
+    }
     const end = message.from === by ? discharge : endDuty;
     const after = await end(home, mailbox, id, 'superseded', evidence, desk.now());
     if (after?.ended) ended.push(after);
-    const receipt = { step: 'cancelled' as const, at: new Date(desk.now()).toISOString(), evidence };
-    await home.ledger.record(mailbox, id, receipt);
+    await cancelled(mailbox);
   }
   return { copies, ended };
+}
+
+/** A copy in somebody's hand for which nothing is owed: no answer is wanted any more, and whoever has it can see that. */
+async function callOff(home: Home, mailbox: AgentName, id: MessageId): Promise<void> {
+  const copy = await home.ledger.copy(mailbox, id);
+  if (copy?.state !== 'held' || copy.attention.policy === 'must_not_respond') return;
+  const duty = await home.ledger.duty(mailbox, id);
+  if (duty && !duty.ended) return;
+  await home.ledger.reconsider(mailbox, id, { ...copy.attention, policy: 'must_not_respond' });
 }
 
 /** The old duty ends, and what is left of it goes on for the new message: its age and how often it came back stay. */

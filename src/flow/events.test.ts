@@ -3,12 +3,14 @@ import { aDraft } from '../../test/support/desk.ts';
 import { alice, bob, carol } from '../../test/support/mail.ts';
 import { aMemoryDesk, inChannel, withRole } from '../../test/support/memory-desk.ts';
 import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { TOOLS } from '../protocol/host.ts';
 import { MessageId } from '../protocol/names.ts';
 import { claim } from './claim.ts';
 import { defer } from './defer.ts';
 import { listEvents, readThread } from './events.ts';
 import type { EventFilter } from './events.ts';
 import { react } from './react.ts';
+import { say } from './say.ts';
 import { send } from './send.ts';
 import { why } from './why.ts';
 
@@ -41,7 +43,7 @@ describe('the events of a reader', () => {
     expect(await found({ since, until, stream: '#dev', policy: 'must_respond' })).toEqual([named]);
   });
 
-  it('come page by page, each once, whatever arrives meanwhile', async () => {
+  it('come page by page, each once, whatever arrives meanwhile [C2A-119]', async () => {
     const desk = await aMemoryDesk('alice', 'bob');
     const ids: MessageId[] = [];
     for (let n = 0; n < 120; n += 1) ids.push((await send(desk, alice, aDraft({ body: `number ${n}` }))).message.id);
@@ -52,7 +54,7 @@ describe('the events of a reader', () => {
       seen.push(...page.events.map(({ id }) => id));
       cursor = page.cursor ?? undefined;
       await send(desk, alice, aDraft({ body: 'one more' }));
-    } while (cursor);
+    } while (cursor && seen.length < 2 * ids.length);
     expect(seen).toEqual(ids.reverse());
   });
 
@@ -185,12 +187,18 @@ it('answers who, what, when and why for any event [C2A-170]', async () => {
   desk.pass(1000);
   await claim(desk, desk.who(chosen), message.id);
   desk.pass(1000);
+  const args = { target: '@alice', text: 'me too', inReplyTo: message.id, idempotencyKey: 'k' };
+  const reply = TOOLS['chat.send_message'].parse({ ...args, visibility: 'dm', directedness: 'to_me' });
+  const other = chosen === bob ? carol : bob;
+  await expect(say(desk, desk.who(other), reply)).rejects.toThrow(`@${chosen}`);
+  desk.pass(1000);
   await react(desk, desk.who(chosen), message.id, { signal: 'done' });
   const lines = await why(desk.own, message.id);
   const said = lines.map(({ who, what, why: because }) => `${who} ${what} ${because}`);
   expect(said[0]).toBe('alice sent to @backend none');
   expect(said.join('\n')).toMatch(/parley decided: to_my_role may_respond .* role_mention/);
   expect(said.join('\n')).toContain(`${chosen} claimed`);
+  expect(said.join('\n')).toMatch(new RegExp(`${other} refused .*already_claimed`));
   expect(said.join('\n')).toContain(`${chosen} reacted: done`);
   expect(lines.every(({ at }) => !Number.isNaN(Date.parse(at)))).toBe(true);
   expect(lines.map(({ at }) => at)).toEqual(lines.map(({ at }) => at).toSorted());

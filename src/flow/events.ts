@@ -1,8 +1,11 @@
 import { DEADLINE_MS } from '../attention/ladder.ts';
 import type { Attention, Policy } from '../protocol/attention.ts';
+import type { Message } from '../protocol/message.ts';
+import { isMessageId } from '../protocol/names.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
 import type { Disposition, Step } from '../protocol/receipt.ts';
-import type { Signal } from '../protocol/signal.ts';
+import { meaningOf } from '../protocol/signal.ts';
+import type { Meaning, Signal } from '../protocol/signal.ts';
 import type { Duty } from '../protocol/duty.ts';
 import type { EventClaim } from '../storage/ledger/duties.ts';
 import type { HistoryRow } from '../storage/ledger/ledger.ts';
@@ -32,6 +35,10 @@ export interface EventView {
   disposition: Disposition | null;
   proven: Step;
   signal?: Signal;
+  /** What the signal says to do, where it is about the reader's own message. */
+  means?: Meaning;
+  /** How many answers to it were refused. */
+  refused: number;
   claim: EventClaim | null;
   attempt: number;
   /** Whose copy this is; null for what was only overheard, and for the reader's own words. */
@@ -129,9 +136,11 @@ export async function viewOf(
   now = Date.now(),
 ): Promise<EventView> {
   const mine = namesIn(whos).get(home) ?? [];
-  const copy = (await home.ledger.trace(message.id))?.copies.find(({ mailbox }) => mine.includes(mailbox));
+  const copies = (await home.ledger.trace(message.id))?.copies ?? [];
+  const copy = copies.find(({ mailbox }) => mine.includes(mailbox));
   const duty = copy && (await home.ledger.duty(copy.mailbox, message.id));
   const { signal } = message.parley ?? {};
+  const means = copy && (await meansTo(copy.mailbox, home, message));
   return {
     id: message.id,
     seq,
@@ -146,10 +155,19 @@ export async function viewOf(
     disposition: duty ? dispositionOf(duty) : (copy?.disposition ?? null),
     proven: copy?.state === 'settled' ? 'settled' : highest(copy?.receipts.map(({ step }) => step) ?? []),
     ...(signal !== undefined && { signal }),
+    ...(means && { means }),
+    refused: copies.flatMap(({ receipts }) => receipts).filter(({ step }) => step === 'refused').length,
     claim: await standingClaim(home, message, now),
     attempt: (copy?.attempt ?? 0) + 1,
     mailbox: copy?.mailbox ?? null,
   };
+}
+
+/** What a reaction says to do, to whoever wrote what it is about. */
+export async function meansTo(name: AgentName, home: Home, { thread, parley }: Message): Promise<Meaning | undefined> {
+  const means = meaningOf(parley?.signal ?? '');
+  if (!means || !isMessageId(thread)) return undefined;
+  return (await home.ledger.message(thread))?.from === name ? means : undefined;
 }
 
 /** Where a duty stands: its end, or one of the two that are still owed. */

@@ -80,6 +80,41 @@ describe('how a copy is seen', () => {
     expect(await loud(alice)).toBe(true);
   });
 
+  it('stays quiet in its returns while its reader wants quiet, and is owed all the same', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const will = await anOwner(desk);
+    await desk.own.directory.amend(bob, () => ({ quiet: { on: true } }));
+    const { message } = await send(desk, alice, aDraft({ body: 'is it done?' }));
+    const urgent = await send(desk, will, aDraft({ body: 'stop the deploy', priority: 'urgent' }));
+    expect((await desk.live(299_000)).map(({ id }) => id)).toEqual([urgent.message.id, urgent.message.id]);
+    expect((await desk.own.spool.read(bob, message.id))?.quiet).toBe(true);
+    expect(await desk.own.spool.ids(bob)).toHaveLength(2);
+    expect(await desk.own.ledger.duty(bob, message.id)).toMatchObject({ returns: 2, ended: null });
+  });
+
+  it('may be that of an obligation, though its reader wants quiet', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    await desk.own.directory.amend(bob, () => ({ quiet: { on: true } }));
+    const { copies } = await send(desk, alice, aDraft({ obligation: { blocks: 'halted' } }));
+    expect(copies).toMatchObject([{ attention: { policy: 'must_respond', injection: 'tool_mailbox' } }]);
+  });
+
+  it('asks one of the agents whom a channel message calls, the first who hears it [C2A-131]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol', 'dora', 'eve', 'far');
+    await anOwner(desk);
+    await inChannel(desk, '#dev', 'bob', 'carol', 'dora', 'eve', 'will');
+    const asked = async (body: string, fields = {}) => {
+      const { copies } = await send(desk, alice, aDraft({ to: '#dev', body, ...fields }));
+      const must = copies.filter(({ attention }) => attention.policy === 'must_respond');
+      const may = copies.filter(({ attention }) => attention.policy === 'may_respond');
+      return [must, may].map((some) => some.map(({ mailbox }) => String(mailbox)).sort());
+    };
+    expect(await asked('@carol @bob @dora @eve the build is red')).toEqual([['carol'], ['bob', 'dora', 'eve']]);
+    expect(await asked('@eve and @bob: mend it', { intent: 'assignment' })).toEqual([['eve'], ['bob']]);
+    // Who does not hear it, and who wrote it, cannot answer it; a person is asked beside the agent.
+    expect(await asked('@far @alice @will @dora @bob look')).toEqual([['dora', 'will'], ['bob']]);
+  });
+
   it('is silent where its reader was asked to leave, until it is called by name again [C2A-N3]', async () => {
     const desk = await aMemoryDesk('alice', 'bob');
     const will = await anOwner(desk);

@@ -32,6 +32,17 @@ describe('a reaction', () => {
     expect((await owe(desk.who('bob'), PAGE)).count).toBe(final ? 0 : 1);
   });
 
+  it.each([
+    ['seen [C2A-111a]', 'seen', 'acknowledged'],
+    ['agree [C2A-111b]', 'agree', 'acknowledged'],
+    ['done [C2A-111f]', 'done', 'responded'],
+  ] as const)('of %s ends what may be answered', async (_title, signal, disposition) => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const { message } = await send(desk, alice, aDraft({ intent: 'fyi' }));
+    expect(await react(desk, desk.who('bob'), message.id, { signal })).toMatchObject({ disposition, final: true });
+    expect(await desk.own.ledger.copy(bob, message.id)).toMatchObject({ disposition, settledBy: { signal } });
+  });
+
   it('closes what must be answered by a nod only where a nod is all that was asked for [C2A-108]', async () => {
     const desk = await aMemoryDesk('alice', 'bob');
     const asked = await send(desk, alice, aDraft({ body: 'check the deploy' }));
@@ -59,6 +70,12 @@ describe('a reaction', () => {
 
   it('costs its reader no turn [C2A-96e]', async () => {
     const desk = await aMemoryDesk('alice', 'bob');
+    for (const signal of ['seen', 'agree', 'working', 'done', 'declined'] as const) {
+      const asked = await send(desk, alice, aDraft());
+      const { sent } = await react(desk, desk.who('bob'), asked.message.id, { signal });
+      expect(sent?.copies[0]?.attention.policy).toBe('must_not_respond');
+      expect(sent?.copies[0]?.attention.injection).toBeOneOf(['tool_mailbox', 'notify']);
+    }
     const { message } = await send(desk, alice, aDraft());
     const { sent } = await react(desk, desk.who('bob'), message.id, { signal: 'queued', eta: 'after the deploy' });
     expect(sent?.message.body).toBe('queued · after the deploy');
@@ -125,6 +142,15 @@ describe('a reaction', () => {
     await react(desk, desk.who('carol'), message.id, { signal: 'done', recipient: bob });
     expect((await owe(desk.who('bob'), PAGE)).count).toBe(1);
     expect(await desk.own.spool.ids(carol)).toHaveLength(1);
+  });
+
+  it('of a bystander does nothing to another’s copy, whomever it names', async () => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    await inChannel(desk, '#ops', 'alice', 'bob', 'carol');
+    const { message } = await send(desk, alice, aDraft({ to: '#ops', body: '@bob the deploy is out', intent: 'fyi' }));
+    const reacted = await react(desk, desk.who('carol'), message.id, { signal: 'done', recipient: bob });
+    expect(reacted).toMatchObject({ disposition: null, final: false });
+    expect(await desk.own.ledger.copy(bob, message.id)).toMatchObject({ state: 'stored', disposition: null });
   });
 
   it('of unclear asks back: its author owes the answer, and until then nothing comes back [C2A-111i]', async () => {

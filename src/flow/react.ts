@@ -6,6 +6,7 @@ import type { Disposition } from '../protocol/receipt.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { isKnownSignal } from '../protocol/signal.ts';
 import type { KnownSignal, Signal } from '../protocol/signal.ts';
+import { isAgent } from './attend.ts';
 import { claim } from './claim.ts';
 import { applyReaction } from './reaction.ts';
 import type { Desk, Who } from './desk.ts';
@@ -64,15 +65,30 @@ export async function react(desk: Desk, who: Who, id: MessageId, reaction: React
     at: new Date(desk.now()).toISOString(),
     evidence: { signal, reaction: sent.message.id },
   });
+  // Who will not act answers for it no longer, whatever was asked of them.
+  if (signal === 'declined') await home.ledger.freeClaim(id, who.name);
   if (!concerned || !isKnownSignal(signal)) return { sent, disposition: null, final: false };
-  return { sent, ...(await apply(desk, { name: concerned, home }, seen.message, sent, signal)) };
+  const outcome = await apply(desk, { name: concerned, home }, message, sent, signal);
+  if (signal === 'agree' && message.parley?.held) await allow(desk, who, seen);
+  return { sent, ...outcome };
 }
 
-/** The reader's own word is about itself; that of the author or delegate about whom it names, or the only one there is. */
+/** Only the yes of the person who was asked says what was held. */
+async function allow(desk: Desk, { name }: Who, { home, message, recipients }: Seen): Promise<void> {
+  if (!recipients.includes(name) || (await isAgent(home, name))) return;
+  const { sayHeld } = await import('./private.ts');
+  await sayHeld(desk, home, message);
+}
+
+/**
+ * The reader's own word is about itself; that of the author or delegate about whom it names, or the only one there is. Whoever else
+ * names somebody has said something, and does nothing to their copy.
+ */
 function concernedBy(who: Who, { message, recipients }: Seen, { recipient }: Reaction): AgentName | undefined {
-  if (recipient !== undefined) return recipients.find((name) => name === recipient);
-  if (recipients.includes(who.name)) return who.name;
   const maySay = message.from === who.name || message.parley?.obligation?.delegate === who.name;
+  if (recipient !== undefined)
+    return maySay || recipient === who.name ? recipients.find((name) => name === recipient) : undefined;
+  if (recipients.includes(who.name)) return who.name;
   return maySay && recipients.length === 1 ? recipients[0] : undefined;
 }
 

@@ -1,3 +1,4 @@
+import { replyOutcome } from '../attention/outcome.ts';
 import { masked } from '../attention/secrets.ts';
 import type { Message } from '../protocol/message.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
@@ -37,7 +38,8 @@ async function close(desk: Desk, who: Who, home: Home, message: Message, by: Evi
     const ended = await endDuty(home, who.name, message.id, 'responded', by, now);
     closed = ended?.ended !== null;
   }
-  if (mine?.kind !== 'obligation' && (await settleIfOpen({ ...who, home }, message.id, 'responded', by))) closed = true;
+  const as = replyOutcome((await home.ledger.copy(who.name, message.id))?.attention.policy);
+  if (mine?.kind !== 'obligation' && (await settleIfOpen({ ...who, home }, message.id, as, by))) closed = true;
   const waits = message.from === who.name || message.parley?.obligation?.delegate === who.name;
   for (const mailbox of waits ? await readersOf(home, message.id) : []) {
     const theirs = await home.ledger.duty(mailbox, message.id);

@@ -4,6 +4,7 @@ import { isQuiet } from '../protocol/attention.ts';
 import type { Message } from '../protocol/message.ts';
 import type { AgentName } from '../protocol/names.ts';
 import type { Copy } from '../storage/ledger/ledger.ts';
+import { isHushedAt } from './attend.ts';
 import type { Desk, Home } from './desk.ts';
 
 /** Who was not here for longer than this is asked after all others. */
@@ -41,7 +42,9 @@ export async function passOn(_desk: Desk, home: Home, message: Message, now: num
   const left: Copy[] = [];
   for (const copy of copies.filter(isOffered)) {
     const asked = await home.ledger.duty(copy.mailbox, message.id);
-    if (!asked && (copy.state === 'stored' || copy.state === 'held')) left.push(copy);
+    const quiet = (await home.directory.get(copy.mailbox))?.parley?.quiet;
+    if (asked || (quiet && (await isHushedAt(quiet, now)))) continue;
+    if (copy.state === 'stored' || copy.state === 'held') left.push(copy);
   }
   const [next] = await ranked(home, message, left, now);
   const copy = left.find(({ mailbox }) => mailbox === next);

@@ -1,5 +1,6 @@
 import { mentionsIn } from '../attention/mentions.ts';
 import { DEADLINE_MS } from '../attention/ladder.ts';
+import { replyOutcome } from '../attention/outcome.ts';
 import { refusalOf } from '../attention/reply-rules.ts';
 import type { Reply } from '../attention/reply-rules.ts';
 import type { Duty } from '../protocol/duty.ts';
@@ -12,6 +13,7 @@ import { renewClaim, standingClaim } from './claim.ts';
 import { isOfferedToSeveral, rootOf } from './conversation.ts';
 import type { Desk, Who } from './desk.ts';
 import { enterDuties } from './duty.ts';
+import { refuseExposure } from './private.ts';
 import { route } from './route.ts';
 import { send } from './send.ts';
 import type { Sent } from './send.ts';
@@ -48,7 +50,9 @@ export async function say(desk: Desk, who: Who, said: Said): Promise<Sent> {
   const about = thread ?? (await owedTo(who, to))?.id;
   const seen = about === undefined ? null : await visible([who], about);
   await refuseReply(desk, who, said, to, seen);
-  const sent = await send(desk, who.name, { ...draft, ...(seen && { thread: seen.message.id }) });
+  const whole = { ...draft, ...(seen && { thread: seen.message.id }) };
+  await refuseExposure(desk, who, whole);
+  const sent = await send(desk, who.name, whole);
   if (seen) await afterReply(desk, who, seen, sent);
   return sent;
 }
@@ -128,14 +132,16 @@ async function standingOf(desk: Desk, who: Who, { home, message, recipients }: S
   await enterDuties(home);
   const copy = await home.ledger.copy(who.name, message.id);
   const duty = await home.ledger.duty(who.name, message.id);
-  const claim = await standingClaim(home, message, now);
+  const claim = await standingClaim(home, message, now, who.name);
+  const isMine = claim?.holder === who.name;
   const exchange = await home.ledger.exchange(rootOf(message), EXCHANGE);
   const own = exchange.findLast(({ from, parley }) => from === who.name && parley?.signal === undefined);
   return {
-    policy: policyOf(who, message, copy, duty, now),
+    // Whoever claimed what was said to nobody in particular has made it its own.
+    policy: isMine && copy?.attention.reason === 'ambient' ? 'may_respond' : policyOf(who, message, copy, duty, now),
     ended: duty?.ended?.as ?? (copy?.disposition === 'superseded' ? 'superseded' : null),
     claimedBy: claim && claim.holder !== who.name ? `@${claim.holder}` : null,
-    claimed: claim?.holder === who.name || copy?.attention.directedness === 'to_me' || message.from === who.name,
+    claimed: isMine || copy?.attention.directedness === 'to_me' || message.from === who.name,
     offeredToSeveral: isOfferedToSeveral(message, recipients),
     ...(own && own.id !== message.id && { lastOwn: own.body }),
     stale: duty !== null && isLate(duty, now) && !(await wasPulled(who, message, duty)),
@@ -180,5 +186,6 @@ async function afterReply(desk: Desk, who: Who, { home, message }: Seen, sent: S
   await renewClaim(home, who.name, message.id, desk.now());
   const duty = await home.ledger.duty(who.name, message.id);
   if (duty?.kind === 'obligation') return;
-  await settleIfOpen({ ...who, home }, message.id, 'responded', { reply: sent.message.id });
+  const policy = (await home.ledger.copy(who.name, message.id))?.attention.policy;
+  await settleIfOpen({ ...who, home }, message.id, replyOutcome(policy), { reply: sent.message.id });
 }

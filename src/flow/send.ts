@@ -1,5 +1,4 @@
 import { parseAddress } from '../protocol/address.ts';
-import { isQuiet } from '../protocol/attention.ts';
 import { composeMessage } from '../protocol/message.ts';
 import type { Draft, Message } from '../protocol/message.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
@@ -10,6 +9,7 @@ import type { Acceptance, Copy } from '../storage/ledger/ledger.ts';
 import { noteAnswer } from './answered.ts';
 import { attend, exchangeOf } from './attend.ts';
 import type { Desk, Home, Who } from './desk.ts';
+import { withoutOverhearers, withoutStrangers } from './overhear.ts';
 import { route } from './route.ts';
 import { settleIfOpen } from './settle.ts';
 
@@ -44,12 +44,13 @@ export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<S
     { id: desk.newId(), from, ts: new Date(now).toISOString(), lineage: exchange.lineage },
   );
   const decided: Copy[] = [];
-  for (const reader of recipients) {
+  for (const reader of via === 'channel' ? withoutStrangers(recipients, message) : recipients) {
     decided.push({ mailbox: reader.name, attention: await attend(home, message, reader, via, exchange, now) });
   }
   if (draft.obligation) refuseObligation(decided);
+  const meantFor = via === 'channel' ? withoutOverhearers(decided) : decided;
   const isOffered = decided.some(({ attention }) => attention.reason === 'role_mention');
-  const copies = isOffered ? await (await responders()).oneResponder(home, message, decided, now) : decided;
+  const copies = isOffered ? await (await responders()).oneResponder(home, message, meantFor, now) : meantFor;
   const stored = await home.spool.put({ message, copies, key: draft.key, firstTried: draft.firstTried });
   if (stored.first) {
     if (isOffered) await (await responders()).reserve(home, message, copies, now);
@@ -94,7 +95,9 @@ function refuseObligation(copies: readonly Copy[]): void {
       'an obligation is one agent’s: send it to one by name, not to a role or channel',
     );
   }
-  if (only.attention.policy === 'must_respond' && !isQuiet(only.attention)) return;
+  const { policy, injection } = only.attention;
+  // Whoever wants quiet finds it in the mailbox, and owes it all the same.
+  if (policy === 'must_respond' && injection !== 'digest' && injection !== 'silent') return;
   throw new Refusal(
     'invalid_request',
     `@${only.mailbox} would not have to answer this (${only.attention.reason}), so it can be no obligation; leave out its intent, or ask for something`,
@@ -130,7 +133,8 @@ export async function answer(desk: Desk, who: Who, home: Home, id: MessageId, dr
   const evidence = { reply: sent.message.id };
   const isOpen = copy?.state === 'stored' || (copy?.state === 'held' && (copy.bearer || copy.owner === null));
   // Another session may have been faster. The reply is stored either way, so this is no failure of it.
-  const ended = isOpen && (await settleIfOpen({ ...who, home }, id, 'responded', evidence));
+  const as = copy?.attention.policy === 'ack_only' ? 'acknowledged' : 'responded';
+  const ended = isOpen && (await settleIfOpen({ ...who, home }, id, as, evidence));
   // Somebody else ended it, or a hook or a take before: the answer is still worth knowing.
   if (copy && !ended && sent.first) {
     await home.ledger.record(who.name, id, { step: 'answered', at: new Date(desk.now()).toISOString(), evidence });

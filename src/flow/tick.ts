@@ -5,6 +5,7 @@ import type { Message } from '../protocol/message.ts';
 import { HOST_NAME } from '../protocol/signal.ts';
 import type { CopyRecord } from '../storage/ledger/ledger.ts';
 import { afterEnd, endDuty, enterDuties, wasEnded } from './duty.ts';
+import { isAgent, isHushedAt } from './attend.ts';
 import type { Desk, Home } from './desk.ts';
 import { escalate } from './escalate.ts';
 import { keyOf, post, sendHeld } from './people.ts';
@@ -94,6 +95,13 @@ async function lapse(desk: Desk, home: Home, duty: Duty, message: Message | null
   return true;
 }
 
+/** Quiet times hold for what comes back as for what comes; only what a person calls urgent is let through. spec: c2a#hush */
+async function isLeftAlone(home: Home, { mailbox }: Duty, message: Message | null, now: number): Promise<boolean> {
+  const quiet = (await home.directory.get(mailbox))?.parley?.quiet;
+  if (!quiet || !(await isHushedAt(quiet, now))) return false;
+  return message?.priority !== 'urgent' || (await isAgent(home, message.from));
+}
+
 /**
  * It comes back to the same reader: by a host that can offer it again; else its copy, if that still waits, is brought into sight;
  * else, what was shown before is knocked for.
@@ -107,6 +115,11 @@ async function comeBack(
   act: Acts,
 ): Promise<void> {
   const at = new Date(desk.now()).toISOString();
+  if (await isLeftAlone(home, duty, message, desk.now())) {
+    const evidence = { because: 'its reader wants quiet: nothing was shown', returns: duty.returns };
+    await home.ledger.record(duty.mailbox, duty.id, { step: 'reconsidered', at, evidence });
+    return;
+  }
   const evidence = { because: 'it is still owed', returns: duty.returns };
   await home.ledger.record(duty.mailbox, duty.id, { step: 'knocked', at, evidence });
   if (await act.redeliver(duty)) return;

@@ -1,10 +1,10 @@
 import * as v from 'valibot';
 import { Attention, Directedness, Injection, Policy, Reason } from './attention.ts';
 import { Intent, Obligation, Priority } from './message.ts';
-import { AgentName, MessageId, SendKey } from './names.ts';
+import { AgentName, ChannelName, MessageId, SendKey } from './names.ts';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
-import { Signal } from './signal.ts';
+import { Meaning, Signal } from './signal.ts';
 
 /** The drafts that we speak, the best first. spec: host#initialize */
 export const PROTOCOL_VERSIONS = ['2026-08-11', '2026-06-24', '2026-06-02'] as const;
@@ -62,7 +62,7 @@ export const Bind = new Schema(() =>
     token: v.optional(v.pipe(v.string(), v.minLength(32, 'use at least 32 characters'), v.maxLength(200))),
     identities: v.array(AgentName.inner),
     roles: v.optional(v.array(AgentName.inner), []),
-    streams: v.optional(v.array(v.string()), []),
+    streams: v.optional(v.array(ChannelName.inner), []),
     threads: v.optional(v.array(MessageId.inner), []),
     /** `loud`: what a model may see. `all`: also what only waits in the mailbox, and what is kept in silence. */
     deliver: v.optional(v.picklist(['loud', 'all']), 'loud'),
@@ -79,6 +79,17 @@ export const Turn = new Schema(() =>
   }),
 );
 export type Turn = Described<typeof Turn>;
+
+/** A harness asks for less than the host decided on, and says why. Never for more. spec: host#quieter */
+export const Quieter = new Schema(() =>
+  v.object({
+    sessionId: v.optional(text),
+    eventId: MessageId.inner,
+    mode: Injection.inner,
+    reason: v.picklist(['busy', 'not_owner', 'duplicate', 'safety']),
+  }),
+);
+export type Quieter = Described<typeof Quieter>;
 
 export const ContextReset = new Schema(() => v.object({ sessionId: text }));
 
@@ -178,7 +189,8 @@ export const SURFACE = {
   'surface/react': new Schema(() =>
     v.object({
       messageId: text,
-      reactionId: text,
+      /** It becomes part of a key. */
+      reactionId: v.pipe(text, v.regex(/^[^\p{Cc}]{1,180}$/u, 'use one line of at most 180 characters')),
       author: text,
       glyph: v.optional(v.string()),
       signal: v.optional(v.string()),
@@ -245,6 +257,8 @@ export const ChatDeliver = new Schema(() =>
     }),
     reliability: v.object({ attempt: v.number(), idempotencyKey: v.string() }),
     obligation: v.optional(Obligation.inner),
+    /** It is a reaction: to which event, and what it says to whoever wrote that. */
+    reaction: v.optional(v.object({ target: MessageId.inner, signal: Signal.inner, means: v.optional(Meaning.inner) })),
     /** The events whose words stand in this one turn, oldest first; the last is `eventId`. */
     merged: v.optional(v.array(MessageId.inner)),
     /** How often it has come back because it is still owed: with a higher number it is to be shown again. */

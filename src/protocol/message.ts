@@ -39,6 +39,18 @@ export const Obligation = new Schema(() =>
 );
 export type Obligation = Described<typeof Obligation>;
 
+/** What waits for a person's yes: then its text is said there, by its author and under the author's key. spec: c2a#private */
+const Held = new Schema(() =>
+  v.object({
+    to: v.string(),
+    key: SendKey.inner,
+    thread: v.optional(MessageId.inner),
+    intent: v.optional(Intent.inner),
+    priority: v.optional(Priority.inner),
+    aim: v.optional(Directedness.inner),
+  }),
+);
+
 /** What makes a message more than words: a reaction, an edit, an obligation, a word on whom it is meant for. spec: message#extras */
 const SAID = {
   /** It is a reaction to the message that it answers (`thread`). */
@@ -51,6 +63,10 @@ const SAID = {
   obligation: () => v.optional(Obligation.inner),
   /** Whom the sender means: with `ambient` a name in the text calls nobody. */
   aim: () => v.optional(Directedness.inner),
+  /** It was said where a surface lets only some in. */
+  private: () => v.optional(v.literal(true)),
+  /** It asks whether its text may be said: where and how that is then done. */
+  held: () => v.optional(Held.inner),
 };
 
 /** Our own fields of a message, all under one key with a version. spec: message#extras */
@@ -67,6 +83,8 @@ export const Extras = new Schema(() =>
     replaces: SAID.replaces(),
     obligation: SAID.obligation(),
     aim: SAID.aim(),
+    private: SAID.private(),
+    held: SAID.held(),
   }),
 );
 export type Extras = Described<typeof Extras>;
@@ -142,6 +160,8 @@ export const Draft = new Schema(
       replaces: SAID.replaces(),
       obligation: SAID.obligation(),
       aim: SAID.aim(),
+      private: SAID.private(),
+      held: SAID.held(),
     }),
   isPlainDraft,
 );
@@ -179,6 +199,8 @@ export function composeMessage(
     ...(replaces && { replaces }),
     ...(obligation && { obligation }),
     ...(aim && { aim }),
+    ...(draft.private && { private: true }),
+    ...(draft.held && { held: draft.held }),
   };
   return {
     id: stamp.id,

@@ -30,6 +30,15 @@ export const Signal = new Schema(() =>
 );
 export type Signal = Described<typeof Signal>;
 
+/** What a signal of another on one's own message says to do. spec: c2a#signals */
+const MEANINGS: Partial<Record<string, Meaning>> = { agree: 'proceed', declined: 'revise', done: 'already_handled' };
+export const Meaning = new Schema(() => v.picklist(['proceed', 'revise', 'already_handled']));
+export type Meaning = Described<typeof Meaning>;
+
+export function meaningOf(signal: string): Meaning | undefined {
+  return MEANINGS[signal];
+}
+
 export function isKnownSignal(signal: string): signal is KnownSignal {
   return Object.hasOwn(SIGNALS, signal);
 }

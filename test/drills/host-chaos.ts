@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { openDesk } from '../../src/cli/wiring.ts';
+import { enterDuties } from '../../src/flow/duty.ts';
 import { send } from '../../src/flow/send.ts';
 import { BODY_LIMIT, Draft } from '../../src/protocol/message.ts';
 import { AgentName } from '../../src/protocol/names.ts';
@@ -107,6 +108,7 @@ export const hostChaos: Drill = {
       'faults',
     );
     faults.none(outOfOrder(shown, sent), 'came before an older one of their conversation');
+    await enterDuties(home);
     const unended: string[] = [];
     for (const [id, { reader }] of sent) {
       const duty = await home.ledger.duty(reader, id as MessageId);

@@ -329,7 +329,7 @@ export const C2A = {
     'The host owns the policy; a harness may ask for quieter with a reason, never for louder, and may always ' +
     'suppress an injection for safety.',
   'C2A-D3':
-    'Human text waits 2.5 s after its last fragment (4 s if it looks unfinished, 1 s if finished and long), at ' +
+    'Human text waits 2.5 s after its last fragment (4 s if it looks unfinished, 2 s if finished and long), at ' +
     'most 30 s; agent text is joined within 250 ms.',
   'C2A-D4':
     'A role mention picks the longest idle, then the least loaded, then by hash, for 60 s before others are ' +

@@ -389,7 +389,7 @@ describe('scope', () => {
     }
   });
 
-  it('is a matter of the reader: inbox shows all, drain skips, a match takes, read ignores [BC-4, BC-B7.7, BC-B4.2, BC-B4.8, BC-B4.11]', async () => {
+  it('is a matter of the reader: inbox shows all, drain skips, a match takes, read ignores [BC-4, BC-B7.7, BC-B4.2, BC-B4.8, BC-B4.9, BC-B4.11]', async () => {
     const machine = new Machine().agent('bob');
     for (const body of ['one', 'two', 'three']) machine.leave('bob', { body, scope: body });
     machine.leave('bob', { body: 'plain' });

@@ -54,6 +54,7 @@ describe('settings', () => {
       durability: 'normal',
       keepBodies: '30d',
       keepFacts: '180d',
+      composeMs: 2500,
     });
     expect(new Set(settings.map(({ from }) => from))).toEqual(new Set(['default']));
     expect(warnings).toEqual([]);
@@ -100,6 +101,8 @@ describe('settings', () => {
   it.each([
     ['a negative span', '{ "keepBodies": -5 }', 'keepBodies'],
     ['a span too large to be written out', '{ "keepFacts": 1e21 }', 'keepFacts'],
+    ['a wait that nobody would notice [C2A-65]', '{ "composeMs": 1999 }', 'composeMs'],
+    ['a wait that is too long [C2A-65]', '{ "composeMs": 5001 }', 'composeMs'],
     ['a limit of nothing', '{ "bodyLimit": 0 }', 'bodyLimit'],
     ['a name that is a path', '{ "agent": "../x" }', 'agent'],
     ['text that is no JSON', '{ "agent": ', 'config.json'],
@@ -147,6 +150,7 @@ describe('parley config set', () => {
       ['durability', 'full'],
       ['keepBodies', '1d'],
       ['keepFacts', '2d'],
+      ['composeMs', '5000'],
     ];
     const runs = await Promise.all(pairs.map((pair) => parley.run(['config', 'set', ...pair])));
     expect(runs.map(({ code }) => code)).toEqual(pairs.map(() => 0));

@@ -82,7 +82,7 @@ describe.each(TRANSPORTS)('a harness on %s', (transport) => {
     house = new House(transport);
   });
 
-  it('gets a message, acknowledges it, pulls its thread, answers under a key, and resumes where it was [C2A-31] [C2A-12]', async () => {
+  it('gets a message, acknowledges it, pulls its thread, answers under a key, and resumes where it was [C2A-31] [C2A-12] [C2A-78]', async () => {
     await house.program.init('alice', 'bob');
     const first = await (await house.connect()).initialize();
     const bound = await first.done<{ token: string; warnings: string[] }>('session/bind', {
@@ -100,6 +100,9 @@ describe.each(TRANSPORTS)('a harness on %s', (transport) => {
       content: [{ type: 'text', text: 'Is the deploy blocked?' }],
       reliability: { attempt: 1 },
     });
+    const [, event = ''] = String(offered.params['prompt']).split(/^(?=C2A EVENT$)/m);
+    expect(event).toStartWith(`C2A EVENT\nevent_id: ${String(offered.params['eventId'])}\nconversation: dm `);
+    expect(event).toContain('\n\nMESSAGE\nIs the deploy blocked?\n');
 
     // It goes without having accepted it: whoever takes the session up gets the same event again.
     first.close();

@@ -70,7 +70,7 @@ describe('an obligation', () => {
     const desk = await aMemoryDesk('alice', 'bob');
     await anOwner(desk);
     const fields = { blocks: 'degraded', defaultAction: 'I use the old parser', delegate: 'carol' };
-    const plain = await send(desk, alice, aDraft());
+    const plain = await send(desk, alice, aDraft({ intent: 'blocker', priority: 'urgent' }));
     desk.pass(1);
     const obliging = await send(desk, alice, aDraft({ obligation: fields }));
     const { duties } = await owe(desk.who('bob'), PAGE);
@@ -171,7 +171,7 @@ describe('an obligation', () => {
     expect((await owe({ name: will, home: desk.own }, PAGE)).count).toBe(0);
   });
 
-  it('goes to a coordinator first, who is reminded too, and then to the person', async () => {
+  it('goes to a coordinator first, who is reminded too, and then to the person [C2A-N13]', async () => {
     const { desk, will } = await halted();
     await withRole(desk, 'lead', 'carol');
     await desk.live(4 * INTERVAL);

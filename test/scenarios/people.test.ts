@@ -43,6 +43,15 @@ describe('people and the owner', () => {
     expect((await parley.run(['whoami'])).out).toContain('a person, the owner');
   });
 
+  it('of a surface are spoken for by it alone: nobody makes a mailbox under the name of its platform', async () => {
+    const parley = await aTeam();
+    await parley.run(['init', 'slack._surface']);
+    const refused = await parley.run(['init', 'slack.U1']);
+    expect(refused).toMatchObject({ code: 73, out: '' });
+    expect(refused.err).toContain('names that begin with "slack." are those of a surface');
+    expect((await parley.run(['init', 'slacker.U1'])).code).toBe(0);
+  });
+
   it('are missed by doctor where there is no owner, and only there', async () => {
     const parley = await new Program().init('codex');
     const missing = await parley.run(['doctor']);

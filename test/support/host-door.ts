@@ -56,6 +56,9 @@ export class FakeEngine implements Engine {
   async progress(_wire: Wire, progress: unknown): Promise<void> {
     await this.#note('progress', progress);
   }
+  quieter(_wire: Wire, request: unknown): Promise<unknown> {
+    return this.#note('quieter', request);
+  }
   surface = {
     bind: (wire: Wire, params: unknown): Promise<unknown> => {
       this.wires.push(wire);

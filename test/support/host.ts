@@ -1,4 +1,4 @@
-import { digestText, eventText, knockText, RULES } from '../../src/delivery/event-text.ts';
+import { PROMPTS } from '../../src/delivery/event-text.ts';
 import type { HostDeps } from '../../src/flow/host/deps.ts';
 import { Host } from '../../src/flow/host/host.ts';
 import type { SurfaceShow, Wire } from '../../src/flow/host/wire.ts';
@@ -93,13 +93,7 @@ export class TestHost {
       newToken: () => `a token that nobody can guess, number ${(this.#tokens += 1)}`,
       hash: (token) => `hash of ${token}`,
       log: (event, facts) => this.logged.push({ event, facts }),
-      render: {
-        event: (event, window, progress = []) =>
-          [eventText(event, window), ...progress.map((one) => `progress ${one.from} ${one.message ?? ''}`)].join('\n'),
-        knock: knockText,
-        rules: () => RULES,
-        digest: digestText,
-      },
+      render: PROMPTS,
       ...deps,
     });
   }

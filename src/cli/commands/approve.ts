@@ -5,7 +5,7 @@ export default command({
   usage: 'approve <id> [note …]',
   about:
     'Says yes to what an agent asked you for. Only a person can, at a terminal: the request is shown whole, and you are asked once more. ' +
-    'A program has no other way to say it for you.',
+    'No option says it for you.',
   options: { yes: { type: 'boolean', help: 'do not ask once more; a terminal is needed all the same' } },
   words: [1, Infinity],
   examples: ['parley approve 1f2e3d4c', 'parley approve 1f2e3d4c "only on staging"'],

@@ -20,6 +20,7 @@ export default command({
     policy: { type: 'string', value: 'policy', help: `only ${POLICIES.join(', ')}` },
     since: { type: 'string', value: 'when', help: 'only what came after: 2h, 1d or an ISO time' },
     limit: { type: 'string', value: 'n', help: 'how many (default 20, at most 200)' },
+    all: { type: 'boolean', help: 'also each of those that were meant for nobody' },
     cursor: { type: 'string', value: 'text', help: 'the next page: what the page before names at its end' },
   },
   words: [0, 0],
@@ -36,19 +37,39 @@ export default command({
     });
     if (context.json) return context.sayJson({ events, cursor: next });
     if (events.length === 0) return context.say('nothing found');
-    for (const event of events) context.say(line(context, event));
+    const [folded, told] = values.all
+      ? [[], events]
+      : [events.filter(isAmbient), events.filter((one) => !isAmbient(one))];
+    for (const event of told) context.say(line(context, event));
+    for (const [place, some] of Map.groupBy(folded, ({ to }) => to)) context.say(fold(context, place, some));
+    if (folded.length > 0)
+      context.note('each of them: parley events --all   hand one to an agent: parley raise <id> <@agent>');
     if (next !== null) context.note(`the next: --cursor ${next}`);
   },
 });
 
+function isAmbient({ attention, claim }: EventView): boolean {
+  return attention.directedness === 'ambient' && claim === null;
+}
+
+/** What was meant for nobody, as one line, and why it was not shown. */
+function fold({ desk, paint }: Context, place: string, events: readonly EventView[]): string {
+  const reasons = [...new Set(events.map(({ attention }) => attention.reason))];
+  const [last] = events;
+  return `${paint.bold(String(events.length))} in ${visibleLine(place, 64)} for nobody in particular (${reasons.join(', ')}), the last ${last ? `${shortId(last.id)} ${ago(last.at, desk.now())}` : ''}`;
+}
+
 function line(
   { desk, paint }: Context,
-  { id, from, to, at, attention, body, disposition, proven, signal, claim }: EventView,
+  { id, from, to, at, attention, body, disposition, proven, signal, claim, refused }: EventView,
 ): string {
   const marks = [
     attention.policy.replaceAll('_', ' '),
+    attention.directedness === 'ambient' ? attention.reason : '',
     signal ?? '',
-    disposition ?? proven,
+    proven,
+    disposition ?? '',
+    refused > 0 ? `${refused} ${refused === 1 ? 'reply' : 'replies'} refused` : '',
     claim ? `claimed by @${claim.holder} until ${clockTime(claim.until)}` : '',
   ].filter(Boolean);
   const who = `${visibleLine(from, 64)} → ${visibleLine(to, 64)}`;

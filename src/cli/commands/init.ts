@@ -1,9 +1,10 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { becomeOwner, ownersOf, refuseOtherOwner } from '../../flow/appoint.ts';
-import type { Who } from '../../flow/desk.ts';
+import type { Home, Who } from '../../flow/desk.ts';
+import { bridgeName } from '../../flow/host/source.ts';
 import { sendHeld } from '../../flow/people.ts';
 import { send } from '../../flow/send.ts';
-import type { AgentName } from '../../protocol/names.ts';
+import { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { AgentRecord } from '../../storage/directory/directory.ts';
 import { command } from '../command.ts';
@@ -67,6 +68,7 @@ export default command({
     }
     const before = await home.directory.get(name);
     refuseOtherKind(name, before, values);
+    if (!before) await refuseSurfaceName(home, name);
     const former = values['instead-of'] === undefined ? undefined : agentName(values['instead-of']);
     if (values.owner) refuseOtherOwner(await ownersOf(home), name, former);
     const existed = before !== null;
@@ -112,6 +114,16 @@ function refuseOtherKind(
       'invalid_request',
       `only a person can be the owner: parley init ${before ? '<name>' : name} --human --owner`,
     );
+}
+
+/** Under the name of a platform are the people of its surface: whoever has that id there would speak for this agent. */
+async function refuseSurfaceName(home: Home, name: AgentName): Promise<void> {
+  const platform = AgentName.safeParse(name.split('.')[0]);
+  if (!name.includes('.') || !platform.success || !(await home.directory.get(bridgeName(platform.data)))) return;
+  throw new Refusal(
+    'name_taken',
+    `names that begin with "${platform.data}." are those of a surface; pick another name`,
+  );
 }
 
 /** Who loses that place is told so: nobody should learn late that another decides now. */

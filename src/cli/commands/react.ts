@@ -80,6 +80,6 @@ function keyFrom(text: string): SendKey {
 export function report(context: Context, id: MessageId, signal: Signal, { sent, disposition, final }: Reacted): void {
   if (context.json) return context.sayJson({ id, signal, reaction: sent?.message.id ?? null, disposition, final });
   const glyph = isKnownSignal(signal) ? `${SIGNALS[signal].glyph} ` : '';
-  const state = disposition === null ? 'nothing changes' : final ? disposition : `${disposition}, still owed`;
+  const state = disposition === null ? 'noted' : final ? disposition : `${disposition}, still owed`;
   context.say(`${glyph}${signal} on ${shortId(id)}: ${state}`);
 }

@@ -31,7 +31,13 @@ export default command({
   ].join('\n'),
   options: { ...Object.assign({}, ...DOORS.map((row) => row.options)), ...OWN },
   words: [0, 0],
-  examples: ['parley up --with relay', 'parley up --with relay --detach', 'parley status', 'parley down'],
+  examples: [
+    'parley up --with relay',
+    'parley up --with host --detach',
+    'parley up --with relay --with host',
+    'parley status',
+    'parley down',
+  ],
   async run(context, values: Record<string, unknown> & { with?: string[]; detach?: boolean }) {
     const rows = wanted(values.with ?? []);
     if (values.detach) return detach(context, rows, values);

@@ -23,11 +23,9 @@ const COMMANDS: Record<string, () => Promise<{ default: BchCommand }>> = {
   join: () => import('./bch/join.ts'),
   relay: () => import('./bch/relay.ts'),
   mcp: () => import('./bch/mcp.ts'),
+  setup: () => import('./bch/setup.ts'),
   help: () => import('./bch/help.ts'),
 };
-
-/** It changes the settings of clients. */
-const LATER = ['setup'];
 
 /** `bch <command> …`: Backchannel's own commands, home and texts. Every "no" is one line `error: …` and exit code 1. */
 export async function runBch(argv: string[]): Promise<void> {
@@ -46,7 +44,5 @@ async function find(name: string): Promise<BchCommand> {
   const word = name === '--help' || name === '-h' ? 'help' : name;
   const load = Object.hasOwn(COMMANDS, word) ? COMMANDS[word] : undefined;
   if (load) return (await load()).default;
-  if (LATER.includes(word))
-    throw new Refusal('not_in_this_version', `\`bch ${word}\` is not in this version yet; \`bch help\` lists what is`);
   throw new Refusal('invalid_request', `unknown command "${word}" — run \`bch help\``);
 }

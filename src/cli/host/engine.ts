@@ -18,9 +18,9 @@ export interface Running {
 }
 
 export async function startEngine({ env, settings }: Context, log: Log): Promise<Running> {
-  const { bodyLimit, durability } = settings;
+  const { bodyLimit, durability, composeMs } = settings;
   // The host serves every mailbox of the home: no agent in particular.
-  const desk = openDesk(env, { bodyLimit, durability }, 'parley');
+  const desk = openDesk(env, { bodyLimit, durability }, 'parley', { stays: true });
   const [home] = desk.homes;
   if (!home) throw new Error('a desk has a home');
   const engine = new Host({
@@ -35,6 +35,7 @@ export async function startEngine({ env, settings }: Context, log: Log): Promise
     hash: hashOf,
     log,
     render: PROMPTS,
+    composeMs,
   });
   await engine.start();
   const hall = new Hall({ engine, version: VERSION, now: Date.now, log });
@@ -43,6 +44,7 @@ export async function startEngine({ env, settings }: Context, log: Log): Promise
     async close() {
       await hall.close();
       await engine.close();
+      for (const { directory } of desk.homes) await directory.close();
     },
   };
 }

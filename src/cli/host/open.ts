@@ -5,7 +5,7 @@ import type { Listening } from '../../doors/host/socket.ts';
 import { serveWebSocket } from '../../doors/host/websocket.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { hashOf } from '../../protocol/tokens.ts';
-import { codeOf } from '../../storage/disk.ts';
+import { codeOf, explained } from '../../storage/disk.ts';
 import type { Context } from '../context.ts';
 import type { OpenDoor } from '../doors.ts';
 import { goOnDuty, whoIsOnDuty } from '../duty.ts';
@@ -17,6 +17,14 @@ import { hostToken } from './token.ts';
 
 /** Opens the host where it was ordered. Whatever fails leaves nothing behind. */
 export async function openHostDoor(context: Context, order: HostOrder, log: Log): Promise<OpenDoor> {
+  try {
+    return await opened(context, order, log);
+  } catch (error) {
+    throw explained(error, dirname(order.socket), 'nothing was started');
+  }
+}
+
+async function opened(context: Context, order: HostOrder, log: Log): Promise<OpenDoor> {
   const place = { path: order.socket, user: process.getuid?.() ?? -1, userOf };
   makePlace(place);
   const duty = await goOnDuty(order.socket);

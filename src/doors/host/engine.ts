@@ -1,5 +1,5 @@
 import type { Wire } from '../../flow/host/wire.ts';
-import type { Bind, Capabilities, Progress, ProtocolVersion, Turn } from '../../protocol/host.ts';
+import type { Bind, Capabilities, Progress, ProtocolVersion, Quieter, Turn } from '../../protocol/host.ts';
 import type { SURFACE, ToolArguments, ToolName } from '../../protocol/host.ts';
 import type { Described } from '../../protocol/schema.ts';
 
@@ -34,6 +34,7 @@ export interface Engine {
     tool: Name,
     args: ToolArguments<Name>,
   ): Promise<unknown>;
+  quieter(wire: Wire, request: Quieter): Promise<unknown>;
   progress(wire: Wire, progress: Progress): void | Promise<void>;
   surface: SurfaceEngine;
 }

@@ -1,4 +1,4 @@
-import { Bind, ContextReset, Progress, SURFACE, TOOLS, Turn } from '../../protocol/host.ts';
+import { Bind, ContextReset, Progress, Quieter, SURFACE, TOOLS, Turn } from '../../protocol/host.ts';
 import type { PeerRole, ToolName } from '../../protocol/host.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Parsed, Schema } from '../../protocol/schema.ts';
@@ -51,6 +51,10 @@ const METHODS: Record<string, Method> = {
     role: 'harness',
     run: ({ engine, wire, terms }, params) =>
       engine.bind(wire, terms.capabilities, terms.version, parsed(Bind, params)),
+  },
+  'session/quieter': {
+    role: 'harness',
+    run: ({ engine, wire }, params) => engine.quieter(wire, parsed(Quieter, params)),
   },
   'notifications/turn': {
     role: 'harness',

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { anEvent, EVERYTHING, Talk } from '../../../test/support/host-door.ts';
 import { aClock } from '../../../test/support/clock.ts';
-import { SURFACE, TOOLS } from '../../protocol/host.ts';
+import { Bind, ChatDeliver, Initialize, Knock, Progress, SURFACE, TOOLS, Turn } from '../../protocol/host.ts';
 import { shapeOf } from './shape.ts';
 
 const SEND = {
@@ -113,7 +113,8 @@ describe('the tools', () => {
       priority: 'normal',
       intent: 'none',
     };
-    const shapes = [...Object.values(TOOLS), ...Object.values(SURFACE)].map((schema) =>
+    const said = [Initialize, Bind, ChatDeliver, Knock, Turn, Progress];
+    const shapes = [...said, ...Object.values(TOOLS), ...Object.values(SURFACE)].map((schema) =>
       JSON.stringify(shapeOf(schema)),
     );
     expect(shapes.join()).not.toMatch(/persona|title|rank|manager|"org/i);

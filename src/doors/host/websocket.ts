@@ -1,6 +1,6 @@
 import type { ServerWebSocket } from 'bun';
 import { hashOf, sameHash } from '../../protocol/tokens.ts';
-import { isOurOrigin, isThisMachine } from '../relay/guards.ts';
+import { isOurOrigin } from '../relay/guards.ts';
 import { FRAME_LIMIT } from './frames.ts';
 import type { Hall } from './hall.ts';
 import { OUTGOING_LIMIT } from './outgoing.ts';
@@ -65,7 +65,8 @@ export function serveWebSocket(hall: Hall, { port, tokenHash }: { port: number; 
 /** Host first: under another name a page's own server could send its reader here. spec: host#websocket */
 function refusal(request: Request, port: number, tokenHash: string): Response | null {
   const { headers } = request;
-  if (!isThisMachine(headers.get('host') ?? '', port)) return said(403, 'call this host 127.0.0.1 or localhost');
+  if (!isOurOrigin(`http://${headers.get('host') ?? ''}`, port))
+    return said(403, 'call this host 127.0.0.1 or localhost');
   const origin = headers.get('origin');
   // `null` is the origin of a page that hides its own.
   if (origin !== null && !isOurOrigin(origin, port)) return said(403, 'this host answers no web page');
@@ -76,8 +77,11 @@ function refusal(request: Request, port: number, tokenHash: string): Response | 
 
 function tokensOf(request: Request): string[] {
   const [, bearer] = /^bearer +(\S+)$/i.exec(request.headers.get('authorization') ?? '') ?? [];
-  const offered = protocolsOf(request).flatMap((one) => (one.startsWith('bearer.') ? [one.slice(7)] : []));
-  return bearer === undefined ? offered : [bearer];
+  if (bearer !== undefined) return [bearer];
+  const offered = protocolsOf(request);
+  // With nothing else to choose from, the server would choose the token, and say it back.
+  if (!offered.includes(PROTOCOL)) return [];
+  return offered.flatMap((one) => (one.startsWith('bearer.') ? [one.slice(7)] : []));
 }
 
 function protocolsOf(request: Request): string[] {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { anEvent, EVERYTHING, Talk } from '../../../test/support/host-door.ts';
+import type { SurfaceShow } from '../../flow/host/wire.ts';
 import { MessageId } from '../../protocol/names.ts';
 
 const ID = MessageId.parse('evt_123');
@@ -85,6 +86,27 @@ describe('an event', () => {
     await accepted;
     wire.cancel(ID, 'Message was edited before response');
     expect(talk.told.at(-1)).toEqual(cancelled);
+  });
+
+  it('of progress goes only to a surface that shows progress [C2A-29]', async () => {
+    const progress: SurfaceShow = {
+      what: 'progress',
+      id: 'p',
+      idempotencyKey: 'p.1',
+      conversation: { id: 'C1', kind: 'channel' },
+      author: { id: 'bob', kind: 'agent', displayName: 'bob' },
+      visibility: 'channel',
+      mentions: [],
+      text: '1/5',
+    };
+    const told: (string | undefined)[] = [];
+    for (const shows of [false, true]) {
+      const capabilities = { ...EVERYTHING, utilities: { progress: shows } };
+      const talk = await new Talk().initialized({ role: 'surface', capabilities });
+      void (await talk.wire()).show(progress);
+      told.push(talk.told.at(-1)?.method);
+    }
+    expect(told).toEqual([undefined, 'surface/show']);
   });
 
   it('is not called off where the other side does not want to hear it [C2A-29]', async () => {

@@ -40,6 +40,7 @@ export class PeerWire implements Wire {
 
   /** A signal is shown as the workspace's own sign for it. Asked again, it is the same thing. spec: host#show */
   async show(params: SurfaceShow): Promise<void> {
+    if (params.what === 'progress' && !this.terms.capabilities.utilities.progress) return;
     const glyph = params.signal === undefined ? undefined : this.terms.glyphs.glyphOf(params.signal);
     const shown = { ...params, ...(glyph !== undefined && { glyph }) };
     await this.calls.request('show', `show/${params.idempotencyKey}`, 'surface/show', shown).answer;

@@ -40,24 +40,41 @@ export async function bindSession(deps: HostDeps, request: Bind): Promise<Bound>
   const warnings: string[] = [];
   const whos = await known(deps, request.identities, warnings);
   await ledger.saveSession(record);
-  await appoint(whos[0], record, earlier, warnings);
+  const former = earlier && (await holderOf(deps, earlier));
+  const isMoved = former?.name !== whos[0]?.name;
+  if (earlier && isMoved) await appoint(former, namingNothing(earlier), earlier, warnings);
+  await appoint(whos[0], record, isMoved ? null : earlier, warnings);
   return { record, whos, token, warnings, before: earlier };
 }
 
 /** Forgets a session that stayed away: what it named is nobody's again. */
 export async function dropSession(deps: HostDeps, record: SessionRecord): Promise<void> {
-  const [name] = record.identities;
-  const nothing = { ...record, roles: [], streams: [], threads: [] };
-  if (name && (await deps.home.directory.get(name))) await appoint({ name, home: deps.home }, nothing, record, []);
+  await appoint(await holderOf(deps, record), namingNothing(record), record, []);
   await deps.home.ledger.dropSession(record.id);
   deps.log('host.session_dropped', { session: record.id });
 }
 
-/** The mailboxes that are there. Without one nothing can be meant for this session. */
+/** Whose roles, channels and threads a session named: the first of its mailboxes that is there. */
+async function holderOf({ home }: HostDeps, { identities }: SessionRecord): Promise<Who | null> {
+  for (const name of identities) if (await home.directory.get(name)) return { name, home };
+  return null;
+}
+
+function namingNothing(record: SessionRecord): SessionRecord {
+  return { ...record, roles: [], streams: [], threads: [] };
+}
+
+/** The mailboxes that are there. Without one nothing can be meant for this session. No model says yes for a person. */
 async function known(deps: HostDeps, identities: readonly AgentName[], warnings: string[]): Promise<Who[]> {
   const whos: Who[] = [];
   for (const name of new Set(identities)) {
     const record = await deps.home.directory.get(name);
+    if (record?.parley?.kind === 'human') {
+      throw new Refusal(
+        'not_yours',
+        `@${name} is a person, and sessions are for agents; bind one to an agent's mailbox`,
+      );
+    }
     if (!record) warnings.push(`no agent is called ${name}; make it with \`parley init ${name}\`, then bind again`);
     else whos.push({ name, home: deps.home });
     if (record) await deps.home.directory.seen(name);
@@ -70,7 +87,7 @@ async function known(deps: HostDeps, identities: readonly AgentName[], warnings:
 
 /** Roles, channels and threads belong to the first identity. What the session no longer names is given up. */
 async function appoint(
-  who: Who | undefined,
+  who: Who | null | undefined,
   now: SessionRecord,
   before: SessionRecord | null,
   warnings: string[],

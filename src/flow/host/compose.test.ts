@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { aHost, FakeWire } from '../../../test/support/host.ts';
+import { aHost, FakeWire, TestHost } from '../../../test/support/host.ts';
 import { inChannel } from '../../../test/support/memory-desk.ts';
 import { TestSurface } from '../../../test/support/surface.ts';
 
@@ -40,6 +40,21 @@ describe('what somebody writes in pieces', () => {
     expect(wire.delivered).toEqual([]);
     await host.pass(3100);
     expect(wire.texts).toEqual(['could you\nhave a look']);
+  });
+
+  it('is waited for as long as the settings say [C2A-65]', async () => {
+    const host = new TestHost((await aHost('lead')).desk, { composeMs: 5000 });
+    const wire = new FakeWire();
+    await host.bind(wire, 'lead');
+    const surface = await new TestSurface(host).bind();
+    await surface.dm('U1', 'lead', 'could you');
+    await host.pass(4900);
+    expect(wire.delivered).toEqual([]);
+    await surface.dm('U1', 'lead', 'here it is:');
+    await host.pass(4900);
+    expect(wire.delivered).toEqual([]);
+    await host.pass(200);
+    expect(wire.texts).toEqual(['could you\nhere it is:']);
   });
 
   it('is shown within thirty seconds of the first piece, however long it goes on [C2A-66]', async () => {

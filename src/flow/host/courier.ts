@@ -12,6 +12,7 @@ import type { Group, Item } from './item.ts';
 import { asksForStatus, linesOf } from './progress.ts';
 import { attemptsOf } from './restore.ts';
 import type { Session } from './session.ts';
+import { endTwins } from './twins.ts';
 
 /** How long an answer is waited for before the same is sent again; each time twice as long, up to a minute. */
 const FIRST_WAIT_MS = 10_000;
@@ -40,17 +41,19 @@ export class Courier {
 
   /** Sends whatever may go now. Knocks go together, or with the next event, so that many are one disturbance. */
   async sendDue(): Promise<void> {
-    for (const group of this.session.queue.due()) {
+    const { queue } = this.session;
+    let knocks = queue.knocks();
+    for (const group of queue.due()) {
       if (!this.session.link) return;
       // Another one of this round may have taken it along.
-      if (!this.session.queue.due().includes(group) || !this.session.mayGo(group)) continue;
+      if (!queue.isDue(group) || !this.session.mayGo(group)) continue;
       if (isUnseen(group) || group.mode === 'immediate') await this.#send([group]);
-      else await this.#send([...this.#knocksBeside(group), group]);
+      else {
+        const beside = knocks.filter((one) => one !== group && queue.isHead(one) && this.session.mayGo(one));
+        knocks = knocks.filter((one) => !beside.includes(one));
+        await this.#send([...beside, group]);
+      }
     }
-  }
-
-  #knocksBeside(group: Group): Group[] {
-    return this.session.queue.knocks().filter((one) => one !== group && this.session.mayGo(one));
   }
 
   /** The last one carries what the model sees of all of them, and goes when the others are accepted. */
@@ -215,6 +218,7 @@ export class Courier {
       const evidence = { session: this.session.id, attempt: item.attempts };
       const step = group.mode === 'notify' ? 'knocked' : 'accepted';
       await noted(this.house, item.who.name, item.message.id, step, evidence);
+      await endTwins(this.session, item);
       if (item !== event) await this.#mergedInto(event, item);
     }
     // What comes back was accepted before: it is open, or another reader has ended it.
@@ -234,6 +238,11 @@ export class Courier {
     const by = { merged: event.message.id };
     await endDuty(item.who.home, item.who.name, item.message.id, 'superseded', by, this.house.deps.now());
     await this.session.end(item, 'superseded', by);
+  }
+
+  /** What was sent and has no answer yet. */
+  underWay(): Item[] {
+    return [...this.#out.keys()].flatMap(({ items }) => items);
   }
 
   /** Takes one message out of what is under way, because it is over. The others of its group go on without it. */

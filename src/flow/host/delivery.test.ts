@@ -125,7 +125,7 @@ describe('what is delivered', () => {
     expect(new Set(wire.delivered.map(({ reliability }) => reliability.idempotencyKey)).size).toBe(3);
   });
 
-  it('is a knock without a word of the body where it is only knocked for [C2A-47] [C2A-69] [C2A-70]', async () => {
+  it('is a knock without a word of the body where it is only knocked for [C2A-36] [C2A-47] [C2A-69] [C2A-70] [C2A-71]', async () => {
     const host = await aHost('lead', 'bob');
     await inChannel(host.desk, '#c', 'lead', 'bob');
     await withRole(host.desk, 'backend', 'lead');
@@ -137,8 +137,19 @@ describe('what is delivered', () => {
     expect(frame).toMatchObject({
       eventId: message.id,
       injection: { mode: 'notify', context: 'none' },
-      knock: { from: 'agent:bob', where: 'channel:#c', directedness: 'to_my_role', pullWith: 'chat.read_thread' },
+      source: { platform: 'parley', workspaceId: 'parley' },
     });
+    const { ageMs, parts, ...knock } = frame?.knock ?? {};
+    expect(knock).toEqual({
+      from: 'agent:bob',
+      where: 'channel:#c',
+      directedness: 'to_my_role',
+      policy: 'may_respond',
+      priority: 'normal',
+      topic: 'message about a deploy',
+      pullWith: 'chat.read_thread',
+    });
+    expect({ ageMs, parts }).toEqual({ ageMs: 5000, parts: { text: 1 } });
     expect(JSON.stringify(frame)).not.toContain('zanzibar');
     const read = await host.call(wire, 'chat.read_thread', { eventId: message.id });
     expect(JSON.stringify(read)).toContain('zanzibar');
@@ -193,6 +204,8 @@ describe('what is delivered', () => {
     expect(wire.delivered).toEqual([]);
     const { events } = await host.call(wire, 'chat.list_events', { stream: '#c', limit: 200 });
     expect(events).toHaveLength(100);
+    const { messages } = await host.call(wire, 'chat.read_thread', { conversation: '#c', limit: 1 });
+    expect(messages).toMatchObject([{ text: 'chatter 99' }]);
   });
 
   it('is everything for a harness that asks for it, and still nothing of it is for a model', async () => {
@@ -245,7 +258,9 @@ describe('what is delivered', () => {
     const host = await aHost('lead', 'bob');
     const wire = new FakeWire();
     await host.bind(wire, 'lead');
-    const { message } = await host.send('bob', '@lead', 'use AKIAIOSFODNN7EXAMPLE for it');
+    const { message } = await host.send('bob', '@lead', 'use AKIAIOSFODNN7EXAMPLE for it', {
+      obligation: { blocks: 'halted', defaultAction: 'I take AKIAIOSFODNN7EXAMPLE' },
+    });
     await host.pass(1000);
     const read = await host.call(wire, 'chat.read_thread', { eventId: message.id });
     expect(JSON.stringify([wire.delivered, read, host.logged])).not.toContain('AKIAIOSFODNN7EXAMPLE');
@@ -253,13 +268,12 @@ describe('what is delivered', () => {
   });
 
   it('arrives also if something fails on the way: at every step it is tried again', async () => {
-    for (const step of ['claim', 'record', 'settle', 'shelf', 'copy'] as const) {
+    for (const step of ['claim', 'record', 'settle', 'shelf', 'newest'] as const) {
       const host = await aHost('lead', 'bob');
       const { ledger } = host.desk.own;
       await inChannel(host.desk, '#c', 'lead', 'bob');
       const wire = new FakeWire();
       await host.bind(wire, 'lead', { deliver: 'all' });
-      const sent = [await host.send('bob', '@lead', 'hello'), await host.send('bob', '#c', 'chatter')];
       let failures = 2;
       const real = ledger[step].bind(ledger) as (...args: unknown[]) => Promise<unknown>;
       Object.assign(ledger, {
@@ -269,6 +283,7 @@ describe('what is delivered', () => {
           return real(...args);
         },
       });
+      const sent = [await host.send('bob', '@lead', 'hello'), await host.send('bob', '#c', 'chatter')];
       await host.pass(120_000);
       expect(failures).toBeLessThan(0);
       expect(new Set(wire.ids)).toEqual(new Set(sent.map(({ message }) => message.id)));

@@ -18,6 +18,8 @@ export interface HostDeps {
   log: (event: string, facts: Record<string, string | number | boolean>) => void;
   render: Render;
   limits?: Partial<Limits>;
+  /** How long a text of a person waits for more, where nothing in it says otherwise. spec: c2a#compose */
+  composeMs?: number;
 }
 
 /** How much at once. What is over it waits or is refused with `busy`; nothing is dropped. spec: host#limits */

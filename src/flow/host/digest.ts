@@ -15,8 +15,7 @@ import type { Session } from './session.ts';
 /** At most one in this time. */
 export const DIGEST_MS = 15 * 60 * 1000;
 const PAGE = 128;
-/** What is looked through for one digest, and what it holds. */
-const LOOKED_AT = 5000;
+/** What one digest holds, of each mailbox. */
 const MOST = 500;
 
 /** What a digest tells of, and which copies are done with by it. */
@@ -85,8 +84,9 @@ export async function gather(session: Session, progress: readonly ProgressLine[]
     author: { id: HOST_NAME, kind: 'system', displayName: 'Parley' },
     target: { mentions: [], recipient: `agent:${first.name}`, directedness: isMeant ? 'to_me' : 'ambient' },
     content: [{ type: 'text', text: prompt }],
-    timing: { createdAt: new Date(now).toISOString(), sequence: last },
-    attention: { policy, reason: 'digest', priority: 'normal', ...(isMeant && { deadlineMs: DIGEST_MS }) },
+    // A digest has no number of its own: its time only grows.
+    timing: { createdAt: new Date(now).toISOString(), sequence: now },
+    attention: { policy, reason: 'digest', priority: 'normal', deadlineMs: DIGEST_MS },
     injection: { mode: 'digest', context: 'none', role: 'user' },
     reliability: { attempt: 1, idempotencyKey: `${id}:${first.name}` },
     ...(notes.length > 0 && { merged: notes.map(({ message }) => message.id) }),
@@ -100,13 +100,12 @@ async function notesFor(who: Who): Promise<Noted[]> {
   const { ledger } = who.home;
   const notes: Noted[] = [];
   let after = 0;
-  for (let looked = 0; looked < LOOKED_AT && notes.length < MOST; looked += PAGE) {
-    const page = await ledger.shelf(who.name, after, PAGE);
-    for (const { id, seq, text, quiet } of page) {
+  while (notes.length < MOST) {
+    const page = await ledger.shelf(who.name, after, PAGE, 'digest');
+    for (const { seq, text, attention } of page) {
       after = seq;
-      const copy = quiet ? await ledger.copy(who.name, id) : null;
-      const message = copy?.attention.injection === 'digest' ? readMessage(JSON.parse(text)) : null;
-      if (copy && message) notes.push({ who, message, attention: copy.attention, seq });
+      const message = readMessage(JSON.parse(text));
+      if (message) notes.push({ who, message, attention, seq });
     }
     if (page.length < PAGE) break;
   }

@@ -2,10 +2,11 @@ import { DEADLINE_MS } from '../../attention/ladder.ts';
 import { masked } from '../../attention/secrets.ts';
 import { topicOf } from '../../attention/topic.ts';
 import type { Capabilities, ChatDeliver, Knock, Part } from '../../protocol/host.ts';
-import type { Message } from '../../protocol/message.ts';
+import type { Message, Obligation } from '../../protocol/message.ts';
+import { isMessageId } from '../../protocol/names.ts';
 import { rootOf } from '../conversation.ts';
 import type { Who } from '../desk.ts';
-import { readThread } from '../events.ts';
+import { meansTo, readThread } from '../events.ts';
 import type { EventView } from '../events.ts';
 import { visible } from '../sight.ts';
 import { idsOf, isUnseen, lastOf, saidAt } from './item.ts';
@@ -52,7 +53,7 @@ export async function frameOf(group: Group, framing: Framing): Promise<ChatDeliv
       policy: attention.policy,
       reason: attention.reason,
       priority: message.priority === 'urgent' ? 'urgent' : 'normal',
-      ...deadlineOf(item),
+      deadlineMs: deadlineMs(message),
     },
     injection: {
       mode: group.mode,
@@ -61,13 +62,22 @@ export async function frameOf(group: Group, framing: Framing): Promise<ChatDeliv
       ...(group.interrupt && { interrupt: true }),
     },
     reliability: { attempt: item.attempts + 1, idempotencyKey: `${message.id}:${who.name}` },
-    ...(message.parley?.obligation && { obligation: message.parley.obligation }),
+    ...(message.parley?.obligation && { obligation: blockOf(message.parley.obligation) }),
+    ...(await reactionOf(item)),
     ...(group.items.length > 1 && { merged: idsOf(group) }),
     ...(group.returns > 0 && { returns: group.returns }),
   };
 }
 
-/** How long its reader has, from when it was said (ms). */
+/** Of a reaction: what it is about, and what it says to do, where that is the reader's own message. */
+async function reactionOf({ message, who }: Item): Promise<Pick<ChatDeliver, 'reaction'>> {
+  const { signal } = message.parley ?? {};
+  if (signal === undefined || !isMessageId(message.thread)) return {};
+  const means = await meansTo(who.name, who.home, message);
+  return { reaction: { target: message.thread, signal, ...(means && { means }) } };
+}
+
+/** How long its reader has, or how long it is news, from when it was said (ms). */
 export function deadlineMs(message: Message): number {
   const { deadline } = message.parley ?? {};
   return deadline === undefined ? DEADLINE_MS : Math.max(1, Date.parse(deadline) - Date.parse(message.ts));
@@ -143,13 +153,14 @@ function hasWindow({ message, attention }: Item): boolean {
   return message.thread !== undefined || attention.reason === 'direct_mention';
 }
 
-function deadlineOf({ message, attention }: Item): { deadlineMs?: number } {
-  return attention.policy === 'must_not_respond' ? {} : { deadlineMs: deadlineMs(message) };
-}
-
 async function mentionsOf(group: Group, people: People): Promise<string[]> {
   const called = await Promise.all(group.items.map(({ message }) => people.called(message.body)));
   return [...new Set(called.flat())];
+}
+
+function blockOf(obligation: Obligation): Obligation {
+  const { defaultAction } = obligation;
+  return defaultAction === undefined ? obligation : { ...obligation, defaultAction: masked(defaultAction) };
 }
 
 /** A message as typed parts. What looks like a secret is masked. */

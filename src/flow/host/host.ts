@@ -3,11 +3,13 @@ import type {
   Capabilities,
   Progress,
   ProtocolVersion,
+  Quieter,
   ToolArguments,
   ToolName,
   Turn,
 } from '../../protocol/host.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import type { Copy } from '../../storage/ledger/ledger.ts';
 import { bindSession } from './bind.ts';
 import { Chores } from './chores.ts';
 import { LIMITS } from './deps.ts';
@@ -16,7 +18,8 @@ import type { House } from './house.ts';
 import { InOrder } from './in-order.ts';
 import { People } from './people.ts';
 import { keepProgress, linesAround } from './progress.ts';
-import { restoreHeld } from './restore.ts';
+import { askQuieter } from './quieter.ts';
+import { giveBack, restoreHeld } from './restore.ts';
 import { Runner } from './runner.ts';
 import { Session } from './session.ts';
 import { showProgress } from './speak.ts';
@@ -46,7 +49,7 @@ export class Host {
       workspaceOf: (platform) => this.surface.workspaceOf(platform),
       progressAround: (session, since) => linesAround(session, this.#sessions(), since),
       surfaceOf: (name) => this.surface.of(name),
-      stored: () => this.#stored(),
+      stored: (copies) => this.#stored(copies),
     };
     this.surface = new Surfaces(this.house, () => this.#runners.values());
     this.#time = new Timekeeper(this.house, this.#runners);
@@ -90,10 +93,13 @@ export class Host {
   ): Promise<{ sessionId: string; token: string; warnings: string[] }> {
     const { record, whos, token, warnings, before } = await bindSession(this.house.deps, request);
     const known = this.#runners.get(record.id);
+    const left = (before?.identities ?? []).filter((name) => !record.identities.includes(name));
     // Another process may have had it meanwhile: then what we remember is not how things stand.
-    const isCurrent = known && (known.session.link !== null || known.session.record.seen === before?.seen);
+    const isAlone = known && (known.session.link !== null || known.session.record.seen === before?.seen);
+    const isCurrent = isAlone && left.length === 0;
     if (known && !isCurrent) known.close();
     const runner = isCurrent ? known : await this.#restore(new Session(this.house, record, whos));
+    for (const name of left) await giveBack(runner.session, { name, home: this.house.deps.home });
     runner.session.record = record;
     runner.session.whos = whos;
     runner.attach({ wire, capabilities, version, wantsAll: request.deliver === 'all' });
@@ -124,6 +130,11 @@ export class Host {
     args: ToolArguments<Name>,
   ): Promise<unknown> {
     return TOOL_CALLS[tool](this.#on(wire, sessionId), args);
+  }
+
+  /** A harness asks for less of an event than was decided, with its reason. */
+  async quieter(wire: Wire, request: Quieter): Promise<unknown> {
+    return askQuieter(this.#on(wire, request.sessionId), request);
   }
 
   progress(wire: Wire, progress: Progress): void {
@@ -159,8 +170,11 @@ export class Host {
     return runner;
   }
 
-  #stored(): void {
-    for (const runner of this.#runners.values()) runner.ring();
+  #stored(copies?: readonly Copy[]): void {
+    const names = copies && new Set(copies.map(({ mailbox }) => mailbox));
+    for (const runner of this.#runners.values()) {
+      if (!names || runner.session.whos.some(({ name }) => names.has(name))) runner.ring();
+    }
     this.surface.ring();
   }
 

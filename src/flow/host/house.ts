@@ -1,4 +1,5 @@
 import type { MessageId } from '../../protocol/names.ts';
+import type { Copy } from '../../storage/ledger/ledger.ts';
 import type { Chores } from './chores.ts';
 import type { HostDeps, Limits } from './deps.ts';
 import type { Item } from './item.ts';
@@ -21,8 +22,8 @@ export interface House {
   progressAround: (session: Session, since: number) => Promise<ProgressLine[]>;
   /** The surface at which this agent is a person or bot, if it is connected. */
   surfaceOf: (name: string) => Surface | undefined;
-  /** Something was stored: whoever it may concern should look. */
-  stored: () => void;
+  /** Something was stored: whoever has a copy should look; without copies, everybody. */
+  stored: (copies?: readonly Copy[]) => void;
 }
 
 /** One thing that happened to a copy, at this moment. */

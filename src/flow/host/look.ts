@@ -8,18 +8,27 @@ import type { House } from './house.ts';
 import { isUnseen, keyOf, placeOf } from './item.ts';
 import type { Item } from './item.ts';
 import type { Session } from './session.ts';
+import { isToldBy } from './twins.ts';
 
 type Standing = Awaited<ReturnType<Ledger['shelf']>>[number];
 
 const PAGE = 64;
-/** What comes back from another's hand, or is raised, has an old number: everything is looked through this often. */
-const WHOLE_MS = 30_000;
+/** What comes back from another's hand, or is raised, has an old number: it is looked for this often, also if nobody rings. */
+const OLD_MS = 30_000;
+/** That takes at most one part in so many of the time: others may have thousands waiting. */
+const OLD_SHARE = 20;
+/** So many of those that are not known are asked after in one look. */
+const ASKED = 200;
 
 /** Finds what waits for a session, in the order of its arrival, and puts it into its queue. Takes nothing in hand. */
 export class Look {
-  /** The last number that was seen of each mailbox. */
+  /** The number up to which all of a mailbox was seen. */
   readonly #seen = new Map<AgentName, number>();
-  #wholeAt = -Infinity;
+  /** What waits and is not for us now: it comes later in the order, or not by itself. */
+  readonly #passed = new Set<string>();
+  #rung = true;
+  #oldAt = -Infinity;
+  #oldNotBefore = -Infinity;
 
   constructor(
     readonly house: House,
@@ -30,59 +39,86 @@ export class Look {
 
   /** From the beginning the next time. */
   again(): void {
-    this.#wholeAt = -Infinity;
+    this.#seen.clear();
+    this.#passed.clear();
+    this.#rung = true;
+    this.#oldAt = -Infinity;
+    this.#oldNotBefore = -Infinity;
   }
 
   get nextAt(): number {
-    return this.#wholeAt + WHOLE_MS;
+    return Math.max(this.#rung ? -Infinity : this.#oldAt + OLD_MS, this.#oldNotBefore);
   }
 
-  /** `rung`: something arrived. If nothing new is found then, something old is. */
+  /** `rung`: something arrived, or came back. */
   async look(rung: boolean): Promise<void> {
-    const whole = this.house.deps.now() >= this.nextAt;
-    if (whole) {
-      this.#wholeAt = this.house.deps.now();
-      this.#seen.clear();
-    }
-    let found = 0;
-    for (const who of this.session.whos) {
-      if (rung || whole) await who.home.spool.adopt(who.name);
-      found += await this.#lookFor(who);
-    }
-    if (found > 0 || !rung || whole) return;
-    this.#seen.clear();
-    for (const who of this.session.whos) await this.#lookFor(who);
+    const now = this.house.deps.now();
+    this.#rung ||= rung || now >= this.#oldAt + OLD_MS;
+    for (const who of this.session.whos) await this.#lookForNew(who);
+    if (!this.#rung || now < this.#oldNotBefore) return;
+    this.#rung = false;
+    if (now >= this.#oldAt + OLD_MS) this.#passed.clear();
+    this.#oldAt = now;
+    for (const who of this.session.whos) await this.#lookForOld(who);
+    const after = this.house.deps.now();
+    this.#oldNotBefore = after + (after - now) * OLD_SHARE;
   }
 
-  async #lookFor(who: Who): Promise<number> {
-    let found = 0;
-    for (;;) {
-      const page = await who.home.ledger.shelf(who.name, this.#seen.get(who.name) ?? 0, PAGE);
+  /** What has a higher number than all that was seen. Where nothing came this is one question, whatever waits. */
+  async #lookForNew(who: Who): Promise<void> {
+    const { ledger } = who.home;
+    const newest = await ledger.newest();
+    while ((this.#seen.get(who.name) ?? 0) < newest && this.#hasRoom) {
+      const only = this.session.link?.wantsAll ? undefined : 'loud';
+      const page = await ledger.shelf(who.name, this.#seen.get(who.name) ?? 0, PAGE, only);
       for (const standing of page) {
         // What there is no room for stays where it waits, and is found when there is.
-        if (this.session.inHand >= this.house.limits.inHand) return found;
+        if (!this.#hasRoom) return;
+        await this.#meet(who, standing);
         this.#seen.set(who.name, standing.seq);
-        if (await this.#meet(who, standing)) found += 1;
       }
-      if (page.length < PAGE) return found;
+      if (page.length < PAGE) this.#seen.set(who.name, Math.max(newest, this.#seen.get(who.name) ?? 0));
     }
   }
 
-  async #meet(who: Who, { id, seq, text, quiet }: Standing): Promise<boolean> {
+  /** What waits and was seen before, and what other programs left. Of what waits quietly this costs nothing. */
+  async #lookForOld(who: Who): Promise<void> {
+    const { ledger, spool } = who.home;
+    let asked = 0;
+    for (const id of await spool.ids(who.name, !this.session.link?.wantsAll)) {
+      const key = `${id}:${who.name}`;
+      if (this.#passed.has(key) || this.session.queue.hasKey(key) || !this.#hasRoom) continue;
+      asked += 1;
+      // The rest of them the next time.
+      if (asked > ASKED) return void (this.#rung = true);
+      const standing = await ledger.standing(who.name, id);
+      if (standing && standing.seq <= (this.#seen.get(who.name) ?? 0)) await this.#meet(who, standing);
+      if (standing && !this.session.queue.hasKey(key)) this.#passed.add(key);
+      if (standing || (await ledger.copy(who.name, id))) continue;
+      this.#passed.add(key);
+      if ((await spool.adopt(who.name)) > 0) return this.#lookForNew(who);
+    }
+  }
+
+  get #hasRoom(): boolean {
+    return this.session.inHand < this.house.limits.inHand;
+  }
+
+  async #meet(who: Who, { id, seq, text, attention, quiet }: Standing): Promise<void> {
     const { link } = this.session;
-    if (!link || (quiet && !link.wantsAll)) return false;
-    const copy = await who.home.ledger.copy(who.name, id);
-    const message = copy && readMessage(JSON.parse(text));
-    if (!message || this.session.queue.has({ who, message })) return false;
-    const mode = quieter(copy.attention.injection, link.capabilities.injection);
+    this.#passed.delete(`${id}:${who.name}`);
+    if (!link || (quiet && !link.wantsAll)) return;
+    const message = readMessage(JSON.parse(text));
+    if (!message || this.session.queue.has({ who, message })) return;
+    const mode = quieter(attention.injection, link.capabilities.injection);
     // What is for the digest comes with it.
-    if (mode === 'digest' || (isUnseen({ mode }) && !link.wantsAll)) return false;
-    const item = await this.#itemFrom(who, message, { seq, mode, attention: copy.attention });
+    if (mode === 'digest' || (isUnseen({ mode }) && !link.wantsAll)) return;
+    if (await isToldBy(this.session, who, { id, attention })) return;
+    const item = await this.#itemFrom(who, message, { seq, mode, attention });
     const old = message.parley?.replaces;
     this.session.queue.add(item);
     if (old) await this.onReplaced(who, old, message.id);
     this.session.open.delete(keyOf(item));
-    return true;
   }
 
   async #itemFrom(who: Who, message: Message, fields: Pick<Item, 'seq' | 'mode' | 'attention'>): Promise<Item> {

@@ -1,6 +1,8 @@
 import { mentionsIn } from '../../attention/mentions.ts';
 import { AgentName } from '../../protocol/names.ts';
 import type { ChannelName } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { SURFACE_BOX } from '../overhear.ts';
 import type { House } from './house.ts';
 import { bridgeName, personName } from './source.ts';
 
@@ -20,9 +22,21 @@ export class Members {
 
   /** The mailbox for what is said in the channels of a platform: it is shown there once, however many listen. */
   async bridge(platform: AgentName): Promise<AgentName> {
+    const { directory } = this.house.deps.home;
     const name = bridgeName(platform);
-    await this.house.deps.home.directory.register(name, 'agent');
+    if (await directory.get(name)) return name;
+    // Somebody there could have the rest of such a name, and would speak for that agent.
+    const other = (await directory.list()).find((record) => record.name.startsWith(`${platform}.`));
+    if (other)
+      throw new Refusal('name_taken', `@${other.name} is an agent here; bind this surface under another platform name`);
+    await directory.register(name, 'agent');
     return name;
+  }
+
+  /** Is this channel one of the platform's? Of any other nobody there knows anything, whatever id they name. */
+  async isShown(platform: AgentName, channel: ChannelName): Promise<boolean> {
+    const bridge = await this.house.deps.home.directory.get(bridgeName(platform));
+    return bridge?.subscriptions.includes(channel) ?? false;
   }
 
   /** A person or bot of a platform as an agent. How it is called is kept. */
@@ -53,6 +67,7 @@ export class Members {
    * nobody comes by being named.
    */
   async join(platform: AgentName, author: AgentName, channel: ChannelName, publicText: string): Promise<void> {
+    await this.#refuseOthers(platform, channel);
     this.#channels.add(channel);
     for (const name of [bridgeName(platform), author]) await this.#subscribe(name, channel);
     if (!publicText.includes('@')) return;
@@ -65,6 +80,18 @@ export class Members {
         if (one.parley?.kind === 'agent') await this.#subscribe(one.name, channel);
       }
     }
+  }
+
+  /** A conversation is one platform's: of two that call theirs alike, neither may read along in the other. */
+  async #refuseOthers(platform: AgentName, channel: ChannelName): Promise<void> {
+    const bridge = bridgeName(platform);
+    if (this.#joined.has(`${bridge} ${channel}`)) return;
+    const names = (await this.house.deps.home.directory.subscribers(channel)).map(({ name }) => name);
+    if (names.includes(bridge) || !names.some((name) => name.endsWith(SURFACE_BOX))) return;
+    throw new Refusal(
+      'name_taken',
+      `${channel} is a conversation of another surface here; bring this one under another id`,
+    );
   }
 
   async #subscribe(name: AgentName, channel: ChannelName): Promise<void> {

@@ -24,9 +24,18 @@ export class People {
     return {
       name,
       kind: parley?.kind ?? 'agent',
-      displayName: parley?.displayName ?? name,
+      displayName: await this.#nameShown(name, parley?.displayName),
       isLead: parley?.roles.includes(LEAD) ?? false,
     };
+  }
+
+  /** What somebody calls itself, unless another has that for a name: in a header the two could not be told apart. */
+  async #nameShown(name: string, called = name): Promise<string> {
+    const plain = called.normalize('NFKC').replace(/^@/, '').trim();
+    for (const other of new Set([plain, plain.toLowerCase()])) {
+      if (other !== name && (await this.#record(other))) return name;
+    }
+    return called;
   }
 
   /** The agents, people and roles that a text calls, as `agent:name`, `human:name` and `role:name`. */

@@ -10,10 +10,11 @@ const MERGE_MS = 30_000;
 /** More than these are not one turn, however fast they came. */
 const MERGE_MOST = 50;
 
-/** What a queue asks of the world: the time, and since when somebody types in a conversation. */
+/** What a queue asks of the world: the time, since when somebody types in a conversation, and how long a person's text waits for more. */
 export interface Sight {
   now: () => number;
   typingSince: (item: Item) => number | null;
+  composeMs?: number | undefined;
 }
 
 /** One conversation: what is to go out, in order, and what is out and not accepted yet. */
@@ -38,7 +39,11 @@ export class Queue {
   }
 
   has(item: Pick<Item, 'who' | 'message'>): boolean {
-    return this.#known.has(keyOf(item));
+    return this.hasKey(keyOf(item));
+  }
+
+  hasKey(key: string): boolean {
+    return this.#known.has(key);
   }
 
   /** Puts it in its place. An edit of something that has not gone out yet takes that one's place. */
@@ -73,6 +78,7 @@ export class Queue {
       this.#known.delete(keyOf(item));
       group.items = group.items.filter((one) => one !== item);
       if (group.items.length === 0) lane.pending.splice(lane.pending.indexOf(group), 1);
+      this.#close(item.conversation.id);
       return item;
     }
     return null;
@@ -82,6 +88,18 @@ export class Queue {
   due(): Group[] {
     const now = this.sight.now();
     return this.#heads().filter((group) => this.#dueAt(group) <= now);
+  }
+
+  /** Can it still go out now, after others have? */
+  isDue(group: Group): boolean {
+    return this.isHead(group) && this.#dueAt(group) <= this.sight.now();
+  }
+
+  /** Is it the next of its lane? */
+  isHead(group: Group): boolean {
+    const last = group.items.at(-1);
+    const lane = last && this.#lanes.get(last.conversation.id);
+    return lane !== undefined && lane.out === null && lane.pending[0] === group;
   }
 
   /** Everything whose own time has come, also behind others: a boundary lets all of it go. */
@@ -122,10 +140,18 @@ export class Queue {
 
   done(group: Group): void {
     for (const item of group.items) this.#known.delete(keyOf(item));
-    for (const [id, lane] of this.#lanes) {
+    const id = group.items.at(-1)?.conversation.id;
+    // Whatever was taken out of it, its lane is the one in which it is out.
+    for (const [at, lane] of id === undefined ? this.#lanes : [[id, this.#lane(id)] as const]) {
       if (lane.out === group) lane.out = null;
-      if (lane.out === null && lane.pending.length === 0) this.#lanes.delete(id);
+      this.#close(at);
     }
+  }
+
+  /** A lane in which nothing is any more. */
+  #close(id: string): void {
+    const lane = this.#lanes.get(id);
+    if (lane && lane.out === null && lane.pending.length === 0) this.#lanes.delete(id);
   }
 
   /** Has it left, and is not done? */
@@ -164,7 +190,7 @@ export class Queue {
     const { author, held } = lastOf(group);
     if (group.cleared || held || group.mode === 'immediate' || isUnseen(group)) return 0;
     if (group.mode === 'notify') return (fragments[0]?.at ?? now) + KNOCKS_MS;
-    return readyAt(fragments, author.kind !== 'human', this.sight.typingSince(lastOf(group)));
+    return readyAt(fragments, author.kind !== 'human', this.sight.typingSince(lastOf(group)), this.sight.composeMs);
   }
 
   #lane(id: string): Lane {

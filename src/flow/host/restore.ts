@@ -19,8 +19,7 @@ export async function attemptsOf({ who, message }: Pick<Item, 'who' | 'message'>
 export async function restoreHeld(session: Session): Promise<void> {
   const unaccepted: { item: Item; event: string }[] = [];
   for (const who of session.whos) {
-    for (const copy of (await who.home.ledger.open(who.name)).values()) {
-      if (copy.owner !== session.owner) continue;
+    for (const copy of await who.home.ledger.heldBy(who.name, session.owner)) {
       const found = await foundIn(session, who, copy);
       if (found?.isAccepted) session.open.set(keyOf(found.item), found.item);
       else if (found) unaccepted.push(found);
@@ -30,6 +29,13 @@ export async function restoreHeld(session: Session): Promise<void> {
     const [first, ...others] = together.map(({ item }) => item).toSorted((a, b) => a.seq - b.seq);
     if (first) session.queue.putBack(aGroup(first, { items: [first, ...others] }));
   }
+}
+
+/** Gives back what a session has in hand of a mailbox that it no longer reads: it waits again, for whoever does. */
+export async function giveBack({ owner }: Session, { name, home }: Who): Promise<void> {
+  const held = (await home.ledger.heldBy(name, owner)).map(({ id }) => id);
+  const because = 'its session reads other mailboxes now';
+  if (held.length > 0) await home.spool.release({ mailbox: name, owner }, held, { because });
 }
 
 interface Found {

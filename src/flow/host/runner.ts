@@ -2,6 +2,7 @@ import type { Duty } from '../../protocol/duty.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import type { Watch } from '../../storage/spool/spool.ts';
 import { quieter } from '../../attention/fallback.ts';
+import { rootOf } from '../conversation.ts';
 import type { Who } from '../desk.ts';
 import { Alarm, Rounds } from './chores.ts';
 import { Courier } from './courier.ts';
@@ -15,6 +16,8 @@ import type { Link, Session } from './session.ts';
 
 /** How often a connected session looks by itself. */
 const LOOK_MS = 5000;
+/** How much of an exchange is looked through for the number of a message. */
+const EXCHANGE = 200;
 
 /** Runs one session: looks for its mail, waits for the right moment, and hands it to the courier. */
 export class Runner {
@@ -96,6 +99,15 @@ export class Runner {
     this.ask();
   }
 
+  /** This event is no longer on its way, nor in hand. */
+  letGo(who: Who, id: MessageId): void {
+    const known = { who, message: { id } as Item['message'] };
+    this.session.queue.drop(who.name, id);
+    this.courier.callOff(known);
+    this.session.open.delete(keyOf(known));
+    this.look.again();
+  }
+
   /** Offers an event again, as a knock, because it is still owed. False if it cannot be shown here. */
   async comeBack(who: Who, duty: Duty): Promise<boolean> {
     const { link, queue } = this.session;
@@ -131,6 +143,7 @@ export class Runner {
     const attempts = await attemptsOf({ who, message });
     const author = await this.house.people.person(message.from);
     const conversation = placeOf(message, who);
+    const rows = await who.home.ledger.history({ thread: rootOf(message), limit: EXCHANGE });
     return {
       who,
       message,
@@ -138,7 +151,7 @@ export class Runner {
       author,
       conversation,
       attempts,
-      seq: 0,
+      seq: rows.find((row) => row.message.id === message.id)?.seq ?? 0,
       mode: 'notify',
       held: true,
     };
@@ -168,7 +181,8 @@ export class Runner {
 
   #setAlarm(): void {
     const { queue } = this.session;
-    const patience = queue.waiting().flatMap(({ group }) => this.session.patienceEnds(group) ?? []);
+    const waiting = this.session.turn ? queue.waiting() : [];
+    const patience = waiting.flatMap(({ group }) => this.session.patienceEnds(group) ?? []);
     const now = this.house.deps.now();
     const times = [queue.nextAt() ?? Infinity, ...patience, this.look.nextAt, this.digests.nextAt, now + LOOK_MS];
     this.#alarm.at(Math.min(...times.filter((time) => time > now)));

@@ -61,7 +61,8 @@ export class Session {
   ) {
     const { sendsPerSecond: perSecond, sendsAtOnce: atOnce } = house.limits;
     this.sends = new Rate(house.deps, { perSecond, atOnce, waiting: 0 });
-    this.queue = new Queue({ now: house.deps.now, typingSince: (item) => house.typingSince(item) });
+    const { now, composeMs } = house.deps;
+    this.queue = new Queue({ now, composeMs, typingSince: (item) => house.typingSince(item) });
   }
 
   get id(): string {
@@ -89,9 +90,10 @@ export class Session {
     return true;
   }
 
-  /** When something urgent will have waited long enough, or null. */
+  /** When something urgent will have waited long enough, or null. What comes back was there before: it waits for a boundary. */
   patienceEnds(group: Group): number | null {
-    if (!this.turn || !isUrgent(group) || !this.link?.capabilities.injection.interrupt) return null;
+    if (!this.turn || group.returns > 0 || !isUrgent(group) || !this.link?.capabilities.injection.interrupt)
+      return null;
     return Math.max(this.turn.since, Date.parse(lastOf(group).message.ts)) + PATIENCE_MS;
   }
 

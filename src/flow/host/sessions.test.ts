@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'bun:test';
 import { aHost, EVERYTHING, FakeWire, TestHost } from '../../../test/support/host.ts';
 import { inChannel } from '../../../test/support/memory-desk.ts';
+import { Bind } from '../../protocol/host.ts';
 import { AgentName } from '../../protocol/names.ts';
-import { edit } from '../edit.ts';
+import { edit, remove } from '../edit.ts';
 
 describe('a session', () => {
   it('is taken up only with the token that it was bound with', async () => {
@@ -99,6 +100,46 @@ describe('a session', () => {
     expect((await host.desk.own.directory.get(AgentName.parse('lead')))?.parley?.owns ?? []).toEqual([]);
   });
 
+  it('that is bound to another mailbox gets nothing more of the first, and holds nothing in its name', async () => {
+    const host = await aHost('lead', 'bob', 'carol');
+    const wire = new FakeWire();
+    wire.accepts = false;
+    const { token } = await host.bind(wire, 'bob', { sessionId: 'one', roles: ['backend'], streams: ['#c'] });
+    const first = await host.send('carol', '@bob', 'see src/a.ts:1');
+    await host.pass(1000);
+    const second = await host.send('carol', '@bob', 'see src/b.ts:2');
+    expect(wire.ids).toEqual([first.message.id]);
+    const moved = new FakeWire();
+    const fields = { sessionId: 'one', token, roles: ['backend'], streams: ['#c'] };
+    expect((await host.bind(moved, 'lead', fields)).warnings).toEqual([]);
+    await host.pass(60_000);
+    expect(moved.ids).toEqual([]);
+    const record = async (name: string) => (await host.desk.own.directory.get(AgentName.parse(name)))?.parley;
+    expect(await record('bob')).toMatchObject({ roles: [] });
+    expect(await record('lead')).toMatchObject({ roles: ['backend'], owns: ['#c'] });
+    const other = new FakeWire();
+    await host.bind(other, 'bob', { sessionId: 'two' });
+    await host.pass(1000);
+    expect(other.ids).toEqual([first.message.id, second.message.id]);
+  });
+
+  it('is refused a person’s mailbox: no model says yes for a person', async () => {
+    const host = await aHost('lead');
+    const { message } = await host.send('lead', '@will', 'may I deploy?', { intent: 'approval' });
+    const wire = new FakeWire();
+    await expect(host.bind(wire, ['lead', 'will'])).rejects.toMatchObject({ code: 'not_yours' });
+    const call = host.call(wire, 'chat.react', { inReplyTo: message.id, signal: 'agree' });
+    await expect(call).rejects.toMatchObject({ code: 'not_found' });
+    expect(await host.desk.own.ledger.session('lead')).toBeNull();
+  });
+
+  it('names channels as channels are named', () => {
+    expect(Bind.safeParse({ sessionId: 'one', identities: [], streams: ['no channel'] })).toMatchObject({
+      success: false,
+      path: 'streams.0',
+    });
+  });
+
   it('hears of no cancellation if it cannot use it [C2A-29]', async () => {
     const host = await aHost('lead', 'bob');
     const wire = new FakeWire();
@@ -111,6 +152,47 @@ describe('a session', () => {
     await host.pass(10_000);
     expect(await host.ended('lead', message.id)).toBe('superseded');
     expect(wire.cancelled).toEqual([]);
+  });
+
+  it('is told that what it may answer is over, when it was taken back or written anew', async () => {
+    const host = await aHost('lead', 'bob');
+    const wire = new FakeWire();
+    await host.bind(wire, 'lead');
+    await host.host.start();
+    const one = await host.send('bob', '@lead', 'the build is green', { intent: 'fyi' });
+    const two = await host.send('bob', '@lead', 'the cache is warm', { intent: 'fyi' });
+    await host.pass(1000);
+    const kept = await host.send('bob', '@lead', 'the tests are slow', { intent: 'fyi' });
+    await host.pass(1000);
+    const bob = AgentName.parse('bob');
+    await remove(host.desk, bob, host.desk.own, two.message.id);
+    await host.desk.own.directory.amend(AgentName.parse('lead'), () => ({ quiet: { on: true } }));
+    await edit(host.desk, bob, host.desk.own, kept.message.id, 'the tests are slower');
+    await host.pass(6000);
+    expect(wire.cancelled.map(({ eventId }) => eventId).sort()).toEqual([kept.message.id, two.message.id].sort());
+    expect(await host.ended('lead', kept.message.id)).toBe('superseded');
+    expect(wire.ids).toContain(two.message.id);
+    expect(wire.delivered.find(({ merged }) => merged)?.merged ?? [one.message.id]).toContain(one.message.id);
+  });
+
+  it('with several mailboxes gets a channel message once, for the one of which most is asked', async () => {
+    const host = await aHost('lead', 'dev', 'bob');
+    const wire = new FakeWire();
+    await host.bind(wire, ['lead', 'dev']);
+    await inChannel(host.desk, '#c', 'lead', 'dev', 'bob');
+    const { message } = await host.send('bob', '#c', '@dev and @lead: the build is red');
+    await host.pass(40_000);
+    expect(wire.delivered).toMatchObject([
+      { eventId: message.id, target: { recipient: 'agent:dev' }, attention: { policy: 'must_respond' } },
+    ]);
+    expect(await host.ended('lead', message.id)).toBe('superseded');
+    const root = await host.send('bob', '#c', 'how long does the build take?');
+    for (const from of ['lead', 'dev']) await host.send(from, '#c', `so long: ${from}`, { thread: root.message.id });
+    await host.pass(10_000);
+    const before = wire.ids.length;
+    const reply = await host.send('bob', '#c', 'too long', { thread: root.message.id });
+    await host.pass(40_000);
+    expect(wire.ids.slice(before)).toEqual([reply.message.id]);
   });
 
   it('keeps its place when its host ends in order, and gives nothing back twice', async () => {

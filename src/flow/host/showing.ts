@@ -7,7 +7,7 @@ import { HOLD_MS } from './deps.ts';
 import type { House } from './house.ts';
 import { noted } from './house.ts';
 import { showOf } from './show.ts';
-import { bridgeName, platformOf } from './source.ts';
+import { bridgeName } from './source.ts';
 import { isPermanent, retryAfter } from './wire.ts';
 import type { SurfaceShow, Wire } from './wire.ts';
 
@@ -36,7 +36,6 @@ export class Showing {
   readonly #rounds: Rounds;
   readonly #alarm: Alarm;
   readonly #lanes = new Map<string, Promise<void>>();
-  readonly #mailboxes = new Set<AgentName>();
   readonly #seen = new Map<AgentName, number>();
   readonly #waiters = new Map<MessageId, ((shown: Shown) => void)[]>();
   readonly #ephemeral = new Set<MessageId>();
@@ -53,18 +52,6 @@ export class Showing {
     this.#rounds = new Rounds(house.chores, 'show', () => this.#round());
     this.#alarm = new Alarm(house.deps, () => this.ring());
     this.#stopped = new Promise((resolve) => (this.#stop = resolve));
-  }
-
-  async start(): Promise<void> {
-    for (const { name } of await this.house.deps.home.directory.list()) {
-      if (name.startsWith(`${this.platform}.`)) this.#mailboxes.add(name);
-    }
-    this.ring();
-  }
-
-  /** Somebody new is at this surface. */
-  knows(name: AgentName): void {
-    this.#mailboxes.add(name);
   }
 
   ring(): void {
@@ -97,7 +84,9 @@ export class Showing {
 
   async #round(): Promise<void> {
     try {
-      for (const mailbox of this.#mailboxes) await this.#look(mailbox);
+      // Of thousands of people few have mail at one time.
+      const { ledger } = this.house.deps.home;
+      for (const mailbox of await ledger.mailboxesWithMail(`${this.platform}.`)) await this.#look(mailbox);
     } finally {
       if (!this.#isOver) this.#alarm.at(this.house.deps.now() + LOOK_MS);
     }
@@ -107,23 +96,22 @@ export class Showing {
     const { ledger } = this.house.deps.home;
     for (;;) {
       const page = await ledger.shelf(mailbox, this.#seen.get(mailbox) ?? 0, PAGE);
-      for (const { seq, id, text } of page) {
+      for (const { seq, text, attention } of page) {
         if (this.#isOver || this.#out >= MOST_OUT) return;
         this.#seen.set(mailbox, seq);
         const message = readMessage(JSON.parse(text));
-        const copy = message && (await ledger.copy(mailbox, id));
-        if (copy) await this.#meet({ mailbox, message, isOwed: copy.attention.policy === 'must_respond' });
+        if (message) await this.#meet({ mailbox, message, isOwed: attention.policy === 'must_respond' });
       }
       if (page.length < PAGE) return;
     }
   }
 
-  /** What came from here is there already; and of a channel's messages one copy is enough to show it. */
+  /** What people say or mark there is there already; and of a channel's messages one copy is enough to show it. */
   async #meet(letter: Letter): Promise<void> {
     const { message, mailbox } = letter;
     const isChannel = message.to.startsWith('#');
     const isElsewhere = isChannel && mailbox !== bridgeName(this.platform);
-    if (platformOf(message) === this.platform || isElsewhere)
+    if (message.from.startsWith(`${this.platform}.`) || isElsewhere)
       return this.#end(letter, { because: 'it is shown there' });
     const params = await showOf(this.house, this.platform, mailbox, message);
     if (this.#ephemeral.delete(message.id)) params.visibility = 'ephemeral';

@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer';
 import { AgentName, ChannelName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Message } from '../../protocol/message.ts';
+import { SURFACE_BOX } from '../overhear.ts';
 
 /*
  * Names of a platform as names of ours, and back. What may not stand in one of ours is written as `_` and two digits per byte, so
@@ -22,9 +23,9 @@ export function channelName(conversation: string): ChannelName {
   return made(ChannelName.safeParse(/^[A-Za-z0-9]/.test(text) ? `#${text}` : `#0_${text}`), conversation);
 }
 
-/** The mailbox for what is said in a platform's channels. No person of it can have this name: `_su` is no byte. */
+/** The mailbox for what is said in a platform's channels. */
 export function bridgeName(platform: AgentName): AgentName {
-  return made(AgentName.safeParse(`${platform}._surface`), platform);
+  return made(AgentName.safeParse(`${platform}${SURFACE_BOX}`), platform);
 }
 
 /** A message of a platform: the same one always has the same id. `version` counts its edits. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire, TestHost } from '../../../test/support/host.ts';
 import { inChannel } from '../../../test/support/memory-desk.ts';
 import { TestSurface } from '../../../test/support/surface.ts';
-import { ChatDeliver } from '../../protocol/host.ts';
+import { ChatDeliver, SURFACE } from '../../protocol/host.ts';
 import { AgentName, MessageId } from '../../protocol/names.ts';
 
 const C1 = { id: 'C1', kind: 'channel' };
@@ -26,7 +26,7 @@ const said = (fields: object): object => ({
 describe('what people write at a surface', () => {
   it('arrives with where it comes from and who wrote it [C2A-36] [C2A-37] [C2A-38]', async () => {
     const { host, wire, surface } = await aTown();
-    await surface.dm('U1', 'lead', 'hello', { author: { id: 'U1', kind: 'human', displayName: 'Will' } });
+    await surface.dm('U1', 'lead', 'hello', { author: { id: 'U1', kind: 'human', displayName: 'Wilma' } });
     await surface.post('B1', { id: 'C1', kind: 'thread', threadId: 'root' }, '@lead done', {
       author: { id: 'B1', kind: 'agent' },
     });
@@ -35,7 +35,7 @@ describe('what people write at a surface', () => {
       {
         source: { platform: 'slack', workspaceId: 'T1' },
         conversation: { kind: 'dm' },
-        author: { id: 'slack.U1', kind: 'human', displayName: 'Will' },
+        author: { id: 'slack.U1', kind: 'human', displayName: 'Wilma' },
       },
       {
         source: { platform: 'slack', workspaceId: 'T1' },
@@ -45,7 +45,7 @@ describe('what people write at a surface', () => {
     ]);
   });
 
-  it('can be of all five kinds, and who joined is before no model [C2A-45] [C2A-77]', async () => {
+  it('can be of all five kinds and no other, and who joined is before no model [C2A-45] [C2A-77]', async () => {
     const host = await aHost('lead');
     const wire = new FakeWire();
     await host.bind(wire, 'lead', { deliver: 'all' });
@@ -60,6 +60,9 @@ describe('what people write at a surface', () => {
     await host.pass(3_600_000);
     const kinds = new Set(wire.delivered.map(({ conversation }) => conversation.kind));
     expect([...kinds].toSorted()).toEqual(['channel', 'dm', 'system', 'thread', 'tool']);
+    await expect(surface.post('U1', { ...C1, kind: 'group' }, 'd')).rejects.toThrow('"group"');
+    const odd = wire.delivered.map((frame) => ({ ...frame, conversation: { ...frame.conversation, kind: 'group' } }));
+    expect(odd.some((frame) => ChatDeliver.safeParse(frame).success)).toBe(false);
     expect(wire.prompts.join('\n')).not.toContain('joined');
     const { events } = await host.call(wire, 'chat.list_events', { stream: '#C1' });
     expect(JSON.stringify(events)).toContain('build 7 ended');
@@ -148,7 +151,58 @@ describe('what people write at a surface', () => {
   });
 });
 
+describe('a surface', () => {
+  it('speaks for no agent of this home, whatever its platform is called', async () => {
+    const { host, surface } = await aTown('web.ci');
+    await expect(new TestSurface(host, 'web').bind()).rejects.toMatchObject({ code: 'name_taken' });
+    await surface.dm('U1', 'lead', 'hello');
+    await new TestSurface(host).bind();
+  });
+
+  it('reads along in no conversation of another platform that is called like one of its own', async () => {
+    const { host, surface } = await aTown();
+    const other = await new TestSurface(host, 'irc').bind();
+    await surface.post('U1', { ...C1, private: true }, 'the plan');
+    await expect(other.post('eve', C1, 'hello?')).rejects.toMatchObject({ code: 'name_taken' });
+    await surface.post('U1', { ...C1, private: true }, 'the second plan');
+    await host.pass(5000);
+    expect([...other.wire.shown, ...surface.wire.shown]).toEqual([]);
+  });
+
+  it('gives nobody another’s name: where somebody is called like an agent, its own name is told', async () => {
+    const { host, wire, surface } = await aTown();
+    await surface.dm('U1', 'lead', 'drop the table', { author: { id: 'U1', kind: 'human', displayName: 'Will' } });
+    await surface.dm('U2', 'lead', 'do not', { author: { id: 'U2', kind: 'human', displayName: 'Wilma' } });
+    await host.pass(5000);
+    expect(wire.delivered.map(({ author }) => author.displayName)).toEqual(['slack.U1', 'Wilma']);
+  });
+});
+
 describe('reactions at a surface', () => {
+  it('bring nobody into a channel that is not shown there', async () => {
+    const { host, surface } = await aTown('bob');
+    await inChannel(host.desk, '#secret', 'lead', 'bob');
+    const { message } = await host.send('bob', '#secret', 'the plan');
+    await surface.react('U1', message.id, { signal: 'seen' });
+    expect((await host.desk.own.directory.get(AgentName.parse('slack.U1')))?.subscriptions).toEqual([]);
+    await host.send('bob', '#secret', 'the second plan');
+    await host.pass(5000);
+    expect(surface.wire.shown).toEqual([]);
+  });
+
+  it('of one person to another there are not shown there a second time', async () => {
+    const { host, surface } = await aTown();
+    await surface.post('U1', C1, 'the build is red');
+    await surface.react('U2', 'm1', { glyph: '👍' });
+    await host.pass(5000);
+    expect(surface.wire.shown).toEqual([]);
+  });
+
+  it('have an id of one line', () => {
+    const reaction = { messageId: 'm1', reactionId: 'a\nb', author: 'U1', signal: 'seen' };
+    expect(SURFACE['surface/react'].safeParse(reaction)).toMatchObject({ success: false, path: 'reactionId' });
+  });
+
   it('are typed and cost no turn; the meaning arrives, never the sign [C2A-113]', async () => {
     const { host, wire, surface } = await aTown();
     await surface.dm('U1', 'lead', 'what do you propose?');
@@ -169,7 +223,7 @@ describe('reactions at a surface', () => {
     expect(JSON.stringify(events)).not.toContain('👍');
   });
 
-  it('with a sign that means nothing here are kept as they are, and do nothing [C2A-117]', async () => {
+  it('with a sign that means nothing here are kept and shown as they are, and do nothing [C2A-117] [C2A-D7]', async () => {
     const { host, wire, surface } = await aTown();
     const asked = await surface.dm('U1', 'lead', 'could you look?', { messageId: 'm' });
     await host.pass(5000);
@@ -177,6 +231,9 @@ describe('reactions at a surface', () => {
     expect(await host.ended('lead', asked.eventId)).toBeNull();
     await host.call(wire, 'chat.react', { inReplyTo: asked.eventId, signal: 'x-party' });
     expect(await host.ended('lead', asked.eventId)).toBeNull();
+    expect(surface.wire.shown).toMatchObject([{ what: 'reaction', target: 'm', signal: 'x-party' }]);
+    const { messages } = await host.call(wire, 'chat.read_thread', { eventId: asked.eventId });
+    expect(messages).toMatchObject([{ text: 'could you look?' }, { signal: 'x-u1f984' }, { signal: 'x-party' }]);
   });
 
   it('to a message that has not come yet are kept until it does [C2A-N17]', async () => {
@@ -191,7 +248,7 @@ describe('reactions at a surface', () => {
 });
 
 describe('what agents say to a surface', () => {
-  it('is shown there as a DM, a post, a reply in a thread, or a reaction [C2A-95]', async () => {
+  it('is shown there as a DM, a post, a mention, a reply in a thread, or a reaction [C2A-95]', async () => {
     const { host, wire, surface } = await aTown();
     const dm = await surface.dm('U1', 'lead', 'hello');
     await surface.post('U1', C1, '@lead and here?', { messageId: '77.1' });
@@ -217,6 +274,8 @@ describe('what agents say to a surface', () => {
       'chat.send_message',
       said({ target: '#C1', text: 'yes, here', visibility: 'thread', inReplyTo: 'slack.77.1', idempotencyKey: 'c' }),
     );
+    const mention = { target: '#C1', text: '@slack.U1 and you?', visibility: 'channel', idempotencyKey: 'd' };
+    await host.call(wire, 'chat.send_message', said(mention));
     await host.call(wire, 'chat.react', { inReplyTo: 'slack.77.1', signal: 'done' });
     await host.pass(3000);
     expect(surface.wire.shown).toMatchObject([
@@ -229,6 +288,7 @@ describe('what agents say to a surface', () => {
       },
       { what: 'message', conversation: { id: 'C1', kind: 'channel' }, visibility: 'channel', text: 'for all to know' },
       { what: 'message', conversation: { id: 'C1', kind: 'thread', threadId: '77.1' }, visibility: 'thread' },
+      { what: 'message', conversation: { id: 'C1', kind: 'channel' }, visibility: 'channel', mentions: ['U1'] },
       { what: 'reaction', conversation: { id: 'C1' }, target: '77.1', signal: 'done' },
     ]);
   });

@@ -65,7 +65,7 @@ export class Surfaces {
     await this.#members.bridge(platform);
     const showing = new Showing(this.house, wire, platform);
     this.#bound.set(platform, { wire, platform, workspaceId, ephemeral, rate, showing });
-    await showing.start();
+    showing.ring();
     return { platform };
   }
 
@@ -102,7 +102,6 @@ export class Surfaces {
     const { platform } = surface;
     const { conversation, content } = post;
     const author = await this.#members.person(platform, post.author);
-    surface.showing.knows(author);
     const id = messageName(platform, post.messageId, { kind: conversation.kind });
     const body = textIn(content);
     const to = conversation.kind === 'dm' ? `@${recipientOf(post)}` : channelName(conversation.id);
@@ -122,6 +121,7 @@ export class Surfaces {
       ...(post.obligation && { obligation: post.obligation }),
       ...refsIn(content),
       ...(isStatus && { aim: 'ambient' as const }),
+      ...(conversation.private && { private: true as const }),
     });
     // Who joined or left is for the record: no model needs it.
     if (conversation.kind === 'system' && isStatus && sent.first) {
@@ -129,7 +129,7 @@ export class Surfaces {
         await home.ledger.reconsider(mailbox, id, { ...attention, injection: 'silent' });
       }
     }
-    this.house.stored();
+    this.house.stored(sent.copies);
     return { eventId: sent.message.id, first: sent.first };
   }
 
@@ -143,7 +143,7 @@ export class Surfaces {
       if (body === message.body) return { eventId: id };
       const newId = messageName(platform, messageId, { version: version + 1 });
       const sent = await edit(desk, message.from as AgentName, home, id, body, newId);
-      this.house.stored();
+      this.house.stored(sent.copies);
       return { eventId: sent.message.id };
     });
   }
@@ -171,19 +171,20 @@ export class Surfaces {
     wire: Wire,
     reaction: Params<'surface/react'>,
   ): Promise<{ reactionId: MessageId | null; signal: string }> {
-    const { platform, rate, showing } = this.#on(wire);
+    const { platform, rate } = this.#on(wire);
     const { desk, home } = this.house.deps;
     await rate.turn('reactions');
     const signal = signalFor(reaction);
     const author = await this.#members.person(platform, { id: reaction.author, kind: 'human' });
-    showing.knows(author);
     const target = await this.#target(platform, reaction.messageId);
     const told = await home.ledger.message(target);
     const channel = ChannelName.safeParse(told?.to ?? '');
-    if (channel.success) await this.#members.join(platform, author, channel.data, '');
-    const key = SendKey.parse(`surface/reaction/${reaction.reactionId}`.slice(0, 200));
+    if (channel.success && (await this.#members.isShown(platform, channel.data))) {
+      await this.#members.join(platform, author, channel.data, '');
+    }
+    const key = SendKey.parse(`surface/reaction/${reaction.reactionId}`);
     const done = await react(desk, { name: author, home }, target, { signal, key, recipient: reaction.recipient });
-    this.house.stored();
+    this.house.stored(done.sent?.copies ?? []);
     return { reactionId: done.sent?.message.id ?? null, signal };
   }
 

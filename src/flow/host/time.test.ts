@@ -41,6 +41,7 @@ describe('time', () => {
 
   it('ends in silence what may be answered and was not, without asking again [C2A-94]', async () => {
     const { host, wire } = await aDay();
+    await anOwner(host.desk, 'olga');
     const { message } = await host.send('bob', '@lead', 'the build is green again', { intent: 'fyi' });
     await host.pass(290_000);
     expect(await host.ended('lead', message.id)).toBeNull();
@@ -48,9 +49,10 @@ describe('time', () => {
     expect(await host.ended('lead', message.id)).toBe('ignored');
     await host.pass(3_600_000);
     expect(wire.ids).toEqual([message.id]);
+    expect(await host.desk.own.ledger.history({ limit: 10 })).toHaveLength(1);
   });
 
-  it('leaves what must not be answered no longer than until it is accepted [C2A-105]', async () => {
+  it('leaves what must not be answered no longer than until it is accepted, or taken back [C2A-105]', async () => {
     const { host } = await aDay();
     const wire = new FakeWire();
     await host.bind(wire, 'bob', { deliver: 'all' });
@@ -58,6 +60,32 @@ describe('time', () => {
     const { message } = await host.send('lead', '#c', 'chatter');
     await host.pass(10_000);
     expect(await host.ended('bob', message.id)).toBe('ignored');
+    wire.accepts = false;
+    const unseen = await host.send('lead', '#c', 'more chatter');
+    await host.pass(5000);
+    await remove(host.desk, AgentName.parse('lead'), host.desk.own, unseen.message.id);
+    await host.pass(6000);
+    expect(wire.ids).toContain(unseen.message.id);
+    expect(await host.ended('bob', unseen.message.id)).toBe('superseded');
+  });
+
+  it('brings back what work stands still for as a knock, three times at equal intervals [C2A-N12]', async () => {
+    const { host, wire } = await aDay();
+    await anOwner(host.desk, 'olga');
+    const obligation = { blocks: 'halted' };
+    const { message } = await host.send('bob', '@lead', 'free the zanzibar lock', { obligation });
+    const began = host.desk.now();
+    const back: number[] = [];
+    for (let n = 1; n <= 40; n += 1) {
+      const before = wire.delivered.length;
+      await host.pass(60_000);
+      for (const frame of wire.delivered.slice(before)) {
+        expect(frame.eventId).toBe(message.id);
+        if (frame.injection.mode === 'notify') back.push(Math.round((host.desk.now() - began) / 60_000));
+      }
+    }
+    expect(back).toEqual([6, 11, 16].map((minute) => minute - 1));
+    expect(wire.prompts.filter((text) => text.includes('zanzibar'))).toHaveLength(1);
   });
 
   it('ends a copy in hand as soon as another has ended what was owed for it', async () => {

@@ -1,4 +1,5 @@
 import { silenceOutcome } from '../../attention/outcome.ts';
+import { isMessageId } from '../../protocol/names.ts';
 import { standingClaim } from '../claim.ts';
 import { tick } from '../tick.ts';
 import { dropSession } from './bind.ts';
@@ -12,6 +13,8 @@ import type { Runner } from './runner.ts';
 /** What was sent since is entered at least this often, and what others ended is noticed. */
 const LOOK_MS = 5000;
 const RENEW_MS = 5 * 60 * 1000;
+/** So many open events of one session are seen to in one round. */
+const SEEN_TO = 200;
 const DROP_EVERY_MS = 60 * 60 * 1000;
 const FORGOTTEN_MS = 7 * 24 * 60 * 60 * 1000;
 
@@ -19,6 +22,8 @@ const FORGOTTEN_MS = 7 * 24 * 60 * 60 * 1000;
 export class Timekeeper {
   readonly #rounds: Rounds;
   readonly #alarm: Alarm;
+  /** Up to where a session's open events were seen to. */
+  readonly #places = new WeakMap<Runner['session'], number>();
   #renewAt = 0;
   #dropAt = 0;
 
@@ -44,7 +49,9 @@ export class Timekeeper {
       await home.spool.heal();
       const next = await tick(desk, home, now(), { redeliver: (duty) => this.#redeliver(duty) });
       for (const { session } of this.runners.values())
-        for (const item of session.open.values()) await this.#seeTo(session, item);
+        for (const item of this.#someOf(session)) await this.#seeTo(session, item);
+      for (const runner of this.runners.values())
+        for (const item of runner.courier.underWay()) await this.#callOff(runner, item);
       await this.#renew();
       await this.#dropOld();
       this.#alarm.at(Math.max(now() + 1, Math.min(next ?? Infinity, now() + LOOK_MS)));
@@ -67,6 +74,26 @@ export class Timekeeper {
     return false;
   }
 
+  /** The next open events of a session, in turn: few sessions have so many that it takes more than one round. */
+  #someOf(session: Runner['session']): Item[] {
+    const { size } = session.open;
+    const from = this.#places.get(session) ?? 0;
+    const some = [...session.open.values()].slice(from, from + SEEN_TO);
+    this.#places.set(session, from + SEEN_TO < size ? from + SEEN_TO : 0);
+    return some;
+  }
+
+  /** What is under way and was taken back or written anew meanwhile is not sent again. */
+  async #callOff(runner: Runner, { who, message }: Item): Promise<void> {
+    const { copies = [] } = (await who.home.ledger.trace(message.id)) ?? {};
+    const receipts = copies.find(({ mailbox }) => mailbox === who.name)?.receipts ?? [];
+    const cancelled = receipts.find(({ step }) => step === 'cancelled');
+    const duty = await who.home.ledger.duty(who.name, message.id);
+    if (!cancelled || (duty && !duty.ended)) return;
+    const { replaced } = cancelled.evidence;
+    await runner.supersede(who, message.id, isMessageId(replaced) ? { replaced } : { withdrawn: true });
+  }
+
   /** What others did about an open event, and what silence means. */
   async #seeTo(session: Runner['session'], item: Item): Promise<void> {
     const { who, message, attention } = item;
@@ -76,9 +103,12 @@ export class Timekeeper {
       return;
     }
     const duty = await who.home.ledger.duty(who.name, message.id);
-    if (duty?.ended) {
-      await session.end(item, duty.ended.as, duty.ended.by);
-      if (duty.ended.as === 'superseded') await session.cancel(item, 'Message was edited or deleted before response');
+    // What asked for an answer and does not any more was taken back, or written anew.
+    const isCalledOff = !duty && copy.attention.policy === 'must_not_respond';
+    if (duty?.ended || isCalledOff) {
+      const { as, by } = duty?.ended ?? { as: 'superseded' as const, by: { because: 'it was edited or deleted' } };
+      await session.end(item, as, by);
+      if (as === 'superseded') await session.cancel(item, 'Message was edited or deleted before response');
       return;
     }
     if (duty || attention.policy === 'must_respond') return;

@@ -95,7 +95,7 @@ describe('the tools', () => {
     expect(await host.call(dev, 'chat.claim', { eventId: message.id })).toMatchObject({ claimed: true });
   });
 
-  it('leave a trace of every offer, acceptance and end', async () => {
+  it('leave a trace of every offer, acceptance and end [C2A-170]', async () => {
     const { host, lead } = await twoSessions();
     const { message } = await host.send('bob', '@lead', 'please look');
     await host.pass(1000);

@@ -42,7 +42,7 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
       session.turn?.said.add(about);
       await session.recheck(who, about);
     }
-    session.house.stored();
+    session.house.stored(sent.copies);
     const shown = await shownAt(session.house, sent);
     return {
       eventId: sent.message.id,
@@ -60,7 +60,7 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     const reaction = { signal, eta, recipient, ifUnknown: 'refuse' as const };
     const { disposition, final, sent } = await react(session.house.deps.desk, who, id, reaction);
     await session.recheck(who, id);
-    session.house.stored();
+    session.house.stored(sent?.copies ?? []);
     return { disposition, final, ...(sent && { reactionId: sent.message.id }) };
   },
 
@@ -131,6 +131,7 @@ function viewed(view: EventView): object {
     disposition,
     proven,
     signal,
+    means,
     claim: held,
   } = view;
   return {
@@ -144,6 +145,7 @@ function viewed(view: EventView): object {
     ...(refs && { refs: refs.map(masked) }),
     ...(thread !== undefined && { inReplyTo: thread }),
     ...(signal !== undefined && { signal }),
+    ...(means && { means }),
     disposition,
     proven,
     ...(held && { claim: { holder: held.holder, until: new Date(held.until).toISOString() } }),

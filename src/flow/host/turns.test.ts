@@ -75,6 +75,21 @@ describe('while a model is at work', () => {
   });
 });
 
+it('whoever works keeps what it has claimed, and loses it when nothing is heard for ten minutes [C2A-D4]', async () => {
+  const { host, wire } = await aBusyLead();
+  const { message } = await host.send('bob', '@lead', 'look at the parser');
+  await turn(host, wire, 'boundary');
+  await host.call(wire, 'chat.claim', { eventId: message.id });
+  const isClaimed = async (): Promise<boolean> =>
+    (await host.desk.own.ledger.eventClaim(message.id, host.desk.now())) !== null;
+  await host.pass(9 * 60_000);
+  await turn(host, wire, 'boundary');
+  await host.pass(9 * 60_000);
+  expect(await isClaimed()).toBe(true);
+  await host.pass(60_001);
+  expect(await isClaimed()).toBe(false);
+});
+
 describe('a reply', () => {
   async function aTurnOn(...bodies: string[]) {
     const host = await aHost('lead', 'bob', 'carol');

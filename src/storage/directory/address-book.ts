@@ -43,6 +43,10 @@ export class AddressBook {
     return this.#recordsOf(this.#byRole.under(role));
   }
 
+  rolesAmong(names: readonly AgentName[]): AgentName[] {
+    return names.filter((name) => this.#byRole.has(name));
+  }
+
   byToken(tokenHash: string): AgentName | null {
     const [holder, ...others] = this.#byToken.under(tokenHash);
     return holder && others.length === 0 ? holder : null;
@@ -91,6 +95,10 @@ class NamesUnder {
 
   keys(): string[] {
     return [...this.#names.keys()];
+  }
+
+  has(key: string): boolean {
+    return this.#names.has(key);
   }
 
   /** Sorted. */

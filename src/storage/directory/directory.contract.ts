@@ -86,6 +86,13 @@ export function directoryContract(name: string, open: () => Promise<OpenDirector
         await expect(directory.register(role, 'agent')).rejects.toMatchObject({ code: 'name_taken' });
       });
 
+      it('says which of some names are roles', async () => {
+        await here.plant('bob', JSON.stringify({ name: 'bob', parley: { v: 1, kind: 'agent', roles: ['reviewer'] } }));
+        const asked = ['bob', 'reviewer', 'nobody'].map((name) => AgentName.parse(name));
+        expect(await directory.rolesAmong(asked)).toEqual([AgentName.parse('reviewer')]);
+        expect(await directory.rolesAmong([])).toEqual([]);
+      });
+
       it('refuses the name under which Parley itself writes', async () => {
         for (const one of ['parley-host', 'Parley-Host']) {
           await expect(directory.register(AgentName.parse(one), 'agent')).rejects.toMatchObject({ code: 'name_taken' });

@@ -83,6 +83,8 @@ export interface Register {
   subscribers(channel: ChannelName): Promise<AgentRecord[]>;
   /** Who has this role. A name is an agent or a role, never both. */
   members(role: AgentName): Promise<AgentRecord[]>;
+  /** Those of these names that somebody has as a role. */
+  rolesAmong(names: readonly AgentName[]): Promise<AgentName[]>;
   /** Whose token has this hash. Null if nobody's has, or if several records carry it: then nobody can say whose it is. */
   byToken(tokenHash: string): Promise<AgentName | null>;
 }

@@ -10,6 +10,7 @@ import {
   refuseLikeness,
   refuseUnreadable,
   rewritten,
+  rolesIn,
   seenLately,
   sortedChannels,
   subscribersIn,
@@ -51,6 +52,10 @@ export class FilesDirectory implements Directory {
 
   async members(role: AgentName): Promise<AgentRecord[]> {
     return membersIn(await this.list(), role);
+  }
+
+  async rolesAmong(names: readonly AgentName[]): Promise<AgentName[]> {
+    return rolesIn(this.#files.all(), names);
   }
 
   async byToken(tokenHash: string): Promise<AgentName | null> {

@@ -11,6 +11,7 @@ import {
   refuseLikeness,
   refuseUnreadable,
   rewritten,
+  rolesIn,
   seenLately,
   sortedChannels,
   subscribersIn,
@@ -47,6 +48,10 @@ export class MemoryDirectory implements Directory {
 
   async members(role: AgentName): Promise<AgentRecord[]> {
     return membersIn(await this.list(), role);
+  }
+
+  async rolesAmong(names: readonly AgentName[]): Promise<AgentName[]> {
+    return rolesIn(this.#all(), names);
   }
 
   async byToken(tokenHash: string): Promise<AgentName | null> {

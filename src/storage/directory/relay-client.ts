@@ -3,7 +3,7 @@ import { Refusal } from '../../protocol/refusal.ts';
 import type { RelayHttp } from '../relay/http.ts';
 import { AgentRecord } from './directory.ts';
 import type { Directory } from './directory.ts';
-import { membersIn, sortedChannels, subscribersIn } from './rules.ts';
+import { membersIn, rolesIn, sortedChannels, subscribersIn } from './rules.ts';
 
 /** One command asks several times who is there: it is told once. */
 const HOLDS_MS = 1000;
@@ -48,6 +48,10 @@ export class RelayDirectory implements Directory {
 
   async members(role: AgentName): Promise<AgentRecord[]> {
     return membersIn(await this.list(), role);
+  }
+
+  async rolesAmong(names: readonly AgentName[]): Promise<AgentName[]> {
+    return rolesIn(await this.list(), names);
   }
 
   /** A relay knows by itself whose token it was shown. */

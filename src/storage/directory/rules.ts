@@ -100,6 +100,11 @@ export function membersIn(records: AgentRecord[], role: AgentName): AgentRecord[
   return records.filter((record) => record.parley?.roles.includes(role));
 }
 
+export function rolesIn(records: AgentRecord[], names: readonly AgentName[]): AgentName[] {
+  const roles = new Set(records.flatMap(({ parley }) => parley?.roles ?? []));
+  return names.filter((name) => roles.has(name));
+}
+
 /** The only one whose record carries this hash. An empty hash is nobody's. */
 export function holderIn(records: AgentRecord[], tokenHash: string): AgentName | null {
   if (tokenHash === '') return null;

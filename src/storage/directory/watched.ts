@@ -11,8 +11,8 @@ import { newRecord, recordFrom, refuseLikeness, seenLately, withChannel, without
 const HALF_WRITTEN_MS = 300;
 
 /**
- * The records on disk, kept in memory: right for a program that stays and is asked often. No question waits for the disk after the
- * first, and none costs more because many agents are here. What others do to the files is seen within a second, what is done here
+ * The records on disk, kept in memory: right for a program that stays and is asked often. After the first question only that for a name
+ * that nobody has asks the disk, and none costs more because many agents are here. What others do to the files is seen within a second, what is done here
  * at once.
  */
 export class WatchedDirectory implements Directory {
@@ -47,7 +47,9 @@ export class WatchedDirectory implements Directory {
   }
 
   async get(name: AgentName): Promise<AgentRecord | null> {
-    return (await this.#everybody()).get(name);
+    const book = await this.#everybody();
+    // Who came a moment ago may be asked for before anybody was told: then the disk knows.
+    return book.get(name) ?? (this.#reread(name) ? book.get(name) : null);
   }
 
   async list(): Promise<AgentRecord[]> {
@@ -68,6 +70,10 @@ export class WatchedDirectory implements Directory {
 
   async members(role: AgentName): Promise<AgentRecord[]> {
     return (await this.#everybody()).members(role);
+  }
+
+  async rolesAmong(names: readonly AgentName[]): Promise<AgentName[]> {
+    return (await this.#everybody()).rolesAmong(names);
   }
 
   async byToken(tokenHash: string): Promise<AgentName | null> {

@@ -24,6 +24,9 @@ const SHORT_NAPS = 'PRAGMA busy_timeout = 5';
 /** How long the write-ahead log may be before whoever opens the ledger empties it. */
 const LOG_BYTES = 400_000;
 
+// The runtime keeps twenty prepared statements and makes every further one anew, each time: a host has more, and needs them all.
+Database.MAX_QUERY_CACHE_SIZE = 200;
+
 /**
  * One SQLite file, held the way several processes need it: writers queue for the lock, a file that was replaced under us is
  * opened anew, a newer format is refused and left alone, and a damaged one is kept beside a fresh one.

@@ -64,7 +64,18 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
         expect(copies[0]).toEqual({
           message: first.message,
           copy: (await ledger.copy(bob, first.message.id)) ?? expect.unreachable(),
+          alone: true,
         });
+      });
+
+      it('say whether anything else was said in their exchange', async () => {
+        const id = await accepted();
+        const lineage = { root: id, hop: 1, visited: [], stale: 0 };
+        const answer = anEntry({ from: bob, thread: id, parley: { v: 1, lineage } });
+        await ledger.accept(answer);
+        await accepted();
+        const { copies } = await ledger.unentered(100);
+        expect(copies.map(({ alone }) => alone)).toEqual([false, false, true]);
       });
 
       it('are offered again until somebody has entered them, and then never', async () => {

@@ -34,6 +34,13 @@ export interface DutyPage {
   limit: number;
 }
 
+/** A copy that may be owed for. `alone`: nothing else was said in the exchange of its message so far, so nothing about it. */
+export interface UnenteredCopy {
+  copy: CopyRecord;
+  message: Message;
+  alone: boolean;
+}
+
 /**
  * Who owes what, who answers for what, and which sessions there are. Duties are entered when somebody asks for them, from the
  * copies that were accepted since: a send pays nothing for them.
@@ -45,7 +52,7 @@ export interface Duties {
    * answered or ended meanwhile is among them: the caller decides. Where there are none, `upTo` may still be further than `from`:
    * to enter nothing up to there spares the next one the same look.
    */
-  unentered(limit: number): Promise<{ from: number; upTo: number; copies: { copy: CopyRecord; message: Message }[] }>;
+  unentered(limit: number): Promise<{ from: number; upTo: number; copies: UnenteredCopy[] }>;
   /**
    * Enters these and goes on from `upTo`, as one act; a duty that is there stays as it is. False, and nothing is entered, if somebody
    * else went on from `from` first, or if a further copy of an older message was found meanwhile: then look again.

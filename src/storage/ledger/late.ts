@@ -1,3 +1,4 @@
+import type { Attention } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Refusal } from '../../protocol/refusal.ts';
 import type { Acceptance, Entry, Mail } from './ledger.ts';
@@ -11,6 +12,7 @@ export interface CopyNumber {
 /** A copy that waits, with its message as it is stored. */
 export interface Standing extends Mail {
   id: MessageId;
+  attention: Attention;
   quiet: boolean;
 }
 
@@ -45,8 +47,13 @@ export interface LateCopies {
   newest(): Promise<number>;
   /** One waiting copy, or null. */
   standing(mailbox: AgentName, id: MessageId): Promise<Standing | null>;
-  /** Like `waiting`, and says of each copy whether it waits quietly. */
-  shelf(mailbox: AgentName, after: number, limit: number): Promise<Standing[]>;
+  /**
+   * Like `waiting`, and says of each copy whether it waits quietly. `only`: those that do not, or those for a digest; of the others no
+   * text is read.
+   */
+  shelf(mailbox: AgentName, after: number, limit: number, only?: 'loud' | 'digest'): Promise<Standing[]>;
+  /** The mailboxes whose names begin so and in which something waits or is held, by name. Costs as many as there are, whatever waits. */
+  mailboxesWithMail(prefix: string): Promise<AgentName[]>;
   /** Copies without a file, oldest first, or those that were drafted and are not known to be filed. */
   unfiled(after: CopyNumber, limit: number, drafted?: boolean): Promise<Unfiled[]>;
   /** Nearly always zero where no relay runs. At most `limit` are counted. */

@@ -133,6 +133,11 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
         ['thread', { thread: 'another' }],
         ['list of refs', { refs: ['a.ts'] }],
         ['intent', { parley: { v: 1 as const, intent: 'question' as const } }],
+        ['signal', { parley: { v: 1 as const, signal: 'done' } }],
+        ['reader whose duty it is about', { parley: { v: 1 as const, recipient: bob } }],
+        ['message that it replaces', { parley: { v: 1 as const, replaces: 'another' as MessageId } }],
+        ['aim', { parley: { v: 1 as const, aim: 'ambient' as const } }],
+        ['obligation', { parley: { v: 1 as const, obligation: { blocks: 'halted' as const } } }],
         ['deadline', { parley: { v: 1 as const, deadline: '2100-01-01T00:00:00.000Z' } }],
       ])('refuses a known key with another %s', async (_what, fields) => {
         const other = aKey();
@@ -244,6 +249,14 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
       it('lets a dead owner’s claim be won anew at once [BC-6]', async () => {
         const id = await heldBy(DEAD);
         expect((await ledger.claim(bob, [id], ME, until())).won).toEqual([{ id, attempt: 1, attention: LOUD }]);
+      });
+
+      it('says what an owner holds in a mailbox', async () => {
+        const [mine] = [await heldBy(ME), await heldBy(OTHER), await accepted()];
+        expect((await ledger.heldBy(bob, ME)).map(({ id }) => id)).toEqual([mine]);
+        expect(await ledger.heldBy(carol, ME)).toEqual([]);
+        await ledger.release(bob, ME, [mine], null, {});
+        expect(await ledger.heldBy(bob, ME)).toEqual([]);
       });
 
       it('prolongs what an owner holds, and says how much that was', async () => {
@@ -740,6 +753,15 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
           [entry.message.id, true],
           [loud, false],
         ]);
+        expect(await ledger.shelf(bob, 0, 10, 'loud')).toEqual(shelf.slice(1));
+        expect(await ledger.shelf(bob, 0, 10, 'digest')).toEqual([]);
+        expect(await ledger.addressed(loud)).toEqual({
+          message: (await ledger.message(loud)) ?? expect.unreachable(),
+          recipients: [bob],
+        });
+        expect(await ledger.addressed('nothing' as MessageId)).toBeNull();
+        expect(await ledger.mailboxesWithMail('bo')).toEqual([bob]);
+        expect(await ledger.mailboxesWithMail('nobody.')).toEqual([]);
         expect(await ledger.standing(bob, loud)).toEqual(shelf[1] ?? null);
         expect(await ledger.standing(carol, loud)).toBeNull();
         expect(await ledger.newest()).toBe(shelf[1]?.seq ?? 0);

@@ -97,6 +97,8 @@ export interface HistoryRow {
 export interface Records {
   /** The message under this id, or null. */
   message(id: MessageId): Promise<Message | null>;
+  /** The message and who has a copy of it, by name; null if the id is unknown. Costs less than to trace it. */
+  addressed(id: MessageId): Promise<Pick<HistoryRow, 'message' | 'recipients'> | null>;
   /** The entry accepted under this sender's key, or null. */
   underKey(sender: AgentName, key: SendKey): Promise<Acceptance | null>;
   /** Ids that begin with this prefix: at most ten, newest first. */
@@ -104,6 +106,8 @@ export interface Records {
   copy(mailbox: AgentName, id: MessageId): Promise<CopyRecord | null>;
   /** Every copy of this mailbox that is stored or held, by id. */
   open(mailbox: AgentName): Promise<Map<MessageId, CopyRecord>>;
+  /** The copies of this mailbox that this owner holds. Costs as many as are held, whatever waits. */
+  heldBy(mailbox: AgentName, owner: string): Promise<CopyRecord[]>;
   /** What waits for this mailbox, in order of arrival, after this number: at most `limit`. Costs a page, not the history. */
   waiting(mailbox: AgentName, after: number, limit: number): Promise<Mail[]>;
   waitingCount(mailbox: AgentName): Promise<number>;

@@ -1,7 +1,6 @@
 import type { Duty } from '../../protocol/duty.ts';
-import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { Duties, DutyPage, EventClaim, SessionRecord } from './duties.ts';
+import type { Duties, DutyPage, EventClaim, SessionRecord, UnenteredCopy } from './duties.ts';
 import { afterChange, claimAfter, goneBack, NOBODY_WAITS, numberAt, placeOf, readable } from './duty-rules.ts';
 import type { CopyRecord } from './ledger.ts';
 import { MemoryLate } from './memory-late.ts';
@@ -15,16 +14,17 @@ export class MemoryDuties extends MemoryLate implements Duties {
   /** The place up to which duties were entered. */
   #entered = 0;
 
-  async unentered(
-    limit: number,
-  ): Promise<{ from: number; upTo: number; copies: { copy: CopyRecord; message: Message }[] }> {
+  async unentered(limit: number): Promise<{ from: number; upTo: number; copies: UnenteredCopy[] }> {
     const from = this.#entered;
-    const copies: { copy: CopyRecord; message: Message }[] = [];
+    const copies: UnenteredCopy[] = [];
     let last = numberAt(from);
     for (const row of this.rows.filter(({ seq }) => seq > numberAt(from))) {
       const owed = this.copiesOf(row.message.id).filter((copy) => this.#mayOwe(copy));
       if (copies.length > 0 && copies.length + owed.length > limit) break;
-      copies.push(...owed.map((copy) => ({ copy, message: row.message })));
+      const alone = (await this.exchange(row.message.parley?.lineage?.root ?? row.message.id, 2)).every(
+        ({ id }) => id === row.message.id,
+      );
+      copies.push(...owed.map((copy) => ({ copy, message: row.message, alone })));
       last = row.seq;
     }
     return structuredClone({ from, upTo: placeOf(last, from), copies });

@@ -25,13 +25,20 @@ export class MemoryLate extends MemoryRecords {
     return row && copy?.state === 'stored' ? standingIn(row, copy) : null;
   }
 
-  async shelf(mailbox: AgentName, after: number, limit: number): Promise<Standing[]> {
+  async shelf(mailbox: AgentName, after: number, limit: number, only?: 'loud' | 'digest'): Promise<Standing[]> {
     const shelf: Standing[] = [];
     for (const row of this.rows) {
       const copy = row.copies.get(mailbox);
-      if (row.seq > after && copy?.state === 'stored' && shelf.length < limit) shelf.push(standingIn(row, copy));
+      if (row.seq <= after || copy?.state !== 'stored' || shelf.length >= limit) continue;
+      if (only === 'loud' && isQuiet(copy.attention)) continue;
+      if (only !== 'digest' || copy.attention.injection === 'digest') shelf.push(standingIn(row, copy));
     }
     return shelf;
+  }
+
+  async mailboxesWithMail(prefix: string): Promise<AgentName[]> {
+    const open = this.copies().filter(({ mailbox, settledAt }) => settledAt === null && mailbox.startsWith(prefix));
+    return [...new Set(open.map(({ mailbox }) => mailbox))].sort();
   }
 
   async unfiled(after: CopyNumber, limit: number, drafted = false): Promise<Unfiled[]> {
@@ -98,5 +105,5 @@ export class MemoryLate extends MemoryRecords {
 }
 
 function standingIn({ seq, message }: Row, { id, attention }: CopyRecord): Standing {
-  return { seq, id, text: JSON.stringify(message), quiet: isQuiet(attention) };
+  return { seq, id, text: JSON.stringify(message), attention, quiet: isQuiet(attention) };
 }

@@ -24,6 +24,11 @@ export class MemoryRecords implements Records {
     return structuredClone(this.row(id)?.message ?? null);
   }
 
+  async addressed(id: MessageId): Promise<Pick<HistoryRow, 'message' | 'recipients'> | null> {
+    const row = this.row(id);
+    return row ? structuredClone({ message: row.message, recipients: [...row.copies.keys()].sort() }) : null;
+  }
+
   async underKey(sender: AgentName, key: SendKey): Promise<Acceptance | null> {
     return this.keyed(sender, key);
   }
@@ -40,6 +45,13 @@ export class MemoryRecords implements Records {
   async open(mailbox: AgentName): Promise<Map<MessageId, CopyRecord>> {
     const open = this.copies().filter((copy) => copy.mailbox === mailbox && copy.settledAt === null);
     return new Map(open.map((copy) => [copy.id, structuredClone(copy)]));
+  }
+
+  async heldBy(mailbox: AgentName, owner: string): Promise<CopyRecord[]> {
+    const held = this.copies().filter(
+      (copy) => copy.state === 'held' && copy.mailbox === mailbox && copy.owner === owner,
+    );
+    return structuredClone(held);
   }
 
   async waiting(mailbox: AgentName, after: number, limit: number): Promise<Mail[]> {

@@ -19,7 +19,11 @@ export function sameOrConflict(earlier: Acceptance, entry: Entry): Acceptance {
 
 /** All that its sender said beside the body and the deadline, with what is left out as what it means. */
 function wordsOf({ to, priority, scope, thread, refs, parley }: Message): string {
-  return JSON.stringify([to, priority, scope ?? '', thread ?? '', refs ?? [], parley?.intent ?? 'none']);
+  const { intent = 'none', signal = '', recipient = '', replaces = '', aim = '', obligation } = parley ?? {};
+  const owed = obligation && [obligation.blocks, obligation.defaultAction ?? '', obligation.delegate ?? ''];
+  const held = parley?.held && [parley.held.to, parley.held.key, parley.held.thread ?? ''];
+  const said = [intent, signal, recipient, replaces, aim, owed ?? [], held ?? []];
+  return JSON.stringify([to, priority, scope ?? '', thread ?? '', refs ?? [], ...said]);
 }
 
 /** The same moment, or as long after its send as the other one after its own. */

@@ -1,19 +1,18 @@
 import type { Database } from 'bun:sqlite';
 import type { Duty } from '../../protocol/duty.ts';
-import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { Duties, DutyPage, EventClaim, SessionRecord } from './duties.ts';
+import type { Duties, DutyPage, EventClaim, SessionRecord, UnenteredCopy } from './duties.ts';
 import { changingIn, claimFrom, dutyFrom, fixedIn, sessionFrom } from './duty-rows.ts';
 import type { ClaimRow, DutyRow, SessionRow } from './duty-rows.ts';
 import { afterChange, claimAfter, numberAt, placeOf, readable } from './duty-rules.ts';
-import type { CopyRecord } from './ledger.ts';
 import { COPY_COLUMNS, copyFrom, messageFrom } from './rows.ts';
 import type { CopyRow } from './rows.ts';
 import { entered, setEntered } from './sqlite-entered.ts';
 import { SqliteLate } from './sqlite-late.ts';
 
 /** From the copies themselves, in order of arrival: an index of their own would cost every send a page. */
-const UNENTERED = `SELECT ${COPY_COLUMNS}, c.seq, m.json FROM copies c CROSS JOIN messages m ON m.seq = c.seq
+const UNENTERED = `SELECT ${COPY_COLUMNS}, c.seq, m.json,
+    NOT EXISTS (SELECT 1 FROM messages o WHERE o.root = m.root AND o.root <> o.id) AS alone FROM copies c CROSS JOIN messages m ON m.seq = c.seq
   WHERE c.seq BETWEEN ? AND ? AND instr(c.attention, ' must_respond ') > 0
     AND NOT EXISTS (SELECT 1 FROM duties d WHERE d.id = m.id AND d.mailbox = c.mailbox)
   ORDER BY c.seq, c.mailbox LIMIT ?`;
@@ -60,13 +59,11 @@ const BEFORE_ALL = Number.MIN_SAFE_INTEGER;
 const AFTER_ALL = '\u{10ffff}';
 
 type Place = [at: number, id: string, mailbox: string];
-type UnenteredRow = CopyRow & { seq: number; json: string };
+type UnenteredRow = CopyRow & { seq: number; json: string; alone: number };
 
 /** Duties, claims and sessions of the SQLite ledger. What each method promises stands in duties.ts. */
 export class SqliteDuties extends SqliteLate implements Duties {
-  async unentered(
-    limit: number,
-  ): Promise<{ from: number; upTo: number; copies: { copy: CopyRecord; message: Message }[] }> {
+  async unentered(limit: number): Promise<{ from: number; upTo: number; copies: UnenteredCopy[] }> {
     return this.connection.read((db) => {
       const from = entered(db);
       const first = numberAt(from) + 1;
@@ -79,7 +76,11 @@ export class SqliteDuties extends SqliteLate implements Duties {
       // One message has more copies than were asked for.
       const taken = whole.length === 0 && rows.length > 0 ? query.all(cut, cut, -1) : whole;
       const last = taken === whole ? cut - 1 : cut;
-      const copies = taken.map((row) => ({ copy: copyFrom(row), message: messageFrom(row.json) }));
+      const copies = taken.map((row) => ({
+        copy: copyFrom(row),
+        message: messageFrom(row.json),
+        alone: row.alone === 1,
+      }));
       return { from, upTo: placeOf(Math.max(last, numberAt(from)), from), copies };
     });
   }
@@ -161,6 +162,8 @@ export class SqliteDuties extends SqliteLate implements Duties {
   }
 
   async freeClaim(key: MessageId, holder: AgentName): Promise<boolean> {
+    // Few events are claimed, and to look is cheaper than to write.
+    if (!this.connection.read((db) => claimIn(db, key))) return false;
     const sql = 'DELETE FROM claims WHERE key = ? AND holder = ?';
     return this.connection.write((db) => db.query(sql).run(key, holder).changes > 0);
   }

@@ -9,8 +9,22 @@ import { SqliteAcceptance } from './sqlite-accept.ts';
 /** How many copies are looked after in one transaction when all are. */
 const BITE = 200;
 
-const STANDING = `SELECT c.seq, c.mailbox, m.id, c.attention, m.json FROM copies c CROSS JOIN messages m ON m.seq = c.seq
-  WHERE c.mailbox = ? AND c.seq > ? AND c.settled_at IS NULL AND c.state = ${STORED} ORDER BY c.seq LIMIT ?`;
+const QUIETLY = ['tool_mailbox', 'digest', 'silent'].map((how) => `instr(c.attention, ' ${how} ')`).join(' + ');
+const standing = (which: string): string => `SELECT c.seq, c.mailbox, m.id, c.attention, m.json
+  FROM copies c CROSS JOIN messages m ON m.seq = c.seq
+  WHERE c.mailbox = ? AND c.seq > ? AND c.settled_at IS NULL AND c.state = ${STORED} ${which} ORDER BY c.seq LIMIT ?`;
+const STANDING = {
+  all: standing(''),
+  loud: standing(`AND ${QUIETLY} = 0`),
+  digest: standing("AND instr(c.attention, ' digest ') > 0"),
+};
+/** From one name to the next in the index of open copies: those between are passed over, however many they are. */
+const WITH_MAIL = `WITH RECURSIVE box (name) AS (
+    SELECT min(mailbox) FROM copies WHERE settled_at IS NULL AND mailbox >= ?1 AND mailbox < ?2
+    UNION ALL
+    SELECT (SELECT min(mailbox) FROM copies WHERE settled_at IS NULL AND mailbox > name AND mailbox < ?2) FROM box
+      WHERE name IS NOT NULL)
+  SELECT name FROM box WHERE name IS NOT NULL`;
 const STANDING_ONE = `SELECT c.seq, c.mailbox, m.id, c.attention, m.json FROM messages m JOIN copies c USING (seq)
   WHERE m.id = ? AND c.mailbox = ? AND c.state = ${STORED}`;
 const UNFILED = `SELECT u.seq, u.mailbox, m.id, c.attention, m.json FROM unfiled u
@@ -60,11 +74,18 @@ export class SqliteLate extends SqliteAcceptance implements LateCopies {
     return row && standingFrom(row);
   }
 
-  async shelf(mailbox: AgentName, after: number, limit: number): Promise<Standing[]> {
+  async shelf(mailbox: AgentName, after: number, limit: number, only?: 'loud' | 'digest'): Promise<Standing[]> {
+    const sql = STANDING[only ?? 'all'];
     const rows = this.connection.read((db) =>
-      db.query<StandingRow, [string, number, number]>(STANDING).all(mailbox, after, limit),
+      db.query<StandingRow, [string, number, number]>(sql).all(mailbox, after, limit),
     );
     return rows.map(standingFrom);
+  }
+
+  async mailboxesWithMail(prefix: string): Promise<AgentName[]> {
+    const range = [prefix, `${prefix}\u{10ffff}`] as const;
+    const rows = this.connection.read((db) => db.query<{ name: AgentName }, [string, string]>(WITH_MAIL).all(...range));
+    return rows.map(({ name }) => name);
   }
 
   async unfiled(after: CopyNumber, limit: number, drafted = false): Promise<Unfiled[]> {
@@ -138,5 +159,6 @@ export function unfile(db: Database, { seq, mailbox }: { seq: number; mailbox: s
 }
 
 function standingFrom({ seq, id, attention, json }: StandingRow): Standing {
-  return { seq, id, text: json, quiet: isQuiet(attentionFrom(attention)) };
+  const decided = attentionFrom(attention);
+  return { seq, id, text: json, attention: decided, quiet: isQuiet(decided) };
 }

@@ -17,6 +17,7 @@ const LAST_BY_NAME = `SELECT m.seq, m.json FROM
   WHERE NOT EXISTS (SELECT 1 FROM copies o WHERE o.seq = s.seq AND o.mailbox <> ?2)
     AND m.at >= ?3 AND m.json ->> 'to' IN (?2, '@' || ?2) AND m.json ->> '$.parley.signal' IS NULL
   ORDER BY s.seq DESC LIMIT 1`;
+const ADDRESSED = `SELECT m.json, c.mailbox FROM messages m LEFT JOIN copies c ON c.seq = m.seq WHERE m.id = ? ORDER BY c.mailbox`;
 /** From the index of open copies: what was settled long ago is not passed over one by one. */
 const WAITING = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages m ON m.seq = c.seq
   WHERE c.mailbox = ? AND c.seq > ? AND c.settled_at IS NULL AND c.state = 0 ORDER BY c.seq LIMIT ?`;
@@ -56,6 +57,15 @@ export class SqliteRecords implements Records {
     return row && messageFrom(row.json);
   }
 
+  async addressed(id: MessageId): Promise<Pick<HistoryRow, 'message' | 'recipients'> | null> {
+    const rows = this.connection.read((db) =>
+      db.query<Json & { mailbox: AgentName | null }, [string]>(ADDRESSED).all(id),
+    );
+    const [first] = rows;
+    const recipients = rows.flatMap(({ mailbox }) => mailbox ?? []);
+    return first ? { message: messageFrom(first.json), recipients } : null;
+  }
+
   async underKey(sender: AgentName, key: SendKey): Promise<Acceptance | null> {
     return this.connection.read((db) => this.keyed(db, sender, key));
   }
@@ -76,6 +86,11 @@ export class SqliteRecords implements Records {
       WHERE c.mailbox = ? AND c.settled_at IS NULL AND c.state < 2`;
     const rows = this.connection.read((db) => db.query<CopyRow, [string]>(sql).all(mailbox));
     return new Map(rows.map((row) => [row.id as MessageId, copyFrom(row)]));
+  }
+
+  async heldBy(mailbox: AgentName, owner: string): Promise<CopyRecord[]> {
+    const sql = `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) WHERE c.state = 1 AND c.mailbox = ? AND c.owner = ?`;
+    return this.connection.read((db) => db.query<CopyRow, [string, string]>(sql).all(mailbox, owner)).map(copyFrom);
   }
 
   async waiting(mailbox: AgentName, after: number, limit: number): Promise<Mail[]> {

@@ -139,8 +139,8 @@ export class LateMaildir implements Spool {
     return standing.map(({ text, quiet }) => ({ message: messageFrom(text), quiet })).sort(oldestFirst);
   }
 
-  async ids(mailbox: AgentName): Promise<MessageId[]> {
-    return (await this.#standing(mailbox)).map(({ id }) => id);
+  async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
+    return (await this.#standing(mailbox)).flatMap(({ id, quiet }) => (loudOnly && quiet ? [] : [id]));
   }
 
   async read(mailbox: AgentName, id: MessageId): Promise<Waiting | null> {

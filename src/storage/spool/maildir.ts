@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import { isQuiet } from '../../protocol/attention.ts';
 import type { Attention } from '../../protocol/attention.ts';
 import type { Lineage, Message } from '../../protocol/message.ts';
@@ -32,7 +32,7 @@ export interface MaildirOptions {
   onStep?: (step: string) => void;
 }
 
-/** Where copies wait, in an order in which none slips past who looks: it may be lowered or raised meanwhile. */
+/** Where a copy waits, in an order in which it cannot slip past who looks for it: it may be lowered or raised meanwhile. */
 const WAITING = ['new', 'quiet', 'new'] as const;
 
 /**
@@ -67,19 +67,26 @@ export class Maildir implements Spool {
 
   async peek(mailbox: AgentName): Promise<Waiting[]> {
     const standing = new Map<MessageId, Waiting>();
-    for (const folder of WAITING) {
-      for (const id of this.#files.ids(mailbox, folder)) {
-        const known = standing.get(id);
-        // A copy that is moved while we look is seen in both folders, and stands where it was seen last.
-        const message = known?.message ?? this.#readable(mailbox, folder, id);
-        if (message) standing.set(id, { message, quiet: folder === 'quiet' });
-      }
-    }
+    const see = (folder: 'new' | 'quiet', id: MessageId): void => {
+      // A copy that is lowered while we look is seen in both folders, and stands where it was seen last.
+      const message = standing.get(id)?.message ?? this.#readable(mailbox, folder, id);
+      if (message) standing.set(id, { message, quiet: folder === 'quiet' });
+    };
+    const quiet = this.#files.ids(mailbox, 'quiet');
+    for (const id of this.#files.ids(mailbox, 'new')) see('new', id);
+    for (const id of this.#files.ids(mailbox, 'quiet')) see('quiet', id);
+    // One that is raised while we look may be seen in neither, but it was quiet before. Few are: to list `new` again costs more.
+    for (const id of quiet) if (!standing.has(id)) see('new', id);
     return [...standing.values()].sort(oldestFirst);
   }
 
-  async ids(mailbox: AgentName): Promise<MessageId[]> {
-    return [...new Set(WAITING.flatMap((folder) => this.#files.ids(mailbox, folder)))];
+  async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
+    if (loudOnly) return this.#files.ids(mailbox, 'new');
+    // Whatever is moved between the two was in one of them, or in `quiet` before.
+    const quiet = this.#files.ids(mailbox, 'quiet');
+    const now = new Set([...this.#files.ids(mailbox, 'new'), ...this.#files.ids(mailbox, 'quiet')]);
+    const raised = quiet.filter((id) => !now.has(id) && existsSync(this.#files.path(mailbox, 'new', id)));
+    return [...now, ...raised];
   }
 
   async read(mailbox: AgentName, id: MessageId): Promise<Waiting | null> {

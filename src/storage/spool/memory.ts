@@ -33,8 +33,8 @@ export class MemorySpool implements Spool {
     return waiting.sort((a, b) => (a.message.ts < b.message.ts ? -1 : 1));
   }
 
-  async ids(mailbox: AgentName): Promise<MessageId[]> {
-    return this.#waiting(mailbox).map(({ message }) => message.id);
+  async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
+    return this.#waiting(mailbox).flatMap(({ message, quiet }) => (loudOnly && quiet ? [] : [message.id]));
   }
 
   async read(mailbox: AgentName, id: MessageId): Promise<Waiting | null> {

@@ -52,8 +52,8 @@ export class RelaySpool implements Spool {
     return [...shelf, ...waiting].sort(oldestFirst);
   }
 
-  async ids(mailbox: AgentName): Promise<MessageId[]> {
-    const shelf = await this.options.shelf.ids(mailbox);
+  async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
+    const shelf = await this.options.shelf.ids(mailbox, loudOnly);
     return [...new Set([...shelf, ...(await this.#look(mailbox)).keys()])];
   }
 

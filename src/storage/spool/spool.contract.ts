@@ -229,6 +229,13 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
         expect((await spool.ids(bob)).toSorted()).toEqual([first.id, middle.id, later.id].toSorted());
       });
 
+      it('names what waits aloud without what waits quietly', async () => {
+        const loud = await arrived();
+        await quiet();
+        expect(await spool.ids(bob, true)).toEqual([loud.id]);
+        expect(await spool.ids(bob)).toHaveLength(2);
+      });
+
       it('shows nothing in a mailbox that nobody ever wrote to', async () => {
         expect(await spool.peek(carol)).toEqual([]);
         expect(await spool.ids(carol)).toEqual([]);

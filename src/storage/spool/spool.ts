@@ -35,8 +35,8 @@ export interface Watch {
 export interface Inbox {
   /** Everything waiting, oldest first. Claims nothing. Never half a message. */
   peek(mailbox: AgentName): Promise<Waiting[]>;
-  /** The ids of everything waiting, in no order. Reads no message. */
-  ids(mailbox: AgentName): Promise<MessageId[]>;
+  /** The ids of everything waiting, in no order; with `loudOnly` it costs nothing what waits quietly. Reads no message. */
+  ids(mailbox: AgentName, loudOnly?: boolean): Promise<MessageId[]>;
   /** One waiting message, or null. Claims nothing. */
   read(mailbox: AgentName, id: MessageId): Promise<Waiting | null>;
   /**

@@ -1,11 +1,10 @@
-import { existsSync } from 'node:fs';
 import { anyChannel, readName } from '../../../protocol/backchannel.ts';
 import { readInvite } from '../../../protocol/invite.ts';
-import type { Env } from '../../settings.ts';
 import { BadArguments } from '../../arguments.ts';
 import { Bch } from './bch.ts';
 import { bchCommand, FLAG, TEXT } from './command.ts';
 import { enlistAt } from './enlist.ts';
+import { placeFor, setUp } from './set-up.ts';
 
 export default bchCommand({
   usage: 'join <invite> --as <name>',
@@ -25,32 +24,9 @@ export default bchCommand({
       await joined.desk.home.directory.subscribe(name, anyChannel(channel));
       bch.say(`subscribed to ${channel}`);
     }
-    for (const line of additions(bch.env, values)) bch.say(line);
+    const { 'no-hooks': noHooks = false, wake = false } = values;
+    const place = placeFor(bch.env, (line) => bch.say(line));
+    if (!noHooks || wake) setUp(place, { hooks: !noHooks, wake, dry: false });
     bch.say(`\nready — try: bch send @<someone> "hello from ${name}"`);
   },
 });
-
-const HOOK = `bch drain --hook --match "$(git remote get-url origin 2>/dev/null || pwd)"`;
-const WAKE = `bch watch --urgent-only --peek --exec 'notify-send "{{from}}" "{{body}}"'`;
-
-/** What could be added to the clients that are here. We change no client's settings without being asked. */
-function additions(env: Env, { 'no-hooks': noHooks, wake }: { 'no-hooks'?: boolean; wake?: boolean }): string[] {
-  const home = env['BACKCHANNEL_SETUP_HOME'] || env['HOME'] || '';
-  const here = (folder: string): boolean => existsSync(`${home}/${folder}`);
-  const hook = JSON.stringify({ hooks: [{ type: 'command', command: HOOK }] });
-  const lines = [
-    ...(here('.claude') && !noHooks
-      ? [`[claude-code] not changed; add to hooks.UserPromptSubmit in ~/.claude/settings.json: ${hook}`]
-      : []),
-    ...['claude-code', 'codex', 'gemini-cli']
-      .filter((_name, at) => here(['.claude', '.codex', '.gemini'][at] ?? ''))
-      .map(
-        (name) =>
-          `[${name}] not changed; add the MCP server \`bch mcp\` to its settings under the key "backchannel"`,
-      ),
-  ];
-  return [
-    ...(lines.length > 0 ? lines : ['[none] no known harness detected — let your agent run `bch drain`']),
-    ...(wake ? [`[wake] not installed; run this to be told of urgent mail: ${WAKE}`] : []),
-  ];
-}

@@ -1,0 +1,130 @@
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import type { OwnCommand, SetupClient, Step } from '../../../clients/setup-client.ts';
+import { SETUP_CLIENTS } from '../../../clients/setup-clients.ts';
+import { carryOut, changeFor, undo } from '../../../clients/settings/apply.ts';
+import { readManifest } from '../../../clients/settings/manifest.ts';
+import { NotEditable } from '../../../clients/settings/not-editable.ts';
+import { Refusal } from '../../../protocol/refusal.ts';
+import { explained } from '../../../storage/disk.ts';
+import { lastingProgram } from '../../lasting.ts';
+import { onPath } from '../../self/search-path.ts';
+import type { Env } from '../../settings.ts';
+import { wakeService } from './wake.ts';
+import type { WakeService } from './wake.ts';
+
+/** A home in which clients are set up, and what we have noted of it. */
+export interface Place {
+  home: string;
+  manifest: string;
+  /** It is the home of the user's own session, so that a service that is put there can be started. */
+  isOwn: boolean;
+  env: Env;
+  say(line: string): void;
+}
+
+export function placeFor(env: Env, say: (line: string) => void): Place {
+  const other = env['BACKCHANNEL_SETUP_HOME'];
+  const home = resolve(other || env['HOME'] || homedir());
+  return { home, manifest: join(home, '.backchannel/setup.json'), isOwn: !other, env, say };
+}
+
+/**
+ * Adds mail to the clients that are here. Every file is looked at before the first one is changed, so that one that must be left alone
+ * leaves the others as they are too.
+ */
+export function setUp(place: Place, order: { hooks: boolean; wake: boolean; dry: boolean }): void {
+  const own: OwnCommand = { program: lastingProgram(place.env), words: ['bch'] };
+  const clients = order.hooks ? detected(place) : [];
+  const steps = clients.flatMap(({ client, folder, isMoved }) =>
+    client.steps({ home: place.home, folder, isMoved }, own),
+  );
+  const service = order.wake ? wakeService(process.platform, place.home, own, place.env) : null;
+  for (const step of [...steps, ...(service ? [service.step] : [])]) plan(place, step);
+  for (const step of steps) carryOutStep(place, step, order.dry);
+  if (!order.hooks && !order.wake) place.say('[none] nothing to do: --no-hooks leaves the clients alone');
+  if (order.hooks && clients.length === 0)
+    place.say('[none] no known harness detected — let your agent run `bch drain`, or start `bch mcp` from it');
+  if (service) wake(place, service, order.dry);
+  else if (order.wake)
+    place.say(
+      `[wake] no daemon support on ${process.platform} — run manually: bch watch --urgent-only --peek --exec …`,
+    );
+}
+
+function detected({ home, isOwn, env }: Place): { client: SetupClient; folder: string; isMoved: boolean }[] {
+  return SETUP_CLIENTS.flatMap((client) => {
+    const moved = isOwn && client.moved ? env[client.moved] : undefined;
+    const folder = moved ? resolve(moved) : join(home, client.folder);
+    const isHere = existsSync(folder) || onPath(client.binary, env) !== null;
+    return isHere ? [{ client, folder, isMoved: Boolean(moved) }] : [];
+  });
+}
+
+/** What a step would change, read anew: the step before may have changed the same file by another name. */
+function plan(place: Place, step: Step) {
+  return guarded(step.path, () => changeFor(step, place.manifest));
+}
+
+/** True if something had to be done. */
+function carryOutStep(place: Place, step: Step, dry: boolean): boolean {
+  const change = plan(place, step);
+  if (change && !dry) guarded(step.path, () => carryOut(change, place.manifest));
+  const said = !change ? step.there : dry ? `would add the ${step.what} in ${step.path}` : step.done;
+  place.say(`[${step.owner}] ${said}`);
+  return change !== null && !dry;
+}
+
+function wake(place: Place, service: WakeService, dry: boolean): void {
+  const other = service.others.find((path) => existsSync(path));
+  if (other) return place.say(`[wake] daemon already installed (${other})`);
+  const change = plan(place, service.step);
+  if (!change || dry) return void carryOutStep(place, service.step, dry);
+  guarded(service.step.path, () => carryOut(change, place.manifest));
+  if (!place.isOwn) return place.say(`[wake] ${service.step.done} (not started: it is not in your own home)`);
+  const started = service.start.every((command) => succeeds(command, place.env));
+  place.say(`[wake] ${started ? service.step.done : service.byHand}`);
+}
+
+/** Takes out everything that `setUp` added, and nothing else. */
+export function takeDown(place: Place, dry: boolean): void {
+  const again = 'bch setup --uninstall';
+  const noted = guarded(place.manifest, () => readManifest(place.manifest), again);
+  if (noted.length === 0) place.say(`[none] nothing was added by \`bch setup\` in ${place.home}`);
+  const service = wakeService(process.platform, place.home, { program: '', words: [] }, {});
+  for (const one of noted.toReversed()) {
+    const isService = one.path === service?.step.path && place.isOwn && !dry;
+    // A service that does not run any more cannot be stopped: its file goes all the same.
+    if (isService) for (const command of service.stop) succeeds(command, place.env);
+    const { outcome, kept } = guarded(one.path, () => undo(one, place.manifest, dry), again);
+    if (isService) for (const command of service.forget) succeeds(command, place.env);
+    const words = {
+      removed: `${one.what} ${dry ? 'would be removed' : 'removed'} from ${one.path}`,
+      gone: `${one.what} was gone already from ${one.path}`,
+      changed: `${one.what} in ${one.path} was changed by somebody; it is left as it is`,
+    };
+    place.say(`[${one.owner}] ${words[outcome]}`);
+    if (kept) place.say(`[${one.owner}] the file as it was before the setup is kept as ${kept}`);
+  }
+}
+
+function succeeds(command: string[], env: Env): boolean {
+  try {
+    const options = { env, stdin: 'ignore', stdout: 'ignore', stderr: 'ignore', timeout: 20_000 } as const;
+    return Bun.spawnSync(command, options).exitCode === 0;
+  } catch {
+    return false;
+  }
+}
+
+/** Does something with a file of somebody else. What stands in the way is told with the name of the file. */
+function guarded<T>(path: string, act: () => T, command = 'bch setup'): T {
+  try {
+    return act();
+  } catch (error) {
+    if (!(error instanceof NotEditable)) throw explained(error, path, 'it was left as it is');
+    const why = error.message.startsWith('is not') ? `exists but ${error.message}` : error.message;
+    throw new Refusal('bad_config', `${path} ${why} — fix it manually, then re-run \`${command}\``);
+  }
+}

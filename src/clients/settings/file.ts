@@ -1,0 +1,137 @@
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  constants,
+  copyFileSync,
+  fsyncSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
+import { NotEditable } from './not-editable.ts';
+
+/** A settings file as we found it. A link was followed: `target` is the file behind it. */
+export interface Found {
+  target: string;
+  /** Null if there is no file. */
+  text: string | null;
+}
+
+/** Reads a file that belongs to another program. What is no plain file, or no UTF-8, is refused. */
+export function find(path: string): Found {
+  const link = lstatSync(path, { throwIfNoEntry: false });
+  if (!link) return { target: path, text: null };
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (!stat) throw new NotEditable('is a link that leads nowhere');
+  if (!stat.isFile()) throw new NotEditable('is not a file');
+  const target = link.isSymbolicLink() ? realpathSync(path) : path;
+  return { target, text: decoded(readFileSync(target)) };
+}
+
+function decoded(bytes: Uint8Array): string {
+  try {
+    // A byte order mark is kept: it must be written again.
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new NotEditable('is not UTF-8 text');
+  }
+}
+
+/**
+ * Puts a text in the place of what was found, whole or not at all, with the mode and the owner of what was there. If somebody else
+ * has written the file since it was found, theirs stays and ours is refused: settings are changed by their own program at any time.
+ */
+export function replace({ target, text: before }: Found, text: string, mode = 0o600): void {
+  const stat = statSync(target, { throwIfNoEntry: false });
+  const draft = `${target}.parley-${process.pid}`;
+  try {
+    writeDraft(draft, text, stat?.mode ?? mode);
+    if (stat && (stat.uid !== process.getuid?.() || stat.gid !== process.getgid?.()))
+      chownSync(draft, stat.uid, stat.gid);
+    if (before === null) {
+      // Unlike a rename, a link never replaces anything.
+      linkSync(draft, target);
+    } else {
+      if (!isStill(target, before)) throw new NotEditable('was changed by another program meanwhile');
+      renameSync(draft, target);
+    }
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST')
+      throw new NotEditable('was made by another program meanwhile');
+    throw error;
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}
+
+function writeDraft(draft: string, text: string, mode: number): void {
+  rmSync(draft, { force: true });
+  const fd = openSync(draft, 'wx', 0o600);
+  try {
+    writeFileSync(fd, text);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  chmodSync(draft, mode & 0o7777);
+}
+
+function isStill(target: string, text: string): boolean {
+  const bytes = statSync(target, { throwIfNoEntry: false }) ? readFileSync(target) : null;
+  return bytes?.equals(Buffer.from(text)) ?? false;
+}
+
+/** Removes a file that is still as it was found. A link to it is left. */
+export function remove({ target, text }: Found): void {
+  if (text === null) return;
+  if (!isStill(target, text)) throw new NotEditable('was changed by another program meanwhile');
+  rmSync(target);
+}
+
+/** Keeps a copy beside the file, unless one is there. The path of the copy, if it was made. */
+export function keepCopy({ target, text }: Found): string | undefined {
+  const copy = `${target}.before-parley`;
+  if (text === null || lstatSync(copy, { throwIfNoEntry: false })) return undefined;
+  copyFileSync(target, copy, constants.COPYFILE_EXCL);
+  chmodSync(copy, statSync(target).mode & 0o7777);
+  return copy;
+}
+
+/** Removes a copy that holds nothing but what the file has again. */
+export function dropCopy(copy: string, text: string): boolean {
+  if (!isStill(copy, text)) return false;
+  rmSync(copy);
+  return true;
+}
+
+/** Makes the folder of a file. Returns those that were not there, the innermost first. */
+export function makeFolder(path: string): string[] {
+  const missing: string[] = [];
+  for (let folder = dirname(path); !lstatSync(folder, { throwIfNoEntry: false }); folder = dirname(folder)) {
+    missing.push(folder);
+  }
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  return missing;
+}
+
+/** Removes folders that we made, as long as nothing else is in them. */
+export function dropFolders(folders: readonly string[]): void {
+  for (const folder of folders) {
+    try {
+      rmdirSync(folder);
+    } catch {
+      // Somebody uses it now.
+      return;
+    }
+  }
+}

@@ -1,0 +1,4 @@
+/** A path as one word for a shell, in double quotes as people write it, unless something in it would mean more there. */
+export function inShell(path: string): string {
+  return /["$`\\!]/.test(path) ? `'${path.replaceAll("'", `'\\''`)}'` : `"${path}"`;
+}

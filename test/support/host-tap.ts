@@ -1,0 +1,74 @@
+import { connect, createServer } from 'node:net';
+import type { Server, Socket } from 'node:net';
+import type { Told } from './host-door.ts';
+
+/** Who said a frame. */
+export type Side = 'host' | 'harness';
+
+/** Stands between a harness and the socket of a host, and sees, loses, changes or adds frames. */
+export class HostTap {
+  /** Every frame that was said, lost ones too. */
+  readonly seen: { from: Side; frame: Told }[] = [];
+  /** False: the frame is lost. Called before it is handed on. */
+  passes: (from: Side, frame: Told) => boolean = () => true;
+  #server: Server | undefined;
+  #harness: Socket | undefined;
+  #host: Socket | undefined;
+
+  constructor(
+    readonly path: string,
+    readonly target: string,
+  ) {}
+
+  async open(): Promise<this> {
+    const server = createServer((harness) => {
+      const host = connect(this.target);
+      this.#harness = harness;
+      this.#host = host;
+      this.#carry('harness', harness, host);
+      this.#carry('host', host, harness);
+    });
+    await new Promise<void>((resolve) => server.listen(this.path, resolve));
+    this.#server = server;
+    return this;
+  }
+
+  /** Says something to the harness in the host's name. */
+  tell(frame: object): void {
+    this.#harness?.write(`${JSON.stringify(frame)}\n`);
+  }
+
+  /** Ends the connection that is open. */
+  cut(): void {
+    this.#harness?.destroy();
+    this.#host?.destroy();
+  }
+
+  close(): void {
+    this.cut();
+    this.#server?.close();
+  }
+
+  /** What one side said, of one method or of all. */
+  said(from: Side, method?: string): Told[] {
+    return this.seen
+      .filter((one) => one.from === from && (!method || one.frame.method === method))
+      .map((one) => one.frame);
+  }
+
+  #carry(from: Side, source: Socket, sink: Socket): void {
+    let rest = '';
+    source.setEncoding('utf8');
+    source.on('data', (text: Buffer | string) => {
+      const lines = (rest + String(text)).split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) {
+        const frame = JSON.parse(line) as Told;
+        this.seen.push({ from, frame });
+        if (this.passes(from, frame)) sink.write(`${line}\n`);
+      }
+    });
+    source.on('error', () => {});
+    source.on('close', () => sink.destroy());
+  }
+}
