@@ -251,7 +251,7 @@ const BEYOND_THE_MATRIX: [string, Facts, string][] = [
     'ambient must_not_respond tool_mailbox ambient',
   ],
   [
-    'to say that somebody is meant is not to call them: a channel stays a channel',
+    'to say that somebody is meant is not to call them: a channel stays a channel [C2A-53]',
     facts({ aim: 'to_me' }),
     'ambient must_not_respond tool_mailbox ambient',
   ],

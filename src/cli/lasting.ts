@@ -19,7 +19,7 @@ export function refuseTemporary(program: string, env: Env): string {
   if (!isTemporary && existsSync(program)) return program;
   throw new Refusal(
     'invalid_request',
-    `${program} will not stay where it is, so no client can be told to start it; install it first: parley self install --names bch, then run that one`,
+    `${program} will not stay where it is, so no client can be told to start it; install it (parley self install --names bch), then run \`bch setup\``,
   );
 }
 

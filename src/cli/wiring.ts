@@ -156,10 +156,13 @@ function openHome(label: HomeLabel, root: string, durability: Settings['durabili
   return lazyHome(label, root, durability, directory, (parts) => new Maildir(parts)).home;
 }
 
+/** File events tell of changes at once; where they fail, it is seen after this long. A look at a thousand agents costs 5 ms. */
+const LOOK_MS = 5000;
+
 /** Read only here: a command that asks once should not pay for it. */
 function watchedDirectory(root: string): Directory {
   const { WatchedDirectory } = require('../storage/directory/watched.ts') as typeof Watched;
-  return new WatchedDirectory(root, Date.now);
+  return new WatchedDirectory(root, Date.now, { lookMs: LOOK_MS });
 }
 
 /** The ledger is opened by the first who asks for it: `parley agents` should not wait for a database. */

@@ -303,7 +303,7 @@ describe('time', () => {
     expect(await spool.ids(will)).toHaveLength(1);
   });
 
-  it('shows what was not answered in time as what may be answered [C2A-152]', async () => {
+  it('shows what was not answered in time as what may be answered [C2A-152, C2A-D11]', async () => {
     const desk = await aMemoryDesk('alice', 'bob');
     await anOwner(desk);
     const { message } = await send(desk, alice, aDraft());

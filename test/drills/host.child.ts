@@ -13,7 +13,7 @@ const HASTE = 25;
 const LONG_MS = 10_000;
 
 const [socket = ''] = process.argv.slice(2);
-const desk = openDesk(process.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
+const desk = openDesk(process.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley', { stays: true });
 const [home] = desk.homes;
 if (!home) throw new Error('a desk has a home');
 const host = new Host({

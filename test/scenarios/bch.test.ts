@@ -502,7 +502,6 @@ describe('what bch prints', () => {
       { BACKCHANNEL_URL: 'http://127.0.0.1:1' },
       'the relay http://127.0.0.1:1 cannot be reached (nothing listens there)',
     ],
-    ['what comes later', ['setup'], {}, '`bch setup` is not in this version yet; `bch help` lists what is'],
   ];
   it.each(REFUSED)('is one line on stderr and exit code 1 for %s [BC-B7.18]', async (_what, args, env, text) => {
     const machine = new Machine().agent('me');

@@ -23,11 +23,7 @@ function acknowledged(): unknown[] {
   return house.tap.said('host', 'chat/deliver').flatMap(({ id }) => (yes.has(id) ? [id] : []));
 }
 
-const turnEnded = () =>
-  until(
-    'the end of the turn',
-    () => house.tap.said('harness', 'notifications/turn').at(-1)?.params?.['state'] === 'ended',
-  );
+const turnEnded = () => until('the end of the turn', () => house.turns > 0);
 
 /** A last message that must be answered: when its turn has begun, everything before it had its chance. */
 async function afterAll(marker: string): Promise<void> {

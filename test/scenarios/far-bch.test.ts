@@ -5,6 +5,7 @@ import type { Message } from '../../src/protocol/message.ts';
 import { Machine, until } from '../support/bch.ts';
 import { FarMachine } from '../support/far.ts';
 import { OriginalRelay } from '../support/original-relay.ts';
+import { SetupMachine } from '../support/setup-home.ts';
 
 const TOKEN = /^[0-9a-f]{64}$/;
 const open: { close(): Promise<void> }[] = [];
@@ -207,7 +208,7 @@ describe('bch at a relay of the original', () => {
 describe('rooms and invites of bch', () => {
   it('make a room, print an invite, and let a newcomer in [BC-B7.2, BC-B7.4, BC-B7.21, BC-B8.1, BC-B8.4, BC-B8.5]', async () => {
     const relay = original();
-    const machine = new Machine();
+    const machine = new SetupMachine();
     const said = await machine.said(['room', 'new', '#dev', '--channel', 'ops', '--url', relay.url]);
     const [headline, , line = ''] = said.split('\n');
     const [, invite = ''] = /^ {2}bch join (bch1-\S+) --as their-name$/.exec(line) ?? [];
@@ -228,24 +229,36 @@ describe('rooms and invites of bch', () => {
     expect(config(machine)).toMatchObject({ agent: 'ann', url: relay.url, room });
     const again = await machine.error(['join', invite, '--as', 'ann']);
     expect(again).toBe('agent name "ann" is registered — present its token to re-register');
-    await new Machine().said(['join', invite, '--as', 'bob']);
+    await new SetupMachine().said(['join', invite, '--as', 'bob']);
     await machine.said(['send', '#dev', 'welcome']);
     expect(relay.inbox('bob', room).map(({ body }) => body)).toEqual(['welcome']);
     expect(relay.inbox('bob')).toEqual([]);
   });
 
-  it('change no settings of a client, and say what to add [BC-B7.4, BC-B7.46]', async () => {
+  it('set up the clients that are there, unless told not to [BC-B7.4, BC-B7.46]', async () => {
     const relay = original();
-    const machine = new Machine();
-    const env = { BACKCHANNEL_SETUP_HOME: `${machine.program.home}/elsewhere` };
-    mkdirSync(`${machine.program.home}/elsewhere/.claude`, { recursive: true });
+    const machine = new SetupMachine();
+    const env = { BACKCHANNEL_SETUP_HOME: machine.at('elsewhere') };
+    machine.with({ 'elsewhere/.claude/': '' });
     const invite = writeInvite({ url: relay.url });
-    const said = await machine.said(['join', invite, '--as', 'ann', '--wake'], { env });
-    expect(said).toContain('[claude-code] not changed; add to hooks.UserPromptSubmit');
-    expect(said).toContain('bch drain --hook --match');
-    expect(said).toContain('[wake] not installed');
-    expect(await machine.said(['join', invite, '--as', 'eve', '--no-hooks'], { env })).not.toContain('drain --hook');
-    expect(readdirSync(`${machine.program.home}/elsewhere/.claude`)).toEqual([]);
+    const said = await machine.said(['join', invite, '--as', 'eve', '--no-hooks'], { env });
+    expect(said).not.toContain('[');
+    expect(readdirSync(machine.at('elsewhere/.claude'))).toEqual([]);
+    const joined = await machine.said(['join', invite, '--as', 'ann', '--wake'], { env });
+    expect(joined).toContain(`[claude-code] inbox hook added to ${machine.at('elsewhere/.claude/settings.json')}\n`);
+    expect(joined).toMatch(/\[wake\] (systemd user|launchd) daemon installed/);
+    expect(machine.read('elsewhere/.claude/settings.json')).toContain('drain --hook');
+  });
+
+  it('are done before a client turns out to be unreadable, and say what to run then', async () => {
+    const relay = original();
+    const machine = new SetupMachine().with({ '.claude/settings.json': '{' });
+    const joining = await machine.bch(['join', writeInvite({ url: relay.url }), '--as', 'ann']);
+    expect(joining).toMatchObject({ code: 1, out: `joined ${relay.url} as "ann" (personal token saved)\n` });
+    expect(joining.err).toMatch(
+      /settings\.json exists but is not valid JSON — fix it manually, then re-run `bch setup`\n$/,
+    );
+    expect(await machine.said(['whoami'])).toBe(`ann via ${relay.url}\n`);
   });
 
   it('print an invite for a token at hand, and send nothing [BC-B7.3, BC-B8.1, BC-B8.3]', async () => {

@@ -69,10 +69,18 @@ export class ExampleHouse {
 
   /** The events that stand in the harness's journal. */
   get stored(): Record<string, unknown>[] {
+    return this.#lines.flatMap(({ accepted }) => (accepted ? [accepted] : []));
+  }
+
+  /** How many turns are over, and the host knows it. */
+  get turns(): number {
+    return this.#lines.filter(({ state }) => state === 'told').length;
+  }
+
+  get #lines(): { accepted?: Record<string, unknown>; state?: string }[] {
     if (!existsSync(this.journal)) return [];
     const lines = readFileSync(this.journal, 'utf8').split('\n').filter(Boolean);
-    const events = lines.map((line) => (JSON.parse(line) as { accepted?: Record<string, unknown> }).accepted);
-    return events.filter((event) => event !== undefined);
+    return lines.map((line) => JSON.parse(line) as object);
   }
 
   async told(what: string, isSo: (prompts: string[]) => boolean): Promise<void> {

@@ -19,7 +19,7 @@ export default command({
     'Puts waiting mail before the model of a client that runs hooks. The client calls it, with the event on stdin; you do not. ' +
     'It says whole messages up to 9,000 characters at a time and takes only what it says; longer ones it points at. ' +
     'It never makes a hook fail: if something is wrong it says so on stderr, and nothing is taken.\n\n' +
-    'Parley changes no settings of a client. Merge these into what you have there:\n\n' +
+    'It changes no settings of a client. Merge these into what you have there:\n\n' +
     HOOK_CLIENTS.map((client) => client.settings(`sh ${SCRIPT} ${client.name}`)).join('\n\n'),
   options: {
     write: { type: 'boolean', help: 'write the script that the settings above call, and say where it is' },

@@ -126,7 +126,7 @@ describe('removing a value from a text that others have changed', () => {
     ['takes what was made around it', '{\n  "a": 1,\n  "m": {\n    "k": {"c": 1}\n  }\n}', MEMBER, 1, '{\n  "a": 1\n}'],
     ['leaves what others have put beside it', '{"m": {"k": {"c": 1}, "z": 2}}', MEMBER, 1, '{"m": { "z": 2}}'],
     ['leaves a container that was there before', '{"m": {"k": {"c": 1}}}', MEMBER, 0, '{"m": {}}'],
-    ['leaves comments', '{"m": { // mine\n  "k": {"c": 1} // too\n}}', MEMBER, 1, '{}'],
+    ['leaves comments', '{"m": { // mine\n  "k": {"c": 1} // too\n}}', MEMBER, 1, '{"m": { // mine\n   // too\n}}'],
     ['takes one of the elements', '{"h": {"E": [1, {"c": 1}, 2]}}', ELEMENT, 2, '{"h": {"E": [1, 2]}}'],
     ['says that it is gone', '{"h": {"E": [1]}}', ELEMENT, 0, 'gone'],
     ['says that it was changed', '{"m": {"k": {"c": 2}}}', MEMBER, 0, 'changed'],
@@ -210,14 +210,13 @@ describe('whatever the text looks like', () => {
         expect(valueAt(after, at, append)).toEqual(what);
         expect(takenOut(after, insertions)).toBe(text);
         const again = removeFromJson(after, { at, append, value: what, made });
-        // An element like ours may have been there before: which of the two goes is all the same.
         if (typeof again === 'object') expect(readTree(again.text).value).toEqual(readTree(text).value);
         expect(typeof again).toBe('object');
         additions += 1;
       }),
-      { numRuns: 2000 },
+      { numRuns: 1000 },
     );
-    expect(additions).toBeGreaterThan(500);
+    expect(additions).toBeGreaterThan(250);
   });
 
   it('it can be taken out after another program has written the file anew', () => {
@@ -230,7 +229,7 @@ describe('whatever the text looks like', () => {
         const before = JSON.stringify(readTree(text).value, null, indent);
         expect(result).toEqual({ text: before });
       }),
-      { numRuns: 1000 },
+      { numRuns: 500 },
     );
   });
 });

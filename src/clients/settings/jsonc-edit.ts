@@ -54,13 +54,13 @@ export function removeFromJson(text: string, spot: JsonSpot & { made: number }):
   const chain = chainTo(root, spot.at);
   if (chain.length < spot.at.length) return 'gone';
   const found = spot.append
-    ? chain.at(-1)?.node.items.find(({ node }) => Bun.deepEquals(node.value, spot.value, true))
+    ? chain.at(-1)?.node.items.findLast(({ node }) => Bun.deepEquals(node.value, spot.value, true))
     : chain.pop();
   if (!found) return 'gone';
   if (!Bun.deepEquals(found.node.value, spot.value, true)) return 'changed';
   let item = found;
   let parent = chain.pop();
-  for (let { made } = spot; made > 0 && parent?.node.items.length === 1; made -= 1) {
+  for (let { made } = spot; made > 0 && parent && isAlone(text, parent.node, item); made -= 1) {
     item = parent;
     parent = chain.pop();
   }
@@ -115,16 +115,21 @@ function indentOf(text: string, at: number): string {
   return /^[ \t]*/.exec(text.slice(line, at))?.[0] ?? '';
 }
 
+/** Is nothing else in the container, not even a comment? */
+function isAlone(text: string, parent: Node, item: Item): boolean {
+  const rest = text.slice(parent.start + 1, item.start) + text.slice(item.node.end, parent.end - 1);
+  return parent.items.length === 1 && /^[ \t\r\n,]*$/.test(rest);
+}
+
 function without(text: string, parent: Node, item: Item): string {
+  // Then not even its lines are left.
+  if (isAlone(text, parent, item)) return cut(text, [[parent.start + 1, parent.end - 1]]);
   const at = parent.items.indexOf(item);
-  const inner = text.slice(parent.start + 1, item.start) + text.slice(item.node.end, parent.end - 1);
-  // Nothing is left in it, not even a comment: then not even the lines are.
-  if (parent.items.length === 1 && /^[ \t\r\n,]*$/.test(inner)) return cut(text, [[parent.start + 1, parent.end - 1]]);
   const comma = item.comma ?? parent.items[at - 1]?.comma;
   const blanks = /[ \t\r\n]*$/.exec(text.slice(0, item.start))?.[0] ?? '';
   // The line break before it may end a comment: it goes only if another follows.
-  const alone = !blanks.includes('\n') || /^[ \t]*,?[ \t]*\r?\n/.test(text.slice(item.node.end));
-  const cuts: [from: number, to: number][] = [[item.start - (alone ? blanks.length : 0), item.node.end]];
+  const withBlanks = !blanks.includes('\n') || /^[ \t]*,?[ \t]*\r?\n/.test(text.slice(item.node.end));
+  const cuts: [from: number, to: number][] = [[item.start - (withBlanks ? blanks.length : 0), item.node.end]];
   if (comma !== undefined) cuts.push([comma, comma + 1]);
   return cut(text, cuts);
 }

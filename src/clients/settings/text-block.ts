@@ -14,13 +14,15 @@ export function appendBlock(text: string, block: string): Insertion[] {
 /** The text without the block that was appended, wherever it stands now. `gone` if it is not there, or is there twice. */
 export function removeBlock(text: string, [insertion]: readonly Insertion[]): Removal {
   const added = insertion?.text ?? '';
-  // The empty line before it may have gone by another hand.
-  for (const form of [added, added.trimStart()]) {
-    const at = text.indexOf(form);
-    if (form !== '' && at >= 0 && text.indexOf(form, at + 1) < 0)
-      return { text: text.slice(0, at) + text.slice(at + form.length) };
-  }
-  return 'gone';
+  const block = added.trimStart();
+  const at = text.indexOf(block);
+  if (block === '' || at < 0 || text.indexOf(block, at + 1) >= 0) return 'gone';
+  const gap = added.slice(0, added.length - block.length);
+  const head = text.slice(0, at);
+  // The empty line before it is ours too, unless it has gone by another hand: then this would be the end of their last line.
+  const isOurs = head.endsWith(`\n${gap}`) || /\n\r?\n/.test(gap);
+  const before = head.endsWith(gap) && isOurs ? head.slice(0, head.length - gap.length) : head;
+  return { text: before + text.slice(at + block.length) };
 }
 
 /** A TOML text as a value. */

@@ -335,7 +335,7 @@ describe('what agents say to a surface', () => {
     expect(surface.wire.shown).toHaveLength(3);
   });
 
-  it('and what it refuses for good is told to the sender, and has failed [C2A-147]', async () => {
+  it('and what it refuses for good is told to the sender, has failed, and can be said in another way [C2A-143]', async () => {
     const { host, wire, surface } = await aTown();
     await surface.dm('U1', 'lead', 'hello');
     await host.pass(5000);
@@ -346,6 +346,9 @@ describe('what agents say to a surface', () => {
     const [row] = await host.desk.own.ledger.history({ agent: AgentName.parse('slack.U1'), limit: 1 });
     expect(await host.ended('slack.U1', row?.message.id ?? '')).toBe('failed');
     expect(surface.wire.shown).toHaveLength(1);
+    surface.wire.showing = async () => {};
+    const again = said({ target: '@slack.U1', text: 'hello there', idempotencyKey: 'another' });
+    expect(await host.call(wire, 'chat.send_message', again)).toMatchObject({ first: true, shown: true });
   });
 
   it('waits for a surface that is away, and is shown in order when it is back', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { aHost, EVERYTHING, FakeWire } from '../../../test/support/host.ts';
 import type { TestHost } from '../../../test/support/host.ts';
-import { withRole } from '../../../test/support/memory-desk.ts';
+import { inChannel, withRole } from '../../../test/support/memory-desk.ts';
 import { Turn } from '../../protocol/host.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { react } from '../react.ts';
@@ -66,12 +66,19 @@ describe('while a model is at work', () => {
     expect(wire.delivered[0]?.injection.interrupt).toBeUndefined();
   });
 
-  it('something urgent is there at once when nothing runs [C2A-62a] [C2A-17]', async () => {
+  it.each([
+    ['an approval', '@lead', 'may I deploy?', { intent: 'approval' }],
+    ['an urgent mention', '#c', '@lead the disk is full', { priority: 'urgent' }],
+    ['an urgent DM', '@lead', 'stop the deploy', { priority: 'urgent' }],
+    ['a blocker', '@lead', 'a key has leaked', { intent: 'blocker' }],
+  ])('%s is there at once when nothing runs [C2A-62a] [C2A-17]', async (_what, to, body, fields) => {
     const host = await aHost('lead');
+    await inChannel(host.desk, '#c', 'lead');
     const wire = new FakeWire();
     await host.bind(wire, 'lead');
-    await host.send('will', '@lead', 'may I deploy?', { intent: 'approval' });
+    await host.send('will', to, body, fields);
     expect(wire.delivered).toMatchObject([{ injection: { mode: 'immediate' } }]);
+    expect(wire.prompts[0]).toContain(body);
   });
 });
 
@@ -130,6 +137,11 @@ describe('a reply', () => {
     await turn(host, wire, 'started', { eventIds: events });
     await turn(host, wire, 'ended', { eventIds: events, finalText: 'As I said.' });
     expect((await answers()).map(({ body }) => body)).toEqual(['It is not.']);
+    // Nor is the event brought again, so that nobody answers it anew.
+    await turn(host, wire, 'started', { eventIds: events });
+    await turn(host, wire, 'failed', { eventIds: events });
+    await host.pass(60_000);
+    expect(wire.ids).toEqual(events);
   });
 
   it('goes to nobody where a turn had owed events of several: all of them stay owed', async () => {

@@ -35,8 +35,9 @@ export function placeFor(env: Env, say: (line: string) => void): Place {
  * leaves the others as they are too.
  */
 export function setUp(place: Place, order: { hooks: boolean; wake: boolean; dry: boolean }): void {
-  const own: OwnCommand = { program: lastingProgram(place.env), words: ['bch'] };
   const clients = order.hooks ? detected(place) : [];
+  const isNeeded = clients.length > 0 || order.wake;
+  const own: OwnCommand = { program: isNeeded ? lastingProgram(place.env) : '', words: ['bch'] };
   const steps = clients.flatMap(({ client, folder, isMoved }) =>
     client.steps({ home: place.home, folder, isMoved }, own),
   );
