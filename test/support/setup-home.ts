@@ -79,3 +79,15 @@ export class SetupMachine extends Machine {
     );
   }
 }
+
+/** The folders of all clients, empty. */
+export const ALL_CLIENTS = { '.claude/': '', '.codex/': '', '.gemini/': '' };
+
+/** A machine that has been set up, and what was said. */
+export async function setUp(
+  files: Record<string, string>,
+  args: string[] = [],
+): Promise<{ machine: SetupMachine; said: string }> {
+  const machine = new SetupMachine().agent('me').with(files);
+  return { machine, said: await machine.said(['setup', ...args], { as: 'me' }) };
+}

@@ -14,7 +14,8 @@ export default command({
     const { who, id } = await eventFrom(context, prefix);
     const resolved = await resolve(context.desk, who, id, values.note);
     if (context.json) return context.sayJson({ id, resolved });
-    if (resolved.length === 0) return context.say(`nothing of yours was open in ${shortId(id)} that you can end; see \`parley owe\``);
+    if (resolved.length === 0)
+      return context.say(`nothing of yours was open in ${shortId(id)} that you can end; see \`parley owe\``);
     context.say(`resolved ${resolved.map(shortId).join(', ')}`);
   },
 });

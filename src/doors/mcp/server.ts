@@ -96,7 +96,7 @@ export class McpServer {
 
   /** A "no" is an answer too: one line that says what to do, where the model reads it. */
   async #call(id: Id, name: string, given: unknown): Promise<void> {
-    const { face, log } = this.deps;
+    const { face } = this.deps;
     const answer = (told: object): void => {
       if (!this.#wanted.get(id)) throw new TakenBack();
       this.#result(id, told);
@@ -106,7 +106,10 @@ export class McpServer {
     } catch (error) {
       if (error instanceof TakenBack || !this.#wanted.get(id)) return;
       if (error instanceof Refusal) return answer({ ...said(face.refusal(error.message)), isError: true });
-      log('failed', { tool: name, error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+      this.deps.log('failed', {
+        tool: name,
+        error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+      });
       answer({ ...said('internal error of parley; it was logged, try something else'), isError: true });
     }
   }
