@@ -5,7 +5,8 @@ import { masked } from '../attention/secrets.ts';
 import type { Knock, Part } from '../protocol/host.ts';
 import { MessageId } from '../protocol/names.ts';
 import { digestText, eventText, knockText, RULES, threadText } from './event-text.ts';
-import type { EventFacts, Said } from './event-text.ts';
+import type { EventFacts } from './event-text.ts';
+import type { Said } from '../protocol/prompt.ts';
 import { readsAsProtocol } from './quote.ts';
 import { visible, visibleLine } from './visible.ts';
 

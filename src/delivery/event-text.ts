@@ -1,4 +1,5 @@
 import type { ChatDeliver, Knock } from '../protocol/host.ts';
+import type { Digest, ProgressLine, Said, Source, Window } from '../protocol/prompt.ts';
 import { idText, inline, phrase, quoted, quotedWhole } from './quote.ts';
 
 /** What a prompt says of an event; `chat/deliver` has all of it. */
@@ -6,49 +7,6 @@ export type EventFacts = Pick<
   ChatDeliver,
   'eventId' | 'conversation' | 'author' | 'target' | 'attention' | 'content' | 'obligation'
 >;
-
-/** A message of a thread, as context. */
-export interface Said {
-  id: string;
-  author: { kind: string; displayName: string };
-  at: string;
-  text: string;
-}
-
-/** What stood in the thread before an event, oldest first, and how many more there are that are not listed here. */
-export interface Window {
-  said: readonly Said[];
-  earlier: number;
-  /** The tool that reads the rest, by the name that this session knows. */
-  pullWith: string;
-}
-
-/** Where many messages came from since the last digest. */
-export interface Source {
-  stream: string;
-  count: number;
-  from: readonly string[];
-  /** How many of these name the reader or hand it work. */
-  forYou?: number | undefined;
-}
-
-/** How far some work is: shown only where somebody asked, or in a digest. */
-export interface ProgressLine {
-  from: string;
-  token: string;
-  progress: number;
-  total?: number | undefined;
-  message?: string | undefined;
-}
-
-export interface Digest {
-  policy: string;
-  since: string;
-  until: string;
-  sources: readonly Source[];
-  pullWith: string;
-  progress: readonly ProgressLine[];
-}
 
 /** More than this of one body is not put before a model unasked. */
 const BODY_SHOWN = 32_000;

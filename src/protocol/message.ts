@@ -52,22 +52,22 @@ const Held = new Schema(() =>
 );
 
 /** What makes a message more than words: a reaction, an edit, an obligation, a word on whom it is meant for. spec: message#extras */
-const SAID = {
+const said = () => ({
   /** It is a reaction to the message that it answers (`thread`). */
-  signal: () => v.optional(Signal.inner),
-  eta: () => v.optional(v.pipe(v.string(), v.maxLength(200))),
+  signal: v.optional(Signal.inner),
+  eta: v.optional(v.pipe(v.string(), v.maxLength(200))),
   /** Whose duty a `done` ends, where its author or delegate says so. */
-  recipient: () => v.optional(AgentName.inner),
+  recipient: v.optional(AgentName.inner),
   /** It takes the place of this earlier message of the same author. */
-  replaces: () => v.optional(MessageId.inner),
-  obligation: () => v.optional(Obligation.inner),
+  replaces: v.optional(MessageId.inner),
+  obligation: v.optional(Obligation.inner),
   /** Whom the sender means: with `ambient` a name in the text calls nobody. */
-  aim: () => v.optional(Directedness.inner),
+  aim: v.optional(Directedness.inner),
   /** It was said where a surface lets only some in. */
-  private: () => v.optional(v.literal(true)),
+  private: v.optional(v.literal(true)),
   /** It asks whether its text may be said: where and how that is then done. */
-  held: () => v.optional(Held.inner),
-};
+  held: v.optional(Held.inner),
+});
 
 /** Our own fields of a message, all under one key with a version. spec: message#extras */
 export const Extras = new Schema(() =>
@@ -77,14 +77,7 @@ export const Extras = new Schema(() =>
     intent: v.optional(Intent.inner),
     deadline: v.optional(v.pipe(v.string(), v.isoTimestamp())),
     lineage: v.optional(Lineage.inner),
-    signal: SAID.signal(),
-    eta: SAID.eta(),
-    recipient: SAID.recipient(),
-    replaces: SAID.replaces(),
-    obligation: SAID.obligation(),
-    aim: SAID.aim(),
-    private: SAID.private(),
-    held: SAID.held(),
+    ...said(),
   }),
 );
 export type Extras = Described<typeof Extras>;
@@ -154,14 +147,7 @@ export const Draft = new Schema(
       key: v.optional(SendKey.inner),
       /** When this key was first tried: lets a rebuilt ledger say "unknown" instead of storing it a second time. */
       firstTried: v.optional(v.pipe(v.string(), v.isoTimestamp())),
-      signal: SAID.signal(),
-      eta: SAID.eta(),
-      recipient: SAID.recipient(),
-      replaces: SAID.replaces(),
-      obligation: SAID.obligation(),
-      aim: SAID.aim(),
-      private: SAID.private(),
-      held: SAID.held(),
+      ...said(),
     }),
   isPlainDraft,
 );

@@ -8,24 +8,9 @@ import { Bind, Capabilities, ChatDeliver, TOOLS } from '../../src/protocol/host.
 import type { ToolName } from '../../src/protocol/host.ts';
 import { Draft } from '../../src/protocol/message.ts';
 import { AgentName, MessageId } from '../../src/protocol/names.ts';
+import { EVERYTHING } from './host-door.ts';
 import { aMemoryDesk } from './memory-desk.ts';
 import type { MemoryDesk } from './memory-desk.ts';
-
-/** Everything that a harness can do. */
-export const EVERYTHING = {
-  delivery: { ack: true, redelivery: true, idempotency: true },
-  injection: { immediate: true, buffered: true, notify: true, tool_mailbox: true, digest: true, interrupt: true },
-  chatTools: {
-    readThread: true,
-    sendMessage: true,
-    react: true,
-    reactionSignals: true,
-    claim: true,
-    defer: true,
-    resolve: true,
-  },
-  utilities: { progress: true, cancellation: true, logging: true },
-};
 
 /** A connection that notes what it is told, and accepts it unless it is told not to. */
 export class FakeWire implements Wire {

@@ -1,6 +1,7 @@
 // The envelope from outside: the real door and the real engine, in the time of a clock that a test moves.
 import { describe, expect, it } from 'bun:test';
-import { aHost, EVERYTHING } from '../../../test/support/host.ts';
+import { aHost } from '../../../test/support/host.ts';
+import { EVERYTHING } from '../../../test/support/host-door.ts';
 import { HostLine } from '../../../test/support/host-line.ts';
 import { inChannel, withRole } from '../../../test/support/memory-desk.ts';
 import { Directedness, Injection, Policy, Reason } from '../../protocol/attention.ts';

@@ -1,7 +1,8 @@
 // What several could answer: who is asked, what a knock reveals, and how one of them takes it.
 import { describe, expect, it } from 'bun:test';
 import * as fc from 'fast-check';
-import { aHost, EVERYTHING } from '../../../test/support/host.ts';
+import { aHost } from '../../../test/support/host.ts';
+import { EVERYTHING } from '../../../test/support/host-door.ts';
 import { HostLine } from '../../../test/support/host-line.ts';
 import { inChannel, withRole } from '../../../test/support/memory-desk.ts';
 

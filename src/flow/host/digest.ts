@@ -9,7 +9,7 @@ import type { Who } from '../desk.ts';
 import { placeOf } from './item.ts';
 import type { Item } from './item.ts';
 import { pullWith } from './frames.ts';
-import type { ProgressLine, Source } from './render.ts';
+import type { ProgressLine, Source } from '../../protocol/prompt.ts';
 import type { Session } from './session.ts';
 
 /** At most one in this time. */

@@ -12,7 +12,7 @@ import { visible } from '../sight.ts';
 import { idsOf, isUnseen, lastOf, saidAt } from './item.ts';
 import type { Group, Item } from './item.ts';
 import type { People } from './people.ts';
-import type { Said, Window } from './render.ts';
+import type { Said, Window } from '../../protocol/prompt.ts';
 import { HERE, platformOf } from './source.ts';
 
 /** Root and the last six of a thread; the event itself is one more. */

@@ -4,7 +4,7 @@ import type { Chores } from './chores.ts';
 import type { HostDeps, Limits } from './deps.ts';
 import type { Item } from './item.ts';
 import type { People } from './people.ts';
-import type { ProgressLine } from './render.ts';
+import type { ProgressLine } from '../../protocol/prompt.ts';
 import type { Session } from './session.ts';
 import type { Surface } from './surface.ts';
 

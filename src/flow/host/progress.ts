@@ -1,4 +1,4 @@
-import type { ProgressLine } from './render.ts';
+import type { ProgressLine } from '../../protocol/prompt.ts';
 import type { Session } from './session.ts';
 
 /** So many pieces of work are remembered of one session. */

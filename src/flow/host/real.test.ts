@@ -1,6 +1,7 @@
 import { expect, it } from 'bun:test';
 import { aDesk } from '../../../test/support/desk.ts';
-import { EVERYTHING, FakeWire } from '../../../test/support/host.ts';
+import { FakeWire } from '../../../test/support/host.ts';
+import { EVERYTHING } from '../../../test/support/host-door.ts';
 import { within } from '../../../test/support/within.ts';
 import { PROMPTS } from '../../delivery/event-text.ts';
 import { Bind, Capabilities } from '../../protocol/host.ts';

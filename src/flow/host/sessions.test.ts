@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'bun:test';
-import { aHost, EVERYTHING, FakeWire, TestHost } from '../../../test/support/host.ts';
+import { aHost, FakeWire, TestHost } from '../../../test/support/host.ts';
+import { EVERYTHING } from '../../../test/support/host-door.ts';
 import { inChannel } from '../../../test/support/memory-desk.ts';
 import { Bind } from '../../protocol/host.ts';
 import { AgentName } from '../../protocol/names.ts';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'bun:test';
-import { aHost, EVERYTHING, FakeWire } from '../../../test/support/host.ts';
+import { aHost, FakeWire } from '../../../test/support/host.ts';
+import { EVERYTHING } from '../../../test/support/host-door.ts';
 import type { TestHost } from '../../../test/support/host.ts';
 import { inChannel, withRole } from '../../../test/support/memory-desk.ts';
 import { Turn } from '../../protocol/host.ts';
