@@ -2,6 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import type { Drill } from './drill.ts';
 import { DRILLS } from './drills.ts';
 import { hooks } from './hooks.ts';
+import { hostChaos } from './host-chaos.ts';
 import { killsAtAnyMoment, killsAtSteps } from './kills.ts';
 import { relayFuzz } from './relay-fuzz.ts';
 import { relayKills } from './relay-kills.ts';
@@ -22,6 +23,10 @@ const SHORT: [sentence: string, drill: Drill][] = [
   ['a hook starts the program at most once for each arrival', hooks],
   ['a relay killed under load loses nothing that it accepted, and nobody settles twice', relayKills],
   ['a relay asked anything answers in JSON, without a 5xx, and stays in its home', relayFuzz],
+  [
+    'a host among lost, doubled and late frames and kills shows every event once, in order, and each ends once [C2A-137, C2A-104]',
+    hostChaos,
+  ],
 ];
 
 describe('in a drill', () => {
