@@ -474,6 +474,15 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
         await accepted({}, carol);
         expect(new Set((await ledger.open(bob)).keys())).toEqual(new Set([stored, held]));
         expect((await ledger.open(bob)).get(held)?.state).toBe('held');
+        const entry = anEntry();
+        await ledger.acceptTogether([entry]);
+        expect(await ledger.openIds(bob)).toEqual(
+          new Map([
+            [stored, true],
+            [held, false],
+            [entry.message.id, false],
+          ]),
+        );
       });
 
       it('gives the messages of one exchange, oldest first, and only the last of them', async () => {

@@ -106,6 +106,8 @@ export interface Records {
   copy(mailbox: AgentName, id: MessageId): Promise<CopyRecord | null>;
   /** Every copy of this mailbox that is stored or held, by id. */
   open(mailbox: AgentName): Promise<Map<MessageId, CopyRecord>>;
+  /** The same, and no more of each than whether its file should stand in the mailbox: there may be very many. */
+  openIds(mailbox: AgentName): Promise<Map<MessageId, boolean>>;
   /** The copies of this mailbox that this owner holds. Costs as many as are held, whatever waits. */
   heldBy(mailbox: AgentName, owner: string): Promise<CopyRecord[]>;
   /** What waits for this mailbox, in order of arrival, after this number: at most `limit`. Costs a page, not the history. */

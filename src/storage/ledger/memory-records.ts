@@ -54,6 +54,11 @@ export class MemoryRecords implements Records {
     return structuredClone(held);
   }
 
+  async openIds(mailbox: AgentName): Promise<Map<MessageId, boolean>> {
+    const open = await this.open(mailbox);
+    return new Map([...open].map(([id, { state, fileless }]) => [id, state === 'stored' && !fileless]));
+  }
+
   async waiting(mailbox: AgentName, after: number, limit: number): Promise<Mail[]> {
     return this.rows
       .filter((row) => row.seq > after && row.copies.get(mailbox)?.state === 'stored')

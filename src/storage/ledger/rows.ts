@@ -24,9 +24,10 @@ export interface CopyRow {
   fileless: number;
 }
 
+export const FILELESS = `c.late > 0 AND (c.late = 2
+  OR EXISTS (SELECT 1 FROM unfiled u WHERE u.seq = c.seq AND u.mailbox = c.mailbox AND u.drafted = 0))`;
 export const COPY_COLUMNS = `m.id, c.mailbox, c.state, c.attempt, c.attention, c.owner, c.until, c.disposition,
-  c.settled_at, c.settled_by, c.keep,
-  c.late > 0 AND (c.late = 2 OR EXISTS (SELECT 1 FROM unfiled u WHERE u.seq = c.seq AND u.mailbox = c.mailbox AND u.drafted = 0)) AS fileless`;
+  c.settled_at, c.settled_by, c.keep, ${FILELESS} AS fileless`;
 
 /** What we wrote yesterday is unknown input today. */
 export function copyFrom(row: CopyRow): CopyRecord {

@@ -4,7 +4,7 @@ import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId, SendKey } from '../../protocol/names.ts';
 import type { Connection } from './connection.ts';
 import type { Acceptance, CopyRecord, HistoryRow, Mail, Page, Records, Trace } from './ledger.ts';
-import { COPY_COLUMNS, copyFrom, messageFrom } from './rows.ts';
+import { COPY_COLUMNS, copyFrom, messageFrom, FILELESS } from './rows.ts';
 import type { CopyRow } from './rows.ts';
 import { LAST_MESSAGES, termsIn } from './rules.ts';
 
@@ -86,6 +86,13 @@ export class SqliteRecords implements Records {
       WHERE c.mailbox = ? AND c.settled_at IS NULL AND c.state < 2`;
     const rows = this.connection.read((db) => db.query<CopyRow, [string]>(sql).all(mailbox));
     return new Map(rows.map((row) => [row.id as MessageId, copyFrom(row)]));
+  }
+
+  async openIds(mailbox: AgentName): Promise<Map<MessageId, boolean>> {
+    const sql = `SELECT m.id, c.state = 0 AND NOT (${FILELESS}) FROM copies c JOIN messages m USING (seq)
+      WHERE c.mailbox = ? AND c.settled_at IS NULL AND c.state < 2`;
+    const rows = this.connection.read((db) => db.query<never, [string]>(sql).values(mailbox));
+    return new Map(rows.map(([id, isHere]) => [id as MessageId, isHere === 1]));
   }
 
   async heldBy(mailbox: AgentName, owner: string): Promise<CopyRecord[]> {

@@ -60,7 +60,7 @@ export class Looker {
     this.files.make(mailbox);
     const { text, newest } = this.#times(mailbox);
     if (text === known.times || begun < known.notBefore) return NOTHING;
-    const open = await this.ledger.open(mailbox);
+    const open = await this.ledger.openIds(mailbox);
     const loud = this.files.ids(mailbox, 'new');
     const found = compared(open, loud, this.files.ids(mailbox, 'quiet'));
     const { seen } = known;

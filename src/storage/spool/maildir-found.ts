@@ -1,6 +1,5 @@
 import type { Lineage, Message } from '../../protocol/message.ts';
 import type { MessageId } from '../../protocol/names.ts';
-import type { CopyRecord } from '../ledger/ledger.ts';
 
 /** What a look into the folders of a mailbox found: copies that are not where they wait, and files that may have no row. */
 export interface Found {
@@ -9,10 +8,10 @@ export interface Found {
 }
 
 /** The ledger is read before the folders are listed: so a copy that moves meanwhile is looked at once more, and not lost. */
-export function compared(open: Map<MessageId, CopyRecord>, loud: MessageId[], quiet: MessageId[]): Found {
+export function compared(open: ReadonlyMap<MessageId, boolean>, loud: MessageId[], quiet: MessageId[]): Found {
   const here = new Set([...loud, ...quiet]);
   const missing: MessageId[] = [];
-  for (const [id, copy] of open) if (copy.state === 'stored' && !copy.fileless && !here.has(id)) missing.push(id);
+  for (const [id, hasFile] of open) if (hasFile && !here.has(id)) missing.push(id);
   return { missing, strangers: loud.filter((id) => !open.has(id)) };
 }
 

@@ -152,7 +152,7 @@ export class MaildirHealer {
   }
 
   async adopt(mailbox: AgentName): Promise<number> {
-    const open = await this.options.ledger.open(mailbox);
+    const open = await this.options.ledger.openIds(mailbox);
     const loud = this.files.ids(mailbox, 'new');
     return (await this.square(mailbox, compared(open, loud, this.files.ids(mailbox, 'quiet')))).length;
   }
