@@ -58,7 +58,8 @@ failed += countOf(told, 'fail');
 // The runner can fail without a failed test: a file that does not load, an error between tests.
 if (tests.status !== 0 && failed === 0) failed = 1;
 console.log(`${passed} passed, ${failed} failed`);
-process.exit(failed === 0 ? 0 : 1);
+// Not `exit`: that would cut off what a slow reader has not taken yet.
+process.exitCode = failed === 0 ? 0 : 1;
 
 function countOf(text, word) {
   return Number(new RegExp(`^\\s*(\\d+) ${word}$`, 'm').exec(text)?.[1] ?? 0);
