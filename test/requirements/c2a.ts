@@ -124,7 +124,8 @@ export const C2A = {
   'C2A-67b': 'Messages of another author or conversation are never merged in.',
   'C2A-68': 'A knock tells who, where, directedness, policy, priority and a topic made by the host.',
   'C2A-69': 'The body behind a knock stays hidden until it is pulled by `chat.read_thread` or `chat.list_events`.',
-  'C2A-70': 'A knock has exactly from, where, directedness, policy, priority, topic and pullWith.',
+  'C2A-70':
+    'A knock has from, where, directedness, policy, priority, topic and pullWith, beside these its age and counts (D6), and no more.',
   'C2A-71': 'The topic of a knock is one short line by the host without any text of the body.',
   'C2A-72': 'Role mentions and thread participation are knocks by default.',
   'C2A-73': 'Knocks ride along with the next turn or in a batch, so many of them do not make many turns.',
