@@ -61,11 +61,16 @@ export class Looker {
     const { text, newest } = this.#times(mailbox);
     if (text === known.times || begun < known.notBefore) return NOTHING;
     const open = await this.ledger.openIds(mailbox);
-    const loud = this.files.ids(mailbox, 'new');
-    const found = compared(open, loud, this.files.ids(mailbox, 'quiet'));
+    const loud = new Set(this.files.ids(mailbox, 'new'));
+    const found = compared(open, loud, new Set(this.files.ids(mailbox, 'quiet')));
     const { seen } = known;
-    const arrived = seen ? loud.filter((id) => !seen.has(id)) : [];
-    if (seen) known.seen = new Set(loud);
+    const arrived = seen
+      ? loud
+          .values()
+          .filter((id) => !seen.has(id))
+          .toArray()
+      : [];
+    if (seen) known.seen = loud;
     // A stranger may be half written: its folder does not change when the rest comes.
     known.times = found.strangers.length === 0 && begun - newest > BLUR_MS ? text : null;
     const took = Date.now() - begun;

@@ -8,11 +8,15 @@ export interface Found {
 }
 
 /** The ledger is read before the folders are listed: so a copy that moves meanwhile is looked at once more, and not lost. */
-export function compared(open: ReadonlyMap<MessageId, boolean>, loud: MessageId[], quiet: MessageId[]): Found {
-  const here = new Set([...loud, ...quiet]);
-  const missing: MessageId[] = [];
-  for (const [id, hasFile] of open) if (hasFile && !here.has(id)) missing.push(id);
-  return { missing, strangers: loud.filter((id) => !open.has(id)) };
+export function compared(
+  open: ReadonlyMap<MessageId, boolean>,
+  loud: ReadonlySet<MessageId>,
+  quiet: ReadonlySet<MessageId>,
+): Found {
+  const found: Found = { missing: [], strangers: [] };
+  for (const [id, hasFile] of open) if (hasFile && !loud.has(id) && !quiet.has(id)) found.missing.push(id);
+  for (const id of loud) if (!open.has(id)) found.strangers.push(id);
+  return found;
 }
 
 /** A message with the lineage that we computed in place of the one that its file claims. */

@@ -153,8 +153,9 @@ export class MaildirHealer {
 
   async adopt(mailbox: AgentName): Promise<number> {
     const open = await this.options.ledger.openIds(mailbox);
-    const loud = this.files.ids(mailbox, 'new');
-    return (await this.square(mailbox, compared(open, loud, this.files.ids(mailbox, 'quiet')))).length;
+    const loud = new Set(this.files.ids(mailbox, 'new'));
+    const quiet = new Set(this.files.ids(mailbox, 'quiet'));
+    return (await this.square(mailbox, compared(open, loud, quiet))).length;
   }
 
   /** Returns what was new. */

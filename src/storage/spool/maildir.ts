@@ -66,18 +66,25 @@ export class Maildir implements Spool {
   }
 
   async peek(mailbox: AgentName): Promise<Waiting[]> {
-    const standing = new Map<MessageId, Waiting>();
-    const see = (folder: 'new' | 'quiet', id: MessageId): void => {
-      // A copy that is lowered while we look is seen in both folders, and stands where it was seen last.
-      const message = standing.get(id)?.message ?? this.#readable(mailbox, folder, id);
-      if (message) standing.set(id, { message, quiet: folder === 'quiet' });
-    };
-    const quiet = this.#files.ids(mailbox, 'quiet');
-    for (const id of this.#files.ids(mailbox, 'new')) see('new', id);
-    for (const id of this.#files.ids(mailbox, 'quiet')) see('quiet', id);
-    // One that is raised while we look may be seen in neither, but it was quiet before. Few are: to list `new` again costs more.
-    for (const id of quiet) if (!standing.has(id)) see('new', id);
-    return [...standing.values()].sort(oldestFirst);
+    const before = this.#files.ids(mailbox, 'quiet');
+    const loud = this.#standingIn(mailbox, 'new', this.#files.ids(mailbox, 'new'));
+    const quiet = this.#standingIn(mailbox, 'quiet', this.#files.ids(mailbox, 'quiet'));
+    if (before.length + quiet.length === 0) return loud.sort(oldestFirst);
+    // A copy that is lowered while we look is seen in both folders. One that is raised may be seen in neither, but it was quiet
+    // before: to look for those costs less than to list `new` again.
+    const standing = new Map([...loud, ...quiet].map((one) => [one.message.id, one]));
+    const gone = before.filter((id) => !standing.has(id));
+    return [...standing.values(), ...this.#standingIn(mailbox, 'new', gone)].sort(oldestFirst);
+  }
+
+  #standingIn(mailbox: AgentName, folder: 'new' | 'quiet', ids: MessageId[]): Waiting[] {
+    const standing: Waiting[] = [];
+    const quiet = folder === 'quiet';
+    for (const id of ids) {
+      const message = this.#readable(mailbox, folder, id);
+      if (message) standing.push({ message, quiet });
+    }
+    return standing;
   }
 
   async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
