@@ -1,3 +1,5 @@
+import { basename } from 'node:path';
+import { SECTION } from './backchannel-words.ts';
 import type { Wish } from './settings/apply.ts';
 
 /** The command by which a client starts this program in Backchannel's dialect: a program that stays where it is, and its first words. */
@@ -24,4 +26,26 @@ export interface SetupClient {
 export interface Step extends Wish {
   done: string;
   there: string;
+}
+
+/** What is said of the server that a client starts for its tools. */
+export function serverSaid(path: string): Pick<Step, 'what' | 'done' | 'there'> {
+  return {
+    what: 'MCP server',
+    done: `${path} starts the mail tools from now on`,
+    there: 'the mail tools are already registered',
+  };
+}
+
+/** The part of a client's file of instructions that tells its model of the mailbox. */
+export function sectionStep(path: string, owner: string): Step {
+  return {
+    path,
+    owner,
+    what: 'section on mail',
+    content: { format: 'markdown', block: SECTION },
+    isThere: (text) => /backchannel/i.test(text),
+    done: `${path} has a section on mail from now on`,
+    there: `a section on mail is already present in ${basename(path)}`,
+  };
 }

@@ -24,7 +24,7 @@ const SHORT: [sentence: string, drill: Drill][] = [
   ['a relay killed under load loses nothing that it accepted, and nobody settles twice', relayKills],
   ['a relay asked anything answers in JSON, without a 5xx, and stays in its home', relayFuzz],
   [
-    'a host among lost, doubled and late frames and kills shows every event once, in order, and each ends once [C2A-137, C2A-104]',
+    'a host among lost, doubled and late frames and kills shows every event once, in order, and each ends once [C2A-137]',
     hostChaos,
   ],
 ];

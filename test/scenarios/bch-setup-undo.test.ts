@@ -110,7 +110,7 @@ describe('setup and its undoing', () => {
     symlinkSync('dotfiles/claude.json', machine.at('.claude.json'));
     const before = machine.snapshot();
     const said = await machine.said(['setup'], { as: 'me' });
-    expect(said).toContain('[gemini-cli] GEMINI.md section already present');
+    expect(said).toContain('[gemini-cli] a section on mail is already present in GEMINI.md');
     expect(machine.read('dotfiles/AGENTS.md').match(/backchannel: begin/g)).toHaveLength(1);
     await machine.said(['setup', '--uninstall'], { as: 'me' });
     expect(machine.snapshot()).toEqual(before);
@@ -124,11 +124,11 @@ describe('setup and its undoing', () => {
       JSON.stringify({ ...machine.json('.claude.json'), numStartups: 7 }, null, 2),
     );
     writeFileSync(machine.at('.codex/config.toml'), `model = "o4"\n${machine.read('.codex/config.toml')}`);
-    writeFileSync(machine.at('.gemini/GEMINI.md'), machine.read('.gemini/GEMINI.md').replace('untrusted', 'TRUSTED'));
+    writeFileSync(machine.at('.gemini/GEMINI.md'), machine.read('.gemini/GEMINI.md').replace('stranger', 'STRANGER'));
     const said = await machine.said(['setup', '--uninstall'], { as: 'me' });
     expect(machine.read('.claude.json')).toBe('{\n  "first": 1,\n  "numStartups": 7\n}');
     expect(machine.read('.codex/config.toml')).toBe('model = "o4"\n');
-    expect(machine.read('.gemini/GEMINI.md')).toContain('TRUSTED');
+    expect(machine.read('.gemini/GEMINI.md')).toContain('STRANGER');
     expect(said).toContain(`${machine.at('.gemini/GEMINI.md')} was changed by somebody; it is left as it is`);
     expect(said).toContain(`is kept as ${machine.at('.claude.json.before-parley')}`);
     expect(existsSync(machine.at('.claude/settings.json'))).toBe(false);

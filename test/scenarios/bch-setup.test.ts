@@ -12,9 +12,9 @@ describe('`bch setup`', () => {
   it('adds hook, skill and server to Claude Code [BC-B9.3, BC-B9.5, BC-B9.6]', async () => {
     const { machine, said } = await setUp({ '.claude/': '' });
     expect(said.trim().split('\n')).toEqual([
-      `[claude-code] inbox hook added to ${machine.at('.claude/settings.json')}`,
-      `[claude-code] skill installed at ${machine.at('.claude/skills/backchannel/SKILL.md')}`,
-      '[claude-code] MCP server registered (user scope)',
+      `[claude-code] ${machine.at('.claude/settings.json')} reads your mail before each prompt from now on`,
+      `[claude-code] the skill is written to ${machine.at('.claude/skills/backchannel/SKILL.md')}`,
+      `[claude-code] ${machine.at('.claude.json')} starts the mail tools from now on`,
     ]);
     expect(machine.json('.claude/settings.json')).toEqual({ hooks: { UserPromptSubmit: [ENTRY] } });
     expect(machine.read('.claude/skills/backchannel/SKILL.md')).toStartWith('---\nname: backchannel\n');
@@ -75,22 +75,22 @@ describe('`bch setup`', () => {
   ])('adds no hook where one that drains is there, at %s [BC-B9.4]', async (_where, hooks) => {
     const text = JSON.stringify({ hooks });
     const { machine, said } = await setUp({ '.claude/settings.json': text });
-    expect(said).toContain('[claude-code] inbox hook already installed\n');
+    expect(said).toContain('[claude-code] a hook that reads mail is already installed\n');
     expect(machine.read('.claude/settings.json')).toBe(text);
   });
 
   it('adds its server and its section to Codex, after what is there [BC-B9.7, BC-B9.8]', async () => {
     const { machine, said } = await setUp({ '.codex/config.toml': 'model = "o4"\n', '.codex/AGENTS.md': '# Mine\n' });
     expect(said).toBe(
-      `[codex] MCP server added to ${machine.at('.codex/config.toml')}\n` +
-        `[codex] messaging instructions added to ${machine.at('.codex/AGENTS.md')}\n`,
+      `[codex] ${machine.at('.codex/config.toml')} starts the mail tools from now on\n` +
+        `[codex] ${machine.at('.codex/AGENTS.md')} has a section on mail from now on\n`,
     );
     expect(machine.read('.codex/config.toml')).toBe(
       `model = "o4"\n\n[mcp_servers.backchannel]\ncommand = "${PROGRAM}"\nargs = ["bch", "mcp"]\n`,
     );
     expect(machine.read('.codex/AGENTS.md')).toMatch(/^# Mine\n\n<!-- backchannel[^]*bch_inbox[^]*-->\n$/);
     const other = await setUp({ '.codex/AGENTS.md': 'Use Backchannel.\n' });
-    expect(other.said).toContain('[codex] AGENTS.md section already present\n');
+    expect(other.said).toContain('[codex] a section on mail is already present in AGENTS.md\n');
     expect(other.machine.read('.codex/AGENTS.md')).toBe('Use Backchannel.\n');
   });
 
@@ -107,8 +107,8 @@ describe('`bch setup`', () => {
       '.gemini/GEMINI.md': '# Mine\n',
     });
     expect(said).toBe(
-      `[gemini-cli] MCP server added to ${machine.at('.gemini/settings.json')}\n` +
-        `[gemini-cli] messaging instructions added to ${machine.at('.gemini/GEMINI.md')}\n`,
+      `[gemini-cli] ${machine.at('.gemini/settings.json')} starts the mail tools from now on\n` +
+        `[gemini-cli] ${machine.at('.gemini/GEMINI.md')} has a section on mail from now on\n`,
     );
     expect(machine.json('.gemini/settings.json')).toEqual({
       theme: 'x',
@@ -167,7 +167,7 @@ describe('`bch setup`', () => {
     const machine = new SetupMachine().with({ ...ALL_CLIENTS, [path]: text });
     const before = machine.snapshot();
     expect(await machine.error(['setup'], { as: 'me' })).toBe(
-      `${machine.at(path)} exists but is not valid ${format} — fix it manually, then re-run \`bch setup\``,
+      `${machine.at(path)} is not valid ${format}; it is left as it is. Mend it, then \`bch setup\` again`,
     );
     expect(machine.snapshot()).toEqual(before);
   });

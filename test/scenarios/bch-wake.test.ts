@@ -11,7 +11,7 @@ describe('the wake service', () => {
     const { machine, said } = await setUp({}, ['--wake', '--no-hooks']);
     const unit = machine.at('.config/systemd/user/parley-wake.service');
     expect(said).toBe(
-      `[wake] systemd user daemon installed (${unit}), urgent messages run: notify-send -- "bch: {{from}}" "{{body}}"\n`,
+      `[wake] ${unit} tells you of urgent mail from now on, by: notify-send -- "bch: {{from}}" "{{body}}"\n`,
     );
     expect(machine.called).toEqual([
       'systemctl --user daemon-reload',
@@ -55,15 +55,15 @@ describe('the wake service', () => {
       '--exec',
     ]);
     expect(strings[7]).toStartWith("osascript -e 'on run argv' -e 'display notification (item 2 of argv)");
-    expect(text).toContain('<key>StandardOutPath</key><string>/Users/me/.backchannel/wake.log</string>');
-    expect(text).toContain('<key>StandardErrorPath</key><string>/Users/me/.backchannel/wake.log</string>');
+    expect(text).toContain('<key>StandardOutPath</key>\n  <string>/Users/me/.backchannel/wake.log</string>');
+    expect(text).toContain('<key>StandardErrorPath</key>\n  <string>/Users/me/.backchannel/wake.log</string>');
     expect(text).toContain('<key>BACKCHANNEL_AGENT</key><string>me</string>');
   });
 
   it('is not installed beside the one of the established program [BC-B9.12]', async () => {
     const theirs = { '.config/systemd/user/backchannel-wake.service': '[Unit]\n' };
     const { machine, said } = await setUp(theirs, ['--wake', '--no-hooks']);
-    expect(said).toMatch(/^\[wake\] daemon already installed \(.*backchannel-wake\.service\)\n$/);
+    expect(said).toMatch(/^\[wake\] one that does the same is already installed \(.*backchannel-wake\.service\)\n$/);
     expect(readdirSync(machine.at('.config/systemd/user'))).toEqual(['backchannel-wake.service']);
     expect(machine.called).toEqual([]);
   });
@@ -71,7 +71,7 @@ describe('the wake service', () => {
   it('says what to do by hand where it cannot be started', async () => {
     const machine = new SetupMachine().fake('systemctl', 'exit 1');
     expect(await machine.said(['setup', '--wake', '--no-hooks'], { as: 'me' })).toMatch(
-      /^\[wake\] unit written to \S+ but systemctl enable failed — run `systemctl --user enable --now parley-wake` manually\n$/,
+      /^\[wake\] \S+ is written, and could not be started here; to start it: systemctl --user enable --now parley-wake\n$/,
     );
   });
 

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { SKILL } from '../backchannel-words.ts';
+import { serverSaid } from '../setup-client.ts';
 import type { OwnCommand, SetupClient } from '../setup-client.ts';
 import { hasMember } from '../settings/jsonc-edit.ts';
 import { readTree } from '../settings/jsonc-tree.ts';
@@ -24,7 +25,7 @@ export const claudeSetup: SetupClient = {
       {
         path: settings,
         owner,
-        what: 'inbox hook',
+        what: 'hook',
         content: {
           format: 'json',
           at: ['hooks', 'UserPromptSubmit'],
@@ -32,8 +33,8 @@ export const claudeSetup: SetupClient = {
           value: { hooks: [{ type: 'command', command: hookCommand(own) }] },
         },
         isThere: (text) => commandsIn(readTree(text).value).some((command) => command.includes(MARK)),
-        done: `inbox hook added to ${settings}`,
-        there: 'inbox hook already installed',
+        done: `${settings} reads your mail before each prompt from now on`,
+        there: 'a hook that reads mail is already installed',
       },
       {
         path: skill,
@@ -41,17 +42,15 @@ export const claudeSetup: SetupClient = {
         what: 'skill',
         content: { format: 'whole', text: SKILL },
         isThere: (text) => text === SKILL,
-        done: `skill installed at ${skill}`,
-        there: `skill already installed at ${skill}`,
+        done: `the skill is written to ${skill}`,
+        there: `the skill is already present in ${skill}`,
       },
       {
         path: servers,
         owner,
-        what: 'MCP server',
         content: { format: 'json', at: ['mcpServers', 'backchannel'], append: false, value: server },
         isThere: (text) => hasMember(text, ['mcpServers', 'backchannel']),
-        done: 'MCP server registered (user scope)',
-        there: 'MCP server already registered',
+        ...serverSaid(servers),
       },
     ];
   },

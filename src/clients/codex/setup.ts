@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { SECTION } from '../backchannel-words.ts';
+import { sectionStep, serverSaid } from '../setup-client.ts';
 import type { SetupClient } from '../setup-client.ts';
 import { inToml } from '../settings/text-block.ts';
 
@@ -11,7 +11,6 @@ export const codexSetup: SetupClient = {
   moved: 'CODEX_HOME',
   steps({ folder }, own) {
     const config = join(folder, 'config.toml');
-    const agents = join(folder, 'AGENTS.md');
     const owner = this.harness;
     const at = ['mcp_servers', 'backchannel'];
     // A JSON string without control characters is a TOML string.
@@ -21,21 +20,11 @@ export const codexSetup: SetupClient = {
       {
         path: config,
         owner,
-        what: 'MCP server',
         content: { format: 'toml', at, block },
         isThere: (text) => inToml(text, at) !== undefined,
-        done: `MCP server added to ${config}`,
-        there: 'MCP server already registered',
+        ...serverSaid(config),
       },
-      {
-        path: agents,
-        owner,
-        what: 'messaging instructions',
-        content: { format: 'markdown', block: SECTION },
-        isThere: (text) => /backchannel/i.test(text),
-        done: `messaging instructions added to ${agents}`,
-        there: 'AGENTS.md section already present',
-      },
+      sectionStep(join(folder, 'AGENTS.md'), owner),
     ];
   },
 };

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { SECTION } from '../backchannel-words.ts';
+import { sectionStep, serverSaid } from '../setup-client.ts';
 import type { SetupClient } from '../setup-client.ts';
 import { hasMember } from '../settings/jsonc-edit.ts';
 
@@ -10,14 +10,12 @@ export const geminiSetup: SetupClient = {
   folder: '.gemini',
   steps({ folder }, own) {
     const settings = join(folder, 'settings.json');
-    const instructions = join(folder, 'GEMINI.md');
     const owner = this.harness;
     const at = ['mcpServers', 'backchannel'];
     return [
       {
         path: settings,
         owner,
-        what: 'MCP server',
         content: {
           format: 'json',
           at,
@@ -25,18 +23,9 @@ export const geminiSetup: SetupClient = {
           value: { command: own.program, args: [...own.words, 'mcp'] },
         },
         isThere: (text) => hasMember(text, at),
-        done: `MCP server added to ${settings}`,
-        there: 'MCP server already registered',
+        ...serverSaid(settings),
       },
-      {
-        path: instructions,
-        owner,
-        what: 'messaging instructions',
-        content: { format: 'markdown', block: SECTION },
-        isThere: (text) => /backchannel/i.test(text),
-        done: `messaging instructions added to ${instructions}`,
-        there: 'GEMINI.md section already present',
-      },
+      sectionStep(join(folder, 'GEMINI.md'), owner),
     ];
   },
 };

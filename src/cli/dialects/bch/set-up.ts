@@ -50,7 +50,7 @@ export function setUp(place: Place, order: { hooks: boolean; wake: boolean; dry:
   if (service) wake(place, service, order.dry);
   else if (order.wake)
     place.say(
-      `[wake] no daemon support on ${process.platform} — run manually: bch watch --urgent-only --peek --exec …`,
+      `[wake] no service is known for ${process.platform}; let this run: bch watch --urgent-only --peek --exec …`,
     );
 }
 
@@ -79,7 +79,7 @@ function carryOutStep(place: Place, step: Step, dry: boolean): boolean {
 
 function wake(place: Place, service: WakeService, dry: boolean): void {
   const other = service.others.find((path) => existsSync(path));
-  if (other) return place.say(`[wake] daemon already installed (${other})`);
+  if (other) return place.say(`[wake] one that does the same is already installed (${other})`);
   const change = plan(place, service.step);
   if (!change || dry) return void carryOutStep(place, service.step, dry);
   guarded(service.step.path, () => carryOut(change, place.manifest));
@@ -125,7 +125,9 @@ function guarded<T>(path: string, act: () => T, command = 'bch setup'): T {
     return act();
   } catch (error) {
     if (!(error instanceof NotEditable)) throw explained(error, path, 'it was left as it is');
-    const why = error.message.startsWith('is not') ? `exists but ${error.message}` : error.message;
-    throw new Refusal('bad_config', `${path} ${why} — fix it manually, then re-run \`${command}\``);
+    throw new Refusal(
+      'bad_config',
+      `${path} ${error.message}; it is left as it is. Mend it, then \`${command}\` again`,
+    );
   }
 }

@@ -51,13 +51,13 @@ WantedBy=default.target
 `;
   const user = ['systemctl', '--user'];
   return {
-    step: aStep(path, text, `systemd user daemon installed (${path}), urgent messages run: ${NOTIFY.linux}`),
+    step: aStep(path, text, `${path} tells you of urgent mail from now on, by: ${NOTIFY.linux}`),
     others: [join(folder, 'backchannel-wake.service')],
     start: [
       [...user, 'daemon-reload'],
       [...user, 'enable', '--now', `${LABEL}.service`],
     ],
-    byHand: `unit written to ${path} but systemctl enable failed — run \`systemctl --user enable --now ${LABEL}\` manually`,
+    byHand: `${path} is written, and could not be started here; to start it: systemctl --user enable --now ${LABEL}`,
     stop: [[...user, 'disable', '--now', `${LABEL}.service`]],
     forget: [[...user, 'daemon-reload']],
   };
@@ -73,32 +73,44 @@ function launchdAgent(home: string, own: OwnCommand, env: Env): WakeService {
   );
   const text = `<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
-<plist version="1.0"><dict>
-  <key>Label</key><string>${LABEL}</string>
-  <key>ProgramArguments</key><array>
-${strings.join('')}  </array>
-  <key>EnvironmentVariables</key><dict>
-${settings.join('')}  </dict>
-  <key>RunAtLoad</key><true/>
-  <key>KeepAlive</key><true/>
-  <key>StandardOutPath</key><string>${inXml(log)}</string>
-  <key>StandardErrorPath</key><string>${inXml(log)}</string>
-</dict></plist>
+<plist version="1.0">
+<dict>
+${pair('Label', `<string>${LABEL}</string>`)}
+${pair('ProgramArguments', `<array>\n${strings.join('')}  </array>`)}
+${pair('KeepAlive', '<true/>')}
+${pair('RunAtLoad', '<true/>')}
+${pair('StandardErrorPath', `<string>${inXml(log)}</string>`)}
+${pair('StandardOutPath', `<string>${inXml(log)}</string>`)}
+${pair('EnvironmentVariables', `<dict>\n${settings.join('')}  </dict>`)}
+</dict>
+</plist>
 `;
   return {
-    step: aStep(path, text, `launchd daemon installed (${path}), urgent messages run: ${NOTIFY.darwin}`),
+    step: aStep(path, text, `${path} tells you of urgent mail from now on, by: ${NOTIFY.darwin}`),
     others: [join(folder, 'ai.unisonlabs.backchannel.wake.plist')],
     start: [['launchctl', 'load', path]],
-    byHand: `plist written to ${path} but launchctl load failed — run \`launchctl load ${path}\` manually`,
+    byHand: `${path} is written, and could not be started here; to start it: launchctl load ${path}`,
     stop: [['launchctl', 'unload', path]],
     forget: [],
   };
 }
 
+function pair(key: string, value: string): string {
+  return `  <key>${key}</key>\n  ${value}`;
+}
+
 function aStep(path: string, text: string, done: string): Step {
-  const there = 'daemon already installed';
+  const there = 'the service for urgent mail is already installed';
   const content = { format: 'whole', text } as const;
-  return { path, owner: 'wake', what: 'daemon', content, isThere: (found) => found === text, done, there };
+  return {
+    path,
+    owner: 'wake',
+    what: 'service for urgent mail',
+    content,
+    isThere: (found) => found === text,
+    done,
+    there,
+  };
 }
 
 function commandLine({ program, words }: OwnCommand, exec: string): string[] {
