@@ -1,5 +1,6 @@
 import type { Message } from '../protocol/message.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
+import { arrivalOf } from './arrival.ts';
 import type { Home } from './desk.ts';
 
 // Every send reads this file: it imports nothing that is not needed there.
@@ -17,13 +18,14 @@ export function answerIn(message: Message, reader: AgentName, said: Message): bo
 
 /**
  * A message that answers another ends what its writer owed for that, if it was entered before; otherwise entering finds the answer.
- * What else hangs on that duty is seen to by whoever looks at it next.
+ * What is still to be shown at a surface ends it when it was. What else hangs on that duty is seen to by whoever looks at it next.
  */
 export async function noteAnswer(home: Home, answer: Message, now: number): Promise<void> {
   if (answer.thread === undefined || answer.parley?.signal !== undefined) return;
   const [mailbox, id] = [answer.from as AgentName, answer.thread as MessageId];
   const duty = await home.ledger.duty(mailbox, id);
   if (!duty || duty.ended || duty.kind === 'obligation') return;
+  if ((await arrivalOf(home, duty.from, answer)) === 'waiting') return;
   const { endDuty } = await import('./duty.ts');
   await endDuty(home, mailbox, id, 'responded', { reply: answer.id }, now);
 }

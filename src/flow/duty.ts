@@ -7,6 +7,7 @@ import type { Disposition, Evidence } from '../protocol/receipt.ts';
 import { HOST_NAME, isKnownSignal } from '../protocol/signal.ts';
 import type { CopyRecord } from '../storage/ledger/ledger.ts';
 import { answerIn } from './answered.ts';
+import { arrivalOf } from './arrival.ts';
 import { rootOf } from './conversation.ts';
 import type { Home } from './desk.ts';
 
@@ -56,7 +57,7 @@ export async function dutyFor(
   const duty = newDuty({ message, mailbox, attention, isPerson: known?.person ?? (await isPerson(home, mailbox)) });
   const ended = endOf(duty, copy);
   if (ended) return { ...duty, due: null, ended };
-  return told(duty, message, known?.exchange ?? (await home.ledger.exchange(rootOf(message), EXCHANGE)));
+  return told(home, duty, message, known?.exchange ?? (await home.ledger.exchange(rootOf(message), EXCHANGE)));
 }
 
 async function isPerson(home: Home, name: AgentName): Promise<boolean> {
@@ -69,33 +70,57 @@ function isOwed({ mailbox, attention }: CopyRecord, { from, parley }: Message): 
 }
 
 /** What was said in its exchange, in order: an answer of its reader, and reactions of anybody whom they concern. */
-function told(duty: Duty, message: Message, exchange: readonly Message[]): Duty {
+async function told(home: Home, duty: Duty, message: Message, exchange: readonly Message[]): Promise<Duty> {
   let now = duty;
   for (const said of exchange) {
     if (now.ended) break;
-    now = said.parley?.signal === undefined ? answered(now, message, said) : heard(now, message, said);
+    if (said.parley?.signal !== undefined) now = heard(now, message, said);
+    else {
+      const ended = await endBy(home, now, message, said);
+      if (ended && ended !== 'waiting') now = { ...now, due: null, ended };
+    }
   }
   return now;
 }
 
-function answered(duty: Duty, message: Message, said: Message): Duty {
-  if (duty.kind !== 'reply' || !answerIn(message, duty.mailbox, said)) return duty;
-  return { ...duty, due: null, ended: { as: 'responded', at: Date.parse(said.ts), by: { reply: said.id } } };
+/** The end that this makes of a duty, if it is its answer; `waiting` if that is still to be shown at a surface. */
+async function endBy(
+  home: Home,
+  duty: Duty,
+  message: Message,
+  said: Message,
+): Promise<NonNullable<Duty['ended']> | 'waiting' | null> {
+  if (duty.kind !== 'reply' || !answerIn(message, duty.mailbox, said)) return null;
+  const arrival = await arrivalOf(home, message.from, said);
+  if (arrival === 'waiting') return arrival;
+  if (arrival === 'withdrawn') return null;
+  const [at, by] = [Date.parse(said.ts), { reply: said.id }];
+  if (arrival === 'arrived') return { as: 'responded', at, by };
+  return { as: 'failed', at, by: { ...arrival.failed, ...by } };
 }
 
 /**
- * Ends a duty that was answered or settled without its being noticed: by a plain send, which costs nothing for it, or while it was
- * being entered. True if it was.
+ * How it stands with a duty. It is ended now if it was answered or settled without that being noticed: by a plain send, which costs
+ * nothing for it, or while it was being entered. `waiting`: its answer is given, and still to be shown at a surface.
  */
-export async function wasEnded(home: Home, duty: Duty, message: Message | null): Promise<boolean> {
-  if (!message) return false;
+export async function standOf(home: Home, duty: Duty, message: Message | null): Promise<'open' | 'waiting' | 'ended'> {
+  if (!message) return 'open';
   const copy = await home.ledger.copy(duty.mailbox, duty.id);
-  const exchange = duty.kind === 'reply' ? await home.ledger.exchange(rootOf(message), EXCHANGE) : [];
-  const reply = exchange.find((said) => answerIn(message, duty.mailbox, said));
-  const ended = (copy && endOf(duty, copy)) ?? (reply && answered(duty, message, reply).ended);
-  if (!ended) return false;
+  const ended = (copy && endOf(duty, copy)) ?? (await answerTo(home, duty, message));
+  if (ended === null) return 'open';
+  if (ended === 'waiting') return ended;
   await discharge(home, duty.mailbox, duty.id, ended.as, ended.by, ended.at);
-  return true;
+  return 'ended';
+}
+
+/** What the first answer to it makes of a duty. */
+async function answerTo(home: Home, duty: Duty, message: Message): ReturnType<typeof endBy> {
+  const exchange = duty.kind === 'reply' ? await home.ledger.exchange(rootOf(message), EXCHANGE) : [];
+  for (const said of exchange) {
+    const ended = await endBy(home, duty, message, said);
+    if (ended) return ended;
+  }
+  return null;
 }
 
 /** What a reaction says by itself. Where it takes more than that (to ask back, to tell another), it is due at once for whoever keeps time. */

@@ -2,7 +2,7 @@ import type { Duty } from '../protocol/duty.ts';
 import type { Message } from '../protocol/message.ts';
 import type { DutyPage } from '../storage/ledger/duties.ts';
 import type { Home, Who } from './desk.ts';
-import { enterDuties, wasEnded } from './duty.ts';
+import { enterDuties, standOf } from './duty.ts';
 
 /** More than this are not counted: a count of thousands would cost more than the page itself. */
 export const COUNTED = 100;
@@ -35,7 +35,7 @@ async function stillOpen(home: Home, duties: readonly Duty[]): Promise<Owed['dut
   const open: Owed['duties'] = [];
   for (const duty of duties) {
     const message = await home.ledger.message(duty.id);
-    if (!(await wasEnded(home, duty, message))) open.push({ ...duty, message });
+    if ((await standOf(home, duty, message)) !== 'ended') open.push({ ...duty, message });
   }
   return open;
 }

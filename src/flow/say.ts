@@ -11,10 +11,11 @@ import { Refusal } from '../protocol/refusal.ts';
 import type { CopyRecord } from '../storage/ledger/ledger.ts';
 import { renewClaim, standingClaim } from './claim.ts';
 import { isOfferedToSeveral, rootOf } from './conversation.ts';
-import type { Desk, Who } from './desk.ts';
-import { enterDuties } from './duty.ts';
+import type { Desk, Home, Who } from './desk.ts';
+import { enterDuties, standOf } from './duty.ts';
 import { refuseExposure } from './private.ts';
 import { route } from './route.ts';
+import { arrivalOf, setAside } from './arrival.ts';
 import { send } from './send.ts';
 import type { Sent } from './send.ts';
 import { settleIfOpen } from './settle.ts';
@@ -89,12 +90,16 @@ function refuseVisibility({ visibility, inReplyTo, target }: Said, to: string): 
   }
 }
 
-/** The last thing that this agent owes to the one whom it writes to. */
+/** The last thing that this agent owes to the one whom it writes to, and has not answered. */
 async function owedTo(who: Who, to: string): Promise<Duty | undefined> {
   await enterDuties(who.home);
   const name = to.replace(/^@/, '').replace(/%\w+$/, '');
   const owed = await who.home.ledger.owed(who.name, { limit: OWED_LOOK });
-  return owed.findLast(({ from }) => from === name);
+  for (const duty of owed.filter(({ from }) => from === name).toReversed()) {
+    const message = await who.home.ledger.message(duty.id);
+    if ((await standOf(who.home, duty, message)) === 'open') return duty;
+  }
+  return undefined;
 }
 
 async function refuseReply(desk: Desk, who: Who, said: Said, to: string, seen: Seen | null): Promise<void> {
@@ -134,8 +139,7 @@ async function standingOf(desk: Desk, who: Who, { home, message, recipients }: S
   const duty = await home.ledger.duty(who.name, message.id);
   const claim = await standingClaim(home, message, now, who.name);
   const isMine = claim?.holder === who.name;
-  const exchange = await home.ledger.exchange(rootOf(message), EXCHANGE);
-  const own = exchange.findLast(({ from, parley }) => from === who.name && parley?.signal === undefined);
+  const own = await lastWords(who, home, message);
   return {
     // Whoever claimed what was said to nobody in particular has made it its own.
     policy: isMine && copy?.attention.reason === 'ambient' ? 'may_respond' : policyOf(who, message, copy, duty, now),
@@ -146,6 +150,16 @@ async function standingOf(desk: Desk, who: Who, { home, message, recipients }: S
     ...(own && own.id !== message.id && { lastOwn: own.body }),
     stale: duty !== null && isLate(duty, now) && !(await wasPulled(who, message, duty)),
   };
+}
+
+/** What this reader said last in the exchange of an event. What a surface refused nobody has heard: it can be said again. */
+async function lastWords(who: Who, home: Home, message: Message): Promise<Message | undefined> {
+  const exchange = await home.ledger.exchange(rootOf(message), EXCHANGE);
+  const own = exchange.filter(({ from, parley }) => from === who.name && parley?.signal === undefined);
+  for (const said of own.toReversed()) {
+    if (typeof (await arrivalOf(home, message.from, said)) !== 'object') return said;
+  }
+  return undefined;
 }
 
 /** After its deadline what had to be answered may be. One's own words may always be added to. */
@@ -181,11 +195,12 @@ async function meant(desk: Desk, who: Who, { text, directedness }: Said, to: str
   return recipients.filter(({ name }) => named.has(name)).length;
 }
 
-/** Whoever answers keeps the claim, and has done with the copy in its hand. */
+/** Whoever answers keeps the claim, and has done with the copy in its hand, unless the answer is still to be shown. */
 async function afterReply(desk: Desk, who: Who, { home, message }: Seen, sent: Sent): Promise<void> {
   await renewClaim(home, who.name, message.id, desk.now());
   const duty = await home.ledger.duty(who.name, message.id);
   if (duty?.kind === 'obligation') return;
+  if ((await arrivalOf(home, message.from, sent.message)) === 'waiting') return setAside({ ...who, home }, message.id);
   const policy = (await home.ledger.copy(who.name, message.id))?.attention.policy;
   await settleIfOpen({ ...who, home }, message.id, replyOutcome(policy), { reply: sent.message.id });
 }

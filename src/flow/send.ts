@@ -7,6 +7,7 @@ import { HOST_NAME } from '../protocol/signal.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
 import type { Acceptance, Copy } from '../storage/ledger/ledger.ts';
 import { noteAnswer } from './answered.ts';
+import { arrivalOf, setAside } from './arrival.ts';
 import { attend, exchangeOf } from './attend.ts';
 import type { Desk, Home, Who } from './desk.ts';
 import { withoutOverhearers, withoutStrangers } from './overhear.ts';
@@ -132,6 +133,10 @@ export async function answer(desk: Desk, who: Who, home: Home, id: MessageId, dr
   const copy = await home.ledger.copy(who.name, id);
   const evidence = { reply: sent.message.id };
   const isOpen = copy?.state === 'stored' || (copy?.state === 'held' && (copy.bearer || copy.owner === null));
+  if (isOpen && (await arrivalOf(home, message.from, sent.message)) === 'waiting') {
+    await setAside({ ...who, home }, id);
+    return sent;
+  }
   // Another session may have been faster. The reply is stored either way, so this is no failure of it.
   const as = copy?.attention.policy === 'ack_only' ? 'acknowledged' : 'responded';
   const ended = isOpen && (await settleIfOpen({ ...who, home }, id, as, evidence));

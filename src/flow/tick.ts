@@ -4,7 +4,7 @@ import type { Duty } from '../protocol/duty.ts';
 import type { Message } from '../protocol/message.ts';
 import { HOST_NAME } from '../protocol/signal.ts';
 import type { CopyRecord } from '../storage/ledger/ledger.ts';
-import { afterEnd, endDuty, enterDuties, wasEnded } from './duty.ts';
+import { afterEnd, endDuty, enterDuties, standOf } from './duty.ts';
 import { isAgent, isHushedAt } from './attend.ts';
 import type { Desk, Home } from './desk.ts';
 import { escalate } from './escalate.ts';
@@ -49,7 +49,9 @@ export async function tick(desk: Desk, home: Home, now: number, act: Acts): Prom
 async function see(desk: Desk, home: Home, duty: Duty, now: number, act: Acts, rising: Duty[]): Promise<boolean> {
   const message = await home.ledger.message(duty.id);
   const copy = await home.ledger.copy(duty.mailbox, duty.id);
-  if (await wasEnded(home, duty, message)) return true;
+  const stand = await standOf(home, duty, message);
+  if (stand === 'ended') return true;
+  if (stand === 'waiting') return waitOn(home, duty, now);
   if (copy && isOffered(copy) && (duty.state === 'open' || duty.state === 'claimed')) {
     return lapse(desk, home, duty, message, now);
   }
@@ -59,6 +61,12 @@ async function see(desk: Desk, home: Home, duty: Duty, now: number, act: Acts, r
   if (done.do === 'escalate') rising.push(done.duty);
   if (done.do === 'expire') await afterEnd(home, done.duty);
   return done.do !== 'nothing';
+}
+
+/** Its reader has answered: until a surface has shown that, nobody is asked again and nobody else is told. */
+async function waitOn(home: Home, { mailbox, id }: Duty, now: number): Promise<true> {
+  await home.ledger.changeDuty(mailbox, id, (open) => ({ ...open, due: now + open.every }));
+  return true;
 }
 
 /** Takes the step that is due, alone among all processes. To tell another may fail: until it is done, it is due again soon. */

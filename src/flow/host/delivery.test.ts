@@ -71,6 +71,23 @@ describe('what is delivered', () => {
     expect(second.delivered[0]?.reliability).toEqual({ attempt: 2, idempotencyKey: `${two.message.id}:lead` });
   });
 
+  it('goes on in its order: what was out and not accepted comes before what stood behind it [C2A-12] [C2A-34]', async () => {
+    const host = await aHost('lead', 'bob');
+    const wires = [new FakeWire(), new FakeWire()] as const;
+    const { token } = await host.bind(wires[0], 'lead');
+    const sent: string[] = [];
+    for (const n of [1, 2, 3, 4]) {
+      wires[0].accepts = n === 1;
+      sent.push((await host.send('bob', '@lead', `see src/part${n}.ts:${n}`)).message.id);
+      await host.pass(2000);
+    }
+    expect(wires[0].ids).toEqual(sent.slice(0, 2));
+    host.host.gone(wires[0]);
+    await host.bind(wires[1], 'lead', { token });
+    await host.pass(5000);
+    expect(wires[1].ids).toEqual(sent.slice(1));
+  });
+
   it('survives the end of the host: what was not accepted comes again under the same id [C2A-8] [C2A-33]', async () => {
     const before = await aHost('lead', 'bob');
     const first = new FakeWire();
@@ -177,6 +194,22 @@ describe('what is delivered', () => {
     expect(wire.prompts.length).toBeLessThan(4);
     expect(wire.prompts.join('\n').match(/^C2A KNOCK$/gm)).toHaveLength(4);
     expect(last).toContain('C2A KNOCK');
+  });
+
+  it('lets a knock ride with the next event, as one text for the model [C2A-73]', async () => {
+    const host = await aHost('lead', 'bob', 'carol');
+    await inChannel(host.desk, '#c', 'lead', 'bob', 'carol');
+    await withRole(host.desk, 'backend', 'lead');
+    const wire = new FakeWire();
+    await host.bind(wire, 'lead');
+    await host.send('bob', '#c', '@backend look at this');
+    await host.pass(1000);
+    expect(wire.delivered).toEqual([]);
+    await host.send('carol', '@lead', 'is the lock free?');
+    await host.pass(20_000);
+    expect(wire.delivered.map(({ injection }) => injection.mode)).toEqual(['notify', 'buffered']);
+    expect(wire.prompts).toHaveLength(1);
+    expect(wire.prompts[0]).toMatch(/^C2A KNOCK$[^]*^C2A EVENT$/m);
   });
 
   it('falls to the next quieter mode that the harness can do, never to a louder one, and stays owed [C2A-27]', async () => {

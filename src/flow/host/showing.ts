@@ -2,6 +2,7 @@ import { readMessage } from '../../protocol/message.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Disposition } from '../../protocol/receipt.ts';
+import { endAnswered } from './after-showing.ts';
 import { Alarm, Rounds, why } from './chores.ts';
 import { HOLD_MS } from './deps.ts';
 import type { House } from './house.ts';
@@ -19,7 +20,7 @@ const LONGEST_WAIT_MS = 60_000;
 const MOST_OUT = 200;
 
 /** What became of something that was to be shown. */
-export type Shown = 'shown' | 'later' | { failed: string };
+export type Shown = 'shown' | 'later' | 'failed';
 
 interface Letter {
   mailbox: AgentName;
@@ -138,6 +139,7 @@ export class Showing {
       try {
         await Promise.race([this.wire.show(params), this.#stopped.then(() => Promise.reject(new Error('the end')))]);
         await noted(this.house, mailbox, message.id, 'shown', { surface: this.platform });
+        await this.#endAnswered(message);
         await this.#settle(letter, letter.isOwed ? 'acknowledged' : 'ignored', {});
         return this.#tell(message.id, 'shown');
       } catch (error) {
@@ -154,8 +156,15 @@ export class Showing {
   /** It will never be shown: its sender is told, and may say it in another way. */
   async #failed(letter: Letter, error: unknown): Promise<void> {
     const reason = error instanceof Error ? error.message.replace(/\p{Cc}+/gu, ' ').slice(0, 200) : 'refused';
+    await this.#endAnswered(letter.message, reason);
     await this.#settle(letter, 'failed', { reason });
-    this.#tell(letter.message.id, { failed: reason });
+    this.#tell(letter.message.id, 'failed');
+  }
+
+  async #endAnswered(said: Message, refused?: string): Promise<void> {
+    const { home, now } = this.house.deps;
+    const outcome = { surface: this.platform, ...(refused !== undefined && { refused }) };
+    await endAnswered(home, said, outcome, now());
   }
 
   async #end(letter: Letter, by: Record<string, string>): Promise<void> {

@@ -1,4 +1,5 @@
 import type { Progress, ToolArguments } from '../../protocol/host.ts';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Who } from '../desk.ts';
 import { say } from '../say.ts';
@@ -38,17 +39,20 @@ export async function shownAt(house: House, { message, copies }: Sent): Promise<
   });
   let shown: boolean | undefined;
   for (const { surface, mailbox } of at) {
-    const copy = await house.deps.home.ledger.copy(mailbox, message.id);
-    if (copy?.state === 'settled') {
-      if (copy.disposition === 'failed') throw neverShown(String(copy.settledBy?.['reason'] ?? 'refused'));
-      shown ??= true;
-      continue;
-    }
-    const outcome = await surface.showing.outcome(message.id, PATIENCE_MS);
-    if (typeof outcome === 'object') throw neverShown(outcome.failed);
-    shown = outcome === 'shown' && shown !== false;
+    const ended = (): Promise<boolean> => wasShown(house, mailbox, message.id);
+    const isShown =
+      (await ended()) || (await surface.showing.outcome(message.id, PATIENCE_MS)) === 'shown' || (await ended());
+    shown = isShown && shown !== false;
   }
   return shown === undefined ? {} : { shown };
+}
+
+/** False while nobody can tell. What it refused is told as a refusal. */
+async function wasShown({ deps }: House, mailbox: AgentName, id: MessageId): Promise<boolean> {
+  const copy = await deps.home.ledger.copy(mailbox, id);
+  if (copy?.state !== 'settled') return false;
+  if (copy.disposition === 'failed') throw neverShown(String(copy.settledBy?.['reason'] ?? 'refused'));
+  return true;
 }
 
 function neverShown(reason: string): Refusal {

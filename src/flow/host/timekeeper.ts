@@ -2,6 +2,7 @@ import { silenceOutcome } from '../../attention/outcome.ts';
 import { isMessageId } from '../../protocol/names.ts';
 import { standingClaim } from '../claim.ts';
 import { tick } from '../tick.ts';
+import { isAnswerWaiting } from './answers.ts';
 import { dropSession } from './bind.ts';
 import { Alarm, Rounds } from './chores.ts';
 import type { House } from './house.ts';
@@ -114,6 +115,7 @@ export class Timekeeper {
     if (duty || attention.policy === 'must_respond') return;
     const now = this.house.deps.now();
     if (now < Date.parse(message.ts) + deadlineMs(message)) return;
+    if (await isAnswerWaiting(item)) return;
     // Who has claimed it is at work on it.
     if ((await standingClaim(who.home, message, now))?.holder === who.name) return;
     await session.end(item, silenceOutcome(attention.policy), { because: 'nothing was said in time' });

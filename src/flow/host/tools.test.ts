@@ -2,6 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire } from '../../../test/support/host.ts';
 import { inChannel } from '../../../test/support/memory-desk.ts';
 import { AgentName } from '../../protocol/names.ts';
+import { blocked } from '../owe.ts';
 
 async function twoSessions() {
   const host = await aHost('lead', 'dev', 'bob');
@@ -82,6 +83,25 @@ describe('the tools', () => {
     expect(lead.delivered).toMatchObject([{}, { eventId: message.id, reliability: { attempt: 2 } }]);
     expect(await host.call(lead, 'chat.resolve', { eventId: message.id })).toEqual({ resolved: [message.id] });
     expect(await host.ended('lead', message.id)).toBe('responded');
+  });
+
+  it.each([
+    { what: 'an answer', fields: {} },
+    { what: 'work that others wait for', fields: { obligation: { blocks: 'halted' } } },
+  ])('put off $what with a reason only, keep it, and show it to its author [C2A-124]', async ({ fields }) => {
+    const { host, lead } = await twoSessions();
+    const { message } = await host.send('bob', '@lead', 'please look', fields);
+    await host.pass(1000);
+    const eventId = message.id;
+    await expect(host.call(lead, 'chat.defer', { eventId })).rejects.toThrow('reason');
+    await expect(host.call(lead, 'chat.defer', { eventId, reason: ' ' })).rejects.toThrow('say why');
+    expect((await blocked(host.desk.who('bob'), { limit: 10 })).duties).toMatchObject([{ state: 'open', note: null }]);
+    await host.call(lead, 'chat.defer', { eventId, reason: 'after the deploy' });
+    expect((await blocked(host.desk.who('bob'), { limit: 10 })).duties).toMatchObject([
+      { id: eventId, state: 'deferred', note: 'after the deploy', ended: null },
+    ]);
+    const receipts = (await host.desk.own.ledger.trace(eventId))?.copies.flatMap((copy) => copy.receipts) ?? [];
+    expect(receipts.find(({ step }) => step === 'deferred')?.evidence).toMatchObject({ reason: 'after the deploy' });
   });
 
   it('claim for one only: the other is told who has it', async () => {

@@ -37,19 +37,21 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     await session.sends.turn('messages');
     const sent = await speak(session.house, who, { ...args, target: targetOf(args.target, who) });
     const about = sent.message.thread;
-    if (isMessageId(about)) {
-      // Its last words are not taken as a reply too.
-      session.turn?.said.add(about);
-      await session.recheck(who, about);
-    }
+    // Its last words are not taken as a reply too.
+    if (isMessageId(about)) session.turn?.said.add(about);
     session.house.stored(sent.copies);
-    const shown = await shownAt(session.house, sent);
-    return {
-      eventId: sent.message.id,
-      first: sent.first,
-      recipients: sent.copies.map(({ mailbox }) => mailbox),
-      ...shown,
-    };
+    try {
+      const shown = await shownAt(session.house, sent);
+      return {
+        eventId: sent.message.id,
+        first: sent.first,
+        recipients: sent.copies.map(({ mailbox }) => mailbox),
+        ...shown,
+      };
+    } finally {
+      // Shown or refused, the event that it answers has its end.
+      if (isMessageId(about)) await session.recheck(who, about);
+    }
   },
 
   async 'chat.react'(runner, { inReplyTo, signal, eta, recipient }) {

@@ -2,22 +2,23 @@ import type { Turn } from '../../protocol/host.ts';
 import { SendKey } from '../../protocol/names.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { arrivalOf } from '../arrival.ts';
 import { claim, renewClaim } from '../claim.ts';
-import { answerIn } from '../answered.ts';
-import { isOfferedToSeveral, rootOf } from '../conversation.ts';
+import { isOfferedToSeveral } from '../conversation.ts';
 import { endDuty } from '../duty.ts';
 import { say } from '../say.ts';
+import type { Sent } from '../send.ts';
+import { answerTo, isAnswerWaiting } from './answers.ts';
 import { why } from './chores.ts';
 import { noted } from './house.ts';
 import { aGroup, keyOf } from './item.ts';
 import type { Item } from './item.ts';
 import type { Runner } from './runner.ts';
+import { shownAt } from './speak.ts';
 
 /** How long after a failed turn its events are offered again, and how often at most. */
 const AFTER_FAILURE_MS = 5000;
 const MOST_ATTEMPTS = 5;
-/** How much of an exchange is looked through for an answer. */
-const EXCHANGE = 200;
 
 /** A model began, came to a point between two steps, or ended. spec: host#turns */
 export async function onTurn(runner: Runner, turn: Turn): Promise<void> {
@@ -42,7 +43,7 @@ export async function onTurn(runner: Runner, turn: Turn): Promise<void> {
       await keepClaims(runner);
       break;
     case 'failed':
-      retryLater(runner, turn);
+      await retryLater(runner, turn);
       session.turn = null;
       break;
   }
@@ -74,9 +75,10 @@ async function takeFinalText(runner: Runner, { eventIds, finalText = '' }: Turn)
     return;
   }
   try {
-    await reply(runner, event, finalText);
+    const sent = await reply(runner, event, finalText);
     await session.recheck(event.who, event.message.id);
-    for (const item of owed.filter((one) => one !== event)) await answeredToo(session, item, event.message.id);
+    const others = owed.filter((one) => one !== event);
+    if (others.length > 0) session.house.chores.run('answered too', () => answeredToo(session, others, sent));
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     deps.log('host.final_text_refused', { session: session.id, event: event.message.id, ...why(error) });
@@ -84,28 +86,35 @@ async function takeFinalText(runner: Runner, { eventIds, finalText = '' }: Turn)
 }
 
 /** Several of one author in one turn: the answer to the last is the answer to all, except where others' work stands still. */
-async function answeredToo(session: Runner['session'], item: Item, event: MessageId): Promise<void> {
-  const { who, message } = item;
-  if (message.parley?.obligation) return;
-  await endDuty(who.home, who.name, message.id, 'responded', { with: event }, session.house.deps.now());
-  await session.end(item, 'responded', { with: event });
+async function answeredToo(session: Runner['session'], items: readonly Item[], sent: Sent): Promise<void> {
+  await shownAt(session.house, sent);
+  const [first] = items;
+  // Nobody has seen it yet: they stay owed.
+  if (first && (await arrivalOf(first.who.home, first.message.from, sent.message)) !== 'arrived') return;
+  const by = { with: sent.message.thread ?? sent.message.id };
+  for (const item of items) {
+    const { who, message } = item;
+    if (message.parley?.obligation) continue;
+    await endDuty(who.home, who.name, message.id, 'responded', by, session.house.deps.now());
+    await session.end(item, 'responded', by);
+  }
 }
 
 /** It must be answered, nobody has ended or put it off, and nothing was said for it: neither in this turn nor in an earlier one. */
-async function isOwed({ session }: Runner, { attention, message, who }: Item): Promise<boolean> {
+async function isOwed({ session }: Runner, item: Item): Promise<boolean> {
+  const { attention, message, who } = item;
   if (attention.policy !== 'must_respond' || session.turn?.said.has(message.id)) return false;
   const duty = await who.home.ledger.duty(who.name, message.id);
   if (duty && (duty.ended !== null || duty.state !== 'open')) return false;
-  const exchange = await who.home.ledger.exchange(rootOf(message), EXCHANGE);
-  return !exchange.some((said) => answerIn(message, who.name, said));
+  return (await answerTo(item)) === undefined;
 }
 
 /** Under one key per event: a turn that is run again cannot say something else. */
-async function reply({ session }: Runner, { who, message, conversation }: Item, text: string): Promise<void> {
+async function reply({ session }: Runner, { who, message, conversation }: Item, text: string): Promise<Sent> {
   const { desk } = session.house.deps;
   const isChannel = message.to.startsWith('#');
   if (isOfferedToSeveral(message, [who.name])) await claim(desk, who, message.id);
-  await say(desk, who, {
+  const sent = await say(desk, who, {
     target: isChannel ? message.to : `@${message.from}`,
     text,
     inReplyTo: message.id,
@@ -116,13 +125,15 @@ async function reply({ session }: Runner, { who, message, conversation }: Item, 
     priority: 'normal',
   });
   session.house.stored();
+  return sent;
 }
 
 /** Nothing was said for it, so it can be tried again. What was said stays said. spec: host#failed */
-function retryLater({ session }: Runner, { eventIds }: Turn): void {
+async function retryLater({ session }: Runner, { eventIds }: Turn): Promise<void> {
   const ids = eventIds.length > 0 ? eventIds : [...(session.turn?.events ?? [])];
   for (const item of openIn(session.open, ids)) {
     if (session.turn?.said.has(item.message.id) || item.attempts >= MOST_ATTEMPTS) continue;
+    if (await isAnswerWaiting(item)) continue;
     session.open.delete(keyOf(item));
     session.queue.putBack(aGroup(item, { notBefore: session.house.deps.now() + AFTER_FAILURE_MS }));
   }
