@@ -6,7 +6,9 @@ const NEEDED = [
   { program: 'dash', package: 'dash', for: 'the hook under the smallest shell' },
   { program: 'strace', package: 'strace', for: 'seeing the flushes of a send' },
   { program: 'openssl', package: 'openssl', for: 'a relay with TLS' },
+  { program: 'tmux', package: 'tmux', for: 'clients at a terminal' },
   { program: 'git', package: 'git', for: 'finding the repository of a session' },
+  { program: 'python3', package: 'python3', for: 'plain scripts beside us in a c2c broker' },
 ];
 
 export function systemPackages() {

@@ -1,0 +1,135 @@
+import { afterEach, describe, expect } from 'bun:test';
+import { existsSync, writeFileSync } from 'node:fs';
+import { Program } from '../support/program.ts';
+import { within } from '../support/within.ts';
+import { aModel } from './model/model.ts';
+import { bash, gate, say, type Step } from './model/steps.ts';
+import { aClaude, type ClaudeOptions } from './support/claude.ts';
+import { closeAll, opens } from './support/opened.ts';
+import { aPlace } from './support/place.ts';
+import { client } from './support/where.ts';
+
+const claude = client('claude');
+
+afterEach(closeAll);
+
+describe(`Parley's hook in Claude Code${claude.why}`, () => {
+  claude.it('puts a message that came during a tool call into the next request to the model, once', async () => {
+    const waits = 'touch running; until [ -e sent ]; do sleep 0.05; done';
+    const { place, parley, model, code } = await aSession([bash('true'), bash(waits), say('read it')]);
+    const run = code.headless('work');
+    await within(60_000, async () => existsSync(`${place.project}/running`));
+    await parley.run(['send', '@claude', 'CANARY the build is red'], { as: 'codex' });
+    writeFileSync(`${place.project}/sent`, '');
+    expect(await run).toMatchObject({ code: 0, err: '' });
+    expect(model.main[1]?.has('CANARY')).toBe(false);
+    expect(model.main[2]?.has('CANARY the build is red')).toBe(true);
+    expect(model.last.count('CANARY')).toBe(1);
+    expect(model.last.where('CANARY')).toMatchObject([{ role: 'system', kind: 'text' }]);
+  });
+
+  claude.it('puts it there after a tool that failed, too', async () => {
+    const { parley, model, code } = await aSession([]);
+    const sent = gate();
+    model.script(bash('true'), bash('exit 3', sent.opened), say('read it'));
+    const run = code.headless('work');
+    await model.request(2);
+    await parley.run(['send', '@claude', 'CANARY after a failure'], { as: 'codex' });
+    sent.open();
+    await run;
+    expect(model.main[2]?.where('CANARY')[0]?.text).toStartWith('PostToolUseFailure:Bash hook additional context');
+    expect(model.last.count('CANARY')).toBe(1);
+  });
+
+  claude.it('makes the model go on at the end of its turn, for mail that came while it spoke', async () => {
+    const { parley, model, code } = await aSession([]);
+    const sent = gate();
+    model.script(say('I am done', sent.opened), say('now I am'));
+    const run = code.headless('work');
+    await model.request(1);
+    await parley.run(['send', '@claude', 'CANARY one more thing'], { as: 'codex' });
+    sent.open();
+    expect((await run).out).toContain('now I am');
+    expect(model.main).toHaveLength(2);
+    expect(model.last.count('CANARY')).toBe(1);
+  });
+
+  claude.it('brings thirty messages of 1 KB whole, each once, and none as a pointer to a file', async () => {
+    const { parley, model, code } = await aSession([]);
+    const bodies = Array.from({ length: 30 }, (_, n) => `CANARY-${n}-${'x'.repeat(1000)}-END-${n}.`);
+    for (const body of bodies) await parley.run(['send', '@claude', body], { as: 'codex' });
+    model.script(...Array.from({ length: 5 }, () => bash('true')));
+    expect(await code.headless('work')).toMatchObject({ code: 0, err: '' });
+    expect(bodies.filter((body) => model.last.count(body) !== 1)).toEqual([]);
+    expect(model.last.count('persisted-output')).toBe(0);
+    expect(model.last.count('Output too large')).toBe(0);
+    // By plain output a text can reach the model at some events and never at others: none of it came that way.
+    const others = model.last.where('CANARY').filter(({ text }) => !/^\w+(:\w+)? hook additional context: /.test(text));
+    expect(others).toEqual([]);
+    expect((await parley.run(['inbox'], { as: 'claude' })).out).not.toContain('CANARY');
+  });
+
+  claude.it('says nothing to a model for which nothing waits', async () => {
+    const { model, code } = await aSession([bash('true'), say('done')]);
+    await code.headless('work');
+    expect(model.last.count('[parley')).toBe(0);
+    expect(model.last.count('hook additional context')).toBe(0);
+    expect(model.main).toHaveLength(2);
+  });
+
+  claude.it('answers in JSON because plain output after a tool call does not reach the model', async () => {
+    const plain = 'echo PLAIN-CANARY; touch "$HOME/called"';
+    const { place, model, code } = await aSession([bash('true'), say('done')], {
+      settings: { hooks: { PostToolUse: [{ hooks: [{ type: 'command', command: plain }] }] } },
+    });
+    await code.headless('work');
+    expect(existsSync(`${place.home}/called`)).toBe(true);
+    expect(model.last.has('PLAIN-CANARY')).toBe(false);
+  });
+
+  claude.it('brings mail into a session at a terminal, between two tool calls', async () => {
+    const { parley, model, code } = await aSession([]);
+    const session = await code.interactive();
+    const sent = gate();
+    model.script(bash('true', sent.opened), say('read it'));
+    await session.terminal.submit('work');
+    await session.until('busy');
+    await model.request(1);
+    await parley.run(['send', '@claude', 'CANARY at a terminal'], { as: 'codex' });
+    sent.open();
+    expect((await model.saw('CANARY at a terminal')).count('CANARY')).toBe(1);
+    await session.until('idle');
+    expect(model.last.count('CANARY')).toBe(1);
+  });
+
+  claude.it('waits with mail until a dialog is answered', async () => {
+    const { place, parley, model, code } = await aSession([bash('touch made'), say('read it')], { permissions: 'ask' });
+    const session = await code.interactive();
+    await session.terminal.submit('work');
+    expect(await session.until('waiting')).toMatchObject({ waitingFor: 'permission prompt' });
+    await parley.run(['send', '@claude', 'CANARY during a dialog'], { as: 'codex' });
+    expect(existsSync(`${place.project}/made`)).toBe(false);
+    expect(model.main).toHaveLength(1);
+    await session.terminal.shows('Do you want to proceed?');
+    await session.terminal.keys('Enter');
+    expect((await model.saw('CANARY during a dialog')).count('CANARY')).toBe(1);
+    expect(existsSync(`${place.project}/made`)).toBe(true);
+  });
+});
+
+/** Claude Code with the hook of Parley as `parley hook` says it, and the mailboxes of claude and codex. */
+async function aSession(steps: Step[], options: Partial<ClaudeOptions> = {}) {
+  const model = opens(aModel(steps));
+  const place = await aPlace();
+  const parley = await new Program(place.home).init('claude', 'codex');
+  await parley.run(['hook', '--write']);
+  const code = aClaude({ place, model, settings: await hookSettings(parley), ...options });
+  return { place, parley, model, code };
+}
+
+/** What `parley hook --help` says to merge into the settings of Claude Code. */
+async function hookSettings(parley: Program): Promise<Record<string, unknown>> {
+  const { out } = await parley.run(['hook', '--help']);
+  const [, json = ''] = /^Claude Code, .*:\n([\s\S]*?)\n\n/m.exec(out) ?? [];
+  return JSON.parse(json) as Record<string, unknown>;
+}

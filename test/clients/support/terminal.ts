@@ -1,0 +1,94 @@
+// A client in a terminal: a private tmux server of the test, which ends with it.
+//
+//   const terminal = await aTerminal(place, ['/bin/cat']);
+//   await terminal.paste('several\nlines'); await terminal.keys('Enter'); await terminal.shows('lines');
+//   terminal.pane, terminal.socket                       // for a product that types into tmux itself
+import { opens } from './opened.ts';
+import type { Place } from './place.ts';
+
+const DEADLINE = 60_000;
+
+export interface TerminalOptions {
+  env?: Record<string, string>;
+  cwd?: string;
+}
+
+export class Terminal {
+  constructor(
+    readonly socket: string,
+    readonly pane: string,
+    /** The process in the pane. */
+    readonly pid: number,
+    readonly env: Record<string, string>,
+  ) {}
+
+  /** What stands on the screen now. */
+  screen(): Promise<string> {
+    return this.tmux('capture-pane', '-p', '-t', this.pane);
+  }
+
+  /** Waits until the screen shows a text. */
+  async shows(text: string | RegExp, ms = DEADLINE): Promise<string> {
+    const until = performance.now() + ms;
+    for (;;) {
+      const screen = await this.screen();
+      if (typeof text === 'string' ? screen.includes(text) : text.test(screen)) return screen;
+      if (performance.now() > until) throw new Error(`the screen did not show ${String(text)} in ${ms} ms:\n${screen}`);
+      // Each look starts a process: without a pause the looking would slow down what is looked at.
+      await Bun.sleep(50);
+    }
+  }
+
+  /** Types literally, without Enter. */
+  async type(text: string): Promise<void> {
+    await this.tmux('send-keys', '-t', this.pane, '-l', text);
+  }
+
+  /** Presses keys by their tmux names: `keys('Down', 'Enter')`. */
+  async keys(...names: string[]): Promise<void> {
+    await this.tmux('send-keys', '-t', this.pane, ...names);
+  }
+
+  /** Pastes in brackets, as a user does. */
+  async paste(text: string): Promise<void> {
+    await this.tmux('set-buffer', '-b', 'test', '--', text);
+    await this.tmux('paste-buffer', '-p', '-d', '-b', 'test', '-t', this.pane);
+  }
+
+  /** Pastes a prompt and sends it. */
+  async submit(text: string): Promise<void> {
+    await this.paste(text);
+    await this.keys('Enter');
+  }
+
+  tmux(...args: string[]): Promise<string> {
+    return tmux(this.socket, this.env, args);
+  }
+
+  /** Ends the tmux server, and with it the client. */
+  async close(): Promise<void> {
+    await this.tmux('kill-server').catch(() => 'it ended before');
+  }
+}
+
+export async function aTerminal(place: Place, command: string[], options: TerminalOptions = {}): Promise<Terminal> {
+  const socket = `parley-${crypto.randomUUID().slice(0, 8)}`;
+  const env = { ...place.env, ...options.env };
+  const cwd = options.cwd ?? place.project;
+  const shape = ['-d', '-x', '200', '-y', '50', '-c', cwd, '-P', '-F', '#{pane_id} #{pane_pid}'];
+  // By way of env: tmux gives a single word to a shell, whose process would then be the pane's.
+  const told = await tmux(socket, env, ['new-session', ...shape, '--', 'env', ...command]);
+  const [pane = '', pid = ''] = told.trim().split(' ');
+  return opens(new Terminal(socket, pane, Number(pid), env));
+}
+
+async function tmux(socket: string, env: Record<string, string>, args: string[]): Promise<string> {
+  const child = Bun.spawn(['tmux', '-L', socket, '-f', '/dev/null', ...args], { env, stdout: 'pipe', stderr: 'pipe' });
+  const [out, err, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
+  if (code !== 0) throw new Error(`tmux ${args[0]} ended with ${code}: ${err.trim()}`);
+  return out;
+}

@@ -1,0 +1,51 @@
+// Where the real clients are. `npm run test:clients` brings them; without them their tests are skipped by name, and with
+// CI=true a missing client is a failure.
+//
+//   const claude = client('claude');
+//   describe(`the hook in Claude Code${claude.why}`, () => { claude.it('…', async () => { … }) });
+import { it } from 'bun:test';
+import { existsSync, readFileSync } from 'node:fs';
+import { dependencies as pinned } from '../package.json';
+
+const ROOT = new URL('../../../', import.meta.url).pathname;
+
+/** The folder that scripts/clients.mjs filled. */
+export const CLIENTS = process.env['PARLEY_CLIENTS'] ?? `${ROOT}.cache/clients`;
+
+const PACKAGES = { claude: '@anthropic-ai/claude-code', opencode: 'opencode-ai' } as const;
+
+/** The version of OpenCode's package for plugins. */
+export const PLUGIN_VERSION = pinned['@opencode-ai/plugin'];
+
+export interface Client {
+  /** The client's own program. Asking for it where it is missing is an error that says what to do. */
+  readonly program: string;
+  /** For the title of a group: empty, or why its tests are skipped. */
+  readonly why: string;
+  /** `it` where the client is, or where it must be; else `it.skip`. */
+  readonly it: typeof it | typeof it.skip;
+}
+
+export function client(name: keyof typeof PACKAGES): Client {
+  const program = programOf(PACKAGES[name]);
+  const runs = program !== undefined || process.env['CI'] === 'true';
+  const what = `${PACKAGES[name]} ${pinned[PACKAGES[name]]} is not here; npm run test:clients brings it`;
+  return {
+    get program() {
+      if (program === undefined) throw new Error(what);
+      return program;
+    },
+    why: runs ? '' : ` (skipped: ${what})`,
+    it: runs ? it : it.skip,
+  };
+}
+
+/** The program, if it is there in the version that is pinned. */
+function programOf(name: keyof typeof pinned): string | undefined {
+  const list = `${CLIENTS}/programs.json`;
+  if (!existsSync(list)) return undefined;
+  const { versions, programs } = JSON.parse(readFileSync(list, 'utf8')) as Record<string, Record<string, string>>;
+  if (versions?.[name] !== pinned[name]) return undefined;
+  const path = `${CLIENTS}/${programs?.[name]}`;
+  return existsSync(path) ? path : undefined;
+}
