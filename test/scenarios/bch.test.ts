@@ -40,6 +40,32 @@ describe('a message that bch writes', () => {
     expect(keys(machine.onlyFile('eve'))).toEqual([...whole, 'parley']);
   });
 
+  const traced = Bun.which('strace') ? it : it.skip;
+  traced('gets its folders, then a draft, then its place in new/, and then its sender was here [BC-B3.2]', () => {
+    const machine = new Machine().agent('ann').agent('bob');
+    rmSync(`${machine.root}/spool/bob`, { recursive: true, force: true });
+    const log = `${machine.program.home}/strace.log`;
+    const calls = 'trace=mkdir,mkdirat,openat,rename,renameat,renameat2';
+    const send = [process.execPath, `${import.meta.dir}/../../src/cli/main.ts`, 'bch', 'send', '@bob', 'hello'];
+    const ran = Bun.spawnSync(['strace', '-f', '-o', log, '-e', calls, ...send], {
+      env: machine.env({ as: 'ann' }),
+      cwd: machine.program.home,
+    });
+    expect(ran.exitCode).toBe(0);
+    const [name = ''] = machine.files('bob', 'new');
+    const steps = readFileSync(log, 'utf8').split('\n');
+    const order = [
+      /mkdir.*spool\/bob\/new/,
+      new RegExp(`openat.*spool/bob/tmp/${name}.*O_CREAT`),
+      new RegExp(`rename.*spool/bob/tmp/${name}.*spool/bob/new/${name}`),
+      /(openat|rename).*agents\/ann\.json.*(O_CREAT|= 0)/,
+    ].map((step) => steps.findIndex((line) => step.test(line)));
+    expect(order).not.toContain(-1);
+    expect(order).toEqual(order.toSorted((a, b) => a - b));
+    const { lastSeen } = JSON.parse(readFileSync(`${machine.root}/agents/ann.json`, 'utf8')) as { lastSeen: string };
+    expect(Date.parse(lastSeen)).toBeGreaterThan(Date.now() - 60_000);
+  });
+
   it('has no empty scope, thread or refs [BC-B1.7]', async () => {
     const machine = new Machine().agent('bob');
     await machine.said(['send', '@bob', 'a', '--scope', '', '--thread='], { as: 'ann' });
