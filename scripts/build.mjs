@@ -1,4 +1,4 @@
-// `npm run build`: one compiled binary, dist/parley, that is also bch, c2c and ccc by the name it is called with.
+// `npm run build`: one compiled binary, dist/parley, that is also bch, c2c, c2c-deliver-inbox and ccc by the name it is called with.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import { root, setUp } from './setup.mjs';
@@ -17,6 +17,8 @@ const built = spawnSync(
     '--minify',
     '--format=esm',
     '--splitting',
+    // Each piece of a program costs 0.05 ms to find and to link, however small it is: small ones join others.
+    '--min-chunk-size=16384',
     '--no-compile-autoload-dotenv',
     '--no-compile-autoload-bunfig',
     // A command that runs for 10 ms should not spend one of them on compiling what it runs once.
@@ -30,8 +32,8 @@ const built = spawnSync(
   { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] },
 );
 if (built.status !== 0 || process.argv[2]) process.exit(built.status ?? 1);
-for (const name of ['bch', 'c2c', 'ccc']) {
+for (const name of ['bch', 'c2c', 'c2c-deliver-inbox', 'ccc']) {
   rmSync(`${root}dist/${name}`, { force: true });
   symlinkSync('parley', `${root}dist/${name}`);
 }
-console.log('built dist/parley (also called as dist/bch, dist/c2c, dist/ccc)');
+console.log('built dist/parley (also called as dist/bch, dist/c2c, dist/c2c-deliver-inbox, dist/ccc)');

@@ -25,7 +25,7 @@ export interface Desk {
   /** How a dialect reads what its users write as a recipient; without it, Parley's own way. */
   readAddress?: (text: string) => Address;
   /** How a dialect says that nobody would get it; without it, Parley's own way, with the nearest names. */
-  unreachable?: (text: string) => Refusal;
+  unreachable?: (text: string) => Refusal | Promise<Refusal>;
   /** Which of these recipients have room for one more copy. Refuses where none has. Without it, all have. */
   admit?: (home: Home, recipients: AgentRecord[]) => Promise<AgentRecord[]>;
 }

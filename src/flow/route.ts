@@ -25,7 +25,7 @@ export async function route(desk: Desk, from: AgentName, text: string): Promise<
     if (inHome) found.push({ ...inHome, to: address.home ? withoutHome(text) : text });
   }
   const [only, ...others] = found;
-  if (!only) throw desk.unreachable?.(text) ?? (await unknown(homes, address));
+  if (!only) throw (await desk.unreachable?.(text)) ?? (await unknown(homes, address));
   if (others.length > 0) {
     const forms = found.map((one) => `${withoutHome(text)}%${one.home.label}`).join(' or ');
     throw new Refusal('ambiguous', `${withoutHome(text)} is in several homes; write ${forms}`);

@@ -2,7 +2,7 @@ import { AgentName, ChannelName } from './names.ts';
 import { Refusal } from './refusal.ts';
 
 /** The homes that an address can name after `%`. spec: message#homes */
-export const HOME_LABELS = ['parley', 'bch', 'relay'] as const;
+export const HOME_LABELS = ['parley', 'bch', 'c2c', 'relay'] as const;
 export type HomeLabel = (typeof HOME_LABELS)[number];
 
 /** `@name` is an agent or a role; the directory knows which. spec: message#addresses */

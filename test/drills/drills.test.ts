@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'bun:test';
+import { brokerHeap, brokerKills, brokerShared, brokerWriters } from './c2c-broker.ts';
 import type { Drill } from './drill.ts';
 import { DRILLS } from './drills.ts';
 import { hooks } from './hooks.ts';
@@ -27,6 +28,10 @@ const SHORT: [sentence: string, drill: Drill][] = [
     'a host among lost, doubled and late frames and kills shows every event once, in order, and each ends once [C2A-137]',
     hostChaos,
   ],
+  ['eight processes, ours and plain scripts, write into one broker inbox and nothing is lost [C2C-3]', brokerWriters],
+  ['ours and plain scripts write and drain one broker inbox, and each message comes once [C2C-3]', brokerShared],
+  ['death at any moment in a broker loses nothing, and what comes again is marked [C2C-20]', brokerKills],
+  ['a heap of waiting messages in a broker is drained whole, each once [C2C-5]', brokerHeap],
 ];
 
 describe('in a drill', () => {

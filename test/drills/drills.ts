@@ -1,3 +1,4 @@
+import { brokerHeap, brokerKills, brokerShared, brokerWriters } from './c2c-broker.ts';
 import type { Drill } from './drill.ts';
 import { hostChaos } from './host-chaos.ts';
 import { hooks } from './hooks.ts';
@@ -22,4 +23,8 @@ export const DRILLS: readonly Drill[] = [
   relayKills,
   relayFuzz,
   hostChaos,
+  brokerWriters,
+  brokerShared,
+  brokerKills,
+  brokerHeap,
 ];

@@ -4,6 +4,7 @@ import { writeSync } from 'node:fs';
 import { SendKey } from '../../src/protocol/names.ts';
 import type { MessageId } from '../../src/protocol/names.ts';
 import { anEntry, bob, carol, LOUD, QUIET } from './mail.ts';
+import { openBrokerHome } from './c2c-broker.ts';
 import { openHome } from './maildir.ts';
 
 const [, , root = '', act = '', fatal = '', nth = '1', ...keys] = process.argv;
@@ -18,7 +19,8 @@ function onStep(step: string): void {
   if (left === 0) process.kill(process.pid, 'SIGKILL');
 }
 
-const { spool, ledger, close } = await openHome(root, { onStep, heal: process.env['HEAL'] !== 'no' });
+const open = process.env['SPOOL'] === 'c2c-broker' ? openBrokerHome : openHome;
+const { spool, ledger, close } = await open(root, { onStep, heal: process.env['HEAL'] !== 'no' });
 
 const acts: Record<string, () => Promise<unknown>> = {
   async heal() {},

@@ -8,22 +8,24 @@ import { Quiet } from '../../protocol/quiet.ts';
 export { Quiet };
 
 /** Our own fields of an agent's record. Records without them were made by other programs. */
-export const AgentExtras = new Schema(() =>
-  v.object({
-    v: v.literal(1),
-    kind: v.picklist(['agent', 'human']),
-    roles: v.optional(v.array(AgentName.inner), []),
-    /** The one person who is told when nobody else can decide. */
-    owner: v.optional(v.boolean()),
-    /** Channels (`#name`) and exchanges (the id of their first message) that were given to this agent. */
-    owns: v.optional(v.array(v.string())),
-    /** When it wants no disturbance: always, until a time, or every day between two times of the home's clock. */
-    quiet: v.optional(Quiet.inner),
-    /** Channels and exchanges that it was asked to leave: it hears of them again when it is mentioned. */
-    left: v.optional(v.array(v.string())),
-    /** How a person is called where people look. */
-    displayName: v.optional(v.pipe(v.string(), v.maxLength(200))),
-  }),
+export const AgentExtras = new Schema(
+  () =>
+    v.object({
+      v: v.literal(1),
+      kind: v.picklist(['agent', 'human']),
+      roles: v.optional(v.array(AgentName.inner), []),
+      /** The one person who is told when nobody else can decide. */
+      owner: v.optional(v.boolean()),
+      /** Channels (`#name`) and exchanges (the id of their first message) that were given to this agent. */
+      owns: v.optional(v.array(v.string())),
+      /** When it wants no disturbance: always, until a time, or every day between two times of the home's clock. */
+      quiet: v.optional(Quiet.inner),
+      /** Channels and exchanges that it was asked to leave: it hears of them again when it is mentioned. */
+      left: v.optional(v.array(v.string())),
+      /** How a person is called where people look. */
+      displayName: v.optional(v.pipe(v.string(), v.maxLength(200))),
+    }),
+  isPlainExtras,
 );
 export type AgentExtras = Described<typeof AgentExtras>;
 

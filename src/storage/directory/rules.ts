@@ -89,7 +89,7 @@ export function withoutChannel({ subscriptions }: AgentRecord, channel: ChannelN
 }
 
 export function seenLately(record: AgentRecord, now: number): boolean {
-  return now - (Date.parse(record.lastSeen) || 0) < SEEN_MS;
+  return Math.abs(now - (Date.parse(record.lastSeen) || 0)) < SEEN_MS;
 }
 
 export function subscribersIn(records: AgentRecord[], channel: ChannelName): AgentRecord[] {

@@ -19,6 +19,8 @@ export const darwin: Platform = {
   libc: 'libSystem.dylib',
 
   openFiles: 8,
+
+  errno: '__error',
 };
 
 function ask(program: string, ...args: string[]): string {

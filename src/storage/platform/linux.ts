@@ -53,6 +53,8 @@ export const linux: Platform = {
   },
 
   openFiles: 7,
+
+  errno: '__errno_location',
 };
 
 function ownSpace(): string {

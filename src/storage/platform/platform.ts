@@ -15,6 +15,8 @@ export interface Platform {
   libc: string;
   /** The number by which that library knows the limit of open files. */
   openFiles: number;
+  /** The function of that library that says where the number of the last error stands. */
+  errno: '__errno_location' | '__error';
 }
 
 export const platform: Platform = process.platform === 'darwin' ? darwin : linux;

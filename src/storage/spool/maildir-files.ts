@@ -20,8 +20,6 @@ import { AgentName, isMessageId } from '../../protocol/names.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { codeOf, isMissing, isNoPlainFile } from '../disk.ts';
 
-export { explained } from '../disk.ts';
-
 /**
  * The folders of a mailbox. `tmp`, `new` and `cur` are Backchannel's; `quiet` holds waiting copies that wake nobody, and
  * `held` the copies in a reader's hand. Other programs look at neither.

@@ -1,6 +1,7 @@
 // Whatever is done in whatever order, the files and the ledger keep their promises, and agree with the memory spool.
 import { expect, it } from 'bun:test';
 import fc from 'fast-check';
+import { openBrokerHome } from '../../../test/support/c2c-broker.ts';
 import { aClock } from '../../../test/support/clock.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { alice, anEntry, bob, carol, LOUD, QUIET } from '../../../test/support/mail.ts';
@@ -117,24 +118,30 @@ function idsOf(claim: Claim): MessageId[] {
   return claim.copies.map(({ message }) => message.id);
 }
 
-it('no copy is ever shown and settled twice, and both spools say the same of every step [BC-6, BC-10]', async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(Act, { minLength: 5, maxLength: 25 }), async (acts) => {
-      const clock = aClock();
-      const home = await openHome(temporaryHome(), clock);
-      const ledger = new MemoryLedger(clock.now);
-      const [disk, memory] = [
-        new Story(home.spool, home.ledger),
-        new Story(new MemorySpool({ ledger, now: clock.now }), ledger),
-      ];
-      for (const act of acts) {
-        if (act.do === 'pass') clock.pass(act.ms);
-        expect(await disk.tell(act)).toEqual(await memory.tell(act));
-        expect(await disk.now()).toEqual(await memory.now());
-        expect(new Set(disk.settled).size).toBe(disk.settled.length);
-      }
-      await home.close();
-    }),
-    { numRuns: 60 },
-  );
-});
+it.each([
+  ['maildir', openHome],
+  ['broker', openBrokerHome],
+])(
+  'in a %s no copy is ever shown and settled twice, and memory says the same of every step [BC-6, BC-10]',
+  async (_kind, open) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(Act, { minLength: 5, maxLength: 25 }), async (acts) => {
+        const clock = aClock();
+        const home = await open(temporaryHome(), clock);
+        const ledger = new MemoryLedger(clock.now);
+        const [disk, memory] = [
+          new Story(home.spool, home.ledger),
+          new Story(new MemorySpool({ ledger, now: clock.now }), ledger),
+        ];
+        for (const act of acts) {
+          if (act.do === 'pass') clock.pass(act.ms);
+          expect(await disk.tell(act)).toEqual(await memory.tell(act));
+          expect(await disk.now()).toEqual(await memory.now());
+          expect(new Set(disk.settled).size).toBe(disk.settled.length);
+        }
+        await home.close();
+      }),
+      { numRuns: 60 },
+    );
+  },
+);

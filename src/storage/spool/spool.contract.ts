@@ -35,6 +35,7 @@ export interface OpenSpool {
 const TRAITS = {
   maildir: { durable: '', shared: '' },
   'late-maildir': { durable: '', shared: '' },
+  'c2c-broker': { durable: '', shared: '' },
   memory: { durable: ' (skipped: gone with its process)', shared: ' (skipped: no other program reaches it)' },
 };
 

@@ -1,0 +1,139 @@
+import type { BrokerEntry } from '../../protocol/c2c.ts';
+import { readMessage } from '../../protocol/message.ts';
+import type { Message } from '../../protocol/message.ts';
+import { AgentName, isMessageId } from '../../protocol/names.ts';
+import type { MessageId } from '../../protocol/names.ts';
+
+const NO_TIME = '1970-01-01T00:00:00.000Z';
+/** The fields that a message and an entry have by themselves; all others pass between them as they are. */
+const OF_MESSAGE = new Set(['id', 'from', 'to', 'body', 'priority', 'scope', 'thread', 'refs', 'ts', 'parley']);
+const OF_ENTRY = new Set(['from_alias', 'to_alias', 'content', 'ts', 'message_id', 'parley']);
+/** How deep the fields of a message may be nested. */
+const DEEPEST = 100;
+/** The id that we give to what came without one. */
+const DERIVED = /^c2c-([0-9a-f]{32})-\d+$/;
+
+/** What of a message the original has no field for: all under the one key `parley` of an entry. spec: c2c#entry */
+interface Ours {
+  v: 1;
+  to?: string;
+  ts?: string;
+  priority?: string;
+  scope?: string | undefined;
+  thread?: string | undefined;
+  refs?: string[] | undefined;
+  extras?: Message['parley'];
+  rest?: Record<string, unknown>;
+}
+
+export function isEntry(value: unknown): value is BrokerEntry {
+  if (typeof value !== 'object' || value === null) return false;
+  const { from_alias, to_alias, content } = value as Record<string, unknown>;
+  const isOne = typeof from_alias === 'string' && typeof to_alias === 'string' && typeof content === 'string';
+  return isOne && !isDeeper(value, DEEPEST);
+}
+
+/** What is nested so deep that it can be read and not written again is no message: it would hold up all that wait with it. */
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((one) => isDeeper(one, levels - 1));
+}
+
+/** A message as it stands in an inbox of the broker, as text: the time is always written as a float, which the original insists on. */
+export function entryText(message: Message, mailbox: AgentName): string {
+  const { id, from, to, body, ts, ...others } = message;
+  const room = /^#([A-Za-z0-9_-]+)$/.exec(to)?.[1];
+  const toAlias = room === undefined ? mailbox : `${mailbox}#${room}`;
+  const seconds = Date.parse(ts) / 1000 || 0;
+  const start = JSON.stringify({ from_alias: from, to_alias: toAlias, content: body });
+  const { ours, free } = sorted(others);
+  if (toOf(toAlias, mailbox) !== to) ours.to = to;
+  if (timeOf(seconds) !== ts) ours.ts = ts;
+  const end = JSON.stringify({ ...free, message_id: id, ...(Object.keys(ours).length > 1 && { parley: ours }) });
+  const time = Number.isInteger(seconds) ? seconds.toFixed(1) : String(seconds);
+  return `${start.slice(0, -1)},"ts":${time},${end.slice(1)}`;
+}
+
+/** What goes under our key, and what any entry may have. */
+function sorted(others: Partial<Message>): {
+  ours: Ours;
+  free: Record<string, unknown>;
+} {
+  const { priority, scope, thread, refs, parley, ...unknown } = others;
+  const free: Record<string, unknown> = {};
+  const rest: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(unknown)) (OF_ENTRY.has(name) ? rest : free)[name] = value;
+  const ours: Ours = {
+    v: 1,
+    ...(priority !== undefined && priority !== 'normal' && { priority }),
+    ...(scope !== undefined && { scope }),
+    ...(thread !== undefined && { thread }),
+    ...(refs !== undefined && { refs }),
+    ...(parley !== undefined && { extras: parley }),
+    ...(Object.keys(rest).length > 0 && { rest }),
+  };
+  return { ours, free };
+}
+
+/** The message of an entry, ours or another program's. What it says under our key is checked like everything from outside. */
+export function messageOf(entry: BrokerEntry, mailbox: AgentName, id: MessageId): Message {
+  const ours = (isRecord(entry['parley']) ? entry['parley'] : {}) as Partial<Ours>;
+  const unknown: Record<string, unknown> = {};
+  for (const name in entry) if (!OF_ENTRY.has(name) && !OF_MESSAGE.has(name)) unknown[name] = entry[name];
+  const plain = {
+    id,
+    from: entry.from_alias,
+    to: toOf(entry.to_alias, mailbox),
+    body: entry.content,
+    priority: 'normal',
+    ts: timeOf(entry.ts),
+  };
+  if (entry['parley'] === undefined) return { ...unknown, ...plain };
+  const { to, ts, priority, scope, thread, refs, extras, rest } = ours;
+  const told = {
+    ...(typeof to === 'string' && { to }),
+    ...(typeof ts === 'string' && { ts }),
+    ...(typeof priority === 'string' && { priority }),
+    ...(scope !== undefined && { scope }),
+    ...(thread !== undefined && { thread }),
+    ...(refs !== undefined && { refs }),
+    ...(extras !== undefined && { parley: extras }),
+  };
+  return readMessage({ ...unknown, ...(isRecord(rest) && rest), ...plain, ...told }) ?? { ...unknown, ...plain };
+}
+
+/** The id that an entry says, if it can be one. */
+export function saidId(entry: BrokerEntry): MessageId | null {
+  return isMessageId(entry.message_id) ? entry.message_id : null;
+}
+
+/** By which entries without an id are told apart: two with the same words at the same time are the same, but for their number. */
+export function fingerprint({ from_alias, to_alias, content, ts }: BrokerEntry): string {
+  const words = JSON.stringify([from_alias, to_alias, content, ts ?? 0]);
+  return new Bun.CryptoHasher('sha256').update(words).digest('hex').slice(0, 32);
+}
+
+export function derivedId(print: string, n: number): MessageId {
+  return `c2c-${print}-${n}` as MessageId;
+}
+
+/** Which entries an id of ours means; undefined if it is not one that we made for them. */
+export function printIn(id: MessageId): string | undefined {
+  return DERIVED.exec(id)?.[1];
+}
+
+function toOf(toAlias: string, mailbox: AgentName): string {
+  const [alias = '', room] = toAlias.split('#');
+  if (room !== undefined) return /^[A-Za-z0-9_-]+$/.test(room) ? `#${room}` : `@${mailbox}`;
+  const isOther = alias.toLowerCase() !== mailbox.toLowerCase() && AgentName.safeParse(alias).success;
+  return `@${isOther ? alias : mailbox}`;
+}
+
+function timeOf(seconds: unknown): string {
+  const ms = typeof seconds === 'number' ? Math.round(seconds * 1000) : 0;
+  return ms >= 0 && ms < 253_402_300_800_000 ? new Date(ms).toISOString() : NO_TIME;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

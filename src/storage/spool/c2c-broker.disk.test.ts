@@ -1,0 +1,162 @@
+// What stands in a broker directory, who may read it, and what happens when the disk says no.
+import { Database } from 'bun:sqlite';
+import { afterAll, describe, expect, it } from 'bun:test';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs';
+import { inboxOf, listAt, openBrokerHome } from '../../../test/support/c2c-broker.ts';
+import type { OpenBroker } from '../../../test/support/c2c-broker.ts';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { aMessage, anEntry, bob, carol, copiesFor } from '../../../test/support/mail.ts';
+import type { MessageId } from '../../protocol/names.ts';
+
+const LEASE = { ms: 30_000 };
+const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
+
+async function take({ spool }: OpenBroker, ids: MessageId[]): Promise<MessageId[]> {
+  const claim = await spool.claim(bob, ids, LEASE);
+  const held = claim.copies.map(({ message }) => message.id);
+  return held.length > 0 && (await spool.settle(claim, held, DONE)) ? held : [];
+}
+
+describe('in a broker directory', () => {
+  it('every file is readable by its owner only, and every folder too', async () => {
+    const before = process.umask(0o000);
+    try {
+      const home = temporaryHome();
+      const opened = await openBrokerHome(home);
+      await opened.spool.put({ message: aMessage({ to: '#dev' }), copies: copiesFor(bob, carol) });
+      await take(opened, await opened.spool.ids(bob));
+      await opened.spool.claim(carol, await opened.spool.ids(carol), LEASE);
+      writeFileSync(inboxOf(home, bob), '[{"half');
+      await opened.spool.put(anEntry());
+      await opened.close();
+      const all = readdirSync(home, { recursive: true }) as string[];
+      expect(all).toContain('repaired/untold.jsonl');
+      const open = all.filter((name) => {
+        const { mode } = statSync(`${home}/${name}`);
+        return (mode & 0o777) !== ((mode & 0o170000) === 0o040000 ? 0o700 : 0o600);
+      });
+      expect(open).toEqual([]);
+    } finally {
+      process.umask(before);
+    }
+  });
+
+  it('what is said in a room stands once in its history, and in each member’s inbox under the room’s name', async () => {
+    const home = temporaryHome();
+    const opened = await openBrokerHome(home);
+    const message = aMessage({ to: '#dev', ts: '2026-01-02T03:04:05.000Z', body: 'all' });
+    for (let n = 0; n < 2; n += 1) await opened.spool.put({ message, copies: copiesFor(bob, carol) });
+    expect(readFileSync(`${home}/rooms/dev/history.jsonl`, 'utf8')).toBe(
+      `{"ts":1767323045.0,"from_alias":"alice","content":"all","message_id":"${message.id}"}\n`,
+    );
+    expect([bob, carol].map((name) => listAt(inboxOf(home, name))[0]?.['to_alias'])).toEqual(['bob#dev', 'carol#dev']);
+    await opened.close();
+  });
+
+  it('a send that was answered leaves nothing but the inbox and the locks', async () => {
+    const home = temporaryHome();
+    const opened = await openBrokerHome(home);
+    await opened.spool.put(anEntry());
+    await take(opened, await opened.spool.ids(bob));
+    const files = (readdirSync(home, { recursive: true }) as string[]).filter((name) => !name.startsWith('ledger.db'));
+    expect(files.filter((name) => !name.endsWith('.lock')).toSorted()).toEqual([
+      'archive',
+      'archive/session-of-bob.jsonl',
+      'held',
+      'session-of-bob.inbox.json',
+    ]);
+    expect(readFileSync(inboxOf(home, bob), 'utf8')).toBe('[]');
+    await opened.close();
+  });
+});
+
+/** A disk of two megabytes, or why there is none. */
+function tinyDisk(): { path: string; why: string } {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0)
+    return { path: '', why: 'only root can mount a tiny disk' };
+  const path = `${temporaryHome()}/disk`;
+  mkdirSync(path);
+  const mounted = Bun.spawnSync(['mount', '-t', 'tmpfs', '-o', 'size=2m,mode=0700', 'tmpfs', path]);
+  return mounted.exitCode === 0 ? { path, why: '' } : { path: '', why: 'mounting a tiny disk failed' };
+}
+
+describe('in a broker directory on a full disk', () => {
+  const disk = tinyDisk();
+  afterAll(() => disk.path && Bun.spawnSync(['umount', '-l', disk.path]));
+  const why = disk.why && ` (skipped: ${disk.why})`;
+  const onTinyDisk = disk.path || process.env['CI'] ? it : it.skip;
+
+  onTinyDisk(`a send is refused in one line, and nothing that was stored is lost${why}`, async () => {
+    const home = homeOn('full');
+    const opened = await openBrokerHome(home);
+    const body = 'x'.repeat(20_000);
+    const stored: MessageId[] = [];
+    for (let n = 0; n < 5; n += 1) stored.push((await opened.spool.put(anEntry({ body }))).message.id);
+    const refusals: string[] = [];
+    // Every amount of free space from none upwards, so that each step in turn is the one that finds the disk full.
+    for (let free = 0; free <= 60; free += 3) {
+      makeRoomInLog(home);
+      fill(free * 4096);
+      try {
+        stored.push((await opened.spool.put(anEntry({ body }))).message.id);
+      } catch (error) {
+        refusals.push((error as { code: string }).code);
+        expect((error as Error).message).toMatch(/no space left.*nothing was stored/);
+      }
+    }
+    expect(refusals.length).toBeGreaterThan(3);
+    expect(new Set(refusals)).toEqual(new Set(['storage_failed']));
+    expect(stored.length).toBeGreaterThan(8);
+    rmSync(`${disk.path}/filler`);
+    await opened.spool.heal();
+    const waiting = await opened.spool.peek(bob);
+    expect(waiting.map(({ message }) => message.id).toSorted()).toEqual(stored.toSorted());
+    expect(readdirSync(home).filter((name) => name.includes('.tmp.'))).toEqual([]);
+    await opened.close();
+  });
+
+  onTinyDisk(`a take may be refused, and the messages wait on${why}`, async () => {
+    const home = homeOn('take');
+    const opened = await openBrokerHome(home);
+    const body = 'x'.repeat(20_000);
+    const ids: MessageId[] = [];
+    for (let n = 0; n < 5; n += 1) ids.push((await opened.spool.put(anEntry({ body }))).message.id);
+    const taken: MessageId[] = [];
+    for (let free = 0; free <= 90; free += 3) {
+      makeRoomInLog(home);
+      fill(free * 4096);
+      taken.push(
+        ...(await take(opened, ids).catch((error: { code: string }) => {
+          expect(error.code).toBe('storage_failed');
+          return [];
+        })),
+      );
+    }
+    rmSync(`${disk.path}/filler`);
+    await opened.close();
+    const again = await openBrokerHome(home, { now: () => Date.now() + LEASE.ms });
+    await again.spool.adopt(bob);
+    expect([...taken, ...(await take(again, ids))].toSorted()).toEqual(ids.toSorted());
+    await again.close();
+  });
+
+  function homeOn(name: string): string {
+    if (disk.why) throw new Error(`${disk.why}, and in CI this must be tested`);
+    mkdirSync(`${disk.path}/${name}`, { mode: 0o700 });
+    return `${disk.path}/${name}`;
+  }
+
+  /** Lets the ledger write over its log from the start, so that it still has room when the messages have none. */
+  function makeRoomInLog(home: string): void {
+    rmSync(`${disk.path}/filler`, { force: true });
+    const db = new Database(`${home}/ledger.db`);
+    db.run('PRAGMA wal_checkpoint(RESTART)');
+    db.close();
+  }
+
+  /** Fills the disk up to these bytes. */
+  function fill(free: number): void {
+    const { bavail, bsize } = statfsSync(disk.path);
+    writeFileSync(`${disk.path}/filler`, Buffer.alloc(Math.max(0, bavail * bsize - free)));
+  }
+});

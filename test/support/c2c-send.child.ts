@@ -1,0 +1,21 @@
+import { openBroker } from '../../src/cli/wiring-broker.ts';
+import { send } from '../../src/flow/send.ts';
+import { BODY_LIMIT } from '../../src/protocol/message.ts';
+import { AgentName } from '../../src/protocol/names.ts';
+import type { MessageId } from '../../src/protocol/names.ts';
+
+/** Sends so many messages, one after the other, and says each body once it is stored. */
+const [root = '', from = '', to = '', count = '0'] = process.argv.slice(2);
+const broker = openBroker(root);
+const desk = {
+  homes: [broker.home],
+  now: Date.now,
+  newId: () => crypto.randomUUID() as MessageId,
+  bodyLimit: BODY_LIMIT,
+};
+for (let n = 0; n < Number(count); n += 1) {
+  const body = `${from} ${n}`;
+  await send(desk, AgentName.parse(from), { to, body, priority: 'normal', intent: 'question' });
+  process.stdout.write(`${body}\n`);
+}
+await broker.close();
