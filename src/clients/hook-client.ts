@@ -15,6 +15,9 @@ export interface HookClient {
   deafAfter: readonly string[];
   /** What the client counts when it decides that a text is too long to be shown whole. */
   counts: 'characters' | 'bytes';
+  /** The events at which the hook should be called, and how long it may take, in the unit of the client. */
+  registers: readonly string[];
+  timeout: number;
   /** What to paste into which file, for this command. */
   settings(command: string): string;
 }

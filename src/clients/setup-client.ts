@@ -29,8 +29,9 @@ export interface Step extends Wish {
 }
 
 /** What is said of the server that a client starts for its tools. */
-export function serverSaid(path: string): Pick<Step, 'what' | 'done' | 'there'> {
+export function serverSaid(path: string): Pick<Step, 'by' | 'what' | 'done' | 'there'> {
   return {
+    by: 'bch',
     what: 'MCP server',
     done: `${path} starts the mail tools from now on`,
     there: 'the mail tools are already registered',
@@ -40,6 +41,7 @@ export function serverSaid(path: string): Pick<Step, 'what' | 'done' | 'there'> 
 /** The part of a client's file of instructions that tells its model of the mailbox. */
 export function sectionStep(path: string, owner: string): Step {
   return {
+    by: 'bch',
     path,
     owner,
     what: 'section on mail',

@@ -2,6 +2,7 @@ import { masked } from '../attention/secrets.ts';
 import type { Attention } from '../protocol/attention.ts';
 import type { Message } from '../protocol/message.ts';
 import type { AgentName } from '../protocol/names.ts';
+import type { Phrases } from './round.ts';
 import { visible, visibleLine } from './visible.ts';
 
 /** A copy with the decision how it should be seen. `attempt` above 0 means that it was begun before. */
@@ -75,6 +76,17 @@ export function moreWait(voice: Voice, count: number): string {
     voice,
     `${count} more ${count === 1 ? 'waits' : 'wait'} for you and will follow; to look now: parley inbox --as ${voice.reader}`,
   );
+}
+
+/** The words of a round, in the fence. */
+export function fenced(voice: Voice): Phrases {
+  return {
+    greeting: greeting(voice),
+    whole: (mail) => wholeMessage(voice, mail),
+    knock: (mail) => knock(voice, mail),
+    pointer: (mail) => pointer(voice, mail),
+    moreWait: (count) => moreWait(voice, count),
+  };
 }
 
 /** A mark that stands in nothing that the senders wrote. */

@@ -62,6 +62,6 @@ EVENT
 }
 
 /** One word for a shell, whatever it holds. */
-function quoted(text: string): string {
+export function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

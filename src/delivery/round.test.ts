@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'bun:test';
 import * as fc from 'fast-check';
 import { aMessage, bob, LOUD } from '../../test/support/mail.ts';
-import type { Mail, Voice } from './fence.ts';
+import { fenced } from './fence.ts';
+import type { Mail } from './fence.ts';
 import { planRound, roundText } from './round.ts';
 import type { Room } from './round.ts';
 
-const voice: Voice = { reader: bob, mark: 'k3j9x2v7', now: 0, ago: () => '3 min ago' };
+const voice = fenced({ reader: bob, mark: 'k3j9x2v7', now: 0, ago: () => '3 min ago' });
 const room: Room = { limit: 9000, length: (text) => text.length, free: true };
 
 let clock = Date.parse('2026-03-01T00:00:00.000Z');

@@ -1,5 +1,13 @@
-import { greeting, knock, moreWait, pointer, wholeMessage } from './fence.ts';
-import type { Mail, Voice } from './fence.ts';
+import type { Mail } from './fence.ts';
+
+/** In which words a round is said. */
+export interface Phrases {
+  greeting: string;
+  whole(mail: Mail): string;
+  knock(mail: Mail): string;
+  pointer(mail: Mail): string;
+  moreWait(count: number): string;
+}
 
 /** One piece of a text: a whole message, or a sign that stands for one which the reader fetches. */
 export interface Piece {
@@ -25,15 +33,15 @@ export interface Room {
  * Decides what goes into one text: the most pressing first, then the oldest; whole messages as long as there is room. A
  * message that would not fit even alone is pointed at. spec: hook#shown
  */
-export function planRound(voice: Voice, waiting: readonly Mail[], room: Room): Round {
+export function planRound(say: Phrases, waiting: readonly Mail[], room: Room): Round {
   const size = (text: string): number => room.length(text) + 1;
-  const start = size(greeting(voice)) + size(moreWait(voice, 1_000_000));
+  const start = size(say.greeting) + size(say.moreWait(1_000_000));
   const pieces: Piece[] = [];
   let used = start;
   const ordered = pressingFirst(waiting);
   for (const mail of ordered) {
-    const piece = pieceFor(voice, mail, (text) => start + size(text) <= room.limit);
-    used += size(textOf(voice, piece));
+    const piece = pieceFor(say, mail, (text) => start + size(text) <= room.limit);
+    used += size(say[piece.kind](piece.mail));
     if (used > room.limit) break;
     pieces.push(piece);
   }
@@ -42,19 +50,14 @@ export function planRound(voice: Voice, waiting: readonly Mail[], room: Room): R
 }
 
 /** The text of a round. Never longer than the room that it was planned for. */
-export function roundText(voice: Voice, { pieces, left }: Round): string {
-  const rest = left > 0 ? [moreWait(voice, left)] : [];
-  return [greeting(voice), ...pieces.map((piece) => textOf(voice, piece)), ...rest].join('\n');
+export function roundText(say: Phrases, { pieces, left }: Round): string {
+  const rest = left > 0 ? [say.moreWait(left)] : [];
+  return [say.greeting, ...pieces.map((piece) => say[piece.kind](piece.mail)), ...rest].join('\n');
 }
 
-function pieceFor(voice: Voice, mail: Mail, fitsAlone: (text: string) => boolean): Piece {
+function pieceFor(say: Phrases, mail: Mail, fitsAlone: (text: string) => boolean): Piece {
   if (mail.attention.injection === 'notify') return { mail, kind: 'knock' };
-  return { mail, kind: fitsAlone(wholeMessage(voice, mail)) ? 'whole' : 'pointer' };
-}
-
-const TEXTS = { whole: wholeMessage, knock, pointer };
-function textOf(voice: Voice, { mail, kind }: Piece): string {
-  return TEXTS[kind](voice, mail);
+  return { mail, kind: fitsAlone(say.whole(mail)) ? 'whole' : 'pointer' };
 }
 
 function pressingFirst(mail: readonly Mail[]): Mail[] {

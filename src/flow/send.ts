@@ -12,7 +12,6 @@ import { attend, exchangeOf } from './attend.ts';
 import type { Desk, Home, Who } from './desk.ts';
 import { withoutOverhearers, withoutStrangers } from './overhear.ts';
 import { route } from './route.ts';
-import { settleIfOpen } from './settle.ts';
 
 /** What a send may claim: the message is stored, durably, in these mailboxes. Nothing more. */
 export interface Sent {
@@ -139,7 +138,7 @@ export async function answer(desk: Desk, who: Who, home: Home, id: MessageId, dr
   }
   // Another session may have been faster. The reply is stored either way, so this is no failure of it.
   const as = copy?.attention.policy === 'ack_only' ? 'acknowledged' : 'responded';
-  const ended = isOpen && (await settleIfOpen({ ...who, home }, id, as, evidence));
+  const ended = isOpen && (await (await import('./settle.ts')).settleIfOpen({ ...who, home }, id, as, evidence));
   // Somebody else ended it, or a hook or a take before: the answer is still worth knowing.
   if (copy && !ended && sent.first) {
     await home.ledger.record(who.name, id, { step: 'answered', at: new Date(desk.now()).toISOString(), evidence });

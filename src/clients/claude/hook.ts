@@ -18,6 +18,9 @@ export const claude: HookClient = {
   // anthropics/claude-code#43750: what a hook says after a subagent's whole run was dropped in silence.
   deafAfter: ['Agent', 'Task'],
   counts: 'characters',
-  settings: (command) =>
-    `Claude Code, ~/.claude/settings.json:\n${claudeShape(command, 10, ['SessionStart', 'UserPromptSubmit', 'PostToolUse', 'PostToolUseFailure', 'Stop'])}`,
+  registers: ['SessionStart', 'UserPromptSubmit', 'PostToolUse', 'PostToolUseFailure', 'Stop'],
+  timeout: 10,
+  settings(command) {
+    return `Claude Code, ~/.claude/settings.json:\n${claudeShape(command, this.timeout, this.registers)}`;
+  },
 };

@@ -23,6 +23,7 @@ export const claudeSetup: SetupClient = {
     const server = { type: 'stdio', command: own.program, args: [...own.words, 'mcp'] };
     return [
       {
+        by: 'bch',
         path: settings,
         owner,
         what: 'hook',
@@ -37,6 +38,7 @@ export const claudeSetup: SetupClient = {
         there: 'a hook that reads mail is already installed',
       },
       {
+        by: 'bch',
         path: skill,
         owner,
         what: 'skill',

@@ -15,6 +15,9 @@ export const codex: HookClient = {
   deafAfter: [],
   // It takes four bytes for a token and shows 2,500 of them.
   counts: 'bytes',
-  settings: (command) =>
-    `Codex, ~/.codex/hooks.json (then trust it when Codex asks):\n${claudeShape(command, 10, ['SessionStart', 'UserPromptSubmit', 'PostToolUse', 'Stop'])}`,
+  registers: ['SessionStart', 'UserPromptSubmit', 'PostToolUse', 'Stop'],
+  timeout: 10,
+  settings(command) {
+    return `Codex, ~/.codex/hooks.json (then trust it when Codex asks):\n${claudeShape(command, this.timeout, this.registers)}`;
+  },
 };

@@ -8,7 +8,10 @@ export const gemini: HookClient = {
   endsTurn: ['AfterAgent'],
   deafAfter: [],
   counts: 'characters',
-  // Gemini counts milliseconds.
-  settings: (command) =>
-    `Gemini CLI, ~/.gemini/settings.json:\n${claudeShape(command, 10_000, ['SessionStart', 'BeforeAgent', 'AfterTool', 'AfterAgent'])}`,
+  registers: ['SessionStart', 'BeforeAgent', 'AfterTool', 'AfterAgent'],
+  // It counts milliseconds.
+  timeout: 10_000,
+  settings(command) {
+    return `Gemini CLI, ~/.gemini/settings.json:\n${claudeShape(command, this.timeout, this.registers)}`;
+  },
 };

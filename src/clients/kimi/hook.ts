@@ -7,9 +7,11 @@ export const kimi: HookClient = {
   endsTurn: ['Stop'],
   deafAfter: [],
   counts: 'characters',
-  settings: (command) => {
+  registers: ['SessionStart', 'UserPromptSubmit', 'Stop'],
+  timeout: 10,
+  settings(command) {
     const entry = (event: string): string =>
-      `[[hooks]]\nevent = "${event}"\ncommand = ${JSON.stringify(command)}\ntimeout = 10`;
-    return `Kimi, ~/.kimi-code/config.toml:\n${['SessionStart', 'UserPromptSubmit', 'Stop'].map(entry).join('\n')}`;
+      `[[hooks]]\nevent = "${event}"\ncommand = ${JSON.stringify(command)}\ntimeout = ${this.timeout}`;
+    return `Kimi, ~/.kimi-code/config.toml:\n${this.registers.map(entry).join('\n')}`;
   },
 };

@@ -9,13 +9,16 @@ import { appendBlock, differOnlyAt, inToml, readToml, removeBlock } from './text
 
 const Path = () => v.array(v.string());
 
-/** What we add to a file, in the words of its format. A `whole` file is ours alone. */
+/**
+ * What we add to a file, in the words of its format. A `whole` file is ours alone. In JSON and TOML it is what stands at a path, or,
+ * to append, one more of what is listed there.
+ */
 export const Content = new Schema(() =>
   v.variant('format', [
     v.object({ format: v.literal('json'), at: Path(), append: v.boolean(), value: v.unknown() }),
-    v.object({ format: v.literal('toml'), at: Path(), block: v.string() }),
+    v.object({ format: v.literal('toml'), at: Path(), block: v.string(), append: v.optional(v.boolean()) }),
     v.object({ format: v.literal('markdown'), block: v.string() }),
-    v.object({ format: v.literal('whole'), text: v.string() }),
+    v.object({ format: v.literal('whole'), text: v.string(), mode: v.optional(v.number()) }),
   ]),
 );
 export type Content = Described<typeof Content>;
@@ -48,16 +51,36 @@ export function editFor(content: Content, text: string): Edit {
   }
 }
 
-function tomlInsertions(text: string, { at, block }: { at: string[]; block: string }): Edit['insertions'] {
+function tomlInsertions(text: string, { at, block, append }: TomlBlock): Edit['insertions'] {
   const before = readToml(text);
   const insertions = appendBlock(text, block);
   const after = inserted(text, insertions);
   try {
-    if (before && inToml(after, at) !== undefined && differOnlyAt(text, after, at)) return insertions;
+    if (before && differOnlyAt(text, after, at) && isMore(inToml(text, at), inToml(after, at), append))
+      return insertions;
   } catch {
     // An inline table cannot be added to by a block of its own.
   }
   throw new NotEditable(`cannot take a table [${at.join('.')}] at its end`);
+}
+
+interface TomlBlock {
+  at: string[];
+  block: string;
+  append?: boolean | undefined;
+}
+
+/** Is something there now that was not, and everything that was listed before? */
+function isMore(before: unknown, after: unknown, append = false): boolean {
+  if (!append) return after !== undefined;
+  const [fewer, more] = [before ?? [], after ?? []];
+  if (!Array.isArray(fewer) || !Array.isArray(more) || more.length <= fewer.length) return false;
+  const rest: unknown[] = [...more];
+  return fewer.every((one) => {
+    const found = rest.findIndex((other) => Bun.deepEquals(one, other, true));
+    rest.splice(0, found + 1);
+    return found >= 0;
+  });
 }
 
 /** The text without this content, in a file that others have changed since. */
@@ -66,7 +89,7 @@ export function textWithout(content: Content, { insertions, made }: Edit, text: 
     case 'json':
       return removeFromJson(text, { ...content, made });
     case 'toml':
-      return withoutToml(text, content.at, insertions);
+      return withoutToml(text, content, insertions);
     case 'markdown':
       return withoutSection(text, content.block, insertions);
     case 'whole':
@@ -74,13 +97,17 @@ export function textWithout(content: Content, { insertions, made }: Edit, text: 
   }
 }
 
-function withoutToml(text: string, at: string[], insertions: Edit['insertions']): Removal {
+function withoutToml(text: string, { at, append }: TomlBlock, insertions: Edit['insertions']): Removal {
   if (inToml(text, at) === undefined) return 'gone';
   const result = removeBlock(text, insertions);
-  if (typeof result === 'string') return 'changed';
+  // Of several in a list nobody can tell whether ours was changed or removed.
+  if (typeof result === 'string') return append ? 'gone' : 'changed';
   try {
     // A line that somebody added below ours would now belong to the table before it.
-    return inToml(result.text, at) === undefined && differOnlyAt(text, result.text, at) ? result : 'changed';
+    const isClean = append
+      ? isMore(inToml(result.text, at), inToml(text, at), true)
+      : inToml(result.text, at) === undefined;
+    return isClean && differOnlyAt(text, result.text, at) ? result : 'changed';
   } catch {
     return 'changed';
   }

@@ -31,6 +31,7 @@ class Settings {
     const at = ['servers', 'mail'];
     const content = { format: 'json', at, append: false, value: { command: 'parley' } } as const;
     return {
+      by: 'parley',
       path: this.path,
       owner: 'client',
       what: 'server',
@@ -45,12 +46,12 @@ class Settings {
 
   add(): this {
     const { change } = this;
-    if (change) carryOut(change, this.manifest);
+    if (typeof change === 'object') carryOut(change, this.manifest);
     return this;
   }
 
   undo() {
-    const [noted] = readManifest(this.manifest);
+    const [noted] = readManifest(this.manifest).noted;
     if (!noted) throw new Error('nothing was noted');
     return undo(noted, this.manifest);
   }
@@ -133,16 +134,20 @@ describe('a settings file of another program', () => {
     const settings = new Settings('{}');
     const { change } = settings;
     writeFileSync(settings.path, '{"theirs": 1}');
-    expect(() => change && carryOut(change, settings.manifest)).toThrow('was changed by another program meanwhile');
+    expect(() => typeof change === 'object' && carryOut(change, settings.manifest)).toThrow(
+      'was changed by another program meanwhile',
+    );
     expect(settings.text).toBe('{"theirs": 1}');
-    expect(readManifest(settings.manifest)).toEqual([]);
+    expect(existsSync(settings.manifest)).toBe(false);
   });
 
   it('is not overwritten if somebody made it while we edited', () => {
     const settings = new Settings();
     const { change } = settings;
     writeFileSync(settings.path, '{"theirs": 1}');
-    expect(() => change && carryOut(change, settings.manifest)).toThrow('was made by another program meanwhile');
+    expect(() => typeof change === 'object' && carryOut(change, settings.manifest)).toThrow(
+      'was made by another program meanwhile',
+    );
     expect(settings.text).toBe('{"theirs": 1}');
     expect(readdirSync(settings.folder)).toEqual(['settings.json']);
   });
@@ -154,7 +159,7 @@ describe('what others did since', () => {
     writeFileSync(settings.path, JSON.stringify({ ...JSON.parse(settings.text), b: 2 }, null, 2));
     expect(settings.undo()).toEqual({ outcome: 'removed', kept: `${settings.path}.before-parley` });
     expect(settings.text).toBe('{\n  "a": 1,\n  "b": 2\n}');
-    expect(readManifest(settings.manifest)).toEqual([]);
+    expect(existsSync(settings.manifest)).toBe(false);
   });
 
   it('stays even in a file that we made', () => {
@@ -181,7 +186,7 @@ describe('what others did since', () => {
 
   it('lets nobody take for ours what is not noted', () => {
     const settings = new Settings('{"servers": {"mail": {"command": "parley"}}}');
-    expect(settings.change).toBeNull();
-    expect(readManifest(settings.manifest)).toEqual([]);
+    expect(settings.change).toBe('theirs');
+    expect(existsSync(settings.manifest)).toBe(false);
   });
 });

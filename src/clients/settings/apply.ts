@@ -1,61 +1,112 @@
-import { blankOf, editFor, textWithout } from './addition.ts';
+import { blankOf, editFor } from './addition.ts';
 import type { Content } from './addition.ts';
+import { carriedOut, without } from './chain.ts';
 import { dropCopy, dropFolders, find, keepCopy, makeFolder, remove, replace } from './file.ts';
 import type { Found } from './file.ts';
-import { inserted, takenOut } from './insertions.ts';
-import { forget, hashOf, note, notedAbout } from './manifest.ts';
-import type { Noted } from './manifest.ts';
+import { inserted } from './insertions.ts';
+import { hashOf, isSame, notesOn, readManifest, withNotes, writeManifest } from './manifest.ts';
+import type { Manifest, Noted } from './manifest.ts';
 
 /** Something to be added to a settings file of another program. */
 export interface Wish {
+  by: string;
   path: string;
   owner: string;
+  /** No two things that one of our names adds to a file of a client are called the same. */
   what: string;
   content: Content;
   /** Is it, or something as good, in this text already? */
   isThere: (text: string) => boolean;
 }
 
-/** A wish that is not fulfilled yet: the file as it is, and the text that it should have. */
+/** A wish that is not fulfilled yet: the file as it is, the text that it should have, and what is noted about it then. */
 export interface Change {
   found: Found;
   text: string;
-  noted: Noted;
+  notes: Noted[];
 }
+
+/** Why nothing is done. `there`: we did it before. `theirs`: somebody else put it there, or changed what we put there, and it stays. */
+export type Nothing = 'there' | 'theirs';
 
 /**
- * What must be done for a wish; null if it is there already. Changes nothing. Throws NotEditable for a file that must be left alone.
- * A file that would be ours alone is replaced only if it still is what we put there: somebody else's counts as there.
+ * What must be done for a wish. Changes nothing. Throws NotEditable for a file that must be left alone. What we added earlier with
+ * another content is replaced, unless somebody changed it: then it is theirs.
  */
-export function changeFor({ path, owner, what, content, isThere }: Wish, manifest: string): Change | null {
-  const found = find(path);
-  if (found.text !== null && isThere(found.text)) return null;
-  const isWhole = content.format === 'whole';
-  if (isWhole && found.text !== null && notedAbout(manifest, path)?.left !== hashOf(found.text)) return null;
-  const before = isWhole ? '' : (found.text ?? blankOf(content));
-  const edit = editFor(content, before);
-  const text = inserted(before, edit.insertions);
-  const created = found.text === null;
-  return { found, text, noted: { path, owner, what, content, edit, left: hashOf(text), created, folders: [] } };
+export function changeFor(wish: Wish, manifest: string): Change | Nothing {
+  const found = find(wish.path);
+  const known = readManifest(manifest);
+  const notes = notesOn(known, found.target);
+  const same = found.text === null ? [] : carriedOut(notes, found.text);
+  const earlier = same.find((one) => isSame(one, { ...wish, target: found.target }));
+  if (found.text !== null && wish.isThere(found.text)) {
+    if (!earlier) return 'theirs';
+    if (Bun.deepEquals(earlier.content, wish.content)) return 'there';
+  } else if (found.text !== null && wish.content.format === 'whole' && earlier?.left !== hashOf(found.text)) {
+    return 'theirs';
+  }
+  const base = found.text !== null && earlier ? without(notes, earlier, found.text, isCreated(known, found)) : 'gone';
+  if (base === 'changed') return 'theirs';
+  const left = (base === 'gone' ? same : base.notes).filter((one) => one !== earlier);
+  return { found, ...added(wish, found.target, base === 'gone' ? found.text : base.text, left) };
 }
 
-/** Makes the change, noted in the manifest before it is done. If it fails, everything is as it was. */
-export function carryOut({ found, text, noted }: Change, manifest: string): void {
-  const earlier = notedAbout(manifest, noted.path);
-  const isShared = noted.content.format !== 'whole';
-  const folders = makeFolder(found.target);
-  const made = isShared ? keepCopy(found) : undefined;
-  const copy = made ?? earlier?.copy;
-  note(manifest, { ...noted, folders: [...folders, ...(earlier?.folders ?? [])], ...(copy && { copy }) });
+function added(wish: Wish, target: string, text: string | null, left: Noted[]): Omit<Change, 'found'> {
+  const { by, path, owner, what, content } = wish;
+  const before = text ?? blankOf(content);
+  const edit = editFor(content, before);
+  const after = inserted(before, edit.insertions);
+  return { text: after, notes: [...left, { by, path, target, owner, what, content, edit, left: hashOf(after) }] };
+}
+
+/** Makes the change, noted in the manifest before it is done. If it fails, everything is as it was. The copy that was kept, if any. */
+export function carryOut({ found, text, notes }: Change, path: string): string | undefined {
+  const { target } = found;
+  const before = readManifest(path);
+  const [added] = notes.slice(-1);
+  if (!added) return undefined;
+  const { content } = added;
+  const known = before.files.find((one) => one.target === target);
+  const folders = makeFolder(target);
+  const made = content.format === 'whole' || known ? undefined : keepCopy(found);
+  const copy = made ?? known?.copy;
+  const files = [
+    ...before.files.filter((one) => one !== known),
+    { target, created: found.text === null || (known?.created ?? false), ...(copy && { copy }) },
+  ];
+  const noted: Manifest = { ...before, folders: [...folders, ...before.folders], files };
   try {
-    replace(found, text, noted.content.format === 'json' || noted.content.format === 'toml' ? 0o600 : 0o644);
+    // Until it is done what was there stays noted, so that a crash leaves a note of nothing, never something without a note.
+    writeManifest(path, { ...noted, noted: [...before.noted, added] });
+    replace(found, text, modeFor(content));
+    writeManifest(path, withNotes({ ...readManifest(path), noted: before.noted }, target, notes));
+    return copy;
   } catch (error) {
-    if (earlier) note(manifest, earlier);
-    else forget(manifest, noted);
     if (made && found.text !== null) dropCopy(made, found.text);
-    dropFolders(folders);
+    writeManifest(path, { ...before, folders: dropFolders([...folders, ...readManifest(path).folders]) });
     throw error;
   }
+}
+
+function modeFor(content: Content): number {
+  if (content.format === 'whole') return content.mode ?? 0o644;
+  return content.format === 'markdown' ? 0o644 : 0o600;
+}
+
+/** Takes back changes that were just made, the last first, and what was noted of them. */
+export function takeBack(changes: readonly Change[], before: Manifest, path: string): void {
+  for (const { found, text } of changes.toReversed()) {
+    const now = { target: found.target, text };
+    if (found.text === null) remove(now);
+    else replace(now, found.text);
+  }
+  const { files, folders } = readManifest(path);
+  for (const { target, copy } of files) {
+    const was = changes.find(({ found }) => found.target === target)?.found.text;
+    const isNew = !before.files.some((one) => one.copy === copy);
+    if (copy && isNew && typeof was === 'string') dropCopy(copy, was);
+  }
+  writeManifest(path, { ...before, folders: dropFolders(folders) });
 }
 
 /** What became of something that we had added, and of the copy of the file as it was before. */
@@ -65,36 +116,31 @@ export interface Undone {
   kept?: string;
 }
 
-/**
- * Takes out what was noted. While nobody else has changed the file it gets the very bytes that it had before; otherwise only what
- * is ours goes, and only if it is still as we wrote it. `dry` changes nothing and says what would become of it.
- */
-export function undo(noted: Noted, manifest: string, dry = false): Undone {
+/** Takes out what was noted: see `without`. `dry` changes nothing and says what would become of it. */
+export function undo(noted: Noted, path: string, dry = false): Undone {
+  const manifest = readManifest(path);
+  const { target } = noted;
+  const notes = notesOn(manifest, target);
+  const own = notes.find((one) => isSame(one, noted)) ?? noted;
   const found = find(noted.path);
-  const result = found.text === null ? 'gone' : withoutOurs(noted, found.text);
+  const result = found.text === null ? 'gone' : without(notes, own, found.text, isCreated(manifest, found));
   const outcome = typeof result === 'object' ? 'removed' : result;
   if (dry) return { outcome };
   if (typeof result === 'object') {
     if (result.text === null) remove(found);
     else replace(found, result.text);
   }
+  const left = typeof result === 'object' ? result.notes : notes.filter((one) => one !== own);
   const now = typeof result === 'object' ? result.text : found.text;
-  const kept = noted.copy && !(now !== null && dropCopy(noted.copy, now)) ? noted.copy : undefined;
-  if (outcome !== 'changed') dropFolders(noted.folders);
-  forget(manifest, noted);
+  const { copy } = manifest.files.find((one) => one.target === target) ?? {};
+  const isLast = left.length === 0;
+  const kept = isLast && copy && !(now !== null && dropCopy(copy, now)) ? copy : undefined;
+  const files = isLast ? manifest.files.filter((one) => one.target !== target) : manifest.files;
+  const folders = dropFolders(manifest.folders);
+  writeManifest(path, withNotes({ ...manifest, folders, files }, target, left));
   return { outcome, ...(kept && { kept }) };
 }
 
-/** The text that the file should have; null in it if the file should go. */
-function withoutOurs(
-  { content, edit, left, created }: Noted,
-  text: string,
-): { text: string | null } | 'gone' | 'changed' {
-  const isUntouched = hashOf(text) === left;
-  if (isUntouched && (created || content.format === 'whole')) return { text: null };
-  const before = isUntouched ? takenOut(text, edit.insertions) : null;
-  if (before !== null) return { text: before };
-  const result = textWithout(content, edit, text);
-  const isBlank = typeof result === 'object' && /^\s*(?:\{\s*\}\s*)?$/.test(result.text);
-  return created && isBlank ? { text: null } : result;
+function isCreated(manifest: Manifest, { target }: Found): boolean {
+  return manifest.files.find((one) => one.target === target)?.created ?? false;
 }

@@ -98,10 +98,11 @@ export function remove({ target, text }: Found): void {
   rmSync(target);
 }
 
-/** Keeps a copy beside the file, unless one is there. The path of the copy, if it was made. */
+/** Keeps a copy beside the file, under a name that nobody has. Its path; undefined if there is no file. */
 export function keepCopy({ target, text }: Found): string | undefined {
-  const copy = `${target}.before-parley`;
-  if (text === null || lstatSync(copy, { throwIfNoEntry: false })) return undefined;
+  if (text === null) return undefined;
+  let copy = `${target}.before-parley`;
+  for (let more = 2; lstatSync(copy, { throwIfNoEntry: false }); more += 1) copy = `${target}.before-parley.${more}`;
   copyFileSync(target, copy, constants.COPYFILE_EXCL);
   chmodSync(copy, statSync(target).mode & 0o7777);
   return copy;
@@ -116,22 +117,31 @@ export function dropCopy(copy: string, text: string): boolean {
 
 /** Makes the folder of a file. Returns those that were not there, the innermost first. */
 export function makeFolder(path: string): string[] {
-  const missing: string[] = [];
-  for (let folder = dirname(path); !lstatSync(folder, { throwIfNoEntry: false }); folder = dirname(folder)) {
-    missing.push(folder);
-  }
+  const missing = missingFolders(path);
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   return missing;
 }
 
-/** Removes folders that we made, as long as nothing else is in them. */
-export function dropFolders(folders: readonly string[]): void {
-  for (const folder of folders) {
-    try {
-      rmdirSync(folder);
-    } catch {
-      // Somebody uses it now.
-      return;
-    }
+/** The folders around a file that are not there, the innermost first. */
+export function missingFolders(path: string): string[] {
+  const missing: string[] = [];
+  for (let folder = dirname(path); !lstatSync(folder, { throwIfNoEntry: false }); folder = dirname(folder)) {
+    missing.push(folder);
+  }
+  return missing;
+}
+
+/** Removes folders that we made, as long as nothing else is in them. Returns those that somebody uses. */
+export function dropFolders(folders: readonly string[]): string[] {
+  // What is inside another goes before it.
+  return folders.toSorted((one, other) => other.length - one.length).filter((folder) => !isDropped(folder));
+}
+
+function isDropped(folder: string): boolean {
+  try {
+    rmdirSync(folder);
+    return true;
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'ENOENT';
   }
 }

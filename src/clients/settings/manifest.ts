@@ -1,15 +1,20 @@
-import { mkdirSync, readFileSync, renameSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import * as v from 'valibot';
 import { Schema } from '../../protocol/schema.ts';
 import type { Described } from '../../protocol/schema.ts';
 import { Content, Edit } from './addition.ts';
+import { dropFolders, missingFolders } from './file.ts';
 import { NotEditable } from './not-editable.ts';
 
 /** One thing that we put into one file, and everything that is needed to take it out again. */
 export const Noted = new Schema(() =>
   v.object({
+    /** Which of our names did it: each undoes its own. */
+    by: v.string(),
     path: v.string(),
+    /** The file itself, where the path is a link to it. */
+    target: v.string(),
     /** Whose settings these are. */
     owner: v.string(),
     /** What it is, in a few words. */
@@ -18,29 +23,37 @@ export const Noted = new Schema(() =>
     edit: Edit.inner,
     /** The hash of the file as we left it: while it has this one, nobody else has changed it. */
     left: v.string(),
-    /** The file was not there before. */
-    created: v.boolean(),
-    /** Folders that were not there before, the innermost first. */
-    folders: v.array(v.string()),
-    /** The copy of the file as it was before. */
-    copy: v.optional(v.string()),
   }),
 );
 export type Noted = Described<typeof Noted>;
 
-/** `folder`: the folder of the manifest was not there before. */
-const Manifest = new Schema(() =>
-  v.object({ v: v.literal(1), folder: v.optional(v.boolean(), false), noted: v.array(Noted.inner) }),
+/** A file in which we put something: how it was before the first thing. */
+const Touched = new Schema(() =>
+  v.object({
+    target: v.string(),
+    /** It was not there. */
+    created: v.boolean(),
+    /** The copy of the file as it was. */
+    copy: v.optional(v.string()),
+  }),
 );
-type Manifest = Described<typeof Manifest>;
+type Touched = Described<typeof Touched>;
 
+const Manifest = new Schema(() =>
+  v.object({
+    v: v.literal(2),
+    /** Folders that were not there before. They go when they are empty again, whoever of us emptied them. */
+    folders: v.array(v.string()),
+    files: v.array(Touched.inner),
+    /** In the order in which it was done. */
+    noted: v.array(Noted.inner),
+  }),
+);
 /** What we added to the files of others. What is not noted here is never taken for ours. */
-export function readManifest(path: string): Noted[] {
-  return read(path).noted;
-}
+export type Manifest = Described<typeof Manifest>;
 
-function read(path: string): Manifest {
-  if (!statSync(path, { throwIfNoEntry: false })) return { v: 1, folder: false, noted: [] };
+export function readManifest(path: string): Manifest {
+  if (!statSync(path, { throwIfNoEntry: false })) return { v: 2, folders: [], files: [], noted: [] };
   try {
     return Manifest.parse(JSON.parse(readFileSync(path, 'utf8')));
   } catch {
@@ -48,40 +61,33 @@ function read(path: string): Manifest {
   }
 }
 
-/** Notes one thing before it is done: a crash in between leaves a note of nothing, never something without a note. */
-export function note(path: string, noted: Noted): void {
-  write(path, [...others(path, noted), noted]);
-}
-
-export function forget(path: string, noted: Noted): void {
-  write(path, others(path, noted));
-}
-
-/** What is noted about a file. */
-export function notedAbout(path: string, file: string): Noted | undefined {
-  return readManifest(path).find((one) => one.path === file);
-}
-
-function others(path: string, noted: Noted): Noted[] {
-  return readManifest(path).filter((one) => one.path !== noted.path);
-}
-
-function write(path: string, noted: Noted[]): void {
-  const { folder } = read(path);
-  if (noted.length === 0) return remove(path, folder);
-  const made = mkdirSync(dirname(path), { recursive: true, mode: 0o700 }) !== undefined;
-  const manifest: Manifest = { v: 1, folder: folder || made, noted };
-  writeFileSync(`${path}.${process.pid}`, `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600, flush: true });
+/** Without anything noted there is no manifest, and no folder for it if we made one. */
+export function writeManifest(path: string, manifest: Manifest): void {
+  if (manifest.noted.length === 0) {
+    rmSync(path, { force: true });
+    dropFolders(manifest.folders);
+    return;
+  }
+  const folders = [...manifest.folders, ...missingFolders(path)];
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const text = `${JSON.stringify({ ...manifest, folders }, null, 2)}\n`;
+  writeFileSync(`${path}.${process.pid}`, text, { mode: 0o600, flush: true });
   renameSync(`${path}.${process.pid}`, path);
 }
 
-function remove(path: string, folder: boolean): void {
-  rmSync(path, { force: true });
-  try {
-    if (folder) rmdirSync(dirname(path));
-  } catch {
-    // By now it holds mail, or settings.
-  }
+/** Everything of ours in one file, in the order in which it came. */
+export function notesOn(manifest: Manifest, target: string): Noted[] {
+  return manifest.noted.filter((one) => one.target === target);
+}
+
+/** The manifest with these notes about a file, in the place of all that it had about it. Their order is that in the file. */
+export function withNotes(manifest: Manifest, target: string, notes: readonly Noted[]): Manifest {
+  return { ...manifest, noted: [...manifest.noted.filter((one) => one.target !== target), ...notes] };
+}
+
+/** The same thing in the same file, perhaps with another content. */
+export function isSame(one: Noted, other: Pick<Noted, 'by' | 'owner' | 'what' | 'target'>): boolean {
+  return one.by === other.by && one.owner === other.owner && one.what === other.what && one.target === other.target;
 }
 
 export function hashOf(text: string): string {

@@ -1,0 +1,85 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { isAlive, startOf } from '../../sessions/process.ts';
+import type { ClientState, Sign, Signs } from '../../sessions/sign.ts';
+
+/** ~/.claude/sessions/<pid>.json, as far as it is read here. Claude Code 2.1.325 keeps it for every running session. */
+export interface ClaudeSession {
+  pid: number;
+  sessionId: string;
+  cwd: string;
+  kind: string;
+  procStart?: string;
+  status?: string;
+  waitingFor?: string;
+  statusUpdatedAt?: number;
+  updatedAt?: number;
+  /** `session:@window.%pane` where it runs in tmux. */
+  tmux?: string;
+}
+
+/** Any other word is not known. */
+const STATES: Record<string, ClientState> = { idle: 'idle', busy: 'busy', waiting: 'dialog' };
+
+/**
+ * What Claude Code says of one session in its own register.
+ *
+ * It is fresh as long as the process that wrote it runs: the register is a state that Claude Code keeps up to date, not an event
+ * that grows old. The process must be the one that is meant, by its number and the time of its start; a number that was given away
+ * again says nothing. A session that has no state yet is starting.
+ */
+export class ClaudeSigns implements Signs {
+  constructor(
+    /** `~/.claude`, or what CLAUDE_CONFIG_DIR says. */
+    readonly folder: string,
+    readonly session: string,
+  ) {}
+
+  async latest(): Promise<Sign | null> {
+    const found = (await claudeSessions(this.folder)).find(
+      ({ sessionId, kind }) => sessionId === this.session && kind === 'interactive',
+    );
+    if (!found) return null;
+    const { status, waitingFor, pid } = found;
+    const state = status === undefined ? 'starting' : (STATES[status] ?? 'unknown');
+    const detail = [status, waitingFor].filter(Boolean).join(': ');
+    return {
+      state,
+      at: found.statusUpdatedAt ?? found.updatedAt ?? 0,
+      source: 'registry',
+      pid,
+      ...(detail && { detail }),
+    };
+  }
+}
+
+/** Whether Claude Code runs a session, in a terminal or not. */
+export async function claudeRuns(folder: string, session: string): Promise<boolean> {
+  return (await claudeSessions(folder)).some(({ sessionId }) => sessionId === session);
+}
+
+/** All sessions that Claude Code says it runs, and whose processes do run. */
+export async function claudeSessions(folder: string): Promise<ClaudeSession[]> {
+  const names = await readdir(`${folder}/sessions`).catch(() => []);
+  const read = names
+    .filter((name) => /^\d+\.json$/.test(name))
+    .map((name) => readSession(`${folder}/sessions/${name}`));
+  return (await Promise.all(read)).filter((session) => session !== null);
+}
+
+async function readSession(path: string): Promise<ClaudeSession | null> {
+  try {
+    const value = JSON.parse(await readFile(path, 'utf8')) as ClaudeSession;
+    const isWhole =
+      Number.isInteger(value.pid) && typeof value.sessionId === 'string' && typeof value.kind === 'string';
+    return isWhole && runs(value) ? value : null;
+  } catch {
+    // Gone, or being written: the next look will tell.
+    return null;
+  }
+}
+
+function runs({ pid, procStart }: ClaudeSession): boolean {
+  if (!isAlive(pid)) return false;
+  const started = startOf(pid);
+  return started === null || procStart === undefined || started === procStart;
+}

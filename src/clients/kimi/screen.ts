@@ -1,0 +1,22 @@
+import type { ReadComposer } from '../../sessions/composer.ts';
+
+/** Kimi 2.1: the composer is a box with `>` in its first row. A question takes its place, and a moon stands above it while Kimi works. */
+export const kimiComposer: ReadComposer = ({ lines, bright, cursor }) => {
+  const row = lines.findLastIndex((line, at) => /^\s*│ > ?/.test(line) && /^\s*╭─/.test(lines[at - 1] ?? ''));
+  if (lines.slice(row + 1).some((line) => QUESTION.test(line))) return 'dialog';
+  if (row < 0) return 'unknown';
+  if (lines.slice(0, row).some((line) => MOON.test(line))) return 'busy';
+  // The box is drawn in grey, so what is bright is the sign and what was typed.
+  const typed = (bright[row] ?? '').replaceAll('│', '').trim();
+  const ends = /^\s*╰─/.test(lines[row + 1] ?? '');
+  const atStart = cursor.row === row && cursor.column === (lines[row] ?? '').indexOf('>') + 2;
+  return typed === '>' && ends && atStart ? 'empty' : 'draft';
+};
+
+const QUESTION = /^\s*[▶❯] (\d+\. |Trust this folder)|↵ confirm|\bEnter select\b/;
+
+/** While Kimi works a moon waxes and wanes above the composer. */
+const MOON = /^\s*[\u{1f311}-\u{1f318}](\s|$)/u;
+
+/** Kimi may take an Enter that comes at once for a part of the paste. */
+export const KIMI_ENTER_AFTER = 1500;

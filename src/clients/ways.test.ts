@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'bun:test';
+import { CLIENT_WAYS, wayOf } from './ways.ts';
+import type { WayFacts } from './ways.ts';
+
+const NOTHING: WayFacts = { hook: false, server: false, plugin: false, loop: null, hasWire: false };
+
+describe('the way that a session is on', () => {
+  it.each([
+    ['claude', { hook: true }, 'hook', 'primary'],
+    ['claude', { loop: 'wake' }, 'wake', 'fallback'],
+    ['claude', { server: true }, 'poll', 'baseline'],
+    ['codex', { loop: 'wake' }, 'wake', 'primary'],
+    ['codex', { hook: true }, 'hook', 'fallback'],
+    ['codex', {}, 'poll', 'baseline'],
+    ['opencode', { plugin: true, loop: 'wake' }, 'plugin', 'primary'],
+    ['opencode', { loop: 'deliver' }, 'wake', 'fallback'],
+    ['kimi', { loop: 'wire', hasWire: true }, 'wire', 'primary'],
+    ['kimi', { hook: true }, 'hook', 'primary'],
+    ['kimi', { loop: 'wake' }, 'wake', 'fallback'],
+    ['gemini', { hook: true }, 'hook', 'primary'],
+    [null, { hook: true }, 'poll', 'baseline'],
+  ] as const)('of %s with %j is %s (%s) [C2C-38]', (client, facts, way, rank) => {
+    expect(wayOf(client, { ...NOTHING, ...facts })).toMatchObject({ way, rank });
+  });
+
+  it('comes with what would be better, if anything would and the client can do it', () => {
+    expect(wayOf('claude', NOTHING).better).toBe('hook is better: `c2c install claude`');
+    expect(wayOf('claude', { ...NOTHING, hook: true }).better).toBeNull();
+    expect(wayOf('kimi', { ...NOTHING, hook: true }).better).toBeNull();
+    expect(wayOf('kimi', { ...NOTHING, hook: true, hasWire: true }).better).toContain('wire is better');
+  });
+
+  it('exists for every client: one that is always there, and a better one [C2C-38]', () => {
+    for (const ways of Object.values(CLIENT_WAYS)) {
+      expect(ways[0]?.rank).toBe('primary');
+      expect(ways.at(-1)).toMatchObject({ way: 'poll', rank: 'baseline' });
+    }
+  });
+});

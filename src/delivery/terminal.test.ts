@@ -1,0 +1,340 @@
+import { afterEach, describe, expect, it } from 'bun:test';
+import { ScriptedTui, scriptedComposer, shownBy } from '../../test/support/scripted-tui.ts';
+import { TestTmux } from '../../test/support/tmux.ts';
+import { within } from '../../test/support/within.ts';
+import { SignFile } from '../sessions/sign-file.ts';
+import type { Sign, Signs } from '../sessions/sign.ts';
+import type { Screen, Terminal } from '../sessions/terminal.ts';
+import { TmuxServer } from '../sessions/tmux.ts';
+import { TerminalWay, typeInto, type TypingOptions } from './terminal.ts';
+import { aParcel, NEVER, wayContract, type OpenWay } from './way.contract.ts';
+
+const hasTmux = Bun.which('tmux') !== null;
+const why = hasTmux ? '' : ' (skipped: tmux is not here)';
+const QUICK = { enterAfter: 5, proofWithin: 10_000 };
+
+const opened: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const one of opened.splice(0).toReversed()) await one.close();
+});
+function opens<T extends { close(): Promise<void> }>(one: T): T {
+  opened.push(one);
+  return one;
+}
+
+if (hasTmux) wayContract('terminal, through tmux', anOpenWay);
+
+describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
+  it.each([
+    ['a question is open', 'dialog', 'open question'],
+    ['the client works', 'busy', 'works'],
+    ['the client starts', 'starting', 'no composer'],
+    ['there is a draft', 'draft my own words', 'draft'],
+  ])('types nothing while %s, and says so [C2C-32]', async (_what, order, because) => {
+    const { way, tui } = await anAgent();
+    await tui.order(order);
+    const offer = await way.offer([aParcel()], NEVER);
+    expect(offer).toMatchObject({ outcome: 'left', retry: true, because: expect.stringContaining(because) });
+    // What was there is there still: the next thing that it takes is a question's answer, or the draft alone.
+    expect(tui.noted().filter(({ approved, prompt }) => approved ?? prompt)).toEqual([]);
+    if (order.startsWith('draft')) {
+      const { pane } = await agentOf(way);
+      await pane.enter();
+      expect(await tui.prompted()).toEqual(['my own words']);
+    }
+  });
+
+  it.each([
+    ['the client says that it asks something', 'dialog'],
+    ['the client says that it works', 'busy'],
+    ['the client says that it starts', 'starting'],
+    ['the client says nothing that is known', 'unknown'],
+    ['the client says nothing', null],
+  ] as const)('types nothing when %s, whatever the screen shows [C2C-32]', async (_what, state) => {
+    const { options, tui, pane } = await anAgent({ signs: says(state) });
+    const pasted: string[] = [];
+    const paste = async (text: string): Promise<void> => void pasted.push(text);
+    const way = new TerminalWay({ ...options, terminal: { ...asTerminal(pane), paste } });
+    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });
+    // Not even to be taken back.
+    expect(pasted).toEqual([]);
+    await nothingTyped(tui, pane);
+  });
+
+  it('types nothing when the sign is of a client in another terminal', async () => {
+    const { way, tui, pane } = await anAgent({ signs: says('idle', process.pid) });
+    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+      outcome: 'left',
+      because: expect.stringContaining('does not run in'),
+    });
+    await nothingTyped(tui, pane);
+  });
+
+  it('presses no Enter when a question opens between the paste and it [C2C-32]', async () => {
+    const { options, tui, pane } = await anAgent();
+    const way = new TerminalWay({ ...options, terminal: afterPaste(pane, () => tui.order('dialog')) });
+    const offer = await way.offer([aParcel()], NEVER);
+    expect(offer).toMatchObject({
+      outcome: 'offered',
+      evidence: { entered: false, because: expect.stringContaining('question') },
+    });
+    expect(tui.noted().some(({ approved }) => approved)).toBe(false);
+  });
+
+  it.each([
+    ['one line', 'one line'],
+    ['several lines', 'one\ntwo\nthree'],
+  ])('takes back %s that may not be sent any more', async (_what, text) => {
+    const { options, tui, pane } = await anAgent();
+    let state: Sign['state'] = 'idle';
+    const signs: Signs = { latest: async () => ({ state, at: 1, source: 'hook' }) };
+    const terminal = afterPaste(pane, async () => void (state = 'busy'));
+    const offer = await new TerminalWay({ ...options, signs, terminal }).offer([aParcel(text)], NEVER);
+    expect(offer).toMatchObject({ outcome: 'left', because: expect.stringContaining('busy') });
+    await nothingTyped(tui, pane);
+  });
+
+  it('presses Enter only when the screen shows what was pasted, however late that is', async () => {
+    const { options, tui, pane } = await anAgent();
+    const lag = aLag(pane);
+    const typing = new TerminalWay({ ...options, terminal: lag.terminal }).offer([aParcel()], NEVER);
+    await within(5000, async () => lag.looks() > 5);
+    expect(tui.prompts()).toEqual([]);
+    lag.end();
+    expect(await typing).toMatchObject({ outcome: 'taken' });
+  });
+
+  it('does not say that nothing was typed when the screen never showed it', async () => {
+    const { options, tui, pane } = await anAgent();
+    const way = new TerminalWay({ ...options, terminal: aLag(pane).terminal, shownWithin: 100 });
+    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+      outcome: 'offered',
+      evidence: { entered: false, because: expect.stringContaining('does not show') },
+    });
+    expect(tui.prompts()).toEqual([]);
+  });
+
+  it('takes back what it pasted when Enter fails', async () => {
+    const { options, tui, pane } = await anAgent();
+    const terminal: Terminal = { ...asTerminal(pane), enter: () => Promise.reject(new Error('no Enter today')) };
+    expect(await new TerminalWay({ ...options, terminal }).offer([aParcel()], NEVER)).toMatchObject({
+      outcome: 'left',
+      because: 'no Enter today',
+    });
+    await nothingTyped(tui, pane);
+  });
+
+  it('leaves the message when the client dies between the look and the paste', async () => {
+    const { options, tui, pane, tmux } = await anAgent();
+    await tmux.start('other', ['cat']);
+    const signs: Signs = {
+      latest: async () => {
+        process.kill(tui.pid, 'SIGKILL');
+        await within(5000, async () => (await pane.screen()) === null);
+        return { state: 'idle', at: 1, source: 'hook' };
+      },
+    };
+    expect(await new TerminalWay({ ...options, signs }).offer([aParcel()], NEVER)).toMatchObject({
+      outcome: 'left',
+      retry: true,
+    });
+    expect(tui.prompts()).toEqual([]);
+  });
+
+  it('says `offered`, not `taken`, when the client gives no sign after Enter', async () => {
+    const { options, tui } = await anAgent({ signs: says('idle') });
+    const offer = await new TerminalWay({ ...options, proofWithin: 50 }).offer([aParcel()], NEVER);
+    expect(offer).toMatchObject({ outcome: 'offered', evidence: { way: 'terminal', entered: true } });
+    await tui.prompted();
+  });
+
+  it('says by which sign it knows that the client took it [C2C-32]', async () => {
+    const { way, tui } = await anAgent();
+    await tui.order('slow');
+    const offer = await way.offer([aParcel()], NEVER);
+    expect(offer).toMatchObject({
+      outcome: 'taken',
+      step: 'accepted',
+      evidence: { sign: 'busy', source: 'hook', terminal: 'tmux agent:0.0' },
+    });
+  });
+
+  it('waits between the paste and Enter for as long as the client needs [C2C-32]', async () => {
+    const { options, tui, pane } = await anAgent();
+    const seen: string[] = [];
+    const terminal = afterPaste(pane, async () => {
+      await within(5000, async () => (await shownBy(pane)) === 'draft');
+      seen.push(...tui.prompts());
+    });
+    const since = performance.now();
+    await new TerminalWay({ ...options, terminal, enterAfter: 300 }).offer([aParcel()], NEVER);
+    expect(performance.now() - since).toBeGreaterThanOrEqual(300);
+    expect(seen).toEqual([]);
+    expect(await tui.prompted()).toHaveLength(1);
+  });
+
+  it('types only the sentinel in that mode, and never says that the mail was taken [C2C-32]', async () => {
+    const { options, tui } = await anAgent();
+    const way = new TerminalWay({ ...options, sentinel: 'poll mcp__c2c__poll_inbox' });
+    expect(await way.offer([aParcel('a secret')], NEVER)).toMatchObject({
+      outcome: 'offered',
+      evidence: { sentinel: true, entered: true },
+    });
+    expect(await tui.prompted()).toEqual(['poll mcp__c2c__poll_inbox']);
+  });
+
+  it('refuses for good a text that could leave its brackets', async () => {
+    const { way, tui, pane } = await anAgent();
+    for (const text of ['\u001b[201~\rrm -rf /', 'x\ry', 'x\0', '\u0003']) {
+      expect(await way.offer([aParcel(text)], NEVER)).toMatchObject({ outcome: 'left', retry: false });
+    }
+    await nothingTyped(tui, pane);
+  });
+
+  it('lets only one writer type at a time, from whatever process', async () => {
+    const { options, tui, way } = await anAgent();
+    const held = await anotherHolds(options.terminal.tty ?? '');
+    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+      outcome: 'left',
+      because: expect.stringContaining('somebody else'),
+    });
+    // The kernel takes a dead writer's turn from it.
+    held.kill('SIGKILL');
+    await held.exited;
+    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'taken' });
+    expect(await tui.prompted()).toHaveLength(1);
+  });
+
+  it('never joins two texts when two ways type at once', async () => {
+    const { options, tui } = await anAgent();
+    const parcels = Array.from({ length: 6 }, (_, n) => aParcel(`number ${n}`));
+    await Promise.all(
+      parcels.map(async (parcel) => {
+        const way = new TerminalWay(options);
+        await within(20_000, async () => (await way.offer([parcel], NEVER)).outcome !== 'left');
+      }),
+    );
+    expect((await tui.prompted(6)).toSorted()).toEqual(parcels.map(({ text }) => text).toSorted());
+  });
+
+  it('ends a text as its client needs it', async () => {
+    const { options, tui } = await anAgent();
+    const ending = (text: string): string => (/\$\w+$/.test(text) ? `${text} ` : text);
+    await typeInto({ ...options, ending }, 'ask $skill', NEVER);
+    await within(5000, async () => (await typeInto({ ...options, ending }, 'ask', NEVER)).typed === 'entered');
+    expect(await tui.prompted(2)).toEqual(['ask $skill ', 'ask']);
+  });
+});
+
+interface Agent {
+  way: TerminalWay;
+  options: TypingOptions;
+  tui: ScriptedTui;
+  pane: Terminal;
+  tmux: TestTmux;
+}
+
+async function anAgent(more: Partial<TypingOptions> = {}): Promise<Agent> {
+  const tmux = opens(new TestTmux());
+  const tui = new ScriptedTui();
+  const id = await tmux.start('agent', tui.command);
+  await tui.ready();
+  const server = opens(await TmuxServer.open({ path: tmux.path }));
+  const pane = await server.terminal(id);
+  const options = { terminal: pane, signs: new SignFile(tui.sign), composer: scriptedComposer, ...QUICK, ...more };
+  await within(5000, async () => (await shownBy(pane)) === 'empty');
+  return { way: new TerminalWay(options), options, tui, pane, tmux };
+}
+
+const agentOf = async (way: TerminalWay): Promise<{ pane: Terminal }> => ({ pane: way.options.terminal });
+
+/** What the contract sees of it. The agent leaves by its end, and comes back in the same pane. */
+async function anOpenWay(): Promise<OpenWay> {
+  const { way, tui, tmux, pane } = await anAgent();
+  await tmux.run('set-option', '-g', 'remain-on-exit', 'on');
+  return {
+    way,
+    seen: async () => tui.prompts().join('\n'),
+    typed: async () => {
+      const screen = await pane.screen();
+      return screen && scriptedComposer(screen) === 'draft' ? screen.lines.join('\n') : '';
+    },
+    leave: async () => {
+      process.kill(tui.pid, 'SIGKILL');
+      await within(5000, async () => (await pane.screen()) === null);
+    },
+    comeBack: async () => {
+      tui.forget();
+      await tmux.run('respawn-pane', '-t', '=agent:', 'env', ...tui.command);
+      await tui.ready();
+    },
+    close: async () => {
+      for (const one of opened.splice(0).toReversed()) await one.close();
+    },
+  };
+}
+
+function says(state: Sign['state'] | null, pid?: number): Signs {
+  const at = Date.now();
+  return { latest: async () => (state ? { state, at, source: 'event', ...(pid && { pid }) } : null) };
+}
+
+function asTerminal(pane: Terminal): Terminal {
+  return {
+    name: pane.name,
+    get tty() {
+      return pane.tty;
+    },
+    screen: () => pane.screen(),
+    paste: (text) => pane.paste(text),
+    enter: () => pane.enter(),
+    erase: () => pane.erase(),
+    close: () => pane.close(),
+  };
+}
+
+/** The same terminal, with something that happens right after the paste. */
+function afterPaste(pane: Terminal, happens: () => Promise<unknown>): Terminal {
+  const paste = async (text: string): Promise<void> => {
+    await pane.paste(text);
+    await happens();
+  };
+  return { ...asTerminal(pane), paste };
+}
+
+/** A terminal that shows for some time after a paste what stood there before it. */
+function aLag(pane: Terminal): { terminal: Terminal; looks(): number; end(): void } {
+  let [old, looks]: [Screen | null, number] = [null, 0];
+  const screen = async (): Promise<Screen | null> => {
+    looks += old ? 1 : 0;
+    return old ?? pane.screen();
+  };
+  const paste = async (text: string): Promise<void> => {
+    old = await pane.screen();
+    await pane.paste(text);
+  };
+  return { terminal: { ...asTerminal(pane), screen, paste }, looks: () => looks, end: () => void (old = null) };
+}
+
+/** A key of ours finds the composer as it was: nothing was typed before it. */
+async function nothingTyped(tui: ScriptedTui, pane: Terminal): Promise<void> {
+  expect(tui.prompts()).toEqual([]);
+  await pane.paste('the next thing typed');
+  await pane.enter();
+  expect(await tui.prompted()).toEqual(['the next thing typed']);
+}
+
+/** Another process, which types into this terminal just now. */
+async function anotherHolds(tty: string): Promise<Bun.Subprocess> {
+  const module = new URL('../sessions/tty-turn.ts', import.meta.url).pathname;
+  const script = `const { takeTurn } = await import(${JSON.stringify(module)}); takeTurn(${JSON.stringify(tty)}); console.log('held'); setInterval(() => {}, 1000);`;
+  const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe' });
+  opens({
+    close: async () => {
+      child.kill('SIGKILL');
+      await child.exited;
+    },
+  });
+  for await (const _said of child.stdout) break;
+  return child;
+}

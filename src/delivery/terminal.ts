@@ -1,0 +1,220 @@
+import { unseen, type Composer, type ReadComposer } from '../sessions/composer.ts';
+import { pasteable } from '../sessions/pasteable.ts';
+import { runsIn } from '../sessions/process.ts';
+import type { Sign, Signs } from '../sessions/sign.ts';
+import { HalfTyped, type Terminal } from '../sessions/terminal.ts';
+import { takeTurn } from '../sessions/tty-turn.ts';
+import type { Offer, Parcel, Way } from './way.ts';
+
+/** Between two looks. */
+const LOOK_EVERY = 25;
+/** So long a client's screen may take to show what was pasted. */
+const SHOWN_WITHIN = 5000;
+/** So often Ctrl-U is pressed at most to take back a text that may not be sent: some clients need several for a line. */
+const ERASES = 200;
+/** A composer may break lines as soon as they are as long as this, and each part is a line to it. */
+const NARROW = 40;
+
+/** A client in a terminal, and how it likes to be typed to. */
+export interface TypingOptions {
+  terminal: Terminal;
+  signs: Signs;
+  composer: ReadComposer;
+  /** Between the paste and its Enter, in ms: some clients take an Enter that comes at once for a part of the paste. */
+  enterAfter: number;
+  /** How long the client's own word for it is waited for, in ms. */
+  proofWithin: number;
+  /** How long its screen may take to show what was pasted, in ms; five seconds if nothing is said. */
+  shownWithin?: number;
+  /** What this client must see at the end of a text so that Enter sends it, if anything. */
+  ending?: (text: string) => string;
+}
+
+/**
+ * What came of typing. `nothing`: not a key was pressed. `entered`: text and Enter went in; `proof` is the client's sign after it.
+ * `stranded`: the text went in, Enter could not follow, and it could not be taken back: it stands in the composer.
+ */
+export type Typed =
+  | { typed: 'entered'; proof: Sign | null }
+  | { typed: 'nothing'; because: string; retry: boolean }
+  | { typed: 'stranded'; because: string };
+
+/**
+ * Types one text and Enter, if and only if the client says itself that it is idle and its screen shows an empty composer. spec: c2c#typing
+ * Enter in an open question would answer it, and a draft would be sent along: so nothing is typed into either, nor into a client that
+ * starts, works, or says nothing.
+ *
+ * looking  → the turn at this terminal is taken; sign and screen are read. A stop counts here, and only here.
+ * pasted   → from here on it is one short act that a stop does not cut in two. Enter waits until the screen shows the paste in the
+ *            composer: a client that lags could meet an Enter in a question that it opens meanwhile. Sign and screen are read until
+ *            then. If the client is not idle any more, what was pasted is taken back with Ctrl-U (which answers nothing), and the
+ *            screen must show that, too.
+ * entered  → Enter is pressed; the client's next sign is the proof. A stop ends only the waiting for it.
+ * A crash between pasted and entered leaves the text in the composer: the next one finds a draft and types nothing.
+ */
+export async function typeInto(options: TypingOptions, text: string, signal: AbortSignal): Promise<Typed> {
+  const whole = options.ending ? options.ending(text) : text;
+  try {
+    pasteable(whole);
+  } catch (error) {
+    return nothing(reason(error), false);
+  }
+  let turn: { release(): void } | null = null;
+  try {
+    // A terminal learns of its device by a look: a pane whose program was started anew has another one.
+    if (!(await options.terminal.screen())) return nothing(`${options.terminal.name} is gone`, true);
+    turn = takeTurn(options.terminal.tty);
+    return turn
+      ? await typeOnce(options, whole, signal)
+      : nothing('somebody else types into this terminal just now', true);
+  } catch (error) {
+    return error instanceof HalfTyped ? { typed: 'stranded', because: error.message } : nothing(reason(error), true);
+  } finally {
+    turn?.release();
+  }
+}
+
+async function typeOnce(options: TypingOptions, text: string, signal: AbortSignal): Promise<Typed> {
+  const { terminal } = options;
+  const before = await look(options);
+  if (typeof before === 'string') return nothing(before, true);
+  if (signal.aborted) return nothing('it was stopped before', true);
+  await terminal.paste(text);
+  try {
+    const because = await whyNoEnter(options, before, performance.now());
+    if (because) return await takeBack(options, because, text);
+    await terminal.enter();
+  } catch (error) {
+    return takeBack(options, reason(error), text);
+  }
+  return { typed: 'entered', proof: await proof(options, before, signal) };
+}
+
+/** The sign of an idle client with an empty composer, or why nothing may be typed. */
+async function look({ terminal, signs, composer }: TypingOptions): Promise<Sign | string> {
+  const screen = await terminal.screen();
+  if (!screen) return `${terminal.name} is gone`;
+  const seen = composer(screen);
+  if (seen !== 'empty') return SEEN[seen];
+  // Last, because it is the one that counts: the less time passes after it, the better.
+  const sign = await signs.latest();
+  if (!sign) return 'the client has given no sign of itself, or does not run any more';
+  if (sign.state !== 'idle') return `the client says that it is ${sign.state}${detailOf(sign)}`;
+  if (sign.pid !== undefined && !runsIn(sign.pid, terminal.tty)) return `the client does not run in ${terminal.name}`;
+  return sign;
+}
+
+const SEEN = {
+  draft: 'there is a draft in the composer',
+  busy: 'the screen shows that the client works',
+  dialog: 'the screen shows an open question',
+  unknown: 'the screen shows no composer of this client',
+};
+
+/** Waits for the time and the sight at which Enter may follow: null, or why it may not. */
+async function whyNoEnter(options: TypingOptions, before: Sign, pastedAt: number): Promise<string | null> {
+  const { enterAfter, composer, shownWithin = SHOWN_WITHIN } = options;
+  for (;;) {
+    const seen = await stillIdle(options, before);
+    if (seen !== 'empty' && seen !== 'draft') return seen;
+    const passed = performance.now() - pastedAt;
+    if (passed >= enterAfter && (seen === 'draft' || composer === unseen)) return null;
+    if (passed > enterAfter + shownWithin) return 'the screen does not show what was pasted';
+    await Bun.sleep(Math.min(LOOK_EVERY, Math.max(1, enterAfter - passed)));
+  }
+}
+
+/** What the composer shows, or why Enter may not follow: the client has said something since, or asks something. */
+async function stillIdle({ terminal, signs, composer }: TypingOptions, before: Sign): Promise<string> {
+  const screen = await terminal.screen();
+  if (!screen) return `${terminal.name} is gone`;
+  const seen = composer(screen);
+  if (seen === 'dialog' || seen === 'unknown' || seen === 'busy') return SEEN[seen];
+  const sign = await signs.latest();
+  if (sign?.state !== 'idle') return `the client says that it is ${sign?.state ?? 'gone'}`;
+  return sign.pid === before.pid ? seen : 'another client runs there now';
+}
+
+/** Takes back what was pasted, and believes only a screen that showed it before: an empty composer may be one that lags. */
+async function takeBack(options: TypingOptions, because: string, text: string): Promise<Typed> {
+  const { terminal, composer, shownWithin = SHOWN_WITHIN } = options;
+  const see = async (): Promise<Composer | null> => {
+    const screen = await terminal.screen();
+    return screen && composer(screen);
+  };
+  try {
+    let shown = await comes(see, (seen) => seen !== 'empty', shownWithin);
+    const most = Math.min(ERASES, 4 * text.split('\n').length + Math.ceil(text.length / NARROW) + 4);
+    for (let presses = 0; presses < most; presses += 1) {
+      const seen = await see();
+      // The terminal went, and what was typed with it.
+      if (seen === null || (shown && seen === 'empty')) return nothing(because, true);
+      // What a question would do with a key is not known.
+      if (seen === 'dialog') break;
+      shown ||= seen !== 'empty';
+      await terminal.erase();
+      await Bun.sleep(LOOK_EVERY);
+    }
+    // All keys are pressed; the screen may still be behind them.
+    if (shown && (await comes(see, (seen) => seen === 'empty' || seen === null, shownWithin)))
+      return nothing(because, true);
+  } catch (error) {
+    return { typed: 'stranded', because: `${because}; it could not be taken back: ${reason(error)}` };
+  }
+  return { typed: 'stranded', because: `${because}; it could not be taken back` };
+}
+
+/** Whether the screen comes to show this, within so many ms. */
+async function comes(
+  see: () => Promise<Composer | null>,
+  isSo: (seen: Composer | null) => boolean,
+  ms: number,
+): Promise<boolean> {
+  const until = performance.now() + ms;
+  do {
+    if (isSo(await see())) return true;
+    await Bun.sleep(LOOK_EVERY);
+  } while (performance.now() < until);
+  return false;
+}
+
+/** The first sign of the client after Enter that it has work: it is busy, or it said something new meanwhile. */
+async function proof(options: TypingOptions, before: Sign, signal: AbortSignal): Promise<Sign | null> {
+  const until = performance.now() + options.proofWithin;
+  do {
+    const sign = await options.signs.latest();
+    if (
+      sign &&
+      (sign.state === 'busy' || (sign.at > before.at && sign.state !== 'unknown' && sign.state !== 'starting'))
+    )
+      return sign;
+    await Bun.sleep(LOOK_EVERY);
+  } while (performance.now() < until && !signal.aborted);
+  return null;
+}
+
+/** Way 3: mail as if it were typed. With `sentinel` only that line is typed, and the mail waits to be polled. */
+export class TerminalWay implements Way {
+  readonly name = 'terminal';
+
+  constructor(readonly options: TypingOptions & { sentinel?: string }) {}
+
+  async offer(parcels: readonly Parcel[], signal: AbortSignal): Promise<Offer> {
+    const { sentinel, terminal } = this.options;
+    if (parcels.length === 0) return { outcome: 'left', because: 'there is nothing to hand over', retry: false };
+    const text = sentinel ?? parcels.map((parcel) => parcel.text).join('\n\n');
+    const typed = await typeInto(this.options, text, signal);
+    const evidence = { way: this.name, terminal: terminal.name, ...(sentinel !== undefined && { sentinel: true }) };
+    if (typed.typed === 'nothing') return { outcome: 'left', because: typed.because, retry: typed.retry };
+    if (typed.typed === 'stranded')
+      return { outcome: 'offered', evidence: { ...evidence, entered: false, because: typed.because } };
+    // A sentinel says that there is mail. It is not the mail.
+    if (!typed.proof || sentinel !== undefined) return { outcome: 'offered', evidence: { ...evidence, entered: true } };
+    const said = { sign: typed.proof.state, source: typed.proof.source, at: typed.proof.at };
+    return { outcome: 'taken', step: 'accepted', evidence: { ...evidence, entered: true, ...said } };
+  }
+}
+
+const nothing = (because: string, retry: boolean): Typed => ({ typed: 'nothing', because, retry });
+const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const detailOf = (sign: Sign): string => (sign.detail && sign.detail !== sign.state ? ` (${sign.detail})` : '');

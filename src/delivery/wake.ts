@@ -1,0 +1,142 @@
+import type { MessageId } from '../protocol/names.ts';
+import type { Terminal } from '../sessions/terminal.ts';
+import { heartbeat, sentinel } from './c2c-envelope.ts';
+import type { Parcel, Way } from './way.ts';
+
+/** How soon the client is asked again whether it is idle, while something waits that it was not woken for. */
+const SIGN_FIRST_MS = 250;
+const SIGN_LONGEST_MS = 2000;
+
+/** What a session was woken for, and when (ms). Kept where the death of a loop does not reach. */
+export interface Woken {
+  ids: readonly MessageId[];
+  at: number;
+}
+
+export interface WakeNotes {
+  read(): Woken;
+  /** On the disk when this returns: what comes after it may be the last thing that we do. */
+  write(woken: Woken): void;
+}
+
+/** Loud mail that waits for a session that may be disturbed. `againMs`: when to look although nothing came. */
+export interface Waits {
+  ids: readonly MessageId[];
+  againMs: number | null;
+}
+
+export interface WakeParts {
+  client: string;
+  terminal: Terminal;
+  /** How something is typed there: only into an idle client with an empty composer. */
+  typing: (terminal: Terminal) => Way;
+  waits: () => Promise<Waits>;
+  notes: WakeNotes;
+  /** The first wake after a quiet time is immediate; between two of them lies at least this. */
+  gapMs: number;
+  now: () => number;
+  /** Hears for which mail the session was woken. */
+  onWoken: (ids: readonly MessageId[], terminal: string) => Promise<void>;
+  onLeft: (because: string) => void;
+}
+
+/**
+ * Way 6: tells an idle session that mail waits, without its text. spec: c2c#wake
+ *
+ * nothing new → something waits that it was not woken for → (gap over, client idle) noted on disk → typed.
+ *
+ * The wish stays until it was typed: a busy client, a dialog or a draft only put it off. The note comes before the typing, so that a
+ * loop that dies in between does not wake a second time for the same mail; the mail itself waits in any case.
+ */
+export class Waker {
+  readonly #way: Way;
+  #leftInARow = 0;
+  #noted: Woken | null = null;
+
+  constructor(readonly parts: WakeParts) {
+    this.#way = parts.typing(this.#noting(parts.terminal));
+  }
+
+  /** Looks once, wakes if it is time, and answers after how many ms to look again; null: when something comes. */
+  async look(signal: AbortSignal): Promise<number | null> {
+    const { waits, notes, now, gapMs, client, onWoken, onLeft } = this.parts;
+    const { ids, againMs } = await waits();
+    const woken = notes.read();
+    const known = new Set(woken.ids);
+    if (ids.every((id) => known.has(id))) {
+      this.#leftInARow = 0;
+      return againMs;
+    }
+    const early = woken.at + gapMs - now();
+    // A clock that was set back must not keep a session asleep.
+    if (early > 0 && early <= gapMs) return early;
+    this.#noted = { ids, at: now() };
+    const said = await this.#way.offer([parcel(sentinel(client))], signal);
+    this.#noted = null;
+    if (said.outcome !== 'left') {
+      this.#leftInARow = 0;
+      await onWoken(
+        ids.filter((id) => !known.has(id)),
+        this.parts.terminal.name,
+      );
+      return againMs;
+    }
+    // Nothing was typed, also if the note was written already.
+    if (notes.read().at !== woken.at) notes.write(woken);
+    if (this.#leftInARow === 0) onLeft(said.because);
+    this.#leftInARow += 1;
+    return said.retry ? Math.min(SIGN_FIRST_MS * 2 ** (this.#leftInARow - 1), SIGN_LONGEST_MS) : againMs;
+  }
+
+  /** The same terminal; whoever types there has it noted first. */
+  #noting(terminal: Terminal): Terminal {
+    return {
+      name: terminal.name,
+      // A pane learns its device at each look.
+      get tty() {
+        return terminal.tty;
+      },
+      screen: () => terminal.screen(),
+      paste: async (text) => {
+        if (this.#noted) this.parts.notes.write(this.#noted);
+        await terminal.paste(text);
+      },
+      enter: () => terminal.enter(),
+      erase: () => terminal.erase(),
+      close: () => terminal.close(),
+    };
+  }
+}
+
+export interface HeartParts {
+  alias: string;
+  way: Way;
+  intervalMs: number;
+  waiting: () => Promise<number>;
+  now: () => number;
+}
+
+/** A sign of life at an interval, typed only into an idle session. A beat that finds it at work is left out. spec: c2c#heartbeat */
+export class Heart {
+  #next: number;
+
+  constructor(readonly parts: HeartParts) {
+    this.#next = parts.now() + parts.intervalMs;
+  }
+
+  /** Beats if it is time; answers after how many ms the next beat is due. */
+  async look(signal: AbortSignal): Promise<number> {
+    const { now, intervalMs, way, alias, waiting } = this.parts;
+    if (now() >= this.#next) {
+      const text = heartbeat({ alias, ts: now() / 1000, waiting: await waiting() });
+      await way.offer([parcel(text)], signal);
+      this.#next = now() + intervalMs;
+    }
+    return Math.max(1, this.#next - now());
+  }
+}
+
+/** What is typed here is no message: the id is only this parcel's. */
+function parcel(text: string): Parcel {
+  return { id: crypto.randomUUID() as MessageId, text };
+}
