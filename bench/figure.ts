@@ -59,6 +59,12 @@ export function notMeasured(what: string, floor: string, limit: number | null, n
   return { what, floor, ours: '', beside: '', ratio: null, tail: null, limit, note };
 }
 
+/** A row for what has a bound of its own and no floor beside it. */
+export function within(what: string, value: number, limit: number, unit: string): Row {
+  const text = `${value.toFixed(1)} ${unit}`;
+  return { what, floor: `${limit} ${unit}`, ours: text, beside: '', ratio: value / limit, tail: null, limit: 1 };
+}
+
 /** Median and p99 in a unit that suits them. */
 export function spoken({ median, p99, count }: Times): string {
   const unit = median < 0.1 ? ([1000, 'µs'] as const) : ([1, 'ms'] as const);

@@ -2,10 +2,12 @@
 // `npm run bench -- --quick`: fewer rounds and no long history, for a first look; the table is only printed.
 import { mkdirSync } from 'node:fs';
 import { attentionFigure } from './figures/attention.ts';
+import { c2cFigure } from './figures/c2c.ts';
 import { commandFigure } from './figures/command.ts';
 import { drainFigure, peekFigure } from './figures/drain.ts';
 import { historyFigure } from './figures/history.ts';
 import { hookFigure } from './figures/hook.ts';
+import { openCodeFigure } from './figures/opencode.ts';
 import { peersFigure } from './figures/peers.ts';
 import { eventsFigure, relayFigure } from './figures/relay.ts';
 import { storeFigure } from './figures/store.ts';
@@ -19,6 +21,8 @@ import { line, machine, page, writePage } from './report.ts';
 const FIGURES: readonly Figure[] = [
   hookFigure,
   commandFigure,
+  c2cFigure,
+  openCodeFigure,
   storeFigure,
   attentionFigure,
   takeFigure,

@@ -1,4 +1,5 @@
 import { closeSync, fdatasyncSync, openSync, readdirSync, writeSync } from 'node:fs';
+import { within } from '../figure.ts';
 import type { Bench, Row } from '../figure.ts';
 import { summary, timed } from '../measure.ts';
 import { listen } from '../relay/listen.ts';
@@ -209,9 +210,4 @@ async function floodRow(bench: Bench, messages: number): Promise<Row> {
     tail: null,
     limit: 1.5,
   };
-}
-
-function within(what: string, value: number, limit: number, unit: string): Row {
-  const text = `${value.toFixed(1)} ${unit}`;
-  return { what, floor: `${limit} ${unit}`, ours: text, beside: '', ratio: value / limit, tail: null, limit: 1 };
 }

@@ -12,6 +12,7 @@ export interface Row {
 export const COMMANDS: readonly Row[] = [
   row('Start', 'init', 'make a mailbox, for an agent or a person', () => import('./commands/init.ts')),
   row('Start', 'demo', 'watch two scripted agents exchange a message', () => import('./commands/demo.ts')),
+  row('Start', 'install', 'add Parley to the clients that are here', () => import('./commands/install.ts')),
   row('Start', 'whoami', 'who I am, and where my mail waits', () => import('./commands/whoami.ts')),
   row('Start', 'agents', 'who is here', () => import('./commands/agents.ts')),
   row('Start', 'role', 'give a role to an agent, or take it away', () => import('./commands/role.ts')),

@@ -3,6 +3,7 @@ import type { Context } from './context.ts';
 import { HOST_OPTIONS } from './host/options.ts';
 import { RELAY_OPTIONS } from './relay/options.ts';
 import type { Log } from './serving-log.ts';
+import type { Env } from './settings.ts';
 
 /** A door that stands open: where it is reached, and how it ends. */
 export interface OpenDoor {
@@ -22,6 +23,8 @@ export interface OpenDoor {
 export interface Door {
   open(context: Context, values: Record<string, unknown>, log: Log): Promise<OpenDoor>;
   answers(address: string): Promise<boolean>;
+  /** What runs behind it, a line each, for a door behind which several things run. */
+  details?(address: string, env: Env): Promise<readonly string[]>;
 }
 
 /** One row of the table of doors. What is behind it is read only when the door is opened or asked for. */
@@ -52,5 +55,11 @@ export const DOORS: readonly DoorRow[] = [
     summary: 'mail for programs that run models, and for chats, by JSON-RPC on this machine',
     options: HOST_OPTIONS,
     load: () => import('./host/door.ts'),
+  },
+  {
+    name: 'loops',
+    summary: 'wakes sessions of c2c for their mail, and carries it to those that are reached so',
+    options: {},
+    load: () => import('./loops/door.ts'),
   },
 ];

@@ -31,6 +31,11 @@ export function writeScript(env: Env): string {
   return `${home}/hook`;
 }
 
+/** The script as it stands in the settings of a client: `~` unless the home was moved. */
+export function hookWord(env: Env): string {
+  return env['PARLEY_HOME'] ? `'${parleyHome(env)}/hook'` : '~/.parley/hook';
+}
+
 export function scriptText(env: Env): string {
   return hookScript(resolve(parleyHome(env)), ownCommand());
 }

@@ -70,7 +70,7 @@ export function durationFrom(text: string): number {
   const isSeconds = /^\d+s$/.test(text);
   const ms = isSeconds ? Number.parseInt(text, 10) * 1000 : /^\d+[dhm]$/.test(text) ? spanMs(text) : null;
   if (ms === null || ms > YEAR)
-    throw new Refusal('invalid_request', `"${text}" is no span of time; write 30s, 10m or 2h, at most a year`);
+    throw new Refusal('invalid_request', `"${text}" is no span of time; write 30s, 10m, 2h or 7d, at most a year`);
   return ms;
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import fc from 'fast-check';
-import { NotEditable, withMember } from './jsonc-edit.ts';
+import { NotEditable } from '../clients/settings/not-editable.ts';
+import { withMember } from './jsonc-edit.ts';
 import { parseJsonc } from './jsonc.ts';
 
 describe('a configuration text', () => {
@@ -44,7 +45,7 @@ describe('changing one member', () => {
       'v',
       '{\n  "a": 1, // one\n  // end\n  "k": "v"\n}\n',
     ],
-    ['keeps a trailing comma', '{\n    "a": 1,\n}', 'k', 2, '{\n    "a": 1,\n    "k": 2\n}'],
+    ['keeps a trailing comma', '{\n    "a": 1,\n}', 'k', 2, '{\n    "a": 1,\n    "k": 2,\n}'],
     ['adds it on one line', '{ "a": 1 }', 'k', 2, '{ "a": 1, "k": 2 }'],
     [
       'replaces a value in place',
@@ -70,7 +71,7 @@ describe('changing one member', () => {
       undefined,
       '{\n  "a": 1 // one\n}',
     ],
-    ['removes the only one', '{\n  "k": 2\n}', 'k', undefined, '{\n}'],
+    ['removes the only one', '{\n  "k": 2\n}', 'k', undefined, '{}'],
     [
       'keeps the comment beside what it removes',
       '{\n  "k": 2 /* why */, // because\n  "b": 1\n}',
@@ -83,8 +84,8 @@ describe('changing one member', () => {
     expect(withMember(text, key, value)).toBe(after);
   });
 
-  it('is refused where the key stands twice', () => {
-    expect(() => withMember('{ "k": 1, "k": 2 }', 'k', 3)).toThrow(NotEditable);
+  it.each([3, undefined])('is refused where the key stands twice: %p', (value) => {
+    expect(() => withMember('{ "k": 1, "k": 2 }', 'k', value)).toThrow(NotEditable);
   });
 
   it('is refused where the text is no object', () => {

@@ -5,18 +5,21 @@ import { codeOf } from '../storage/disk.ts';
 import { exitNow } from '../storage/libc.ts';
 import { writeAll } from './terminal.ts';
 
-/** The binary is also `bch`, `c2c` and `ccc`, by the name it is called with. `parley bch …` needs no second name: clients start it so. */
+/** The binary is also `bch`, `c2c`, `c2c-deliver-inbox` and `ccc`, by the name it is called with. `parley bch …` needs no second name: clients start it so. */
 async function main(): Promise<void> {
   const argv = process.argv.slice(2);
   switch (process.argv0.split('/').at(-1)) {
     case 'bch':
       return (await import('./dialects/bch.ts')).runBch(argv);
     case 'c2c':
-      return (await import('./dialects/later.ts')).sayLater('c2c');
+      return (await import('./dialects/c2c.ts')).runC2c(argv);
+    case 'c2c-deliver-inbox':
+      return (await import('./dialects/c2c.ts')).runC2c(['deliver-inbox', ...argv]);
     case 'ccc':
       return (await import('./dialects/later.ts')).sayLater('ccc');
     default:
       if (argv[0] === 'bch') return (await import('./dialects/bch.ts')).runBch(argv.slice(1));
+      if (argv[0] === 'c2c') return (await import('./dialects/c2c.ts')).runC2c(argv.slice(1));
       return (await import('./parley.ts')).runParley(argv);
   }
 }

@@ -3,7 +3,8 @@ import { dirname } from 'node:path';
 import { Refusal } from '../protocol/refusal.ts';
 import { explained, isMissing } from '../storage/disk.ts';
 import { locked } from '../storage/libc.ts';
-import { NotEditable, withMember } from './jsonc-edit.ts';
+import { NotEditable } from '../clients/settings/not-editable.ts';
+import { withMember } from './jsonc-edit.ts';
 import { parseJsonc } from './jsonc.ts';
 
 /**

@@ -1,5 +1,4 @@
-import { existsSync, mkdirSync, readdirSync } from 'node:fs';
-import { attendForeign } from '../flow/attend.ts';
+import { existsSync, readdirSync } from 'node:fs';
 import type { Desk, Home } from '../flow/desk.ts';
 import type { HomeLabel } from '../protocol/address.ts';
 import type { MessageId, RoomId } from '../protocol/names.ts';
@@ -7,30 +6,33 @@ import { Refusal } from '../protocol/refusal.ts';
 import type { Directory } from '../storage/directory/directory.ts';
 import { FilesDirectory } from '../storage/directory/files.ts';
 import type * as Watched from '../storage/directory/watched.ts';
-import type { Ledger } from '../storage/ledger/ledger.ts';
 import { checkLedger } from '../storage/ledger/sqlite-check.ts';
 import type { LedgerState } from '../storage/ledger/sqlite-check.ts';
-import { openSqliteLedger } from '../storage/ledger/sqlite.ts';
 import type { Rooms } from '../storage/rooms/rooms.ts';
-import { explained } from '../storage/spool/maildir-files.ts';
 import { Maildir } from '../storage/spool/maildir.ts';
 import type { Spool } from '../storage/spool/spool.ts';
+import type * as BrokerRoot from './dialects/c2c/root.ts';
 import type * as FarHome from './far-home.ts';
 import type { FarOrder } from './far-home.ts';
-import { backchannelHome, parleyHome } from './settings.ts';
+import type * as BrokerWiring from './wiring-broker.ts';
+import { lazyHome } from './wiring-home.ts';
+import type { OpenHome, SpoolParts } from './wiring-home.ts';
+import { backchannelHome, brokersFolder, parleyHome } from './settings.ts';
 import type { Env, Settings } from './settings.ts';
 
-/** The only file that names a backend. `stays`: for a program that is asked often; it closes the directories at its end. */
+/** Only this file and those named after it name a backend. `stays`: for a program that is asked often; it closes the directories at its end. */
 export function openDesk(
   env: Env,
   settings: Pick<Settings, 'bodyLimit' | 'durability'> & Partial<Pick<Settings, 'agent' | 'relay'>>,
   own: 'parley' | 'bch',
-  { stays = false } = {},
+  { stays = false, cwd = process.cwd() } = {},
 ): Desk {
   const roots = { parley: parleyHome(env), bch: backchannelHome(env) };
   // A Backchannel program sees only its own home; Parley opens every home that exists.
   const others: (typeof own)[] = own === 'parley' && existsSync(roots.bch) ? ['bch'] : [];
   const near = [own, ...others].map((label) => openHome(label, roots[label], settings.durability, stays));
+  const broker = own === 'parley' ? knownBroker(env, cwd) : undefined;
+  if (broker !== undefined) near.push(brokerHome(broker, settings.durability));
   const far = own === 'parley' ? relayFolder(roots.parley, settings) : undefined;
   return {
     homes: far === undefined ? near : [openFarHome({ root: far, durability: settings.durability }), ...near],
@@ -44,6 +46,21 @@ export function openDesk(
 export function openFarHome(order: FarOrder): Home {
   const { farHome } = require('./far-home.ts') as typeof FarHome;
   return farHome(order);
+}
+
+/** The broker of the working folder, if somebody made one. Who never used c2c pays one look for it. */
+function knownBroker(env: Env, cwd: string): string | undefined {
+  const isNamed = env['C2C_MCP_BROKER_ROOT'] || env['C2C_BROKER_ROOT'];
+  if (!isNamed && !existsSync(brokersFolder(env))) return undefined;
+  const { brokerRoot } = require('./dialects/c2c/root.ts') as typeof BrokerRoot;
+  const root = brokerRoot(env, cwd);
+  return existsSync(root) ? root : undefined;
+}
+
+/** What it takes is read only here, by those who have one. */
+function brokerHome(root: string, durability: Settings['durability']): Home {
+  const { openBroker } = require('./wiring-broker.ts') as typeof BrokerWiring;
+  return openBroker(root, durability).home;
 }
 
 /** Where an agent that joined a relay has its things; undefined for one that lives on this machine. */
@@ -143,14 +160,6 @@ export async function openRelayHouse(
   };
 }
 
-type SpoolParts = ConstructorParameters<typeof Maildir>[0];
-
-/** A home, and how to close as much of it as was opened. */
-interface OpenHome {
-  home: Home;
-  close(): Promise<void>;
-}
-
 function openHome(label: HomeLabel, root: string, durability: Settings['durability'], stays: boolean): Home {
   const directory = stays ? watchedDirectory(root) : new FilesDirectory(root, Date.now);
   return lazyHome(label, root, durability, directory, (parts) => new Maildir(parts)).home;
@@ -163,50 +172,4 @@ const LOOK_MS = 5000;
 function watchedDirectory(root: string): Directory {
   const { WatchedDirectory } = require('../storage/directory/watched.ts') as typeof Watched;
   return new WatchedDirectory(root, Date.now, { lookMs: LOOK_MS });
-}
-
-/** The ledger is opened by the first who asks for it: `parley agents` should not wait for a database. */
-function lazyHome(
-  label: HomeLabel,
-  root: string,
-  durability: Settings['durability'],
-  directory: Directory,
-  newSpool: (parts: SpoolParts) => Spool,
-): OpenHome {
-  let parts: { ledger: Ledger; spool: Spool } | undefined;
-  const open = (): { ledger: Ledger; spool: Spool } => {
-    parts ??= openStores();
-    return parts;
-  };
-  const openStores = (): { ledger: Ledger; spool: Spool } => {
-    try {
-      mkdirSync(root, { recursive: true, mode: 0o700 });
-    } catch (error) {
-      throw explained(error, root);
-    }
-    const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability });
-    const judge = (reader: Parameters<typeof attendForeign>[1], message: Parameters<typeof attendForeign>[2]) =>
-      attendForeign(home, reader, message);
-    return { ledger, spool: newSpool({ root, ledger, judge, now: Date.now }) };
-  };
-  const home: Home = {
-    label,
-    root,
-    directory,
-    get ledger() {
-      return open().ledger;
-    },
-    get spool() {
-      return open().spool;
-    },
-  };
-  const close = async (): Promise<void> => {
-    try {
-      await parts?.spool.flush();
-      await parts?.spool.close();
-    } finally {
-      await parts?.ledger.close();
-    }
-  };
-  return { home, close };
 }

@@ -244,11 +244,13 @@ describe('the program that clients are told to start', () => {
       mkdirSync(path.slice(0, path.lastIndexOf('/')), { recursive: true });
       writeFileSync(path, '');
     }
-    expect(() => refuseTemporary(`${folder}/parley`, { TMPDIR: folder })).toThrow('install it (parley self install');
+    expect(() => refuseTemporary(`${folder}/parley`, { TMPDIR: folder }, 'bch setup')).toThrow(
+      'install it (parley self install',
+    );
     expect(() =>
-      refuseTemporary(`${folder}/_npx/ab12/node_modules/parley-mail/bin/parley`, { TMPDIR: '/nowhere' }),
+      refuseTemporary(`${folder}/_npx/ab12/node_modules/parley-mail/bin/parley`, { TMPDIR: '/nowhere' }, 'bch setup'),
     ).toThrow('will not stay');
-    expect(() => refuseTemporary('/no/such/parley', {})).toThrow('will not stay');
-    expect(refuseTemporary(`${folder}/parley`, { TMPDIR: '/nowhere' })).toBe(`${folder}/parley`);
+    expect(() => refuseTemporary('/no/such/parley', {}, 'bch setup')).toThrow('will not stay');
+    expect(refuseTemporary(`${folder}/parley`, { TMPDIR: '/nowhere' }, 'bch setup')).toBe(`${folder}/parley`);
   });
 });

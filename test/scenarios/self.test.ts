@@ -5,6 +5,7 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   readlinkSync,
   realpathSync,
   rmSync,
@@ -75,6 +76,25 @@ describe('parley self', () => {
     expect(['bch', 'c2c', 'ccc'].map((name) => readlinkSync(`${bin}/${name}`))).toEqual(['parley', 'parley', 'parley']);
     expect(run('ccc', [], { env }).err).toContain('ccc');
     expect(run('bch', ['version'], { env }).out).not.toContain('parley');
+  });
+
+  it('carries the plugin for OpenCode, and names the clients that would miss the program', () => {
+    const { home, bin, env } = aUser();
+    run(binary, ['self', 'install', '--names', 'c2c'], { env });
+    const elsewhere = { ...env, TMPDIR: '/nowhere', XDG_RUNTIME_DIR: home };
+    expect(run(`${bin}/c2c`, ['install', 'opencode'], { env: elsewhere, cwd: home })).toMatchObject({
+      code: 0,
+      err: '',
+    });
+    const [before = '', ...after] = readFileSync(`${ROOT}plugins/opencode/c2c.ts`, 'utf8').split(
+      "const COMMAND = 'c2c';",
+    );
+    const written = readFileSync(`${home}/.config/opencode/plugins/c2c.ts`, 'utf8');
+    expect(after).toHaveLength(1);
+    expect(written).toBe(`${before}const COMMAND = "${home}/.local/share/c2c/bin/c2c";${after[0]}`);
+    expect(run('parley', ['self', 'uninstall'], { env }).err).toContain(
+      'opencode (c2c) would still start this program',
+    );
   });
 
   it('says how to reach a folder that is not on the search path', () => {
@@ -313,7 +333,7 @@ describe('the launcher of the npm package', () => {
     const { mode } = statSync(`${packed}/package/bin/parley`);
     expect(mode & 0o111).toBe(0o111);
     expect(readdirSync(`${packed}/package`)).toEqual(
-      expect.arrayContaining(['SKILL.md', 'bin', 'package.json', 'src', 'tsconfig.json']),
+      expect.arrayContaining(['SKILL.md', 'bin', 'package.json', 'plugins', 'src', 'tsconfig.json']),
     );
   });
 });

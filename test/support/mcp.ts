@@ -9,6 +9,8 @@ export interface Told {
 
 interface Frame {
   id?: number;
+  method?: string;
+  params?: Record<string, unknown>;
   result?: Record<string, unknown>;
   error?: { code: number; message: string };
 }
@@ -19,9 +21,14 @@ export class McpClient {
   readonly #lines: AsyncIterator<string>;
   #id = 0;
 
-  constructor({ home, env }: Pick<Program, 'home' | 'env'>, args: string[] = [], name: 'parley' | 'bch' = 'parley') {
-    this.#child = Bun.spawn([process.execPath, MAIN, 'mcp', ...args], {
-      argv0: name,
+  /** With a command it is that one which is started, as it stands in a client's settings. */
+  constructor(
+    { home, env, command }: Pick<Program, 'home' | 'env'> & { command?: string[] },
+    args: string[] = [],
+    name: 'parley' | 'bch' | 'c2c' = 'parley',
+  ) {
+    this.#child = Bun.spawn(command ?? [process.execPath, MAIN, 'mcp', ...args], {
+      ...(!command && { argv0: name }),
       cwd: home,
       env,
       stdin: 'pipe',
@@ -51,9 +58,9 @@ export class McpClient {
     return frame;
   }
 
-  async initialize(protocolVersion = '2025-06-18'): Promise<Record<string, unknown>> {
+  async initialize(protocolVersion = '2025-06-18', capabilities: object = {}): Promise<Record<string, unknown>> {
     const clientInfo = { name: 'test', version: '1' };
-    const { result = {} } = await this.request('initialize', { protocolVersion, capabilities: {}, clientInfo });
+    const { result = {} } = await this.request('initialize', { protocolVersion, capabilities, clientInfo });
     await this.write(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' }));
     return result;
   }

@@ -14,8 +14,11 @@ import { examineOwner } from '../doctor/people.ts';
 import { examinePermissions } from '../doctor/permissions.ts';
 import { examinePlace } from '../doctor/place.ts';
 import { examineIdentity, examineSettings } from '../doctor/settings.ts';
+import { examineWays } from '../doctor/ways.ts';
 import { parleyHome } from '../settings.ts';
+import { brokerRoot } from '../dialects/c2c/root.ts';
 import { openDesk } from '../wiring.ts';
+import { openBroker } from '../wiring-broker.ts';
 
 export default command({
   usage: 'doctor',
@@ -44,8 +47,21 @@ async function examine(context: Context, fix: boolean): Promise<Finding[]> {
   findings.unshift(...examineMachine(context.env));
   if (loaded) findings.push(await examineIdentity(loaded, desk));
   if (existsSync(parleyHome(context.env))) findings.push(examineHook(context.env));
+  findings.push(...(await examineClients(context)));
   for (const home of desk.homes) findings.push(...(await examineHome(home, desk.now(), fix)));
   return findings;
+}
+
+/** The clients that are here, and the sessions of this folder's broker. */
+async function examineClients({ env, cwd }: Context): Promise<Finding[]> {
+  const root = brokerRoot(env, cwd);
+  try {
+    const sessions = existsSync(`${root}/registry.json`) ? await openBroker(root).broker.sessions() : [];
+    return await examineWays(env, cwd, sessions);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return [on('clients').warn(`their sessions could not be looked at: ${why}`, 'look at the broker of this folder')];
+  }
 }
 
 /** From the outside in: each step only looks at what the one before found usable. */

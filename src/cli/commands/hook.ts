@@ -5,12 +5,9 @@ import { plainLine } from '../../delivery/quote.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import { answerEvent } from '../hook-answer.ts';
-import { scriptText, writeScript } from '../hook-setup.ts';
-import { parleyHome } from '../settings.ts';
+import { hookWord, scriptText, writeScript } from '../hook-setup.ts';
 import { writeAll } from '../terminal.ts';
 
-/** As it stands in the settings of a client: `~` unless the home was moved. */
-const SCRIPT = process.env['PARLEY_HOME'] ? `'${parleyHome(process.env)}/hook'` : '~/.parley/hook';
 const NAMES = HOOK_CLIENTS.map((client) => client.name);
 
 export default command({
@@ -19,8 +16,8 @@ export default command({
     'Puts waiting mail before the model of a client that runs hooks. The client calls it, with the event on stdin; you do not. ' +
     'It says whole messages up to 9,000 characters at a time and takes only what it says; longer ones it points at. ' +
     'It never makes a hook fail: if something is wrong it says so on stderr, and nothing is taken.\n\n' +
-    'It changes no settings of a client. Merge these into what you have there:\n\n' +
-    HOOK_CLIENTS.map((client) => client.settings(`sh ${SCRIPT} ${client.name}`)).join('\n\n'),
+    '`parley install` adds it to the settings of a client; or merge these by hand into what you have there:\n\n' +
+    HOOK_CLIENTS.map((client) => client.settings(`sh ${hookWord(process.env)} ${client.name}`)).join('\n\n'),
   options: {
     write: { type: 'boolean', help: 'write the script that the settings above call, and say where it is' },
     'print-script': { type: 'boolean', help: 'print that script' },

@@ -47,7 +47,7 @@ function line({ desk, paint }: Context, duty: Owed, blocking: boolean): string {
     due === null ? '' : `${state === 'deferred' ? 'until' : 'due'} ${clockTime(due)}`,
   ].filter(Boolean);
   const who = blocking ? `@${mailbox} owes you` : `for @${visibleLine(from, 64)}`;
-  const about = message ? gist(message.body) : '(the body is no longer kept)';
+  const about = message ? gist(message.body) || '(empty)' : '(the body is no longer kept)';
   const why = note === null ? '' : `\n  ${paint.dim(visibleLine(note))}`;
   return `${paint.bold(shortId(id))}  ${who}  ${paint.dim(ago(new Date(at).toISOString(), desk.now()))}${marks.length > 0 ? `  ${marks.join(' · ')}` : ''}\n  ${about}${why}`;
 }

@@ -11,7 +11,7 @@ import { isSameFile, readManifest } from '../self/manifest.ts';
 import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
 import { isOnPath, onPath } from '../self/search-path.ts';
 import { uninstall } from '../self/uninstall.ts';
-import { backchannelHome, parleyHome } from '../settings.ts';
+import { backchannelHome, parleyHome, userHome } from '../settings.ts';
 
 /** What the program can be called besides parley. */
 const NAMES = ['bch', 'c2c', 'ccc'];
@@ -90,14 +90,32 @@ async function uninstalled(context: Context, manifest: string, withHome: boolean
       `${root} would be removed for good: ${lost}; say --yes to do it (nothing was removed or uninstalled)`,
     );
   }
+  const clients = await clientsWithUs(context);
   const result = uninstall(manifest);
   if (there) purge(root);
   if (context.json) return context.sayJson({ ...result, purged: there ? root : null });
   for (const path of result.removed) context.say(`removed ${path}`);
   for (const path of result.restored) context.say(`put back ${path}, which had stood there before`);
   for (const path of result.left) context.note(`left ${path}: somebody has changed it since it was installed`);
+  if (clients !== '')
+    context.note(
+      `${clients} would still start this program: put it back and say \`--uninstall\` to what added it there`,
+    );
   if (there) context.say(`removed ${root} with ${lost}`);
   else if (withHome) context.say(`there was no ${root}`);
+}
+
+/** The clients that have something of ours in their settings, and by which name. */
+async function clientsWithUs(context: Context): Promise<string> {
+  const { manifestIn } = await import('../install/manifest-place.ts');
+  const { readManifest: readNotes } = await import('../../clients/settings/manifest.ts');
+  try {
+    const { noted } = readNotes(manifestIn(userHome(context.env)));
+    return [...new Set(noted.map(({ by, owner }) => `${owner} (${by})`))].join(', ');
+  } catch {
+    // What cannot be read is told by the installers.
+    return '';
+  }
 }
 
 /** Who would lose what. A home that cannot be read is said to be so. */

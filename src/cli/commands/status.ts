@@ -4,6 +4,7 @@ import { DOORS } from '../doors.ts';
 import { whoIsOnDuty } from '../duty.ts';
 import type { Notice } from '../duty.ts';
 import { backchannelHome, parleyHome } from '../settings.ts';
+import type { Env } from '../settings.ts';
 import { ago } from '../words.ts';
 
 /** As `systemctl status` has it: nothing runs; something runs and does not answer. */
@@ -14,6 +15,7 @@ interface DoorState {
   name: string;
   address: string;
   answers: boolean;
+  details?: readonly string[];
 }
 
 interface Running extends Omit<Notice, 'doors' | 'v'> {
@@ -38,14 +40,15 @@ export default command({
     if (context.json) return context.sayJson({ running });
     if (running.length === 0) {
       context.say(`nothing runs in ${parleyHome(context.env)}; mail on this machine needs no daemon`);
-      return context.say('Next: parley up --with relay --detach');
+      return context.say('Next: parley up --with <relay|outbox|host|loops> --detach');
     }
     for (const { what, home, pid, since, version, doors, finishing } of running) {
       const ending = finishing ? `, ending: ${finishing}` : '';
       context.say(`${what} of ${home} (pid ${pid}, ${version}, started ${ago(since, Date.now())}${ending})`);
-      for (const { name, address, answers } of doors) {
+      for (const { name, address, answers, details = [] } of doors) {
         const { green, red } = context.paint;
         context.say(`  ${name} on ${address}  ${answers ? green('answers') : red('does not answer')}`);
+        for (const line of details) context.say(`    ${line}`);
       }
     }
   },
@@ -57,18 +60,19 @@ async function whatRuns({ env }: Context): Promise<Running[]> {
   const relay = whoIsOnDuty(`${bch}/relay`);
   const host = whoIsOnDuty(`${own}/host/socket`);
   return Promise.all([
-    ...(daemon ? [examined('daemon', own, daemon)] : []),
+    ...(daemon ? [examined('daemon', own, daemon, env)] : []),
     // The daemon's own are among its doors.
-    ...(relay && relay.pid !== daemon?.pid ? [examined('relay', bch, relay)] : []),
-    ...(host && host.pid !== daemon?.pid ? [examined('host', own, host)] : []),
+    ...(relay && relay.pid !== daemon?.pid ? [examined('relay', bch, relay, env)] : []),
+    ...(host && host.pid !== daemon?.pid ? [examined('host', own, host, env)] : []),
   ]);
 }
 
-async function examined(what: Running['what'], home: string, notice: Notice): Promise<Running> {
+async function examined(what: Running['what'], home: string, notice: Notice, env: Env): Promise<Running> {
   const { v: _, ...facts } = notice;
   const doors = notice.doors.map(async ({ name, address }) => {
-    const row = DOORS.find((one) => one.name === name);
-    return { name, address, answers: row ? await (await row.load()).default.answers(address) : false };
+    const door = (await DOORS.find((one) => one.name === name)?.load())?.default;
+    const details = await door?.details?.(address, env);
+    return { name, address, answers: (await door?.answers(address)) ?? false, ...(details && { details }) };
   });
   return { what, home, ...facts, doors: await Promise.all(doors) };
 }

@@ -7,7 +7,7 @@ import type { Finding } from './finding.ts';
 export async function examineOwner(home: Home): Promise<Finding[]> {
   const { ok, warn, bad } = on('owner');
   const records = await home.directory.list();
-  if (home.far || records.every(({ parley }) => !parley)) return [];
+  if (home.far || home.label === 'c2c' || records.every(({ parley }) => !parley)) return [];
   const [owner, ...others] = await ownersOf(home);
   if (!owner) {
     const next = '`parley init <your name> --human --owner`; until then what would need you is held';

@@ -186,4 +186,20 @@ describe('a server over MCP', () => {
       { numRuns: 30 },
     );
   });
+
+  it('end in good order with a client that is gone before it was answered', async () => {
+    const desk = await aDesk('alice', 'bob');
+    const failed: string[] = [];
+    const server = new McpServer({
+      face: chatFace('1.2.3', async () => ({ desk, who: { name: bob, home: desk.own }, gather: async () => {} })),
+      write: () => {
+        throw new Error('EPIPE');
+      },
+      log: (event) => failed.push(event),
+    });
+    await server.serve(
+      bytesOf([1, 2].map((id) => `${JSON.stringify({ jsonrpc: '2.0', ...calling(id, 'chat_who') })}\n`).join('')),
+    );
+    expect(failed).toEqual(['failed', 'failed']);
+  });
 });

@@ -23,6 +23,7 @@ export class McpServer {
   #last: Promise<void> = Promise.resolve();
   /** Calls that are not answered yet, each with whether its caller still wants an answer. */
   readonly #wanted = new Map<Id, boolean>();
+  #isOpen = false;
 
   constructor(readonly deps: McpDeps) {}
 
@@ -32,6 +33,7 @@ export class McpServer {
     for await (const chunk of input) for (const line of lines.push(chunk)) this.#take(line);
     for (const line of lines.end()) this.#take(line);
     await this.#last;
+    await this.deps.face.close?.();
   }
 
   #take(line: { bytes: Uint8Array } | { tooLong: true }): void {
@@ -55,19 +57,21 @@ export class McpServer {
   #answer(id: Id, method: string, params: Params): void {
     switch (method) {
       case 'initialize':
-        return this.#result(id, this.#welcome(params));
+        this.#result(id, this.#welcome(params));
+        return this.#open(params);
       case 'ping':
         return this.#result(id, {});
       case 'tools/list':
         return this.#result(id, { tools: this.deps.face.tools });
       case 'tools/call': {
-        const { name, arguments: given } = params;
-        const { tools } = this.deps.face;
-        const known = tools.find((tool) => tool.name === name);
+        const { name, arguments: given, _meta: meta } = params;
+        const { tools, unlisted = [] } = this.deps.face;
+        const known = [...tools, ...unlisted].find((tool) => tool.name === name);
         if (!known) {
           const names = tools.map((tool) => tool.name).join(', ');
           return this.#fail(id, RPC.params, `there is no such tool; use one of ${names}`);
         }
+        if (isRecord(meta)) this.deps.face.met?.(meta);
         this.#wanted.set(id, true);
         this.#last = this.#after(this.#last, id, known.name, given);
         return;
@@ -88,10 +92,20 @@ export class McpServer {
   #welcome({ protocolVersion }: Params): object {
     return {
       protocolVersion: MCP_VERSIONS.find((one) => one === protocolVersion) ?? MCP_VERSIONS[0],
-      capabilities: { tools: {} },
+      capabilities: { tools: {}, ...this.deps.face.capabilities },
       serverInfo: this.deps.face.serverInfo,
       ...(this.deps.face.instructions !== undefined && { instructions: this.deps.face.instructions }),
     };
+  }
+
+  /** A client that says twice who it is stays who it was. */
+  #open({ capabilities }: Params): void {
+    if (this.#isOpen) return;
+    this.#isOpen = true;
+    this.deps.face.opened?.({
+      capabilities: isRecord(capabilities) ? capabilities : {},
+      notify: (method, params) => this.deps.write(`${JSON.stringify({ jsonrpc: '2.0', method, params })}\n`),
+    });
   }
 
   /** A "no" is an answer too: one line that says what to do, where the model reads it. */
@@ -102,15 +116,23 @@ export class McpServer {
       this.#result(id, told);
     };
     try {
-      await face.call(name, given, (text) => answer(said(text)));
+      await face.call(name, given, (...texts) => answer(said(...texts)));
     } catch (error) {
       if (error instanceof TakenBack || !this.#wanted.get(id)) return;
-      if (error instanceof Refusal) return answer({ ...said(face.refusal(error.message)), isError: true });
+      if (error instanceof Refusal) return this.#no(id, face.refusal(error.message));
       this.deps.log('failed', {
         tool: name,
         error: error instanceof Error ? (error.stack ?? error.message) : String(error),
       });
-      answer({ ...said('internal error of parley; it was logged, try something else'), isError: true });
+      this.#no(id, 'internal error of parley; it was logged, try something else');
+    }
+  }
+
+  #no(id: Id, text: string): void {
+    try {
+      this.#result(id, { ...said(text), isError: true });
+    } catch {
+      // It cannot even be told that: the client is gone, and the end of its input ends us.
     }
   }
 
@@ -123,8 +145,12 @@ export class McpServer {
   }
 }
 
-function said(text: string): { content: object[] } {
-  return { content: [{ type: 'text', text }] };
+function said(...texts: string[]): { content: object[] } {
+  return { content: texts.map((text) => ({ type: 'text', text })) };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** The caller no longer wants the answer. */

@@ -5,14 +5,15 @@ import type { OwnCommand, SetupClient, Step } from '../../../clients/setup-clien
 import { SETUP_CLIENTS } from '../../../clients/setup-clients.ts';
 import { carryOut, changeFor, undo } from '../../../clients/settings/apply.ts';
 import { readManifest } from '../../../clients/settings/manifest.ts';
-import { NotEditable } from '../../../clients/settings/not-editable.ts';
-import { Refusal } from '../../../protocol/refusal.ts';
-import { explained } from '../../../storage/disk.ts';
 import { lastingProgram } from '../../lasting.ts';
+import { guarded } from '../../install/guarded.ts';
+import { manifestIn } from '../../install/manifest-place.ts';
 import { onPath } from '../../self/search-path.ts';
 import type { Env } from '../../settings.ts';
 import { wakeService } from './wake.ts';
 import type { WakeService } from './wake.ts';
+
+const AGAIN = 'bch setup';
 
 /** A home in which clients are set up, and what we have noted of it. */
 export interface Place {
@@ -27,7 +28,7 @@ export interface Place {
 export function placeFor(env: Env, say: (line: string) => void): Place {
   const other = env['BACKCHANNEL_SETUP_HOME'];
   const home = resolve(other || env['HOME'] || homedir());
-  return { home, manifest: join(home, '.backchannel/setup.json'), isOwn: !other, env, say };
+  return { home, manifest: manifestIn(home), isOwn: !other, env, say };
 }
 
 /**
@@ -37,11 +38,12 @@ export function placeFor(env: Env, say: (line: string) => void): Place {
 export function setUp(place: Place, order: { hooks: boolean; wake: boolean; dry: boolean }): void {
   const clients = order.hooks ? detected(place) : [];
   const isNeeded = clients.length > 0 || order.wake;
-  const own: OwnCommand = { program: isNeeded ? lastingProgram(place.env) : '', words: ['bch'] };
+  const own: OwnCommand = { program: isNeeded ? lastingProgram(place.env, 'bch setup') : '', words: ['bch'] };
   const steps = clients.flatMap(({ client, folder, isMoved }) =>
     client.steps({ home: place.home, folder, isMoved }, own),
   );
   const service = order.wake ? wakeService(process.platform, place.home, own, place.env) : null;
+  guarded(place.manifest, AGAIN, () => readManifest(place.manifest));
   for (const step of [...steps, ...(service ? [service.step] : [])]) plan(place, step);
   for (const step of steps) carryOutStep(place, step, order.dry);
   if (!order.hooks && !order.wake) place.say('[none] nothing to do: --no-hooks leaves the clients alone');
@@ -65,24 +67,25 @@ function detected({ home, isOwn, env }: Place): { client: SetupClient; folder: s
 
 /** What a step would change, read anew: the step before may have changed the same file by another name. */
 function plan(place: Place, step: Step) {
-  return guarded(step.path, () => changeFor(step, place.manifest));
+  return guarded(step.path, AGAIN, () => changeFor(step, place.manifest));
 }
 
 /** True if something had to be done. */
 function carryOutStep(place: Place, step: Step, dry: boolean): boolean {
   const change = plan(place, step);
-  if (change && !dry) guarded(step.path, () => carryOut(change, place.manifest));
-  const said = !change ? step.there : dry ? `would add the ${step.what} in ${step.path}` : step.done;
+  const isNeeded = typeof change === 'object';
+  if (isNeeded && !dry) guarded(step.path, AGAIN, () => carryOut(change, place.manifest));
+  const said = !isNeeded ? step.there : dry ? `would add the ${step.what} in ${step.path}` : step.done;
   place.say(`[${step.owner}] ${said}`);
-  return change !== null && !dry;
+  return isNeeded && !dry;
 }
 
 function wake(place: Place, service: WakeService, dry: boolean): void {
   const other = service.others.find((path) => existsSync(path));
   if (other) return place.say(`[wake] one that does the same is already installed (${other})`);
   const change = plan(place, service.step);
-  if (!change || dry) return void carryOutStep(place, service.step, dry);
-  guarded(service.step.path, () => carryOut(change, place.manifest));
+  if (typeof change === 'string' || dry) return void carryOutStep(place, service.step, dry);
+  guarded(service.step.path, AGAIN, () => carryOut(change, place.manifest));
   if (!place.isOwn) return place.say(`[wake] ${service.step.done} (not started: it is not in your own home)`);
   const started = service.start.every((command) => succeeds(command, place.env));
   place.say(`[wake] ${started ? service.step.done : service.byHand}`);
@@ -91,14 +94,16 @@ function wake(place: Place, service: WakeService, dry: boolean): void {
 /** Takes out everything that `setUp` added, and nothing else. */
 export function takeDown(place: Place, dry: boolean): void {
   const again = 'bch setup --uninstall';
-  const noted = guarded(place.manifest, () => readManifest(place.manifest), again);
+  const noted = guarded(place.manifest, again, () => readManifest(place.manifest).noted).filter(
+    ({ by }) => by === 'bch',
+  );
   if (noted.length === 0) place.say(`[none] nothing was added by \`bch setup\` in ${place.home}`);
   const service = wakeService(process.platform, place.home, { program: '', words: [] }, {});
   for (const one of noted.toReversed()) {
     const isService = one.path === service?.step.path && place.isOwn && !dry;
     // A service that does not run any more cannot be stopped: its file goes all the same.
     if (isService) for (const command of service.stop) succeeds(command, place.env);
-    const { outcome, kept } = guarded(one.path, () => undo(one, place.manifest, dry), again);
+    const { outcome, kept } = guarded(one.path, again, () => undo(one, place.manifest, dry));
     if (isService) for (const command of service.forget) succeeds(command, place.env);
     const words = {
       removed: `${one.what} ${dry ? 'would be removed' : 'removed'} from ${one.path}`,
@@ -116,18 +121,5 @@ function succeeds(command: string[], env: Env): boolean {
     return Bun.spawnSync(command, options).exitCode === 0;
   } catch {
     return false;
-  }
-}
-
-/** Does something with a file of somebody else. What stands in the way is told with the name of the file. */
-function guarded<T>(path: string, act: () => T, command = 'bch setup'): T {
-  try {
-    return act();
-  } catch (error) {
-    if (!(error instanceof NotEditable)) throw explained(error, path, 'it was left as it is');
-    throw new Refusal(
-      'bad_config',
-      `${path} ${error.message}; it is left as it is. Mend it, then \`${command}\` again`,
-    );
   }
 }

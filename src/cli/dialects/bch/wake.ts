@@ -103,6 +103,7 @@ function aStep(path: string, text: string, done: string): Step {
   const there = 'the service for urgent mail is already installed';
   const content = { format: 'whole', text } as const;
   return {
+    by: 'bch',
     path,
     owner: 'wake',
     what: 'service for urgent mail',

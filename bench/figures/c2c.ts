@@ -1,0 +1,242 @@
+import {
+  closeSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { c2cHookScript } from '../../src/delivery/c2c-hook-script.ts';
+import { Waker } from '../../src/delivery/wake.ts';
+import type { Woken } from '../../src/delivery/wake.ts';
+import type { AgentName } from '../../src/protocol/names.ts';
+import type { Terminal } from '../../src/sessions/terminal.ts';
+import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
+import { C2cSpool } from '../../src/storage/spool/c2c-broker.ts';
+import { aMessage, LOUD } from '../../test/support/mail.ts';
+import { beside, notMeasured, within } from '../figure.ts';
+import type { Bench, Row } from '../figure.ts';
+import { BODY } from '../mailroom.ts';
+import { interleave, summary } from '../measure.ts';
+import { run } from '../program.ts';
+
+const START = '`bun -e 0`';
+
+/** The program under its c2c name, with two sessions in a broker of its own. */
+interface Place {
+  c2c: string;
+  env: Record<string, string>;
+}
+
+function aBroker(bench: Bench): Place {
+  const home = bench.fresh();
+  const c2c = `${home}/c2c`;
+  symlinkSync(bench.program(), c2c);
+  const env = {
+    PATH: process.env['PATH'] ?? '',
+    HOME: home,
+    C2C_MCP_BROKER_ROOT: `${home}/broker`,
+    C2C_MCP_SESSION_ID: 's-alice',
+    C2C_MCP_CLIENT_PID: String(process.pid),
+  };
+  for (const name of ['alice', 'bob']) run([c2c, 'register', name], { ...env, C2C_MCP_SESSION_ID: `s-${name}` });
+  return { c2c, env };
+}
+
+/** One call of each command, beside the empty start of the runtime. */
+export async function c2cFigure(bench: Bench): Promise<Row[]> {
+  const { c2c, env } = aBroker(bench);
+  const still = aBroker(bench);
+  // The first look notes that everything is in its place.
+  run([still.c2c, 'poll-inbox'], still.env);
+  const times = await interleave(bench.quick ? 30 : 150, {
+    bun: () => run([process.execPath, '-e', '0'], env),
+    poll: () => run([still.c2c, 'poll-inbox', '--json'], still.env),
+    busy: () => run([c2c, 'poll-inbox', '--json'], env),
+    send: () => run([c2c, 'send', 'bob', BODY], env),
+    mcp: () => initialized([c2c, 'mcp'], env),
+  });
+  return [
+    beside('`c2c poll-inbox`, empty, compiled', START, 3, times.poll, times.bun),
+    beside('the same where others have just sent', START, null, times.busy, times.bun),
+    beside('`c2c send`, compiled and durable', START, 3, times.send, times.bun),
+    beside('`c2c mcp`: start to the answer to `initialize`', START, 15, times.mcp, times.bun),
+    ...(await hookRows(bench)),
+    ...(await roomRows(bench)),
+    await wakeRow(bench),
+    await channelRow(bench),
+  ];
+}
+
+const HELLO = `${JSON.stringify({
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'initialize',
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'bench', version: '1' } },
+})}\n`;
+
+async function initialized(command: string[], env: Record<string, string>): Promise<void> {
+  const child = Bun.spawn(command, { env, cwd: env['HOME'] ?? '/', stdin: 'pipe', stdout: 'pipe', stderr: 'ignore' });
+  void child.stdin.write(HELLO);
+  void child.stdin.flush();
+  const reader = child.stdout.getReader();
+  await reader.read();
+  child.kill('SIGKILL');
+  await child.exited;
+}
+
+async function hookRows(bench: Bench): Promise<Row[]> {
+  const what = 'hook of `c2c install`, empty inbox';
+  const floor = '`/bin/true`, started the same way';
+  if (!existsSync('/bin/true') || !existsSync('/bin/bash'))
+    return [notMeasured(what, floor, 2, 'bash is not installed')];
+  const { c2c, env } = aBroker(bench);
+  const folder = `${env['HOME']}/sessions`;
+  const script = `${env['HOME']}/hook.sh`;
+  writeFileSync(script, c2cHookScript({ folder, command: [c2c] }), { mode: 0o755 });
+  mkdirSync(folder, { recursive: true });
+  const event = { session_id: 's-alice', cwd: env['HOME'], hook_event_name: 'PostToolUse', tool_name: 'Bash' };
+  const text = `${JSON.stringify({ ...event, tool_input: { command: 'git status' } })}\n`;
+  const fifo = `${env['HOME']}/events`;
+  run(['mkfifo', fifo], env);
+  // As a client does it: the event comes through a pipe, and nobody writes into that any more.
+  const call = (command: string[]): void => {
+    const writer = openSync(fifo, constants.O_RDWR);
+    writeSync(writer, text);
+    const reader = openSync(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
+    closeSync(writer);
+    run(command, env, reader);
+    closeSync(reader);
+  };
+  call([script]);
+  call([script]);
+  const times = await interleave(bench.quick ? 200 : 1000, {
+    true: () => call(['/bin/true']),
+    hook: () => call([script]),
+  });
+  return [beside(what, floor, 2, times.hook, times.true)];
+}
+
+interface Room {
+  spool: C2cSpool;
+  members: AgentName[];
+  close: () => Promise<void>;
+}
+
+function aRoom(bench: Bench, count: number): Room {
+  const root = bench.fresh();
+  mkdirSync(`${root}/rooms/den`, { recursive: true });
+  const members = Array.from({ length: count }, (_, n) => `member-${n}` as AgentName);
+  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+  const spool = new C2cSpool({
+    root,
+    ledger,
+    now: Date.now,
+    judge: async () => ({ attention: LOUD, lineage: undefined }),
+    names: { fileOf: (mailbox) => mailbox, mailboxes: () => members },
+  });
+  return { spool, members, close: async () => ledger.close() };
+}
+
+/** The same twenty inboxes get one message: together as a room's, or by twenty sends. */
+async function roomRows(bench: Bench): Promise<Row[]> {
+  const room = aRoom(bench, 20);
+  const direct = aRoom(bench, 20);
+  const copies = (members: AgentName[]) => members.map((mailbox) => ({ mailbox, attention: LOUD }));
+  const times = await interleave(bench.quick ? 10 : 40, {
+    room: async () => {
+      await room.spool.put({ message: aMessage({ to: '#den', body: BODY }), copies: copies(room.members) });
+    },
+    direct: async () => {
+      for (const mailbox of direct.members) {
+        await direct.spool.put({ message: aMessage({ to: mailbox, body: BODY }), copies: copies([mailbox]) });
+      }
+    },
+  });
+  await Promise.all([room.close(), direct.close()]);
+  return [beside('a room’s message to 20 members', '20 direct sends into the same spool', 3, times.room, times.direct)];
+}
+
+/** From the moment at which a message stands in an inbox to the moment at which its session is typed to. Nothing polls. */
+async function wakeRow(bench: Bench): Promise<Row> {
+  const { spool, members, close } = aRoom(bench, 1);
+  const [bob] = members;
+  if (!bob) throw new Error('a room without members');
+  let typed = Promise.withResolvers<number>();
+  const terminal: Terminal = {
+    name: 'bench',
+    tty: null,
+    screen: async () => null,
+    paste: async () => typed.resolve(Bun.nanoseconds()),
+    enter: async () => {},
+    erase: async () => {},
+    close: async () => {},
+  };
+  let known: Woken = { ids: [], at: 0 };
+  const waker = new Waker({
+    client: 'codex',
+    terminal,
+    typing: (one) => ({
+      name: 'terminal',
+      offer: async ([parcel]) => {
+        await one.paste(parcel?.text ?? '');
+        return { outcome: 'offered', evidence: {} };
+      },
+    }),
+    waits: async () => ({ ids: await spool.ids(bob, true), againMs: null }),
+    notes: { read: () => known, write: (woken) => (known = { ...woken, at: 0 }) },
+    gapMs: 0,
+    now: Date.now,
+    onWoken: async () => {},
+    onLeft: () => {},
+  });
+  const stop = new AbortController();
+  let looking = Promise.resolve<unknown>(undefined);
+  const watch = spool.watch(bob, () => {
+    looking = looking.then(() => waker.look(stop.signal));
+  });
+  const times: number[] = [];
+  for (let n = 0; n < (bench.quick ? 60 : 400); n += 1) {
+    typed = Promise.withResolvers();
+    await spool.put({ message: aMessage({ to: bob, body: BODY }), copies: [{ mailbox: bob, attention: LOUD }] });
+    const stored = Bun.nanoseconds();
+    times.push(Math.max(0, ((await typed.promise) - stored) / 1e6));
+    await looking;
+  }
+  watch.close();
+  await close();
+  return within('arrival of a message to the waking of its session, p99', summary(times).p99, 50, 'ms');
+}
+
+/** From the moment at which a message stands in an inbox to the line that tells a client of it which can show it. */
+async function channelRow(bench: Bench): Promise<Row> {
+  const { c2c, env } = aBroker(bench);
+  const inbox = `${env['C2C_MCP_BROKER_ROOT']}/s-bob.inbox.json`;
+  const child = Bun.spawn([c2c, 'mcp'], {
+    env: { ...env, C2C_MCP_SESSION_ID: 's-bob' },
+    cwd: env['HOME'] ?? '/',
+    stdin: 'pipe',
+    stdout: 'pipe',
+    stderr: 'ignore',
+  });
+  const said = child.stdout.getReader();
+  void child.stdin.write(HELLO.replace('"capabilities":{}', '"capabilities":{"experimental":{"claude/channel":{}}}'));
+  void child.stdin.write('{"jsonrpc":"2.0","method":"notifications/initialized"}\n');
+  void child.stdin.flush();
+  await said.read();
+  const times: number[] = [];
+  for (let n = 0; n < (bench.quick ? 30 : 200); n += 1) {
+    // As other programs leave it, and one at a time: what waits besides is not what is measured.
+    writeFileSync(`${inbox}.tmp`, JSON.stringify([{ from_alias: 'alice', to_alias: 'bob', content: BODY, ts: n + 1 }]));
+    const begin = Bun.nanoseconds();
+    renameSync(`${inbox}.tmp`, inbox);
+    await said.read();
+    times.push((Bun.nanoseconds() - begin) / 1e6);
+  }
+  child.kill('SIGKILL');
+  await child.exited;
+  return within('arrival of a message to the notification over a channel, p99', summary(times).p99, 100, 'ms');
+}

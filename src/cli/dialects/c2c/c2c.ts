@@ -1,0 +1,153 @@
+import { visibleLine } from '../../../delivery/visible.ts';
+import type { Desk, Home, Who } from '../../../flow/desk.ts';
+import { readAlias } from '../../../protocol/c2c.ts';
+import { BODY_LIMIT } from '../../../protocol/message.ts';
+import type { AgentName, MessageId } from '../../../protocol/names.ts';
+import { Refusal } from '../../../protocol/refusal.ts';
+import type { Broker } from '../../../storage/c2c/broker.ts';
+import { parleyHome } from '../../settings.ts';
+import type { Env } from '../../settings.ts';
+import { writeAll } from '../../terminal.ts';
+import type * as Wiring from '../../wiring-broker.ts';
+import type * as RepoFile from './repo-file.ts';
+import { brokerRoot } from './root.ts';
+import { readAddress, unreachable } from './address.ts';
+import { sessionIn } from './session-id.ts';
+
+/** What a command of this dialect has at hand. Nothing in it is opened before it is asked for. */
+export class C2c {
+  #opened: { home: Home; broker: Broker } | undefined;
+
+  constructor(
+    readonly env: Env,
+    readonly cwd: string,
+  ) {}
+
+  get root(): string {
+    return brokerRoot(this.env, this.cwd);
+  }
+
+  /** The same at another broker, if one is named. */
+  at(root: string | undefined): C2c {
+    return root === undefined ? this : new C2c({ ...this.env, C2C_MCP_BROKER_ROOT: root }, this.cwd);
+  }
+
+  /** The same for a session that nothing in the environment names. */
+  as(sessionId: string): C2c {
+    return new C2c({ ...this.env, C2C_MCP_SESSION_ID: sessionId }, this.cwd);
+  }
+
+  /** The session of whoever calls; null if nothing names one. */
+  get sessionId(): string | null {
+    return sessionIn(this.env, this.cwd);
+  }
+
+  get broker(): Broker {
+    return this.#open().broker;
+  }
+
+  get home(): Home {
+    return this.#open().home;
+  }
+
+  /** One home only: this broker directory. */
+  get desk(): Desk {
+    return {
+      homes: [this.home],
+      now: Date.now,
+      newId: () => crypto.randomUUID() as MessageId,
+      bodyLimit: BODY_LIMIT,
+      readAddress,
+      unreachable: (text) => unreachable(this.broker, text, parleyHome(this.env)),
+    };
+  }
+
+  /** The mailbox of a session: its alias; for one that is not registered, its own id. */
+  async mailbox(sessionId = this.session()): Promise<AgentName> {
+    const alias = await this.broker.aliasOf(sessionId);
+    if (alias !== null) return alias;
+    // The inbox of that name is somebody else's.
+    const other = await this.broker.called(sessionId);
+    if (!other) return sessionId as AgentName;
+    throw new Refusal(
+      'not_yours',
+      `session ${sessionId} is not registered, and "${other.row.alias}" is the alias of session ${other.row.session_id}; run \`c2c register <alias>\` with another one, or name that session`,
+    );
+  }
+
+  async reader(sessionId = this.session()): Promise<Who> {
+    const name = await this.mailbox(sessionId);
+    await this.home.spool.heal();
+    return { name, home: this.home };
+  }
+
+  /** Who writes: the one that `from` names, or the alias of the calling session, or what the environment says it would be. */
+  async writer(from?: string): Promise<AgentName> {
+    if (from !== undefined) return this.#speakingAs(readAlias(from));
+    const id = this.sessionId;
+    const known = id === null ? null : await this.broker.aliasOf(id);
+    if (known !== null) return known;
+    const { C2C_MCP_AUTO_REGISTER_ALIAS: alias } = this.env;
+    if (alias) return this.#speakingAs(readAlias(alias), this.sessionId ?? alias);
+    throw new Refusal(
+      'no_identity',
+      'this session has no alias; run `c2c register <alias>` first, or say --from <alias>',
+    );
+  }
+
+  /** Nobody speaks in the name of another session that runs. spec: c2c#aliases */
+  async #speakingAs(alias: AgentName, sessionId = this.sessionId): Promise<AgentName> {
+    const known = await this.broker.called(alias);
+    if (known?.row.session_id !== sessionId) this.#refuseSupervisor(alias);
+    if (!known) return alias;
+    const { session_id, alias: written } = known.row;
+    if (known.alive !== true || session_id === sessionId) return written as AgentName;
+    throw new Refusal(
+      'not_yours',
+      `"${written}" is the alias of another session that runs (${session_id}); choose another alias`,
+    );
+  }
+
+  /** Whoever answers for the user can start anything: a session that runs as somebody else does not speak in that name. */
+  #refuseSupervisor(alias: AgentName): void {
+    if (this.sessionId === null) return;
+    const { supervisors } = require('./repo-file.ts') as typeof RepoFile;
+    if (!supervisors(this.cwd).some((one) => one.toLowerCase() === alias.toLowerCase())) return;
+    throw new Refusal('not_yours', `"${alias}" answers for the user here; only their own session speaks as ${alias}`);
+  }
+
+  session(): string {
+    const id = this.sessionId;
+    if (id !== null) return id;
+    throw new Refusal('no_identity', 'no session is named; set C2C_MCP_SESSION_ID, or say --session-id <id>');
+  }
+
+  say(text: string): void {
+    writeAll(1, `${text}\n`);
+  }
+
+  /** Beside the result: never mixed with it. */
+  note(text: string): void {
+    writeAll(2, `${text}\n`);
+  }
+
+  /** Says which files were found broken, and where they are kept. Costs nothing where no broker was opened. */
+  async tellRepairs(): Promise<void> {
+    for (const { file, copy, what } of (await this.#opened?.broker.repairs()) ?? []) {
+      this.note(
+        `${visibleLine(file)} was broken (${visibleLine(what)}); what could be saved of it is in use, and as it was found it is kept as ${visibleLine(copy)}`,
+      );
+    }
+  }
+
+  sayJson(value: unknown): void {
+    writeAll(1, `${JSON.stringify(value)}\n`);
+  }
+
+  #open(): { home: Home; broker: Broker } {
+    // Read only here: a look into an empty inbox should not pay for it.
+    const { openBroker } = require('../../wiring-broker.ts') as typeof Wiring;
+    this.#opened ??= openBroker(this.root);
+    return this.#opened;
+  }
+}

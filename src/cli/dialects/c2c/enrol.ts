@@ -1,0 +1,23 @@
+import { joinRooms, namesIn, wishOf } from '../../../flow/c2c/sessions.ts';
+import { readAlias } from '../../../protocol/c2c.ts';
+import type { AgentName } from '../../../protocol/names.ts';
+import type { Registration, Session } from '../../../storage/c2c/broker.ts';
+import type { C2c } from './c2c.ts';
+import { bindSession } from './hook-session.ts';
+
+/** Registers a session as it wishes, or as its environment says; null if neither names an alias. Then it joins its rooms. */
+export async function enrol(c2c: C2c, wish: Registration): Promise<(Session & { joined: Joined }) | null> {
+  const automatic = c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS'];
+  const asked = await wishOf(c2c.broker, wish, automatic ? readAlias(automatic) : undefined);
+  if (!asked) return null;
+  const session = await c2c.broker.register({ clientType: c2c.env['C2C_MCP_CLIENT_TYPE'] || undefined, ...asked });
+  bindSession(c2c.env, c2c.root, session.row.session_id);
+  return { ...session, joined: await joinAtStart(c2c, session.row.alias as AgentName) };
+}
+
+type Joined = Awaited<ReturnType<typeof joinRooms>>;
+
+/** The rooms that C2C_MCP_AUTO_JOIN_ROOMS lists, between commas. spec: c2c#rooms */
+export async function joinAtStart(c2c: C2c, alias: AgentName): Promise<Joined> {
+  return joinRooms(c2c.broker, alias, namesIn(c2c.env['C2C_MCP_AUTO_JOIN_ROOMS']));
+}

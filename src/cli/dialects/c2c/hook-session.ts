@@ -1,0 +1,173 @@
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import type { Env } from '../../settings.ts';
+import { userHome } from '../../settings.ts';
+import { CLIENT_VARIABLES, sessionIn } from './session-id.ts';
+
+/** How long mail in a hand, and a session that nobody registered, may go without a look. */
+const LOOK_MS = 30_000;
+/** A time may be rounded by this much when it is set. */
+const ROUNDING_MS = 25;
+const FORGOTTEN_MS = 30 * 24 * 60 * 60 * 1000;
+
+/** Which inbox a session of a client has. `sure`: the session is registered there; otherwise its folder made us think so. */
+export interface Bound {
+  root: string;
+  sessionId: string;
+  sure: boolean;
+}
+
+/**
+ * One folder per session of a client, where the hook's script looks (see delivery/c2c-hook-script.ts). The script cannot know which
+ * broker belongs to a session: it is called the same in every repository. So whoever registers a session notes it here.
+ *
+ *   inbox, held      links to the session's inbox, and to what is in anybody's hand at that broker
+ *   guess            nobody registered it: ask again
+ *   seen, sub        links to a second name of the inbox that was last searched in vain; *.at: when
+ *   look             until when mail in a hand need not be seen to, in seconds since 1970
+ *
+ * All of it can be deleted at any time: the next hook makes it anew. spec: c2c#hook
+ */
+export class HookSession {
+  readonly #path: string;
+
+  private constructor(
+    folder: string,
+    readonly id: string,
+  ) {
+    this.#path = `${folder}/${id}`;
+  }
+
+  /** Null if a client's name for its session cannot be a folder's. */
+  static open(folder: string, id: string | undefined): HookSession | null {
+    return id && /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/.test(id) ? new HookSession(folder, id) : null;
+  }
+
+  bound(): Bound | null {
+    try {
+      const [, root, sessionId] = /^(.*)\/([^/]+)\.inbox\.json$/.exec(readlinkSync(`${this.#path}/inbox`)) ?? [];
+      return root && sessionId ? { root, sessionId, sure: !existsSync(`${this.#path}/guess`) } : null;
+    } catch {
+      return null;
+    }
+  }
+
+  bind({ root, sessionId, sure }: Bound): void {
+    const before = this.bound();
+    if (before?.root === root && before.sessionId === sessionId && before.sure === sure) return;
+    mkdirSync(this.#path, { recursive: true, mode: 0o700 });
+    // Until the links are right nothing may be taken for seen.
+    for (const name of ['seen', 'sub', 'look']) rmSync(`${this.#path}/${name}`, { force: true });
+    this.#place('held', (path) => symlinkSync(`${root}/held`, path));
+    this.#place('inbox', (path) => symlinkSync(`${root}/${sessionId}.inbox.json`, path));
+    if (sure) rmSync(`${this.#path}/guess`, { force: true });
+    else writeFileSync(`${this.#path}/guess`, '', { mode: 0o600 });
+  }
+
+  /**
+   * Begins a look through the inbox. `inVain` says that nothing in it is to be said: from then on the script looks no further until
+   * another file stands in the inbox's place. What is put there while we look is not taken for seen.
+   */
+  look({ root, sessionId }: Bound, kind: 'seen' | 'sub'): { inVain(): void; close(): void } {
+    const inbox = `${root}/${sessionId}.inbox.json`;
+    if (!existsSync(inbox)) return NOTHING;
+    const folder = `${root}/hook`;
+    const draft = `${folder}/.${this.id}.${kind}.${process.pid}`;
+    const mark = `${folder}/${this.id}.${kind}`;
+    try {
+      this.#place(`${kind}.at`, (path) => writeFileSync(path, '', { mode: 0o600 }));
+      // A little before now: whoever touches the inbox from now on makes it newer than this, however its clock rounds.
+      const then = (Date.now() - ROUNDING_MS) / 1000;
+      utimesSync(`${this.#path}/${kind}.at`, then, then);
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      rmSync(draft, { force: true });
+      linkSync(inbox, draft);
+    } catch {
+      // A file system without second names, or one that cannot be written: the script then starts us too often.
+      return NOTHING;
+    }
+    return {
+      inVain: () => {
+        renameSync(draft, mark);
+        this.#place(kind, (path) => symlinkSync(mark, path));
+      },
+      // Two names of one file are not renamed into one.
+      close: () => rmSync(draft, { force: true }),
+    };
+  }
+
+  /** When mail in a hand should be seen to, at the latest in half a minute. */
+  lookAgain(at: number): void {
+    const seconds = Math.floor(Math.min(at, Date.now() + LOOK_MS) / 1000);
+    this.#place('look', (path) => writeFileSync(path, `${seconds}\n`, { mode: 0o600 }));
+  }
+
+  /** From now on the script does not wait: if we die, the next call sees to what we held. */
+  lookAtOnce(): void {
+    rmSync(`${this.#path}/look`, { force: true });
+  }
+
+  /** Made beside and renamed into place: the script never meets a half-made one. */
+  #place(name: string, make: (path: string) => void): void {
+    const draft = `${this.#path}/.${name}.${process.pid}`;
+    rmSync(draft, { force: true });
+    make(draft);
+    renameSync(draft, `${this.#path}/${name}`);
+  }
+}
+
+const NOTHING = { inVain: (): void => {}, close: (): void => {} };
+
+/** Where the folders of sessions are. The script names it: it was told when it was written. */
+export function hookFolder(env: Env): string {
+  const { C2C_HOOK_FOLDER: named, XDG_DATA_HOME: data } = env;
+  if (named) return named;
+  return `${data?.startsWith('/') ? data : `${userHome(env)}/.local/share`}/c2c/sessions`;
+}
+
+/**
+ * Notes which inbox a session has that was just registered, so that its hook finds it. The names that its client has for it stand in
+ * the environment, if it is the session itself that calls. Never a reason to fail.
+ */
+export function bindSession(env: Env, root: string, sessionId: string): void {
+  const isCaller = ownSession(env) === sessionId;
+  const names = isCaller ? CLIENT_VARIABLES.map((name) => env[name]) : [];
+  for (const name of new Set([sessionId, ...names])) {
+    try {
+      HookSession.open(hookFolder(env), name)?.bind({ root, sessionId, sure: true });
+    } catch {
+      // The hook then finds it by its folder.
+    }
+  }
+}
+
+function ownSession(env: Env): string | null {
+  try {
+    return sessionIn(env, process.cwd());
+  } catch {
+    return null;
+  }
+}
+
+/** Removes what sessions left behind that have said nothing for a month. */
+export function forgetOldSessions(folder: string): void {
+  for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+    const path = `${folder}/${name}`;
+    const changed = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
+    if (Date.now() - changed <= FORGOTTEN_MS) continue;
+    const bound = HookSession.open(folder, name)?.bound();
+    for (const kind of bound ? ['seen', 'sub'] : []) rmSync(`${bound?.root}/hook/${name}.${kind}`, { force: true });
+    rmSync(path, { recursive: true, force: true });
+  }
+}

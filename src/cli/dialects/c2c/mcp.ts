@@ -1,0 +1,101 @@
+import { homedir } from 'node:os';
+import { ShownInTranscript } from '../../../clients/claude/shown.ts';
+import { c2cFace } from '../../../doors/mcp/c2c-face.ts';
+import { Channel } from '../../../doors/mcp/channel.ts';
+import { McpServer } from '../../../doors/mcp/server.ts';
+import { disturbing } from '../../../flow/c2c/disturbing.ts';
+import { readSessionId } from '../../../protocol/c2c.ts';
+import { Refusal } from '../../../protocol/refusal.ts';
+import { VERSION } from '../../program.ts';
+import { servingLog } from '../../serving-log.ts';
+import type { Log } from '../../serving-log.ts';
+import { writeAll } from '../../terminal.ts';
+import type { C2c } from './c2c.ts';
+import { clientProcess } from './client-process.ts';
+import { c2cCommand, FLAG } from './command.ts';
+import { enrol } from './enrol.ts';
+import { bindSession } from './hook-session.ts';
+import { supervisors } from './repo-file.ts';
+
+export default c2cCommand({
+  usage: 'mcp [--all-tools]',
+  options: { 'all-tools': FLAG },
+  words: [0, 0],
+  async run(given, values) {
+    const c2c = named(given);
+    const sessionId = c2c.session();
+    const pid = clientProcess(c2c.env) ?? process.ppid;
+    const log = servingLog({ json: c2c.env['PARLEY_LOG'] === 'json', verbose: false });
+    const channel = channelOf(c2c, sessionId, log);
+    const server = new McpServer({
+      face: c2cFace({
+        desk: c2c.desk,
+        broker: c2c.broker,
+        sessionId,
+        version: VERSION,
+        allTools: values['all-tools'] ?? false,
+        supervisors: () => supervisors(c2c.cwd),
+        register: (alias) => enrol(c2c, { sessionId, pid, ...(alias !== undefined && { alias }) }),
+        reader: () => c2c.reader(sessionId),
+        now: Date.now,
+        onThread: boundOnce(c2c, sessionId),
+        channel,
+      }),
+      write: (line) => writeAll(1, line),
+      log,
+    });
+    await enrolAtStart(c2c, sessionId, pid, log);
+    await channel.prepare();
+    await server.serve(Bun.stdin.stream());
+  },
+});
+
+/** Clients that tell their servers no session (Codex, OpenCode) have one by the alias that their settings give them, or by their process. */
+function named(c2c: C2c): C2c {
+  if (c2c.sessionId !== null) return c2c;
+  const alias = c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS'];
+  const session = readSessionId(alias || `mcp-${clientProcess(c2c.env) ?? process.ppid}`);
+  return c2c.as(session);
+}
+
+/** Codex tells its servers no session, and each call its thread: by that its hooks find the inbox, and its signs are found. */
+function boundOnce(c2c: C2c, sessionId: string): (threadId: string) => void {
+  const bound = new Set<string>();
+  return (threadId) => {
+    if (bound.has(threadId)) return;
+    bound.add(threadId);
+    bindSession({ ...c2c.env, CODEX_THREAD_ID: threadId }, c2c.root, sessionId);
+  };
+}
+
+/** A session whose alias is taken is served all the same: its tools say so where a model reads it. */
+async function enrolAtStart(c2c: C2c, sessionId: string, pid: number, log: Log): Promise<void> {
+  try {
+    await enrol(c2c, { sessionId, pid });
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    log('not_registered', { session: sessionId, because: error.message });
+  }
+}
+
+/** spec: c2c#channel */
+function channelOf(c2c: C2c, sessionId: string, log: Log): Channel {
+  const { env } = c2c;
+  const transcripts = env['CLAUDE_CODE_SESSION_ID'] ?? env['CLAUDE_SESSION_ID'];
+  const home = env['HOME'] || homedir();
+  const folders = [env['CLAUDE_CONFIG_DIR'] || `${home}/.claude`, `${home}/.claude-shared`];
+  const shown = transcripts ? new ShownInTranscript(folders, transcripts) : undefined;
+  return new Channel({
+    reader: () => c2c.reader(sessionId),
+    isOn: (env['C2C_MCP_CHANNEL_DELIVERY'] ?? '1') !== '0',
+    withBacklog: env['C2C_MCP_AUTO_DRAIN_CHANNEL'] === '1',
+    isForced: (env['C2C_MCP_FORCE_CAPABILITIES'] ?? '').split(',').includes('claude_channel'),
+    async mayDisturb() {
+      const known = await c2c.broker.session(sessionId);
+      return !known || !disturbing(known.row, Date.now() / 1000).dnd;
+    },
+    proof: shown && ((parcels, signal) => shown.wait(parcels, signal)),
+    now: Date.now,
+    onTrouble: (error) => log('channel_failed', { error: error instanceof Error ? error.message : String(error) }),
+  });
+}

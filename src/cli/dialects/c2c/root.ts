@@ -1,0 +1,31 @@
+import { realpathSync } from 'node:fs';
+import type * as Origin from '../../origin.ts';
+import type { Env } from '../../settings.ts';
+import { brokersFolder } from '../../settings.ts';
+
+/** Where the broker of this folder is: named, or one per repository. Whether it exists is not asked. spec: c2c#root */
+export function brokerRoot(env: Env, cwd: string): string {
+  const named = env['C2C_MCP_BROKER_ROOT'] || env['C2C_BROKER_ROOT'];
+  if (named) return absolute(named, cwd);
+  return `${brokersFolder(env)}/repos/${fingerprint(cwd)}/broker`;
+}
+
+/** The same for all clones of one upstream, and for their worktrees. spec: c2c#root */
+export function fingerprint(cwd: string): string {
+  // Where a broker is named, as it is below every client that was set up with one, no repository is looked for.
+  const { gitOrigin, gitTop } = require('../../origin.ts') as typeof Origin;
+  const top = gitTop(cwd);
+  if (top === undefined) return 'default';
+  return new Bun.CryptoHasher('sha256')
+    .update(gitOrigin(cwd) ?? realpathSync(top))
+    .digest('hex')
+    .slice(0, 12);
+}
+
+function absolute(path: string, cwd: string): string {
+  return withoutSlash(path.startsWith('/') ? path : `${withoutSlash(cwd)}/${path}`);
+}
+
+function withoutSlash(path: string): string {
+  return path.replace(/(?<=.)\/+$/, '');
+}

@@ -1,0 +1,74 @@
+import { TerminalWay } from '../../delivery/terminal.ts';
+import { unseen } from '../../sessions/composer.ts';
+import type { ReadComposer } from '../../sessions/composer.ts';
+import type { Terminal } from '../../sessions/terminal.ts';
+import type { Env } from '../settings.ts';
+import { signsOf } from './signs.ts';
+import { readTerminal } from './terminal-spec.ts';
+import type { Seat } from './terminal-loop.ts';
+import type { Wanted } from './wanted.ts';
+
+/** How long the client's own word that it got what was typed is waited for. */
+const PROOF_MS = 3000;
+/** Between a paste and its Enter. The end of a bracketed paste is marked, so those who know it need no more than this. */
+const ENTER_MS = 20;
+const CLAUDE_ENTER_MS = 100;
+
+/** How a client is typed to: what its screen shows, how long after a paste Enter follows, and how a text must end. */
+interface Manners {
+  composer: ReadComposer;
+  enterAfter: number;
+  ending?: (text: string) => string;
+}
+
+/** A terminal with its client, as a loop needs it. Whoever took it leaves it. */
+export async function takeSeat(wanted: Wanted, env: Env, own?: Terminal): Promise<Seat & { close(): Promise<void> }> {
+  const { terminal, close } = own ? { terminal: own, close: async () => {} } : await openTerminal(wanted, env);
+  const signs = await signsOf(wanted, env);
+  const known = await mannersOf(wanted.client);
+  // Of a terminal that somebody else owns nobody can read the screen.
+  const manners = wanted.terminal?.startsWith('pty:') ? { ...known, composer: unseen } : known;
+  const enterAfter = wanted.options.submit_delay_ms ?? manners.enterAfter;
+  const typing = (where: Terminal) =>
+    new TerminalWay({ ...manners, terminal: where, signs, enterAfter, proofWithin: PROOF_MS });
+  return { terminal, signs, typing, close };
+}
+
+async function openTerminal(wanted: Wanted, env: Env): Promise<{ terminal: Terminal; close(): Promise<void> }> {
+  const spec = readTerminal(wanted.terminal ?? '');
+  if (spec.kind === 'foreign') {
+    const { ForeignPty } = await import('../../sessions/foreign-pty.ts');
+    // Whoever names a terminal by its numbers has asked for it.
+    const terminal = ForeignPty.open({ asked: true, where: { pts: spec.pts }, terminal: spec.terminalPid });
+    return { terminal, close: () => terminal.close() };
+  }
+  const { TmuxServer } = await import('../../sessions/tmux.ts');
+  const { socket, path } = spec;
+  const server = await TmuxServer.open({ ...(socket && { socket }), ...(path && { path }), env });
+  try {
+    return { terminal: await server.terminal(spec.target), close: () => server.close() };
+  } catch (error) {
+    await server.close();
+    throw error;
+  }
+}
+
+/** Where a client has manners of its own, they stand with the client. For a program that nobody knows, its sign must do alone. */
+async function mannersOf(client: string): Promise<Manners> {
+  switch (client) {
+    case 'claude':
+      return { composer: (await import('../../clients/claude/screen.ts')).claudeComposer, enterAfter: CLAUDE_ENTER_MS };
+    case 'codex': {
+      const { codexComposer, codexEnding } = await import('../../clients/codex/screen.ts');
+      return { composer: codexComposer, ending: codexEnding, enterAfter: ENTER_MS };
+    }
+    case 'opencode':
+      return { composer: (await import('../../clients/opencode/screen.ts')).openCodeComposer, enterAfter: ENTER_MS };
+    case 'kimi': {
+      const { kimiComposer, KIMI_ENTER_AFTER } = await import('../../clients/kimi/screen.ts');
+      return { composer: kimiComposer, enterAfter: KIMI_ENTER_AFTER };
+    }
+    default:
+      return { composer: unseen, enterAfter: ENTER_MS };
+  }
+}

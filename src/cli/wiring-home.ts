@@ -1,0 +1,66 @@
+import { mkdirSync } from 'node:fs';
+import { attendForeign } from '../flow/attend.ts';
+import type { Home } from '../flow/desk.ts';
+import type { HomeLabel } from '../protocol/address.ts';
+import { explained } from '../storage/disk.ts';
+import type { Directory } from '../storage/directory/directory.ts';
+import type { Ledger } from '../storage/ledger/ledger.ts';
+import { openSqliteLedger } from '../storage/ledger/sqlite.ts';
+import type { Maildir } from '../storage/spool/maildir.ts';
+import type { Spool } from '../storage/spool/spool.ts';
+import type { Settings } from './settings.ts';
+
+/** What every spool is made of. */
+export type SpoolParts = ConstructorParameters<typeof Maildir>[0];
+
+/** A home, and how to close as much of it as was opened. */
+export interface OpenHome {
+  home: Home;
+  close(): Promise<void>;
+}
+
+/** The ledger is opened by the first who asks for it: `parley agents` should not wait for a database. */
+export function lazyHome(
+  label: HomeLabel,
+  root: string,
+  durability: Settings['durability'],
+  directory: Directory,
+  newSpool: (parts: SpoolParts) => Spool,
+): OpenHome {
+  let parts: { ledger: Ledger; spool: Spool } | undefined;
+  const open = (): { ledger: Ledger; spool: Spool } => {
+    parts ??= openStores();
+    return parts;
+  };
+  const openStores = (): { ledger: Ledger; spool: Spool } => {
+    try {
+      mkdirSync(root, { recursive: true, mode: 0o700 });
+    } catch (error) {
+      throw explained(error, root);
+    }
+    const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability });
+    const judge = (reader: Parameters<typeof attendForeign>[1], message: Parameters<typeof attendForeign>[2]) =>
+      attendForeign(home, reader, message);
+    return { ledger, spool: newSpool({ root, ledger, judge, now: Date.now }) };
+  };
+  const home: Home = {
+    label,
+    root,
+    directory,
+    get ledger() {
+      return open().ledger;
+    },
+    get spool() {
+      return open().spool;
+    },
+  };
+  const close = async (): Promise<void> => {
+    try {
+      await parts?.spool.flush();
+      await parts?.spool.close();
+    } finally {
+      await parts?.ledger.close();
+    }
+  };
+  return { home, close };
+}

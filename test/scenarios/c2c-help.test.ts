@@ -1,0 +1,42 @@
+import { describe, expect, it } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import { Brokerage } from '../support/c2c.ts';
+
+const TABLE = readFileSync(new URL('../../src/cli/dialects/c2c.ts', import.meta.url), 'utf8');
+const COMMANDS = [...TABLE.matchAll(/^ {2}'?([a-z-]+)'?: \(\) => import/gm)].map(([, name = '']) => name);
+
+describe('who asks a command of c2c how it is used', () => {
+  it('is told, and nothing is done', async () => {
+    const place = new Brokerage();
+    const asked = COMMANDS.filter((name) => name !== 'help');
+    for (const name of asked) expect(await place.said([name, '--help'])).toStartWith('usage: c2c ');
+    expect(await place.said(['help', 'send'])).toBe(await place.said(['send', '-h']));
+  }, 60_000);
+
+  it('behind the words of a message is told that it is no option, and the message is not sent', async () => {
+    const place = await new Brokerage().registered(['alice', 'bob']);
+    const sent = await place.error(['send', 'bob', 'try', '--help'], { session: 's-alice' });
+    expect(sent).toContain("Unknown option '--help'; usage: c2c send ");
+    expect(place.inbox('bob')).toEqual([]);
+  });
+});
+
+describe('who errs', () => {
+  it('over a room is told so, and leaves none that there is not', async () => {
+    const place = await new Brokerage().registered(['alice']);
+    expect(await place.error(['rooms', 'leave', 'nowhere'], { session: 's-alice' })).toContain(
+      'there is no room nowhere',
+    );
+  });
+
+  it('over the end of a quiet time is told how to write it', async () => {
+    const place = await new Brokerage().registered(['bob']);
+    const bob = { session: 's-bob' };
+    expect(await place.error(['dnd', 'on', '--until', 'soon'], bob)).toContain('write 30m, 2h, 07:30 or an ISO time');
+    expect(await place.said(['dnd', 'on', '--until', '2h'], bob)).toStartWith('not to be disturbed until 2');
+  });
+});
+
+it('c2c --version says that parley speaks it, and which', async () => {
+  expect(await new Brokerage().said(['--version'])).toMatch(/^c2c, spoken by parley \d+\.\d+\.\d+/);
+});

@@ -1,0 +1,128 @@
+import { afterEach, describe, expect, it } from 'bun:test';
+import { existsSync, readdirSync, readFileSync, renameSync } from 'node:fs';
+import { until } from '../support/bch.ts';
+import type { Running } from '../support/bch.ts';
+import { anOriginalEntry, Brokerage } from '../support/c2c.ts';
+
+const alice = { session: 's-alice' };
+
+const running: Running[] = [];
+afterEach(async () => {
+  for (const one of running.splice(0)) await one.stop('SIGKILL');
+});
+
+/** A monitor that has begun. */
+async function monitoring(c2c: Brokerage, args: string[], as = {}): Promise<Running> {
+  const monitor = c2c.start('c2c', ['monitor', ...args], as);
+  running.push(monitor);
+  // It says nothing at its start, so its open watch is the sign.
+  await until('a monitor at work', () => watches(monitor.child.pid));
+  return monitor;
+}
+
+/** Does the process wait for file events? */
+function watches(pid: number): boolean {
+  try {
+    return readdirSync(`/proc/${pid}/fdinfo`).some((fd) =>
+      readFileSync(`/proc/${pid}/fdinfo/${fd}`, 'utf8').includes('inotify wd:'),
+    );
+  } catch {
+    return false;
+  }
+}
+
+/** Leaves messages as other programs do: another file in the inbox's place. */
+function leave(c2c: Brokerage, session: string, entries: Record<string, unknown>[]): void {
+  c2c.plant(`${session}.inbox.json.tmp.1`, [...c2c.inbox(session), ...entries]);
+  renameSync(`${c2c.root}/${session}.inbox.json.tmp.1`, `${c2c.root}/${session}.inbox.json`);
+}
+
+describe('c2c monitor [C2C-60]', () => {
+  it('starts silent, prints one line for each arrival, and takes nothing', async () => {
+    const c2c = await new Brokerage().registered(['alice', 'bob']);
+    await c2c.said(['send', 'bob', 'before'], alice);
+    const monitor = await monitoring(c2c, ['--alias', 's-bob']);
+    await c2c.said(['send', 'bob', 'first\nwith two lines'], alice);
+    await monitor.says('📬', 1);
+    // Of one sender, with the same words, in one and the same look.
+    leave(c2c, 's-bob', [anOriginalEntry(), anOriginalEntry(), anOriginalEntry({ content: 'x'.repeat(500) })]);
+    await monitor.says('📬', 4);
+    const lines = monitor.out.trimEnd().split('\n');
+    expect(lines).toHaveLength(4);
+    expect(lines[0]).toMatch(/^\[\d\d:\d\d:\d\d\] 📬 {2}alice→you {2}"first with two lines"$/);
+    expect(lines.slice(1, 3)).toEqual([
+      expect.stringContaining('script→you  "hello"'),
+      expect.stringContaining('"hello"'),
+    ]);
+    expect(lines[3]?.length).toBeLessThan(130);
+    expect(c2c.inbox('s-bob')).toHaveLength(5);
+    expect(monitor.err).toBe('');
+  });
+
+  it('follows a session that is registered, and named, while it is watched', async () => {
+    const c2c = await new Brokerage().registered(['alice']);
+    const monitor = await monitoring(c2c, ['--alias', 's-late']);
+    await c2c.registered(['late']);
+    await c2c.said(['send', 'late', 'welcome'], alice);
+    await monitor.says('"welcome"');
+    await c2c.said(['register', 'renamed'], { session: 's-late', env: { C2C_MCP_CLIENT_PID: String(process.pid) } });
+    await c2c.said(['send', 'renamed', 'still here'], alice);
+    await monitor.says('"still here"');
+    expect(monitor.out.match(/📬/g)).toHaveLength(2);
+  });
+
+  it('takes an alias too, and tells JSON to programs: rooms, whole bodies, only from some', async () => {
+    const c2c = await new Brokerage().registered(['alice', 'bob', 'carol']);
+    for (const alias of ['alice', 'bob']) await c2c.said(['rooms', 'join', 'ops'], { session: `s-${alias}` });
+    await c2c.said(['poll-inbox'], { session: 's-bob' });
+    const monitor = await monitoring(c2c, ['--alias', 'BOB', '--json', '--from', 'alice']);
+    await monitor.says('monitor.ready');
+    await c2c.said(['send', 'bob', 'not this'], { session: 's-carol' });
+    await c2c.said(['send', '#ops', 'deploy at five'], alice);
+    await monitor.says('deploy at five');
+    const [ready, said] = monitor.out
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(ready).toMatchObject({ event_type: 'monitor.ready', monitor_ts: expect.stringMatching(/^\d+\.\d{3}$/) });
+    expect(said).toMatchObject({ event_type: 'message', from_alias: 'alice', to_alias: 'bob#ops' });
+    expect(monitor.out).not.toContain('not this');
+  });
+
+  it('starts no process of its own, and ends with a signal', async () => {
+    const c2c = await new Brokerage().registered(['bob']);
+    const monitor = await monitoring(c2c, ['--alias', 's-bob']);
+    expect(readFileSync(`/proc/${monitor.child.pid}/task/${monitor.child.pid}/children`, 'utf8')).toBe('');
+    expect(await monitor.stop('SIGTERM')).toMatchObject({ code: 0, out: '' });
+  });
+
+  it('ends with its parent', async () => {
+    const c2c = await new Brokerage().registered(['bob']);
+    const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
+    const script = `'${process.execPath}' '${main}' c2c monitor --alias s-bob & echo $!; wait`;
+    const parent = Bun.spawn(['sh', '-c', script], { env: c2c.env(), stdout: 'pipe' });
+    const first = await parent.stdout.getReader().read();
+    const pid = Number(new TextDecoder().decode(first.value));
+    await until('a monitor at work', () => watches(pid));
+    parent.kill('SIGKILL');
+    await until('the end of the monitor', () => !existsSync(`/proc/${pid}/fd/0`));
+  });
+
+  it('ends with its reader', async () => {
+    const c2c = await new Brokerage().registered(['alice', 'bob']);
+    const monitor = await monitoring(c2c, ['--alias', 's-bob']);
+    const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
+    const pid = `${c2c.program.home}/pid`;
+    // The shell stays alive: only the reader goes away after one line.
+    const script = `{ '${process.execPath}' '${main}' c2c monitor --alias s-bob & echo $! >'${pid}'; wait; } | head -n 1; exec sleep 60`;
+    const shell = Bun.spawn(['sh', '-c', script], { env: c2c.env(), stdout: 'ignore' });
+    await until('its number', () => existsSync(pid) && readFileSync(pid, 'utf8') !== '');
+    const number = Number(readFileSync(pid, 'utf8'));
+    await until('a monitor at work', () => watches(number));
+    await c2c.said(['send', 'bob', 'one'], alice);
+    await monitor.says('"one"');
+    await c2c.said(['send', 'bob', 'two'], alice);
+    await until('the end of the monitor', () => !existsSync(`/proc/${number}/fd/0`));
+    shell.kill('SIGKILL');
+  });
+});

@@ -1,0 +1,83 @@
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import type { Attention } from '../../src/protocol/attention.ts';
+import type { Message } from '../../src/protocol/message.ts';
+import type { AgentName } from '../../src/protocol/names.ts';
+import { entryText } from '../../src/storage/c2c/entry.ts';
+import { withLock } from '../../src/storage/c2c/lock.ts';
+import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
+import type { SqliteLedger } from '../../src/storage/ledger/sqlite.ts';
+import { C2cSpool } from '../../src/storage/spool/c2c-broker.ts';
+import { bob, carol, LOUD } from './mail.ts';
+
+export interface OpenBroker {
+  spool: C2cSpool;
+  ledger: SqliteLedger;
+  close: () => Promise<void>;
+}
+
+export interface BrokerOptions {
+  now?: () => number;
+  judge?: (mailbox: AgentName, message: Message) => Promise<Attention>;
+  onStep?: (step: string) => void;
+  heal?: boolean;
+  sessions?: ReadonlyMap<AgentName, string>;
+}
+
+/** Whose inbox is which: bob's session has another name than he; carol is in no registry. */
+export const SESSIONS: ReadonlyMap<AgentName, string> = new Map([[bob, 'session-of-bob']]);
+
+/** Opens the ledger and the spool of a broker directory the way every process does. */
+export async function openBrokerHome(root: string, options: BrokerOptions = {}): Promise<OpenBroker> {
+  const { now = Date.now, judge = async () => LOUD, onStep, heal = true, sessions = SESSIONS } = options;
+  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal', now });
+  const spool = new C2cSpool({
+    root,
+    ledger,
+    now,
+    names: { fileOf: (mailbox) => sessions.get(mailbox) ?? mailbox, mailboxes: () => [...sessions.keys(), carol] },
+    judge: async (mailbox, message) => ({
+      attention: await judge(mailbox, message),
+      lineage: message.parley?.lineage,
+    }),
+    ...(onStep && { onStep }),
+  });
+  if (heal) await spool.heal();
+  return { spool, ledger, close: () => ledger.close() };
+}
+
+export function inboxOf(root: string, mailbox: AgentName): string {
+  return `${root}/${SESSIONS.get(mailbox) ?? mailbox}.inbox.json`;
+}
+
+/** Adds an entry the way another program does that knows the rules: lock, read, write beside, rename. */
+export function leaveEntry(root: string, mailbox: AgentName, entry: object): void {
+  const path = inboxOf(root, mailbox);
+  withLock(path.replace(/json$/, 'lock'), () => {
+    const entries = listAt(path);
+    writeFileSync(`${path}.other`, JSON.stringify([...entries, entry]));
+    renameSync(`${path}.other`, path);
+  });
+}
+
+export function leaveMessage(root: string, mailbox: AgentName, message: Message): void {
+  leaveEntry(root, mailbox, JSON.parse(entryText(message, mailbox)) as object);
+}
+
+/** Takes everything out of an inbox the way another program does. */
+export function drainAway(root: string, mailbox: AgentName): Record<string, unknown>[] {
+  const path = inboxOf(root, mailbox);
+  return withLock(path.replace(/json$/, 'lock'), () => {
+    const entries = listAt(path);
+    writeFileSync(`${path}.other`, '[]');
+    renameSync(`${path}.other`, path);
+    return entries;
+  });
+}
+
+export function listAt(path: string): Record<string, unknown>[] {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>[];
+  } catch {
+    return [];
+  }
+}
