@@ -34,10 +34,12 @@ export class C2cHooks extends Brokerage {
     return existsSync(path) ? statSync(path).size : 0;
   }
 
-  event(fields: Record<string, unknown> = {}): string {
+  /** In the order in which Claude Code writes it: who calls stands before what a tool took and gave. */
+  event({ agent_id, ...fields }: Record<string, unknown> = {}): string {
     return JSON.stringify({
       session_id: 's-bob',
       cwd: this.program.home,
+      agent_id,
       hook_event_name: 'PostToolUse',
       tool_name: 'Bash',
       tool_input: { command: 'true' },

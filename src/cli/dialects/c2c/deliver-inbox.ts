@@ -25,6 +25,7 @@ const OPTIONS = {
   'notify-debounce': TEXT,
   'submit-delay': TEXT,
   heartbeat: TEXT,
+  transcript: FLAG,
   interval: TEXT,
   // Known to the established program; here there is nothing that they would change.
   'file-fallback': FLAG,
@@ -40,11 +41,15 @@ const OPTIONS = {
 /** `c2c-deliver-inbox`: brings mail, or only the news of it, into the terminal of a client. spec: c2c#wake */
 export default c2cCommand({
   usage:
-    'deliver-inbox --terminal <terminal> [--session-id <id>] [--client <client>] [--notify-only] [--loop|--daemon] [--min-inject-gap <s>] [--heartbeat <s>] [--dry-run] [--json]',
+    'deliver-inbox --terminal <terminal> [--session-id <id>] [--client <client>] [--notify-only] [--loop|--daemon] [--min-inject-gap <s>] [--heartbeat <s>] [--dry-run] [--json] | deliver-inbox --transcript [--session-id <Claude session>] (experimental)',
   options: OPTIONS,
   words: [0, 0],
   async run(c2c, values) {
     if (values.run !== undefined) return runWanted(c2c, values.run);
+    if (values.transcript) {
+      const session = values['session-id'] === undefined ? c2c.session() : readSessionId(values['session-id']);
+      return (await import('./transcript.ts')).intoTranscript(c2c, session, values.json === true);
+    }
     const wanted = await wantedFrom(c2c, values);
     if (values.daemon) return startDaemon(c2c, wanted, values.json === true);
     if (values['dry-run']) return c2c.sayJson({ ok: true, dry_run: true, wanted });
