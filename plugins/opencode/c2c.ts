@@ -312,8 +312,6 @@ class Lasting {
       });
       // A pipe whose other end died says so here; without a listener it would end OpenCode.
       for (const pipe of child.stdio) pipe?.on('error', () => {});
-      // Whoever reads no more is of no use: another one is started.
-      child.stdin?.on('error', () => child.kill('SIGKILL'));
       child.stderr?.setEncoding('utf8').on('data', (text: string) => note(`c2c ${this.args.join(' ')} says`, text));
       this.started(child);
       // OpenCode must be able to end while we wait for something.

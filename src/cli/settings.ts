@@ -164,7 +164,9 @@ export function loadSettings(env: Env, cwd: string, flags: Partial<Record<Settin
 function usable(name: SettingName, raw: unknown, from: string): Origin {
   const parsed = SETTINGS[name].schema.safeParse(raw);
   if (parsed.success) return { name, value: parsed.data, from };
-  throw new Refusal('bad_config', `${name} from ${from} is not usable: ${parsed.why}`);
+  const isAddress = name === 'agent' && typeof raw === 'string' && raw.includes('%');
+  const hint = isAddress ? '; leave out what begins with %: all homes are looked through' : '';
+  throw new Refusal('bad_config', `${name} from ${from} is not usable: ${parsed.why}${hint}`);
 }
 
 /** The nearest `.parley.json` from here upwards. */

@@ -60,7 +60,10 @@ export function contained(body: string): string {
 
 /** The beginning of a mark of ours, or of the one in which a client shows what a channel says; blanks and joiners do not hide it. */
 const GAP = '[\\s\\u200c\\u200d\\ufe0f]*';
-const MARK = new RegExp(`<(?=${GAP}(?:/${GAP})?(?:${[...'c2c'].join(GAP)}|${[...'channel'].join(GAP)}))`, 'gi');
+const MARK = new RegExp(
+  `<(?=${GAP}(?:/${GAP})?(?:${['c2c', 'channel'].map((word) => word.split('').join(GAP)).join('|')}))`,
+  'gi',
+);
 
 function attributes(given: Record<string, string | undefined>): string {
   const told = Object.entries(given).flatMap(([name, value]) =>

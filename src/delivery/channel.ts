@@ -22,6 +22,7 @@ export class ChannelWay implements Way {
   constructor(readonly parts: ChannelParts) {}
 
   async offer(parcels: readonly Parcel[], signal: AbortSignal): Promise<Offer> {
+    if (parcels.length === 0) return { outcome: 'left', because: 'there is nothing to tell', retry: false };
     if (signal.aborted) return { outcome: 'left', because: 'it was stopped before', retry: true };
     try {
       for (const parcel of parcels) this.parts.notify(parcel);

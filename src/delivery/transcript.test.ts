@@ -138,6 +138,11 @@ describe('an entry in the transcript', () => {
     expect(entries(file).at(-1)).toMatchObject({ parentUuid: 'a-1' });
   });
 
+  it('goes into the shared folder where only that has the transcript [C2C-33]', async () => {
+    const { file, way } = aTranscript({}, '.claude-shared');
+    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'offered', evidence: { transcript: file } });
+  });
+
   it('goes into the shared folder where the transcript is there, and once where both are one [C2C-33]', async () => {
     const { home, way } = aTranscript({}, '.claude-shared');
     symlinkSync(`${home}/.claude-shared`, `${home}/.claude`);

@@ -63,7 +63,7 @@ describe('a session that sleeps', () => {
     },
   );
 
-  it('is not woken while nothing waits', async () => {
+  it('is not woken while nothing waits [C2C-35]', async () => {
     const bench = new Bench();
     expect(await bench.waker().look(signal)).toBeNull();
     expect(bench.wakes).toBe(0);

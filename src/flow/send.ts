@@ -174,6 +174,6 @@ export function refuseTooLarge(body: string, limit: number): void {
   if (size <= limit) return;
   throw new Refusal(
     'too_large',
-    `the body has ${size} bytes, the limit is ${limit}; write it to a file and send its path with --ref`,
+    `the body has ${size} bytes, the limit is ${limit}; write it to a file and send its path instead`,
   );
 }

@@ -328,6 +328,48 @@ describe(`the plugin in OpenCode${opencode.why}`, () => {
     await terminal.shows(/the tide is out/);
   });
 
+  opencode.it('goes on after the session was shortened, and repeats nothing', async () => {
+    const office = (await anOffice([say('one'), say('two')])).installForUser();
+    const server = await office.openCode.serve();
+    const session = await server.session();
+    await office.write('an early letter');
+    await office.model.saw('an early letter');
+    await session.idle();
+    const model = { providerID: 'scripted', modelID: 'one' };
+    await server.call('POST', `/session/${session.id}/summarize`, model);
+    await server.event(({ type }) => type === 'session.compacted');
+    await office.c2c('send', 'ocean', 'a later letter');
+    const asked = await office.model.saw('a later letter');
+    expect(asked.count('a later letter')).toBe(1);
+    await within(20_000, async () => office.spools().length === 0);
+    expect(office.model.main).toHaveLength(2);
+  });
+
+  opencode.it('begins anew when OpenCode loads the project again, and its former life is over', async () => {
+    const office = (await anOffice([say('one'), say('two')])).installForUser();
+    const server = await office.openCode.serve();
+    const session = await server.session();
+    await office.write('an early letter');
+    await office.model.saw('an early letter');
+    await session.idle();
+    const former = office.processes(' c2c ');
+    await server.call('POST', '/instance/dispose');
+    await within(20_000, async () => !office.processes(' c2c ').some((pid) => former.includes(pid)));
+    await office.c2c('send', 'ocean', 'between two lives');
+    await server.session();
+    const asked = await office.model.saw('between two lives');
+    expect(asked.count('between two lives')).toBe(1);
+    expect(asked.count('an early letter')).toBe(0);
+    await within(20_000, async () => office.processes('c2c monitor').length === 1 && office.spools().length === 0);
+  });
+
+  opencode.it('does not keep OpenCode from ending, and ends with it', async () => {
+    const office = (await anOffice([say('all done')])).installForUser();
+    const run = await office.openCode.run('begin');
+    expect(run).toMatchObject({ code: 0, out: expect.stringContaining('all done') });
+    await within(20_000, async () => office.processes(' c2c ').length === 0);
+  });
+
   opencode.it('leaves no process behind when OpenCode is killed', async () => {
     const office = (await anOffice([say('one')])).installForUser();
     const server = await office.openCode.serve();

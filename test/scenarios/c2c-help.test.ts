@@ -29,12 +29,25 @@ describe('who errs', () => {
     );
   });
 
+  it('over an agent of Parley is told how to answer it', async () => {
+    const place = await new Brokerage().registered(['alice']);
+    await place.parley(['init', 'ada']);
+    expect(await place.error(['send', 'ada', 'yes'], { session: 's-alice' })).toContain('answer with `parley reply');
+    expect((await place.parley(['inbox', '--as', 'alice%c2c'])).err).toContain('leave out what begins with %');
+  });
+
   it('over the end of a quiet time is told how to write it', async () => {
     const place = await new Brokerage().registered(['bob']);
     const bob = { session: 's-bob' };
     expect(await place.error(['dnd', 'on', '--until', 'soon'], bob)).toContain('write 30m, 2h, 07:30 or an ISO time');
     expect(await place.said(['dnd', 'on', '--until', '2h'], bob)).toStartWith('not to be disturbed until 2');
   });
+});
+
+it('c2c list says of a session that never gave a sign that it was never seen', async () => {
+  const place = new Brokerage();
+  place.plant('registry.json', [{ session_id: 's-old', alias: 'old' }]);
+  expect(await place.said(['list'])).toMatch(/^old +unknown +never seen\n$/);
 });
 
 it('c2c --version says that parley speaks it, and which', async () => {

@@ -15,8 +15,8 @@ function aClient(broker: Brokerage, session: string): McpClient {
   return new McpClient({ home: broker.program.home, env }, [], 'c2c');
 }
 
-async function polled(broker: Brokerage): Promise<unknown[]> {
-  return (await broker.json<Row[]>(['poll-inbox'], bob)).map(({ content }) => content);
+async function polled(broker: Brokerage): Promise<string[]> {
+  return (await broker.json<Row[]>(['poll-inbox'], bob)).map(({ content }) => String(content));
 }
 
 describe('the inbox of an alias', () => {

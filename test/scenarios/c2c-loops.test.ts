@@ -41,13 +41,13 @@ describe('the wake daemon', () => {
     for (let n = 9; n <= 99; n += 10) machine.plant('s-bob', [ours ?? {}, ...theirs.slice(0, n)]);
     machine.be();
     await machine.until(() => machine.sent('s-bob').length > 0);
-    await machine.until(() => first.said.includes('wake_woken session=s-bob count=100'));
+    await machine.until(() => /wake_woken session=s-bob count=100\b/.test(first.said));
     first.child.kill('SIGKILL');
     await first.child.exited;
 
     const second = await wakeLoop(terminal, ['--min-inject-gap', '0']);
     await machine.send('bob', 'letter 101');
-    await machine.until(() => second.said.includes('wake_woken session=s-bob count=1'));
+    await machine.until(() => /wake_woken session=s-bob count=1\b/.test(second.said));
     expect(machine.sent('s-bob')).toEqual([SENTINEL, SENTINEL]);
     second.child.kill('SIGTERM');
     expect(await second.child.exited).toBe(0);
@@ -83,12 +83,19 @@ describe('the wake daemon', () => {
   }, 60_000);
 
   it('is told by its file of mail that another program renames into the inbox: nothing looks from time to time [C2C-35]', async () => {
-    await wakeLoop(await machine.pane('s-bob'), [], { BUN_OPTIONS: `--preload=${NO_INTERVALS}` });
-    machine.plant('s-bob', [
-      { from_alias: 'carol', to_alias: 'bob', content: 'from elsewhere', ts: Date.now() / 1000 },
-    ]);
-    await machine.until(() => machine.sent('s-bob').length > 0);
-    expect(machine.sent('s-bob')).toEqual([SENTINEL]);
+    const staying = await wakeLoop(await machine.pane('s-bob'), ['--min-inject-gap', '0'], {
+      BUN_OPTIONS: `--preload=${NO_INTERVALS}`,
+    });
+    const letter = (n: number) => ({ from_alias: 'carol', to_alias: 'bob', content: `letter ${n}`, ts: n });
+    // The first may be found by the look with which it begins.
+    for (let n = 1; n <= 3; n += 1) {
+      machine.plant(
+        's-bob',
+        Array.from({ length: n }, (_, at) => letter(at + 1)),
+      );
+      await machine.until(() => staying.said.match(/wake_woken session=s-bob count=1\b/g)?.length === n);
+    }
+    expect(machine.sent('s-bob')).toEqual([SENTINEL, SENTINEL, SENTINEL]);
   }, 60_000);
 
   it('sends a heartbeat only if it is asked to [C2C-35c]', async () => {
@@ -96,6 +103,14 @@ describe('the wake daemon', () => {
     await machine.until(() => machine.sent('s-bob').length > 1);
     for (const sent of machine.sent('s-bob'))
       expect(sent).toMatch(/^<c2c event="heartbeat" alias="[\w-]+" ts="[^"]+" waiting="0"\/>$/);
+  }, 60_000);
+
+  it('lets 15 s lie between two wakes and beats no heart, unless it is told otherwise [C2C-35, C2C-35c]', async () => {
+    const words = ['--session-id', 's-bob', '--client', 'codex', '--terminal', await machine.pane('s-bob')];
+    const { pid } = await machine.json<{ pid: number }>(['deliver-inbox', '--notify-only', '--daemon', ...words]);
+    const [wanted = ''] = /\{"kind":.*\}/.exec(readFileSync(`/proc/${pid}/cmdline`, 'utf8')) ?? [];
+    process.kill(pid);
+    expect((JSON.parse(wanted) as { options: object }).options).toEqual({ gap_ms: 15_000 });
   }, 60_000);
 
   it('lets a session sleep that wants no disturbance', async () => {
@@ -192,7 +207,9 @@ describe('the wire daemon', () => {
 
   it('is started, seen, started anew and stopped, with its pid and log [C2C-36]', async () => {
     const { words } = kimiOf(['accept']);
-    const first = await machine.json<{ pid: number; log: string }>(['wire-daemon', 'start', ...words]);
+    const start = ['wire-daemon', 'start', '--interval', '7', ...words];
+    const first = await machine.json<{ pid: number; log: string }>(start);
+    expect(readFileSync(`/proc/${first.pid}/cmdline`, 'utf8')).toContain('"interval_ms":7000');
     expect(first.log).toBe(`${machine.data}/wire-daemons/s-bob.log`);
     expect(await machine.json<object>(['wire-daemon', 'start', ...words])).toMatchObject({
       already_running: true,

@@ -49,6 +49,18 @@ interface Waiting {
 }
 
 describe('a model with the tools', () => {
+  it.each([
+    ['parley', 'parley'],
+    ['backchannel', 'backchannel'],
+    ['c2c', 'c2c'],
+  ])('has the face %s by a flag', async (face, name) => {
+    const program = new Program();
+    const env = { ...program.env, BACKCHANNEL_AGENT: 'me', C2C_MCP_SESSION_ID: 's-1' };
+    const client = new McpClient({ home: program.home, env }, ['--face', face]);
+    expect(await client.initialize()).toMatchObject({ serverInfo: { name } });
+    await client.end();
+  });
+
   it('lists what waits, reads it, reacts, answers once per key, and owes nothing any more', async () => {
     const { program, bob } = await twoAgents();
     const id = await sentBy(program, '@bob', 'Is the deploy blocked?', '--intent', 'question');

@@ -71,9 +71,11 @@ describe('parley self', () => {
 
   it('installs the names that are asked for, and each speaks its own dialect', () => {
     const { bin, env } = aUser();
-    const installed = run(binary, ['self', 'install', '--names', 'bch,c2c,ccc', '--json'], { env });
+    const names = ['bch', 'c2c', 'c2c-deliver-inbox', 'ccc'];
+    const installed = run(binary, ['self', 'install', '--names', names.join(','), '--json'], { env });
     expect(JSON.parse(installed.out)).toMatchObject({ onPath: true, shadowedBy: null });
-    expect(['bch', 'c2c', 'ccc'].map((name) => readlinkSync(`${bin}/${name}`))).toEqual(['parley', 'parley', 'parley']);
+    expect(names.map((name) => readlinkSync(`${bin}/${name}`))).toEqual(names.map(() => 'parley'));
+    expect(run('c2c-deliver-inbox', ['--help'], { env }).out).toStartWith('usage: c2c deliver-inbox ');
     expect(run('ccc', [], { env }).err).toContain('ccc');
     expect(run('bch', ['version'], { env }).out).not.toContain('parley');
   });

@@ -1,16 +1,7 @@
 // Stands in for `c2c` where a test looks at the OpenCode plugin alone. What it has is in the folder FAKE_C2C: a file per message in inbox/,
-// supervisors.json, `broken` if every call fails, `deaf` if the writer of states reads nothing, and the file `arrivals`, whose lines the monitor prints. What it is asked goes to calls.jsonl, what is streamed to it
+// supervisors.json, and the file `arrivals`, whose lines the monitor prints. What it is asked goes to calls.jsonl, what is streamed to it
 // to stream.jsonl.
-import {
-  appendFileSync,
-  closeSync,
-  existsSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { appendFileSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 
 const folder = process.env['FAKE_C2C'] ?? '';
 const args = process.argv.slice(2);
@@ -26,12 +17,6 @@ if (existsSync(`${folder}/broken`)) process.exit(1);
 switch (args.slice(0, args[0] === 'oc-plugin' ? 2 : 1).join(' ')) {
   case 'oc-plugin stream-write-statefile':
     appendFileSync(`${folder}/stream.jsonl`, '{"event":"start"}\n');
-    if (existsSync(`${folder}/deaf`)) {
-      // It lives on, and nobody reads what is said to it.
-      closeSync(0);
-      writeFileSync(`${folder}/deaf`, String(process.pid));
-      for (;;) await Bun.sleep(1000);
-    }
     for await (const bytes of Bun.stdin.stream()) appendFileSync(`${folder}/stream.jsonl`, bytes);
     break;
   case 'oc-plugin drain-inbox-to-spool': {

@@ -34,8 +34,11 @@ export class ScriptedOpenCode {
   readonly messages = new Map<string, { info: Facts; parts: Facts[] }[]>();
   readonly sessions = new Map<string, Facts>();
   readonly hooks: Hooks[] = [];
-  /** What becomes of a prompt: recorded, refused, or accepted and never recorded. */
-  takes: 'recorded' | 'refused' | 'nothing' | 'silently' = 'recorded';
+  /** What becomes of a prompt: recorded, refused, accepted and never recorded, recorded without a word, or it is never answered. */
+  takes: 'recorded' | 'refused' | 'nothing' | 'silently' | 'never' = 'recorded';
+  /** Sessions of which it knows nothing any more. */
+  readonly gone = new Set<string>();
+  hasScreen = true;
   #count = 0;
 
   get client(): Parameters<typeof plugin>[0]['client'] {
@@ -47,7 +50,12 @@ export class ScriptedOpenCode {
         get: async ({ path }) =>
           this.sessions.has(path.id) ? { data: this.sessions.get(path.id) } : { error: {}, response: { status: 404 } },
       },
-      tui: { showToast: async ({ body }) => this.toasts.push(String(body['message'])) },
+      tui: {
+        showToast: async ({ body }) => {
+          if (!this.hasScreen) throw new Error('nobody looks');
+          this.toasts.push(String(body['message']));
+        },
+      },
       postSessionIdPermissionsPermissionId: async (call) => this.#answer(call),
       _client: { post: async (call) => this.#answer(call) },
     };
@@ -83,6 +91,8 @@ export class ScriptedOpenCode {
 
   async #prompt(session: string, body: { parts: { type: string; text?: string }[] }): Promise<Facts> {
     this.prompts.push({ session, ...body });
+    if (this.gone.has(session)) return { error: { name: 'NotFoundError' }, response: { status: 404 } };
+    if (this.takes === 'never') return new Promise(() => {});
     if (this.takes === 'refused') return { error: { name: 'BadRequest' }, response: { status: 400 } };
     if (this.takes === 'nothing' || body.parts.length === 0) return {};
     const info = {

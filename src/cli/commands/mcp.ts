@@ -1,6 +1,7 @@
 import { chatFace } from '../../doors/mcp/chat-face.ts';
 import { McpServer } from '../../doors/mcp/server.ts';
 import type { Who } from '../../flow/desk.ts';
+import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import { Context } from '../context.ts';
 import { bringHere } from '../mine.ts';
@@ -16,10 +17,20 @@ export default command({
     'As a server of a client:\n\n' +
     '  claude mcp add parley -- parley mcp --as <agent>\n' +
     '  codex mcp add parley -- parley mcp --as <agent>',
-  options: { as: { type: 'string', value: 'agent', help: 'act as this agent' } },
+  options: {
+    as: { type: 'string', value: 'agent', help: 'act as this agent' },
+    face: {
+      type: 'string',
+      value: 'face',
+      help: 'parley (the default), backchannel (as `bch mcp`) or c2c (as `c2c mcp`)',
+    },
+  },
   words: [0, 0],
   examples: ['parley mcp --as claude'],
-  async run(context, { as }) {
+  async run(context, { as, face = 'parley' }) {
+    if (face === 'backchannel') return (await import('../dialects/bch.ts')).runBch(['mcp']);
+    if (face === 'c2c') return (await import('../dialects/c2c.ts')).runC2c(['mcp']);
+    if (face !== 'parley') throw new Refusal('invalid_request', '--face is parley, backchannel or c2c');
     let current: Context | undefined;
     const server = new McpServer({
       face: chatFace(VERSION, async () => {

@@ -14,7 +14,7 @@ import { uninstall } from '../self/uninstall.ts';
 import { backchannelHome, parleyHome, userHome } from '../settings.ts';
 
 /** What the program can be called besides parley. */
-const NAMES = ['bch', 'c2c', 'ccc'];
+const NAMES = ['bch', 'c2c', 'c2c-deliver-inbox', 'ccc'];
 
 export default command({
   usage: 'self <install|uninstall>',

@@ -7,7 +7,7 @@ import { ShownInTranscript } from './shown.ts';
 const parcel = (id: string) => ({ id: id as MessageId, text: 'hello' });
 const told = (id: string): string => `<channel source=\\"c2c\\" message_id=\\"${id}\\">`;
 
-function aTranscript(): { shown: ShownInTranscript; says(line: string): void } {
+function aTranscript(): { shown: ShownInTranscript; says: (line: string) => void } {
   const home = temporaryHome();
   const path = `${home}/projects/-work/cc-1.jsonl`;
   mkdirSync(`${home}/projects/-work`, { recursive: true });

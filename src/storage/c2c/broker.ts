@@ -43,7 +43,7 @@ export interface Broker {
   readonly root: string;
   sessions(): Promise<Session[]>;
   session(sessionId: string): Promise<Session | null>;
-  /** The alias of a session; null if it is not registered. Nobody looks for its process: that takes longer than all else here. */
+  /** The alias of a session; null if it is not registered. Nobody looks for its process. */
   aliasOf(sessionId: string): Promise<AgentName | null>;
   /** The session that has this alias, compared without case. */
   called(alias: string): Promise<Session | null>;

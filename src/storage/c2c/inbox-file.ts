@@ -141,7 +141,7 @@ function isInOrder(bytes: Buffer): boolean {
   return whole && texts.every((one) => one.startsWith('{') && one.endsWith('}'));
 }
 
-/** The runtime's own parser is several times as fast as a search for the ends of objects. */
+/** The runtime's own parser is faster than a search for the ends of objects. */
 function isListOfObjects(text: string): boolean {
   try {
     const values: unknown = JSON.parse(text);

@@ -303,6 +303,21 @@ describe('what was taken', () => {
     expect(JSON.parse(theirs ?? '')).toMatchObject({ from_alias: 'script', ts: 7.5, deferrable: true });
   });
 
+  it('that can be neither shown nor put back says what went wrong first', async () => {
+    const home = await aBroker({
+      onStep: (step) => {
+        if (step === 'R put back') throw new Error('nor put back');
+      },
+    });
+    await home.spool.put(anEntry());
+    const claim = await home.spool.claim(bob, await home.spool.ids(bob), LEASE);
+    const ids = claim.copies.map(({ message }) => message.id);
+    const show = (): void => {
+      throw new Error('nobody reads');
+    };
+    expect(home.spool.settle(claim, ids, DONE, show)).rejects.toThrow('nobody reads');
+  });
+
   it('that cannot be archived is not shown, and waits again', async () => {
     const home = await aBroker();
     const { message } = await home.spool.put(anEntry());

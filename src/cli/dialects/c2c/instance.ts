@@ -42,7 +42,15 @@ export function folderOf(env: Env, name: string): string {
 
 /** An instance's name becomes the name of a folder. */
 export function readInstanceName(text: string): string {
-  return readSessionId(text);
+  try {
+    return readSessionId(text);
+  } catch {
+    const shown = text.replace(/\p{Cc}/gu, '?').slice(0, 80);
+    throw new Refusal(
+      'invalid_request',
+      `"${shown}" is no name; use 1 to 128 letters, digits, . _ - and no dot in front`,
+    );
+  }
 }
 
 export function keep(env: Env, instance: Instance): void {

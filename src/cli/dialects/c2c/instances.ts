@@ -22,7 +22,8 @@ export default c2cCommand({
     if (json) return c2c.sayJson(rows);
     if (rows.length === 0) c2c.say('no session is kept here; start one with `c2c start <client>`');
     for (const { name, client, session_id, alias, alive, since, terminal, loop } of rows) {
-      const looped = loop ? `, ${loop.kind} loop ${loop.running ? 'runs' : 'does not run'}` : '';
+      const looped =
+        loop && (alive || loop.running) ? `, ${loop.kind} loop ${loop.running ? 'runs' : 'does not run'}` : '';
       const next =
         alive && loop?.running === false ? ` (to have it again: \`${startAgain(c2c, name, session_id)}\`)` : '';
       const state = alive ? `runs since ${since} in ${terminal}` : `stopped; last started ${since}`;

@@ -15,9 +15,9 @@ export default c2cCommand({
     if (sessions.length === 0) return c2c.say('nobody is registered here; be the first: `c2c register <alias>`');
     for (const { row, alive, lastSeen } of sessions) {
       const state = alive === null ? 'unknown' : alive ? 'alive' : 'gone';
-      const seen = ago(isoOf(lastSeen), Date.now());
+      const seen = lastSeen > 0 ? `seen ${ago(isoOf(lastSeen), Date.now())}` : 'never seen';
       c2c.say(
-        `${row.alias.padEnd(24)} ${state.padEnd(8)} seen ${seen}  ${visibleLine(row.client_type ?? '', 20)}`.trimEnd(),
+        `${row.alias.padEnd(24)} ${state.padEnd(8)} ${seen}  ${visibleLine(row.client_type ?? '', 20)}`.trimEnd(),
       );
     }
   },
