@@ -31,7 +31,7 @@ export async function openCodeFigure(bench: Bench): Promise<Row[]> {
     const office = await anOffice(bench);
     const times = { ours: [] as number[], empty: [] as number[] };
     const warmUp = 2;
-    for (let round = -warmUp; round < (bench.quick ? 8 : 40); round += 1) {
+    for (let round = -warmUp; round < (bench.quick ? 16 : 40); round += 1) {
       const turn = ['ours', 'empty'] as const;
       for (const name of round % 2 === 0 ? turn : turn.toReversed()) {
         const ms = await office.load(name);

@@ -5,11 +5,11 @@
 //
 // What it does, and what a crash leaves behind:
 //   arrival   `c2c monitor` prints a line → drain. Also at start, at every idle, after a restart of the monitor, and twice a minute.
-//   drain     `c2c oc-plugin drain-inbox-to-spool` moves waiting mail into this process's spool file and returns all of it.
+//   drain     `c2c oc-plugin drain-inbox-to-spool` moves waiting mail into this process's spool file; only what stands there counts.
 //   offer     one message after the other: noted as offered, then promptAsync. An answer of 204 only says that it was accepted.
 //   proof     the message's id is seen in the session's own record (an event, or asked for). Only then it leaves the spool.
 //   crash     the spool stands. The next plugin takes it over, asks OpenCode about what was noted as offered, and sends the rest.
-// It never answers a permission or a question, except on the word of somebody whom the user has named (see Replies).
+// It never answers a permission or a question, except on the word of somebody whom the user has named (see Desk).
 // Whatever fails here is noted in ~/.local/share/c2c/opencode/plugin.log and never reaches OpenCode.
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
@@ -533,7 +533,7 @@ class Spool {
     if (gone.length === 0) return;
     this.#write(pairs.flatMap(([row, entry]) => (entry && this.isSeen(entry.id) ? [] : [row])));
     // An id that was made from a message's words may come again with another message.
-    for (const id of gone) if (id.startsWith(MADE)) this.refused(id);
+    for (const id of gone) if (id.startsWith(MADE)) this.forget(id);
   }
 
   known(id: string): Known | undefined {
@@ -548,8 +548,8 @@ class Spool {
     this.#mark(id, { session, at: Date.now(), isSeen: false });
   }
 
-  /** OpenCode said no: then it was not offered. */
-  refused(id: string): void {
+  /** As if it had never been offered. */
+  forget(id: string): void {
     if (this.#known.delete(id)) this.#append({ id, gone: true });
   }
 
@@ -638,7 +638,7 @@ function rowsIn(path: string): unknown[] {
     return list(JSON.parse(text));
   } catch {
     note(`${path} holds no messages and is put aside`);
-    renameSync(path, `${path}.broken`);
+    renameSync(path, `${path}.broken-${Date.now()}`);
     return [];
   }
 }
@@ -682,15 +682,18 @@ function isProcess(pid: number, start: string): boolean {
 function entryOf(raw: Facts, who: Identity, counts: Map<string, number>): Entry | null {
   const { from_alias: from, content } = raw;
   if (typeof from !== 'string' || typeof content !== 'string') return null;
-  const id = word(raw['message_id']) ?? madeId(raw, counts);
+  const given = word(raw['message_id']) ?? '';
+  const id = PLAIN_ID.test(given) ? given : madeId(raw, counts);
   // Only a plain alias may stand in a command.
   const hint = NAME.test(from) ? `\n(To answer: c2c send ${from} "…")` : '';
   return { id, from, content, text: `${envelope(raw, id, who)}${hint}` };
 }
 
+/** One that stands whole in a mark. */
+const PLAIN_ID = /^[\x21-\x7e]{1,128}$/;
 const MADE = 'local-';
 
-/** For a message that came without one. Equal messages are told apart by their order. */
+/** For a message that came without a good one. Equal messages are told apart by their order. */
 function madeId(raw: Facts, counts: Map<string, number>): string {
   const words = JSON.stringify([raw['from_alias'], raw['to_alias'], raw['ts'], raw['content']]);
   const place = counts.get(words) ?? 0;
@@ -713,7 +716,16 @@ function envelope(raw: Facts, id: string, who: Identity): string {
     typeof raw['ts'] === 'number' && raw['ts'] > 0 && raw['ts'] < 8e12
       ? new Date(raw['ts'] * 1000).toISOString()
       : undefined;
-  const said = Object.entries({ event: 'message', from: String(raw['from_alias']), alias: to, to, room, ts })
+  const redelivered = raw['redelivered'] === true ? 'true' : undefined;
+  const said = Object.entries({
+    event: 'message',
+    from: String(raw['from_alias']),
+    alias: to,
+    to,
+    room,
+    ts,
+    redelivered,
+  })
     .flatMap(([name, value]) => (value === undefined ? [] : [`${name}="${attribute(value)}"`]))
     .join(' ');
   // In its body nothing may look like the end of a message, or like the beginning of another; nor does anything there stay unseen.
@@ -1068,7 +1080,7 @@ class Mail {
       const answer = await inTime(this.client.session.promptAsync({ path: { id: session }, body }));
       if (answer?.error !== undefined && answer.error !== null) {
         const status = answer.response?.status ?? 0;
-        if (status >= 400 && status < 500) this.spool.refused(id);
+        if (status >= 400 && status < 500) this.spool.forget(id);
         if (status === 404 && this.root.id === session) this.root.isGone();
         throw new Error(`OpenCode refused ${id} with ${status}`);
       }

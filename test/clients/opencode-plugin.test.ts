@@ -363,6 +363,24 @@ describe(`the plugin in OpenCode${opencode.why}`, () => {
     await within(20_000, async () => office.processes('c2c monitor').length === 1 && office.spools().length === 0);
   });
 
+  opencode.it('brings each message into one of two OpenCodes in one folder, and into that once', async () => {
+    const office = (await anOffice(Array.from({ length: 8 }, () => say('read')))).installForUser();
+    const servers = [await office.openCode.serve(), await office.openCode.serve()];
+    const sessions = await Promise.all(servers.map((server) => server.session()));
+    await within(60_000, async () => office.processes('c2c monitor').length === 2);
+    const letters = ['letter-one', 'letter-two', 'letter-three'];
+    for (const letter of letters) await office.write(letter);
+    const record = async (): Promise<string> => {
+      const all = sessions.map(({ server, id }) => server.call('GET', `/session/${id}/message`));
+      return JSON.stringify(await Promise.all(all));
+    };
+    await within(60_000, async () => {
+      const text = await record();
+      return letters.every((letter) => text.includes(letter)) && office.spools().length === 0;
+    });
+    for (const letter of letters) expect((await record()).split(letter)).toHaveLength(2);
+  });
+
   opencode.it('does not keep OpenCode from ending, and ends with it', async () => {
     const office = (await anOffice([say('all done')])).installForUser();
     const run = await office.openCode.run('begin');

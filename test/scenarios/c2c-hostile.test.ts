@@ -1,6 +1,16 @@
 // What a hostile sender, a careless script or a second copy of a program leaves in a broker hurts nobody else.
 import { describe, expect, it } from 'bun:test';
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { aDeadProcess, anOriginalEntry, Brokerage } from '../support/c2c.ts';
 import { C2cHooks } from '../support/c2c-hooks.ts';
 import { McpClient } from '../support/mcp.ts';
@@ -273,7 +283,24 @@ describe('a channel', () => {
     await broker.said(['send', 'robert', 'hello'], storm);
     expect((await client.next()).params).toMatchObject({ content: 'hello' });
     await client.end();
-  }, 20_000);
+  });
+});
+
+describe('what killed writers leave behind', () => {
+  it('goes when somebody registers, if its writer is long gone', async () => {
+    const broker = await new Brokerage().registered(['bob']);
+    const gone = await aDeadProcess();
+    const old = [`s-bob.inbox.json.tmp.${gone}`, `held/bob.held.tmp.${gone}`];
+    const kept = [`s-bob.inbox.json.tmp.${process.pid}`, 'notes.tmp.txt'];
+    for (const name of [...old, ...kept]) {
+      broker.plant(name, 'half');
+      utimesSync(`${broker.root}/${name}`, 1, 1);
+    }
+    broker.plant(`registry.json.tmp.${gone}`, 'just begun');
+    await broker.registered(['storm']);
+    for (const name of old) expect(existsSync(`${broker.root}/${name}`)).toBe(false);
+    for (const name of [...kept, `registry.json.tmp.${gone}`]) expect(existsSync(`${broker.root}/${name}`)).toBe(true);
+  });
 });
 
 describe('the hook of a session', () => {

@@ -177,6 +177,33 @@ describe('c2c poll-inbox', () => {
     expect(await c2c.json(['poll-inbox'], bob)).toEqual([]);
   });
 
+  it('owes an answer until it writes back: that is one, also if nothing says so', async () => {
+    const c2c = await new Brokerage().registered(['alice', 'bob']);
+    const [alice, bob] = [{ session: 's-alice' }, { session: 's-bob' }];
+    const { message_id } = await c2c.json<{ message_id: string }>(['send', 'bob', 'which port?'], alice);
+    await c2c.said(['poll-inbox'], bob);
+    expect((await c2c.parley(['owe', '--as', 'bob'], bob)).out).toContain('which port?');
+    const answer = await c2c.json<{ message_id: string }>(['send', 'Alice', 'it is 8080'], bob);
+    expect((await c2c.parley(['owe', '--as', 'bob'], bob)).out).not.toContain('which port?');
+    expect((await c2c.parley(['trace', message_id], bob)).out).toContain(`reply ${answer.message_id}`);
+    // An answer to one's own words may be answered, and need not be.
+    await c2c.said(['poll-inbox'], alice);
+    expect((await c2c.parley(['owe', '--as', 'alice'], alice)).out).not.toContain('8080');
+  });
+
+  it.each([
+    ['an inbox', 's-bob.inbox.json', ['poll-inbox'], '(no messages)\n'],
+    ['the registry', 'registry.json', ['list'], /^nobody is registered here/],
+  ])('says that %s was broken also where nothing could be saved', async (_what, name, command, said) => {
+    const c2c = await new Brokerage().registered(['bob']);
+    c2c.plant(name, '[{"broken');
+    const { out, err } = await c2c.c2c(command, { session: 's-bob' });
+    expect(out).toMatch(said);
+    expect(err).toMatch(/was broken \(.*\); what could be saved of it is in use, and as it was found it is kept as /);
+    expect(c2c.list(name)).toEqual([]);
+    expect(await c2c.said(command, { session: 's-bob' })).toMatch(said);
+  });
+
   it('takes what can be saved of a broken inbox, and says where the rest is kept', async () => {
     const c2c = await twoAgents();
     const broken = `[${JSON.stringify(anOriginalEntry())},{"from_alias":"script","to_al`;

@@ -100,7 +100,7 @@ describe('the calls of the established OpenCode plugin', () => {
     ]);
     expect(JSON.parse(readFileSync(spool(), 'utf8'))).toEqual(drained.messages);
     // Not yet handed out: it comes again, with what came since.
-    expect(await drain()).toEqual(drained);
+    for (let again = 0; again < 3; again += 1) expect(await drain()).toEqual(drained);
     await river.calls('send', 'ocean', 'third');
     const again = await drain();
     expect(again.messages.map(({ content }) => content)).toEqual(['first', drained.messages[1]?.['content'], 'third']);

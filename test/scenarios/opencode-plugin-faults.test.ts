@@ -190,6 +190,16 @@ describe('the record of a message', () => {
     await until(() => texts().length === 2 && run.spooled().length === 0);
   });
 
+  it('tells messages apart whose ids begin alike and have no end', async () => {
+    Object.assign(process.env, { C2C_PLUGIN_PATIENCE_MS: '300' });
+    await started();
+    const id = 'x'.repeat(300);
+    run.openCode.takes = 'silently';
+    run.arrive({ content: 'first', message_id: `${id}1` }, { content: 'second', message_id: `${id}2` });
+    await until(() => texts().length === 2 && run.spooled().length === 0);
+    expect(new Set(texts().map((text) => /message_id="[^"]*"/.exec(text)?.[0])).size).toBe(2);
+  });
+
   it('does not grow for ever, and what it says of the last messages still counts', async () => {
     await started();
     run.arrive({ content: 'first', message_id: 'm1' });

@@ -37,6 +37,11 @@ describe('mail in the OpenCode plugin', () => {
       '<c2c event="message" from="river" alias="ocean" to="ocean" ts="2023-11-14T22:13:20.000Z" message_id="m1">\nfirst\n</c2c>\n(To answer: c2c send river "…")',
       '<c2c event="message" from="river" alias="ocean" to="ocean" message_id="m2">\nsecond\n</c2c>\n(To answer: c2c send river "…")',
     ]);
+    // Long after the looks of its beginning it is the telling that brings them.
+    for (let n = 3; n <= 6; n += 1) {
+      run.arrive({ content: 'later', message_id: `m${n}` });
+      await until(() => texts().length === n && run.spooled().length === 0);
+    }
     expect(run.openCode.prompts.every(({ session }) => session === ROOT)).toBe(true);
   });
 
@@ -75,8 +80,11 @@ describe('mail in the OpenCode plugin', () => {
   it('comes by the slow look even if nothing tells of it [C2C-37]', async () => {
     process.env['C2C_PLUGIN_POLL_INTERVAL_MS'] = '50';
     await started();
-    run.post({ content: 'silent', message_id: 'm1' });
-    await until(() => texts().length === 1);
+    // Each comes when the one before it has come: the looks of the beginning are long over.
+    for (let n = 1; n <= 4; n += 1) {
+      run.post({ content: 'silent', message_id: `m${n}` });
+      await until(() => texts().length === n && run.spooled().length === 0);
+    }
   });
 
   it('stays in the spool until the session’s own record shows it, and is not sent twice for want of an event', async () => {
@@ -199,7 +207,7 @@ describe('mail in the OpenCode plugin', () => {
       await run.loadFrom(`${run.home}/elsewhere`),
     ];
     // The others want to hear of nothing.
-    expect(copies.filter(({ event }) => event)).toHaveLength(1);
+    expect(copies.filter((one) => 'event' in one)).toHaveLength(1);
     await run.openCode.created(ROOT);
     await until(() => run.child('monitor') > 0);
     run.arrive({ content: 'one copy', message_id: 'm1' });

@@ -1,6 +1,6 @@
 import { readAlias, readRoom } from '../../protocol/c2c.ts';
 import type { Draft, Message } from '../../protocol/message.ts';
-import type { AgentName } from '../../protocol/names.ts';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Evidence } from '../../protocol/receipt.ts';
 import type { deliver as Deliver, Delivered } from '../deliver.ts';
@@ -11,6 +11,9 @@ import type { Counter } from './rooms.ts';
 
 /** How long a session may say that it compacts before that is taken for forgotten. */
 const COMPACTING_S = 300;
+
+/** What is written within this time to the one who wrote last is taken for an answer. */
+const ANSWERED_MS = 60 * 60 * 1000;
 
 /** Words in front of a text, as other programs of this broker know them. */
 const TAGS = { fail: '🔴 FAIL: ', blocking: '⛔ BLOCKING: ', urgent: '⚠️ URGENT: ' } as const;
@@ -85,8 +88,20 @@ export async function sendTo(counter: Counter, from: AgentName, to: string, said
     body,
     priority: said.tag === undefined || said.tag === 'fail' ? 'normal' : 'urgent',
     intent: said.tag === 'blocking' ? 'blocker' : said.deferrable ? 'status' : 'none',
+    thread: await answered(counter, from, alias),
   };
   return answerTo(counter, await send(counter.desk, from, draft));
+}
+
+/**
+ * What this answers: here nobody can say so, and a session that writes to the one who wrote to it last does. Otherwise every message would
+ * be owed an answer for ever.
+ */
+async function answered({ desk }: Counter, from: AgentName, alias: string): Promise<MessageId | undefined> {
+  const [home] = desk.homes;
+  const reader = await home?.directory.get(alias as AgentName);
+  const last = reader && (await home?.ledger.unanswered(reader.name, from, desk.now() - ANSWERED_MS));
+  return last?.id;
 }
 
 async function saidTo(counter: Counter, from: AgentName, to: string, body: string): Promise<Stored> {

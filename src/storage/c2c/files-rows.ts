@@ -21,7 +21,7 @@ export interface Changed<T> {
 /** `registry.json`: the sessions of a broker, shared with other programs. Each change reads it anew, under its lock. spec: c2c#registry */
 export class RegistryFile {
   readonly path: string;
-  #known: { mark: string; kept: Kept[] } | undefined;
+  #known: { mark: string; kept: Kept[]; isBroken: boolean } | undefined;
 
   constructor(readonly root: string) {
     this.path = `${root}/registry.json`;
@@ -31,9 +31,16 @@ export class RegistryFile {
   all(): Kept[] {
     const mark = markOf(this.path);
     if (this.#known?.mark === mark) return this.#known.kept;
-    const kept = mark === '' ? [] : readList(this.path).values.map((value) => ({ value, row: readRow(value) }));
-    this.#known = { mark, kept };
+    const { values, broken } = mark === '' ? { values: [] } : readList(this.path);
+    const kept = values.map((value) => ({ value, row: readRow(value) }));
+    this.#known = { mark, kept, isBroken: broken !== undefined };
     return kept;
+  }
+
+  /** Keeps a copy of what another program left broken, and writes what can be saved of it in its place. */
+  mend(): void {
+    this.all();
+    if (this.#known?.isBroken) this.change((kept) => ({ rows: kept.map(({ value }) => value), answer: null }));
   }
 
   rows(): SessionRow[] {

@@ -37,6 +37,7 @@ export class BrokerFiles implements Broker {
   }
 
   async sessions(): Promise<Session[]> {
+    this.#registry.mend();
     return this.#registry.rows().map(seen);
   }
 
@@ -66,9 +67,10 @@ export class BrokerFiles implements Broker {
    */
   async register(wish: Registration): Promise<Session> {
     // Every send reads this file: what it never calls is read by those who do.
-    const [{ registered }, { clearMail, copyMail, returnDeadLetters }] = await Promise.all([
+    const [{ registered }, { clearMail, copyMail, returnDeadLetters }, { sweepDrafts }] = await Promise.all([
       import('./files-register.ts'),
       import('./files-mail.ts'),
+      import('./drafts.ts'),
     ]);
     const decide = (kept: Kept[]) => {
       const done = registered(kept, wish, this.now());
@@ -84,6 +86,8 @@ export class BrokerFiles implements Broker {
     this.#followToRooms(row, before);
     this.#onStep('in its rooms');
     returnDeadLetters(this.root, row.session_id, row.alias);
+    // Nobody waits for it: a session registers now and then.
+    sweepDrafts(this.root, this.now());
     return seen(row);
   }
 

@@ -102,6 +102,14 @@ export class BrokerBox {
     });
   }
 
+  /** Keeps a copy of an inbox that another program left broken, and writes what can be saved of it in its place. */
+  mend(mailbox: AgentName): void {
+    this.#locked(mailbox, (path) => {
+      const found = readInbox(path);
+      if (found.broken !== undefined) writeInbox(this.root, path, found.slips, found, true);
+    });
+  }
+
   /** Renames are on disk when this returns. */
   flush(): void {
     flushFolder(this.root);

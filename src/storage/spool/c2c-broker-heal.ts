@@ -86,6 +86,7 @@ export class BrokerHealer {
   /** Returns how many were new. */
   async adopt(mailbox: AgentName): Promise<number> {
     await this.tidy(mailbox);
+    if (this.box.look(mailbox).broken !== undefined) this.box.mend(mailbox);
     // The ledger is read before the inbox: a copy that moves meanwhile is looked at once more, and not lost.
     const open = await this.options.ledger.openIds(mailbox);
     const state = stateIn(this.options.ledger, mailbox, open);
