@@ -39,7 +39,7 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     ['a thousand lines', Array.from({ length: 1000 }, (_, n) => `line ${n}`).join('\n')],
     ['a megabyte', 'ä'.repeat(MEGABYTE / 2)],
     ['a megabyte in lines', `${'x'.repeat(99)}\n`.repeat(MEGABYTE / 100)],
-  ])('takes %s byte for byte, as one paste', async (_what, text) => {
+  ])('takes %s byte for byte, as one paste [C2C-32]', async (_what, text) => {
     const { tui, pane } = await anAgent();
     await pane.paste(text);
     await pane.enter();

@@ -194,10 +194,10 @@ describe('c2c over MCP', () => {
   it.each([['', 'c2c', 'C2C-System', '.hidden', 'a b', 'ü', 'x'.repeat(65), '../up', 'a/b', 'a\nb']] as const)(
     'refuses the same aliases as the command line [C2C-10]',
     async (...aliases) => {
-      const broker = new Brokerage();
+      const broker = await new Brokerage().registered(['bob']);
       const client = aClient(broker, { session: 's-1' });
       await client.initialize();
-      for (const alias of aliases) expect((await client.call('register', { alias })).isError).toBe(true);
+      for (const alias of [...aliases, 'BOB']) expect((await client.call('register', { alias })).isError).toBe(true);
       for (const alias of ['_a', '-b', 'a.b', 'x'.repeat(64)]) {
         expect(await told(client, 'register', { alias })).toMatchObject({ alias });
       }

@@ -187,6 +187,15 @@ describe('registering', () => {
     expect(place.rows.map((row) => row['alias'])).toEqual(isOne ? [alias] : []);
   });
 
+  it('takes an alias for the same in whatever case: nobody else gets it, and its mail arrives [C2C-10]', async () => {
+    const place = await new Brokerage().registered(['Bob', 'alice']);
+    expect(await place.error(['register', 'bOB'], { session: 'another' })).toContain('"Bob" belongs to session s-Bob');
+    await place.said(['send', 'BOB', 'hello'], { session: 's-alice' });
+    expect(await place.json<Row[]>(['poll-inbox'], { session: 's-Bob' })).toMatchObject([
+      { to_alias: 'Bob', content: 'hello' },
+    ]);
+  });
+
   it('without an alias keeps the one that the session has [C2C-60]', async () => {
     const place = await new Brokerage().registered(['bob']);
     expect(

@@ -1,15 +1,14 @@
-import { envelope } from '../../delivery/c2c-envelope.ts';
 import { Heart, Waker } from '../../delivery/wake.ts';
 import type { Way } from '../../delivery/way.ts';
 import { waiting } from '../../flow/deliver.ts';
 import type { Who } from '../../flow/desk.ts';
-import { entryOf } from '../../flow/c2c/mail.ts';
 import { offer } from '../../flow/offer.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import type { Signs } from '../../sessions/sign.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
 import type { Broker } from '../../storage/c2c/broker.ts';
-
+import { enveloped } from '../dialects/c2c/entries.ts';
+import { fitting } from './fitting.ts';
 import { hushOf } from './hush.ts';
 import type { WokenFile } from './woken.ts';
 
@@ -94,11 +93,7 @@ export function deliverLoop(parts: TerminalParts): Look {
     if ((await seat.signs.latest())?.state !== 'idle') return SIGN_MS;
     const said = await offer(who, mail, {
       way,
-      wrap: (outgoing) =>
-        outgoing.map(({ message, redelivered }) => ({
-          id: message.id,
-          text: envelope({ ...entryOf(who.name, message), redelivered }),
-        })),
+      wrap: (outgoing) => enveloped(who.name, outgoing),
       by: { drained_by: seat.terminal.name.startsWith('tmux') ? 'tmux' : 'pty' },
       now,
       signal: stop,
@@ -117,15 +112,8 @@ export function deliverLoop(parts: TerminalParts): Look {
 }
 
 async function nextPaste(who: Who, handed: ReadonlySet<MessageId>): Promise<MessageId[]> {
-  let size = 0;
   const all = await waiting(who, { any: true, loudOnly: true });
-  const open = all.filter(({ message }) => !handed.has(message.id)).slice(0, PASTE_MESSAGES);
-  return open
-    .filter(({ message }, at) => {
-      size += message.body.length;
-      return at === 0 || size <= PASTE_CHARS;
-    })
-    .map(({ message }) => message.id);
+  return fitting(all, (id) => handed.has(id), PASTE_MESSAGES, PASTE_CHARS).map(({ message }) => message.id);
 }
 
 /** The loop's own looks, and beside them a heartbeat: whichever is due first. */

@@ -8,6 +8,8 @@ import type { Outgoing } from '../../flow/offer.ts';
 import type { BrokerEntry } from '../../protocol/c2c.ts';
 import type { MessageId } from '../../protocol/names.ts';
 
+import { enveloped } from '../dialects/c2c/entries.ts';
+import { fitting } from './fitting.ts';
 import type { WireSpool } from './wire-spool.ts';
 
 /** One prompt carries no more than this, unless a single message does. */
@@ -100,22 +102,14 @@ export class WireLoop {
   }
 
   async #next(who: Who): Promise<Awaited<ReturnType<typeof waiting>>> {
-    let size = 0;
     const all = await waiting(who, { any: true, loudOnly: true });
-    const open = all.filter(({ message }) => !this.#givenUp.has(message.id)).slice(0, PROMPT_MESSAGES);
-    return open.filter(({ message }, at) => {
-      size += message.body.length;
-      return at === 0 || size <= PROMPT_CHARS;
-    });
+    return fitting(all, (id) => this.#givenUp.has(id), PROMPT_MESSAGES, PROMPT_CHARS);
   }
 
   /** On the disk before kimi is started. */
   #noted(who: Who, outgoing: readonly Outgoing[]): Parcel[] {
     this.parts.spool.write(outgoing.map(({ message }) => ({ ...entryOf(who.name, message) })));
-    return outgoing.map(({ message, redelivered }) => ({
-      id: message.id,
-      text: envelope({ ...entryOf(who.name, message), redelivered }),
-    }));
+    return enveloped(who.name, outgoing);
   }
 
   /** What stands in the spool and nowhere else: another bridge took it out of the inbox. */

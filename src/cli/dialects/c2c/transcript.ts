@@ -1,12 +1,11 @@
 import { claudeRuns } from '../../../clients/claude/signs.ts';
-import { envelope } from '../../../delivery/c2c-envelope.ts';
 import { TranscriptWay } from '../../../delivery/transcript.ts';
-import { entryOf } from '../../../flow/c2c/mail.ts';
 import { waiting } from '../../../flow/deliver.ts';
 import { offer } from '../../../flow/offer.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { userHome } from '../../settings.ts';
 import type { C2c } from './c2c.ts';
+import { enveloped } from './entries.ts';
 
 /**
  * Way 4, experimental: what waits goes into the transcript of a Claude session that does not run, for its model to see when it is
@@ -25,11 +24,7 @@ export async function intoTranscript(c2c: C2c, session: string, json: boolean): 
   });
   const said = await offer(who, mail, {
     way,
-    wrap: (outgoing) =>
-      outgoing.map(({ message, redelivered }) => ({
-        id: message.id,
-        text: envelope({ ...entryOf(who.name, message), redelivered }),
-      })),
+    wrap: (outgoing) => enveloped(who.name, outgoing),
     now: Date.now,
     signal: new AbortController().signal,
   });
