@@ -45,13 +45,13 @@ export async function c2cFigure(bench: Bench): Promise<Row[]> {
   const times = await interleave(bench.quick ? 30 : 150, {
     bun: () => run([process.execPath, '-e', '0'], env),
     poll: () => run([still.c2c, 'poll-inbox', '--json'], still.env),
-    busy: () => run([c2c, 'poll-inbox', '--json'], env),
     send: () => run([c2c, 'send', 'bob', BODY], env),
+    take: () => run([c2c, 'poll-inbox', '--json'], { ...env, C2C_MCP_SESSION_ID: 's-bob' }),
     mcp: () => initialized([c2c, 'mcp'], env),
   });
   return [
     beside('`c2c poll-inbox`, empty, compiled', START, 3, times.poll, times.bun),
-    beside('the same where others have just sent', START, null, times.busy, times.bun),
+    beside('the same with a message to take', START, null, times.take, times.bun),
     beside('`c2c send`, compiled and durable', START, 3, times.send, times.bun),
     beside('`c2c mcp`: start to the answer to `initialize`', START, 15, times.mcp, times.bun),
     ...(await hookRows(bench)),
