@@ -110,8 +110,7 @@ describe(`Parley's hook in Claude Code${claude.why}`, () => {
     await parley.run(['send', '@claude', 'CANARY during a dialog'], { as: 'codex' });
     expect(existsSync(`${place.project}/made`)).toBe(false);
     expect(model.main).toHaveLength(1);
-    await session.terminal.shows('Do you want to proceed?');
-    await session.terminal.keys('Enter');
+    await session.terminal.confirm('Do you want to proceed?');
     expect((await model.saw('CANARY during a dialog')).count('CANARY')).toBe(1);
     expect(existsSync(`${place.project}/made`)).toBe(true);
   });

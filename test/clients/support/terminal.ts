@@ -39,6 +39,22 @@ export class Terminal {
     }
   }
 
+  /** Presses Enter until a dialog is gone from the screen: a client may drop keys that come in the moment in which it opens. */
+  async confirm(dialog: string, ms = DEADLINE): Promise<void> {
+    const until = performance.now() + ms;
+    await this.shows(dialog, ms);
+    while ((await this.screen()).includes(dialog)) {
+      if (performance.now() > until) throw new Error(`${dialog} did not go away in ${ms} ms`);
+      await this.keys('Enter');
+      await this.#without(dialog, 2000);
+    }
+  }
+
+  async #without(text: string, ms: number): Promise<void> {
+    const until = performance.now() + ms;
+    while (performance.now() < until && (await this.screen()).includes(text)) await Bun.sleep(50);
+  }
+
   /** Types literally, without Enter. */
   async type(text: string): Promise<void> {
     await this.tmux('send-keys', '-t', this.pane, '-l', text);
