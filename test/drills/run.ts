@@ -7,8 +7,14 @@ const words = process.argv.slice(2).filter((word) => !word.startsWith('--'));
 const short = process.argv.includes('--short');
 const isPicked = ({ name }: Drill): boolean => words.length === 0 || words.some((word) => name.includes(word));
 
+const picked = DRILLS.filter(isPicked);
+if (picked.length === 0) {
+  console.error(`no drill is called so; there is: ${DRILLS.map(({ name }) => name).join(' · ')}`);
+  process.exit(1);
+}
+
 let failed = 0;
-for (const drill of DRILLS.filter(isPicked)) {
+for (const drill of picked) {
   console.error(`${drill.name} …`);
   const start = performance.now();
   const outcome = await drill.run(!short, (text) => console.error(`  ${text}`)).catch(broken);
