@@ -38,7 +38,7 @@ export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<S
   const recipients = (await desk.admit?.(home, meant)) ?? meant;
   const now = desk.now();
   const [reader] = via === 'dm' ? recipients : [];
-  const exchange = await exchangeOf(home, from, draft, reader && { reader, now });
+  const exchange = await exchangeOf(await whereKnown(desk, home, draft.thread), from, draft, reader && { reader, now });
   const message = composeMessage(
     { ...draft, to },
     { id: desk.newId(), from, ts: new Date(now).toISOString(), lineage: exchange.lineage },
@@ -61,6 +61,13 @@ export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<S
   await home.directory.seen(from);
   if (recipients === meant) return { home, ...stored };
   return { home, ...stored, leftOut: meant.filter((one) => !recipients.includes(one)).map(({ name }) => name) };
+}
+
+/** The home that has the exchange which a message is part of: nearly always that of its recipients. */
+async function whereKnown(desk: Desk, home: Home, thread: MessageId | undefined): Promise<Home> {
+  if (thread === undefined || desk.homes.length === 1 || (await home.ledger.message(thread))) return home;
+  for (const other of desk.homes) if (other !== home && (await other.ledger.message(thread))) return other;
+  return home;
 }
 
 /** Few messages are offered to several: the others pay nothing for it. */

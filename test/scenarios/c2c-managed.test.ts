@@ -57,18 +57,18 @@ describe('a managed session', () => {
     await machine.send('bob', 'hello');
     await machine.until(() => machine.sent('bob').length > 0);
     expect(machine.sent('bob')).toEqual(['<c2c event="message_pending">poll mcp__c2c__poll_inbox</c2c>']);
-  }, 60_000);
+  });
 
   it('is woken as the doctor says, whoever runs its loop [C2C-38]', async () => {
     await start('bob');
     expect((await machine.c2c(['doctor'])).out).toContain('session bob: codex: wake (primary), because a loop types');
-  }, 60_000);
+  });
 
   it('whose client ends at once is no session: it is said how to find out why', async () => {
     const { code, err } = await machine.c2c(['start', 'codex', '-n', 'bob', '--bin', '/bin/true']);
     expect([code, err]).toEqual([1, 'error: the client ended at once; run it by hand to see why: /bin/true\n']);
     expect((await machine.c2c(['instances'])).out).not.toContain('runs since');
-  }, 60_000);
+  });
 
   it('keeps alias and session id over a restart, and its loop follows it [C2C-39]', async () => {
     const before = await start('bob', ['--alias', 'builder']);
@@ -84,7 +84,7 @@ describe('a managed session', () => {
     await machine.until(() => machine.noted('bob').filter(({ started }) => started).length === 2);
     await machine.send('builder', 'after the restart');
     await machine.until(() => machine.sent('bob').length > 0);
-  }, 60_000);
+  });
 
   it('ends with its loop when it is stopped; its mail is kept [C2C-39]', async () => {
     const { pid } = await start('bob');
@@ -96,7 +96,7 @@ describe('a managed session', () => {
     expect(await machine.json<object>(['stop', 'bob'])).toMatchObject({ status: 'not running' });
     await machine.json(['restart', 'bob']);
     await machine.until(() => machine.sent('bob').length > 0);
-  }, 60_000);
+  });
 
   it('whose client ends by itself is not woken any more, and its loop ends', async () => {
     const { pid } = await start('bob');
@@ -104,7 +104,7 @@ describe('a managed session', () => {
     process.kill(pid, 'SIGKILL');
     await machine.until(() => !existsSync(`${machine.data}/loops/run/bob.pid`));
     expect(await instances()).toMatchObject([{ status: 'stopped', loop: { running: false } }]);
-  }, 60_000);
+  });
 
   it('is looped by the daemon where that keeps loops', async () => {
     const { child: up } = machine.spawn('parley', ['up', '--with', 'loops']);
@@ -117,7 +117,7 @@ describe('a managed session', () => {
     await machine.json(['stop', 'bob']);
     expect((await machine.parley(['status'])).out).not.toContain('wake bob');
     expect(up.exitCode).toBeNull();
-  }, 60_000);
+  });
 
   it('can have a terminal that we hold ourselves, with the same rights [C2C-39]', async () => {
     const before = await start('bob', ['--pty']);
@@ -133,7 +133,7 @@ describe('a managed session', () => {
     expect(await machine.json<object>(['stop', 'bob'])).toMatchObject({ status: 'stopped' });
     expect(platform.processStart(after.pid)).toBeNull();
     expect(await instances()).toMatchObject([{ alive: false, loop: { running: false } }]);
-  }, 60_000);
+  });
 
   it('that is started at a terminal is seen and typed to there, and woken all the same', async () => {
     const { child, shown } = machine.atTerminal(['start', 'codex', '-n', 'bob', '--pty', '--bin', machine.client]);
@@ -145,7 +145,7 @@ describe('a managed session', () => {
     await machine.until(() => machine.sent('bob').length === 2);
     await machine.json(['stop', 'bob']);
     expect(await child.exited).toBe(0);
-  }, 60_000);
+  });
 
   it.each([[[]], [['--pty']]])(
     'is started once by many who start it at the same moment %j',
@@ -178,5 +178,5 @@ describe('a managed session', () => {
       'no client is called "emacs"; there is claude, codex',
     );
     expect((await machine.c2c(['stop', 'nobody'])).err).toContain('no instance is called "nobody"; there is bob');
-  }, 60_000);
+  });
 });

@@ -484,6 +484,15 @@ describe('parley, in the same repository,', () => {
     expect((await place.parley(['trace', id], as)).out).toContain('settled');
   });
 
+  it('knows an answer from another home for one: it may be answered and need not be', async () => {
+    const place = await new Brokerage().registered(['bob']);
+    await place.parley(['init', 'me']);
+    const asked = await place.parley(['send', '@bob%c2c', 'which port?', '--intent', 'question', '--json']);
+    const { id } = JSON.parse(asked.out) as { id: string };
+    const answered = await place.parley(['reply', id, 'it is 8080', '--as', 'bob']);
+    expect(answered.out).toContain('(may respond)');
+  });
+
   it('writes to a room of c2c', async () => {
     const place = await new Brokerage().registered(['alice', 'bob']);
     for (const name of ['alice', 'bob']) await place.said(['rooms', 'join', 'ops'], { session: `s-${name}` });

@@ -1,6 +1,7 @@
 import { command } from '../command.ts';
 import { whoIsOnDuty } from '../duty.ts';
 import type { Notice } from '../duty.ts';
+import type { Context } from '../context.ts';
 import { durationFrom } from '../input.ts';
 import { backchannelHome, parleyHome } from '../settings.ts';
 import { Refusal } from '../../protocol/refusal.ts';
@@ -38,8 +39,19 @@ export default command({
     if (context.json) return context.sayJson({ was: notice, seconds: Number(seconds), waitedFor });
     const doors = notice.doors.map(({ name, address }) => `${name} on ${address}`).join(', ');
     context.say(`down after ${seconds} s: ${doors || 'no door was open'} (pid ${notice.pid})`);
+    await tellUnwoken(context, notice);
   },
 });
+
+/** What ran in there and is still wanted runs nowhere now. */
+async function tellUnwoken(context: Context, { doors }: Notice): Promise<void> {
+  const folder = doors.find(({ name }) => name === 'loops')?.address;
+  if (folder === undefined) return;
+  const { allWanted } = await import('../loops/wanted.ts');
+  const sessions = allWanted(folder).map(({ session }) => session);
+  if (sessions.length > 0)
+    context.note(`no longer woken: ${sessions.join(', ')}; \`parley up --with loops --detach\` wakes them again`);
+}
 
 /** Returns what it had to finish, each told as soon as it is seen. */
 async function untilGone(
