@@ -78,13 +78,13 @@ describe('the wire of kimi', () => {
     stop.abort();
     expect(await said).toMatchObject({ outcome: 'offered' });
     expect(kimi.runs).toBe(false);
-  }, 30_000);
+  });
 
   it('that does not leave when asked is ended all the same', async () => {
     const kimi = new ScriptedKimi(['stubborn']);
     await offered(kimi, { turnMs: 100, leaveMs: 200 });
     expect(kimi.runs).toBe(false);
-  }, 30_000);
+  });
 
   it.each(['2.1.0', '0.77.1'])('does not exist in kimi %s, which is said with what to use instead', async (version) => {
     const kimi = new ScriptedKimi(['accept'], version);

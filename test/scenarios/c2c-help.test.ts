@@ -11,7 +11,7 @@ describe('who asks a command of c2c how it is used', () => {
     const asked = COMMANDS.filter((name) => name !== 'help');
     for (const name of asked) expect(await place.said([name, '--help'])).toStartWith('usage: c2c ');
     expect(await place.said(['help', 'send'])).toBe(await place.said(['send', '-h']));
-  }, 60_000);
+  });
 
   it('behind the words of a message is told that it is no option, and the message is not sent', async () => {
     const place = await new Brokerage().registered(['alice', 'bob']);

@@ -272,7 +272,7 @@ describe('mail told over a channel', () => {
       expect(await notified(client)).toMatchObject({ content: text });
     }
     await client.end();
-  }, 30_000);
+  });
 
   it('is not told to a client that cannot show it, and waits for a poll [C2C-30]', async () => {
     const broker = await new Brokerage().registered(['alice', 'bob']);

@@ -52,7 +52,7 @@ describe('parley self', () => {
     binary = `${temporaryHome()}/parley`;
     const built = spawnSync('node', ['scripts/build.mjs', binary], { cwd: ROOT, encoding: 'utf8' });
     if (built.status !== 0) throw new Error(built.stderr);
-  }, 60_000);
+  });
 
   // Each installed program has a hundred megabytes.
   afterEach(() => {
@@ -246,7 +246,7 @@ describe('the launcher of the npm package', () => {
     if (npm.status !== 0) throw new Error(npm.stderr);
     const unpacked = spawnSync('tar', ['-xzf', `parley-mail-${version}.tgz`], { cwd: packed, encoding: 'utf8' });
     if (unpacked.status !== 0) throw new Error(unpacked.stderr);
-  }, 60_000);
+  });
 
   /** Unpacked at a place, with a link to it on the search path, as npm makes one. */
   function installedAt(folder: string): string {
