@@ -19,6 +19,8 @@ export interface BrokerNames {
 }
 
 const ENDING = '.inbox.json';
+/** A process that stays does not remember for ever what it saw. */
+const REMEMBERED = 50_000;
 
 /**
  * The inboxes of a broker directory, `<session>.inbox.json`, and what our readers hold of them, `held/<alias>.held`. Everything here is
@@ -26,7 +28,7 @@ const ENDING = '.inbox.json';
  * Nothing waits for anything else meanwhile.
  */
 export class BrokerBox {
-  readonly #stood = new Map<AgentName, ReadonlySet<MessageId | null>>();
+  readonly #stood = new Map<AgentName, Set<MessageId | null>>();
   #seen: { path: string; stamp: string; inbox: InboxFile } | undefined;
 
   constructor(
@@ -74,12 +76,20 @@ export class BrokerBox {
     const stamp = `${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs}`;
     if (this.#seen?.path !== path || this.#seen.stamp !== stamp) {
       this.#seen = { path, stamp, inbox: readInbox(path) };
-      this.#stood.set(mailbox, new Set(this.#seen.inbox.slips.map(({ id }) => id)));
+      this.#remember(mailbox, this.#seen.inbox);
     }
     return this.#seen.inbox;
   }
 
-  /** Whether it stood in the inbox when we last looked: then it is its sender's no longer. */
+  /** Not only of the last look: between it and the claim another may see an inbox that somebody has emptied. */
+  #remember(mailbox: AgentName, { slips }: InboxFile): void {
+    const before = this.#stood.get(mailbox);
+    const stood = before && before.size < REMEMBERED ? before : new Set<MessageId | null>();
+    for (const { id } of slips) stood.add(id);
+    this.#stood.set(mailbox, stood);
+  }
+
+  /** Whether it stood in the inbox when we looked: then it is its sender's no longer. */
   stood(mailbox: AgentName, id: MessageId): boolean {
     return this.#stood.get(mailbox)?.has(id) ?? false;
   }

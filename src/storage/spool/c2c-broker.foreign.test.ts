@@ -12,7 +12,14 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { drainAway, inboxOf, leaveEntry, listAt, openBrokerHome } from '../../../test/support/c2c-broker.ts';
+import {
+  drainAway,
+  inboxOf,
+  leaveEntry,
+  leaveMessage,
+  listAt,
+  openBrokerHome,
+} from '../../../test/support/c2c-broker.ts';
 import type { BrokerOptions, OpenBroker } from '../../../test/support/c2c-broker.ts';
 import { drainedByScript, itWithScripts, startScript } from '../../../test/support/c2c-python.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
@@ -46,6 +53,30 @@ async function takeAll({ spool }: OpenBroker, mailbox: AgentName = bob): Promise
 }
 
 const said = (content: string, more: object = {}) => ({ from_alias: 'script', to_alias: 'bob', content, ...more });
+
+describe('what a script takes in the moment between its arrival and its sender’s note of that', () => {
+  it('never comes again by us, also if a reader of ours was about to take it [C2C-3]', async () => {
+    let drained: string[] = [];
+    const home = await aBroker({
+      onStep(step) {
+        // The reader has seen both, and claims them now.
+        if (step !== 'T1 claim' || drained.length > 0) return;
+        drained = drainAway(home.root, bob).map(({ content }) => String(content));
+        leaveEntry(home.root, bob, said('of a script'));
+      },
+    });
+    // Its sender has accepted it and put it there, and lives: it has not come to say so.
+    const entry = anEntry({ body: 'of ours' });
+    await home.ledger.acceptTogether([entry]);
+    leaveMessage(home.root, bob, entry.message);
+    leaveEntry(home.root, bob, said('of a script'));
+    const seen = await home.spool.ids(bob);
+    await home.spool.claim(bob, seen, LEASE);
+    expect(drained).toEqual(['of ours', 'of a script']);
+    await home.spool.heal();
+    expect(listAt(inboxOf(home.root, bob)).map(({ content }) => content)).not.toContain('of ours');
+  });
+});
 
 describe('beside a plain script', () => {
   itWithScripts(
