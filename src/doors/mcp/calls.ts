@@ -1,3 +1,4 @@
+import { shownSoon } from '../../flow/arrival.ts';
 import { claim, unclaim } from '../../flow/claim.ts';
 import { defer } from '../../flow/defer.ts';
 import type { Desk, Who } from '../../flow/desk.ts';
@@ -21,6 +22,9 @@ export interface Caller {
   /** Fetches what waits for this agent elsewhere or has no row yet, so that it can be found. */
   gather: (who: Who, prefix: string) => Promise<void>;
 }
+
+/** A surface takes up what waits within a second; one that has not is away, and nobody waits for it. */
+const PATIENCE = { takenMs: 2000, shownMs: 5000 };
 
 type Call = (caller: Caller, given: unknown) => Promise<string>;
 
@@ -46,7 +50,8 @@ const CALLS: Record<McpTool, Call> = {
     const event = inReplyTo === undefined ? {} : { inReplyTo: await eventOf(caller, inReplyTo) };
     const [, thread] = /^thread:(.+)$/.exec(target) ?? [];
     const to = thread === undefined ? {} : { target: `thread:${await eventOf(caller, thread)}` };
-    return texts.sent(await say(caller.desk, caller.who, { ...message, ...event, ...to }));
+    const sent = await say(caller.desk, caller.who, { ...message, ...event, ...to });
+    return texts.sent(sent, await shownSoon(caller.desk, sent, PATIENCE));
   },
   chat_react: async (caller, given) => {
     const { inReplyTo, ...reaction } = parsed('chat.react', given);

@@ -64,12 +64,14 @@ function body({ id, body: text }: EventView): string {
   return quotedWhole(text, BODY_SHOWN, (left) => `… ${left} more characters: parley read ${shortId(id)}`);
 }
 
-export function sent({ message, copies, first, leftOut = [] }: Sent): string {
+export function sent({ message, copies, first, leftOut = [] }: Sent, isShown?: boolean): string {
   const readers = copies.map(({ mailbox }) => name(mailbox));
   const stored = readers.length > 0 ? `for ${readers.slice(0, 10).join(', ')}` : `to ${inline(message.to)}`;
   const more = readers.length > 10 ? ` and ${readers.length - 10} more` : '';
   const without = leftOut.length > 0 ? `; no room left for ${leftOut.map((one) => name(one)).join(', ')}` : '';
-  return `${first ? 'stored' : 'was stored before'} as ${shortId(message.id)} ${stored}${more}${without}`;
+  const shown = { true: ', and shown there', false: '; not shown there yet: ask again with the same key' };
+  const there = isShown === undefined ? '' : shown[`${isShown}`];
+  return `${first ? 'stored' : 'was stored before'} as ${shortId(message.id)} ${stored}${more}${without}${there}`;
 }
 
 export function reacted(id: MessageId, signal: Signal, { disposition, final }: Reacted): string {

@@ -1,6 +1,7 @@
 import type { Progress, ToolArguments } from '../../protocol/host.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { neverShown } from '../arrival.ts';
 import type { Who } from '../desk.ts';
 import { say } from '../say.ts';
 import type { Sent } from '../send.ts';
@@ -51,12 +52,8 @@ export async function shownAt(house: House, { message, copies }: Sent): Promise<
 async function wasShown({ deps }: House, mailbox: AgentName, id: MessageId): Promise<boolean> {
   const copy = await deps.home.ledger.copy(mailbox, id);
   if (copy?.state !== 'settled') return false;
-  if (copy.disposition === 'failed') throw neverShown(String(copy.settledBy?.['reason'] ?? 'refused'));
+  if (copy.disposition === 'failed') throw neverShown(copy.settledBy ?? {});
   return true;
-}
-
-function neverShown(reason: string): Refusal {
-  return new Refusal('unreachable', `the surface refused it, nobody has seen it: ${reason}`);
 }
 
 /** How far the work of a session is, at the surfaces that have one of its channels. It is no chat: nothing is kept, and nobody is called. */

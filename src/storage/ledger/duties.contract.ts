@@ -346,7 +346,7 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
         expect((await ledger.duty(bob, duty.id))?.returns).toBe(50);
       });
 
-      it('has exactly one end, the first, whatever is done to it in whatever order', async () => {
+      it('has exactly one end, the first, whatever is done to it in whatever order [C2A-104]', async () => {
         const As = fc.constantFrom<Disposition>('responded', 'acknowledged', 'superseded', 'failed', 'ignored');
         const Act = fc.oneof(
           fc.record({ do: fc.constant('end' as const), as: As, at: fc.nat(1000) }),
