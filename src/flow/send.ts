@@ -51,7 +51,7 @@ export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<S
   const meantFor = via === 'channel' ? withoutOverhearers(decided) : decided;
   const isOffered = decided.some(({ attention }) => attention.reason === 'role_mention');
   const copies = isOffered ? await (await responders()).oneResponder(home, message, meantFor, now) : meantFor;
-  const stored = await home.spool.put({ message, copies, key: draft.key, firstTried: draft.firstTried });
+  const stored = await home.spool.put({ message, copies, key: draft.key, firstTried: draft.firstTried, fresh: true });
   if (stored.first) {
     if (isOffered) await (await responders()).reserve(home, message, copies, now);
     if (message.thread !== undefined) await noteAnswer(home, message, now);

@@ -62,6 +62,8 @@ export interface LateCopies {
   drafted(copies: CopyNumber[]): Promise<boolean[]>;
   /** These drafted copies are published, or were taken before that. */
   filed(copies: CopyNumber[]): Promise<void>;
+  /** Both at once, for a spool in which a draft stands where readers look. Returns which of these still waited for that. */
+  placed(copies: CopyNumber[]): Promise<boolean[]>;
   /** After a restart of the machine: asks for every late copy that waits where its file is, and believes it. */
   recount(look: (copy: { mailbox: AgentName; id: MessageId; quiet: boolean }) => Filed): Promise<void>;
 }

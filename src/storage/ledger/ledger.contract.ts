@@ -826,6 +826,18 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
         expect(await ledger.unfiledCount(10)).toBe(0);
       });
 
+      it('lists no copy any more that was placed, and says so of those alone that nobody had claimed', async () => {
+        const entry = anEntry({}, { copies: copiesFor(bob, carol) });
+        const [id] = (await late(entry)) as [MessageId];
+        const list = await ledger.unfiled(FIRST, 10);
+        await ledger.claim(carol, [id], ME, until());
+        expect(await ledger.placed(list)).toEqual([true, false]);
+        expect(await ledger.unfiledCount(10)).toBe(0);
+        const { won } = await ledger.claim(bob, [id], ME, until());
+        expect([won.length, won[0]?.text]).toEqual([1, undefined]);
+        expect(await ledger.placed(list)).toEqual([false, false]);
+      });
+
       it('gives a claimer the message, and from then on nobody writes a file', async () => {
         const entry = anEntry();
         const [id] = (await late(entry)) as [MessageId];

@@ -20,6 +20,8 @@ export interface Entry {
   firstTried?: string | undefined;
   /** The message as JSON, where the caller has it already. */
   text?: string | undefined;
+  /** Its id was made for this entry: nobody can have brought it before, so nobody need look. */
+  fresh?: true | undefined;
 }
 
 /** What the ledger holds under a key. `first` is true for the one caller whose entry it is. */

@@ -74,6 +74,12 @@ export class MemoryLate extends MemoryRecords {
     }
   }
 
+  async placed(copies: CopyNumber[]): Promise<boolean[]> {
+    const mine = await this.drafted(copies);
+    await this.filed(copies.filter((_, at) => mine[at]));
+    return mine;
+  }
+
   /** Nothing here outlives the process, so nothing can be found otherwise after a restart. */
   async recount(_look: (copy: { mailbox: AgentName; id: MessageId; quiet: boolean }) => Filed): Promise<void> {}
 

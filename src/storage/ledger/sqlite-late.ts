@@ -43,6 +43,9 @@ interface StandingRow {
   json: string;
 }
 
+/** Of two who would take a copy from the list of the unfiled, one does. */
+const STILL_UNFILED = 'DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 0';
+
 /**
  * `copies.late` is 0 for a copy whose file was flushed before it was accepted; 1 for one whose file comes later and is never
  * flushed; 2 for one that has none: it is in a hand, or ended there. `unfiled` has a row for every copy that waits without a
@@ -117,6 +120,13 @@ export class SqliteLate extends SqliteAcceptance implements LateCopies {
     });
   }
 
+  async placed(copies: CopyNumber[]): Promise<boolean[]> {
+    return this.connection.write((db) => {
+      const done = db.query(STILL_UNFILED);
+      return copies.map(({ seq, mailbox }) => done.run(seq, mailbox).changes > 0);
+    });
+  }
+
   async recount(look: (copy: { mailbox: AgentName; id: MessageId; quiet: boolean }) => Filed): Promise<void> {
     let last: [string, number] = ['', 0];
     let rows: StandingRow[];
@@ -145,8 +155,7 @@ function recountOne(db: Database, row: StandingRow, found: Filed): void {
 export function withoutFile(db: Database, copy: { seq: number; mailbox: string; late: number }): string | undefined {
   if (copy.late === 0) return undefined;
   if (copy.late === 1) {
-    const waited = 'DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 0';
-    if (db.query(waited).run(copy.seq, copy.mailbox).changes === 0) return undefined;
+    if (db.query(STILL_UNFILED).run(copy.seq, copy.mailbox).changes === 0) return undefined;
     db.query('UPDATE copies SET late = 2 WHERE seq = ? AND mailbox = ?').run(copy.seq, copy.mailbox);
   }
   return db.query<{ json: string }, [number]>('SELECT json FROM messages WHERE seq = ?').get(copy.seq)?.json;

@@ -75,14 +75,6 @@ export class BrokerSender {
   async fileLeftovers(): Promise<void> {
     const { ledger } = this.options;
     if ((await ledger.unfiledCount(1)) === 0) return;
-    // Whoever said that it is drafted had put it in its place before.
-    for (
-      let bite = await ledger.unfiled(FIRST, BITE, true);
-      bite.length > 0;
-      bite = await ledger.unfiled(FIRST, BITE, true)
-    ) {
-      await ledger.filed(bite);
-    }
     let bite = await ledger.unfiled(FIRST, BITE);
     for (let last = bite.at(-1); last; last = bite.at(-1)) {
       await this.#filed(this.#appendAll(bite));
@@ -131,16 +123,14 @@ export class BrokerSender {
   async #filed(copies: Numbered[]): Promise<void> {
     if (copies.length === 0) return;
     const { ledger } = this.options;
-    const mine = await ledger.drafted(copies);
-    this.#step('S3 drafted');
+    const mine = await ledger.placed(copies);
+    this.#step('S3 placed');
     this.box.flush();
     this.#step('S4 flushed');
-    await ledger.filed(copies);
     for (const [at, { mailbox, id }] of copies.entries()) {
       // Somebody else filed it too; or it ended before it stood here, and then it must not stand here.
       if (!mine[at] && (await ledger.copy(mailbox, id))?.state === 'settled') this.box.remove(mailbox, [id]);
     }
-    this.#step('S4 filed');
   }
 
   /** What is said in a room stands in its history, once, before anybody has it. spec: c2c#rooms */

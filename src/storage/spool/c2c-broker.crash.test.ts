@@ -187,7 +187,7 @@ describe('a send to a broker', () => {
       expect(again.length).toBeLessThanOrEqual(1);
       expect(new Set([...taken, ...again])).toEqual(new Set([message.id]));
       // Once the ledger knows that it stood there, nobody brings it back.
-      if (isFrom(SEND, 'S3 drafted', [step, nth])) expect(again).toEqual([]);
+      if (isFrom(SEND, 'S3 placed', [step, nth])) expect(again).toEqual([]);
       await opened.close();
     },
   );

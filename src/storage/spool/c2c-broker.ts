@@ -34,8 +34,7 @@ export interface C2cSpoolOptions {
  *
  * send   S1 accept in the ledger: the copies have no file yet        ← accepted, once per key
  *        S2 under the lock of each inbox: copy it with the new entry at its end, flush, rename (an id that is there is not added)
- *        S3 say `drafted`      S4 flush the folder                   ← stored
- *           say `filed`
+ *        S3 say `placed`       S4 flush the folder                   ← stored
  * take   T1 claim in the ledger   T2 under the lock: write the entries to held/, then the inbox without them
  *        T3 settle in the ledger, and inside: append to the archive, flush, show        T4 take them out of held/
  * back   R1 under the lock: write the inbox with them, then held/ without them          R2 release in the ledger

@@ -45,6 +45,7 @@ export class MaildirSender {
     const { message, key } = entry;
     const keyed = key && (await ledger.underKey(message.from as AgentName, key));
     if (keyed) return sameOrConflict(keyed, entry);
+    if (entry.fresh) return null;
     const trace = await ledger.trace(message.id);
     return trace && { message: trace.message, copies: trace.copies, first: false };
   }
