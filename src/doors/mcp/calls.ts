@@ -1,4 +1,3 @@
-import { shownSoon } from '../../flow/arrival.ts';
 import { claim, unclaim } from '../../flow/claim.ts';
 import { defer } from '../../flow/defer.ts';
 import type { Desk, Who } from '../../flow/desk.ts';
@@ -6,6 +5,7 @@ import { listEvents, readThread } from '../../flow/events.ts';
 import { react } from '../../flow/react.ts';
 import { resolve } from '../../flow/resolve.ts';
 import { say } from '../../flow/say.ts';
+import { shownSoon } from '../../flow/shown.ts';
 import { visible } from '../../flow/sight.ts';
 import { TOOLS } from '../../protocol/host.ts';
 import type { ToolArguments, ToolName } from '../../protocol/host.ts';

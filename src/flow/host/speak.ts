@@ -1,10 +1,10 @@
 import type { Progress, ToolArguments } from '../../protocol/host.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { neverShown } from '../arrival.ts';
 import type { Who } from '../desk.ts';
 import { say } from '../say.ts';
 import type { Sent } from '../send.ts';
+import { neverShown } from '../shown.ts';
 import type { House } from './house.ts';
 import type { Session } from './session.ts';
 import { bridgeName, rawConversation } from './source.ts';
