@@ -1,8 +1,8 @@
-import { nearest } from '../flow/nearest.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { COMMON, parse } from './command.ts';
-import { COMMANDS } from './commands.ts';
+import type { Command } from './command.ts';
 import { Context } from './context.ts';
+import { loadCommand } from './load.ts';
 
 /** `parley <command> …`, in Parley's own voice. */
 export async function runParley(argv: string[]): Promise<void> {
@@ -14,9 +14,7 @@ export async function runParley(argv: string[]): Promise<void> {
   }
   if (name === 'help' || name === '--help' || name === '-h') return showHelp(words[0]);
   const word = name === '--version' ? 'version' : name;
-  const row = COMMANDS.find((one) => one.name === word);
-  if (!row) throw unknownCommand(word);
-  const { default: command } = await row.load();
+  const command = await known(word);
   const { values, words: given } = parse({ ...command.options, ...COMMON }, rest);
   if (values['help']) return showHelp(word);
   const context = new Context(process.env, process.cwd(), values);
@@ -34,18 +32,20 @@ async function showHelp(name: string | undefined): Promise<void> {
   const { helpFor, helpForAll } = await import('./help.ts');
   const context = new Context(process.env, process.cwd(), {});
   if (!name) return context.say(helpForAll(context.paint));
-  const row = COMMANDS.find((one) => one.name === name);
-  if (!row) throw unknownCommand(name);
-  context.say(helpFor((await row.load()).default, context.paint));
+  context.say(helpFor(await known(name), context.paint));
 }
 
-function unknownCommand(name: string): Refusal {
+async function known(name: string): Promise<Command> {
+  const command = await loadCommand(name);
+  if (command) return command;
+  const { COMMANDS } = await import('./commands.ts');
+  const { nearest } = await import('../flow/nearest.ts');
   const [near] = nearest(
     name,
     COMMANDS.map((row) => row.name),
   );
   const shown = name.replace(/\p{Cc}/gu, '?').slice(0, 40);
-  return new Refusal(
+  throw new Refusal(
     'invalid_request',
     `unknown command "${shown}"; ${near ? `did you mean \`parley ${near}\`?` : 'see `parley help`'}`,
   );

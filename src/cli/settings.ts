@@ -1,11 +1,11 @@
 import { readFileSync, statSync } from 'node:fs';
-import * as v from 'valibot';
 import { visibleLine } from '../delivery/visible.ts';
 import { nearest } from '../flow/nearest.ts';
 import { BODY_LIMIT } from '../protocol/message.ts';
 import { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { Schema } from '../protocol/schema.ts';
+import { v } from '../protocol/shapes.ts';
 import { parseJsonc } from './jsonc.ts';
 
 /** A file of settings is written by hand. */

@@ -1,5 +1,4 @@
 import { decide } from '../attention/decide.ts';
-import { nextLineage } from '../attention/lineage.ts';
 import { breaksLoop } from '../attention/loop.ts';
 import type { Attention } from '../protocol/attention.ts';
 import type { Lineage, Message } from '../protocol/message.ts';
@@ -7,7 +6,6 @@ import { AgentName, isMessageId } from '../protocol/names.ts';
 import type { MessageId } from '../protocol/names.ts';
 import type { Quiet } from '../protocol/quiet.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
-import { answerIn } from './answered.ts';
 import type { Home } from './desk.ts';
 import { readingOf } from './reading.ts';
 
@@ -53,6 +51,7 @@ export async function exchangeOf(home: Home, from: string, content: Content, aim
   const earlier = await home.ledger.exchange(known?.root ?? thread, EXCHANGE);
   // A person's word is always news: agents may answer it at length.
   const spoken = parent && known && !(await isAgent(home, parent.from)) ? { ...known, stale: 0 } : known;
+  const { nextLineage } = await answering();
   const lineage = nextLineage(parent && { ...parent, lineage: spoken }, thread, content, earlier);
   return { fromAgent, lineage, earlier };
 }
@@ -71,10 +70,16 @@ async function likelyLineage(
   const last = await home.ledger.unanswered(reader.name, from, now - SOON_MS);
   if (!last) return undefined;
   const parent = { ...last, lineage: last.parley?.lineage };
+  const { nextLineage } = await answering();
   const lineage = nextLineage(parent, last.id, content, []);
   // Words in which nothing can be checked are no news, whatever was said before.
   if (!lineage || lineage.stale > 0) return lineage;
   return nextLineage(parent, last.id, content, await home.ledger.exchange(lineage.root, LIKELY_EXCHANGE));
+}
+
+/** What answers nothing pays nothing for what is known of answers. */
+function answering() {
+  return import('../attention/lineage.ts');
 }
 
 /** Step 3 of 5. Decides how one recipient should see a message: who is meant, must they answer, how much do they see. */
@@ -163,6 +168,7 @@ async function hadAnswered(home: Home, from: string, replaced: MessageId, reader
   const message = await home.ledger.message(replaced);
   if (message?.from !== from) return false;
   const exchange = await home.ledger.exchange(message.parley?.lineage?.root ?? replaced, EXCHANGE);
+  const { answerIn } = await import('./answered.ts');
   return exchange.some((said) => answerIn(message, reader, said));
 }
 

@@ -1,4 +1,3 @@
-import { mentionsIn } from '../attention/mentions.ts';
 import { asksQuestion, isOnlyThanks } from '../attention/thanks.ts';
 import type { Message } from '../protocol/message.ts';
 import { AgentName } from '../protocol/names.ts';
@@ -42,6 +41,7 @@ class Reading {
 
 /** The agents and roles among the names that a body calls; of a body that calls a crowd, the first few. */
 async function known(home: Home, body: string): Promise<AgentName[]> {
+  const { mentionsIn } = await import('../attention/mentions.ts');
   const called = mentionsIn(body)
     .slice(0, MENTIONS)
     .map((name) => AgentName.safeParse(name))

@@ -4,7 +4,6 @@ import type { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
 import type { Desk, Home } from './desk.ts';
-import { nearest } from './nearest.ts';
 
 /** Who gets a copy, where, and on what ground. `to` is the address without its home: as the readers there write it. */
 export interface Route {
@@ -45,6 +44,7 @@ async function routeIn(home: Home, from: AgentName, address: Address): Promise<O
 }
 
 async function unknown(homes: readonly Home[], address: Address): Promise<Refusal> {
+  const { nearest } = await import('./nearest.ts');
   if (address.kind === 'channel') {
     const channels = (await Promise.all(homes.map((home) => home.directory.channels()))).flat();
     const known = nearest(

@@ -6,8 +6,6 @@ import { Refusal } from '../protocol/refusal.ts';
 import { HOST_NAME } from '../protocol/signal.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
 import type { Acceptance, Copy } from '../storage/ledger/ledger.ts';
-import { noteAnswer } from './answered.ts';
-import { arrivalOf, setAside } from './arrival.ts';
 import { attend, exchangeOf } from './attend.ts';
 import type { Desk, Home, Who } from './desk.ts';
 import { withoutOverhearers, withoutStrangers } from './overhear.ts';
@@ -20,6 +18,8 @@ export interface Sent {
   copies: Copy[];
   /** False if this key had been sent before: nothing was added. */
   first: boolean;
+  /** The message as JSON, where somebody has it already. */
+  text?: string;
   /** Whose mailbox has no room for more: they get no copy. */
   leftOut?: AgentName[];
 }
@@ -54,7 +54,7 @@ export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<S
   const stored = await home.spool.put({ message, copies, key: draft.key, firstTried: draft.firstTried, fresh: true });
   if (stored.first) {
     if (isOffered) await (await responders()).reserve(home, message, copies, now);
-    if (message.thread !== undefined) await noteAnswer(home, message, now);
+    if (message.thread !== undefined) await (await import('./answered.ts')).noteAnswer(home, message, now);
     if (copies.some(({ attention }) => attention.reason === 'loop')) await tellOfLoop(desk, home, message);
     if (via === 'channel' || message.thread !== undefined) await noteLeaving(home, message, recipients);
   }
@@ -135,7 +135,9 @@ export async function answer(desk: Desk, who: Who, home: Home, id: MessageId, dr
   // A writer from another home has no mailbox where the message was found: look everywhere.
   const to = known ? `@${writer}%${home.label}` : `@${writer}`;
   const sent = await send(desk, who.name, { ...draft, to, thread: id });
-  if (sent.home !== home && sent.first) await noteAnswer(home, sent.message, desk.now());
+  const { arrivalOf, setAside } = await import('./arrival.ts');
+  if (sent.home !== home && sent.first)
+    await (await import('./answered.ts')).noteAnswer(home, sent.message, desk.now());
   const copy = await home.ledger.copy(who.name, id);
   const evidence = { reply: sent.message.id };
   const isOpen = copy?.state === 'stored' || (copy?.state === 'held' && (copy.bearer || copy.owner === null));

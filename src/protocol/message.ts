@@ -1,6 +1,6 @@
-import * as v from 'valibot';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
+import { v } from './shapes.ts';
 import { Directedness } from './attention.ts';
 import { AgentName, isMessageId, MessageId, Scope, SendKey } from './names.ts';
 import { Signal } from './signal.ts';
@@ -111,6 +111,9 @@ export function readMessage(value: unknown): Message | null {
   return message.success ? message.data : null;
 }
 
+/** A time as nearly every program writes it. */
+const PLAIN_TIME = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?Z$/;
+
 function isPlainMessage(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   const { id, from, to, body, priority, scope, thread, refs, ts, parley } = value as Record<string, unknown>;
@@ -124,7 +127,7 @@ function isPlainMessage(value: unknown): boolean {
     (thread === undefined || typeof thread === 'string') &&
     refs === undefined &&
     typeof ts === 'string' &&
-    v.ISO_TIMESTAMP_REGEX.test(ts) &&
+    PLAIN_TIME.test(ts) &&
     parley === undefined
   );
 }

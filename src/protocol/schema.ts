@@ -1,6 +1,7 @@
-import * as v from 'valibot';
+import type { GenericSchema, InferOutput } from 'valibot';
+import { v } from './shapes.ts';
 
-type Inner = v.GenericSchema<unknown, unknown>;
+type Inner = GenericSchema<unknown, unknown>;
 
 /** What came of parsing: the value, or what is wrong with which part. */
 export type Parsed<T> = { success: true; data: T } | { success: false; path: string; why: string };
@@ -24,18 +25,18 @@ export class Schema<S extends Inner> {
     return this.#built;
   }
 
-  safeParse(input: unknown): Parsed<v.InferOutput<S>> {
-    if (this.isPlain?.(input)) return { success: true, data: input as v.InferOutput<S> };
+  safeParse(input: unknown): Parsed<InferOutput<S>> {
+    if (this.isPlain?.(input)) return { success: true, data: input as InferOutput<S> };
     const result = v.safeParse(this.inner, input, { abortEarly: true });
     if (result.success) return { success: true, data: result.output };
     const [issue] = result.issues;
     return { success: false, path: v.getDotPath(issue) ?? '', why: issue.message };
   }
 
-  parse(input: unknown): v.InferOutput<S> {
+  parse(input: unknown): InferOutput<S> {
     return this.isPlain?.(input) ? input : v.parse(this.inner, input);
   }
 }
 
 /** The type that a schema describes. */
-export type Described<T> = T extends Schema<infer S> ? v.InferOutput<S> : never;
+export type Described<T> = T extends Schema<infer S> ? InferOutput<S> : never;

@@ -1,14 +1,11 @@
 import { describe, expect, it } from 'bun:test';
-import { readFileSync } from 'node:fs';
+import { C2C_COMMANDS } from '../../src/cli/dialects/c2c/load.ts';
 import { Brokerage } from '../support/c2c.ts';
-
-const TABLE = readFileSync(new URL('../../src/cli/dialects/c2c.ts', import.meta.url), 'utf8');
-const COMMANDS = [...TABLE.matchAll(/^ {2}'?([a-z-]+)'?: \(\) => import/gm)].map(([, name = '']) => name);
 
 describe('who asks a command of c2c how it is used', () => {
   it('is told, and nothing is done', async () => {
     const place = new Brokerage();
-    const asked = COMMANDS.filter((name) => name !== 'help');
+    const asked = C2C_COMMANDS.filter((name) => name !== 'help');
     for (const name of asked) expect(await place.said([name, '--help'])).toStartWith('usage: c2c ');
     expect(await place.said(['help', 'send'])).toBe(await place.said(['send', '-h']));
   });

@@ -1,6 +1,7 @@
 import { COMMON } from '../command.ts';
 import type { Option } from '../command.ts';
 import { COMMANDS } from '../commands.ts';
+import { loadCommand } from '../load.ts';
 
 /** What can be typed after a command. */
 export interface Completable {
@@ -21,13 +22,13 @@ export async function completables(): Promise<Completable[]> {
   };
   const rows = await Promise.all(
     COMMANDS.map(async (row): Promise<Completable> => {
-      const { default: command } = await row.load();
-      const options = Object.entries<Option>({ ...command.options, ...COMMON });
+      const command = await loadCommand(row.name);
+      const options = Object.entries<Option>({ ...command?.options, ...COMMON });
       return {
         name: row.name,
         summary: row.summary,
         options: options.map(([name, { type, help: about }]) => ({ name, takesValue: type === 'string', help: about })),
-        choices: choicesIn(command.usage),
+        choices: choicesIn(command?.usage ?? ''),
       };
     }),
   );
