@@ -1,9 +1,6 @@
 import { closeSync, constants, existsSync, mkdirSync, openSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
 import { c2cHookScript } from '../../src/delivery/c2c-hook-script.ts';
-import { Waker } from '../../src/delivery/wake.ts';
-import type { Woken } from '../../src/delivery/wake.ts';
 import type { AgentName } from '../../src/protocol/names.ts';
-import type { Terminal } from '../../src/sessions/terminal.ts';
 import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
 import { C2cSpool } from '../../src/storage/spool/c2c-broker.ts';
 import { aMessage, LOUD } from '../../test/support/mail.ts';
@@ -12,6 +9,7 @@ import type { Bench, Row } from '../figure.ts';
 import { BODY } from '../mailroom.ts';
 import { interleave, summary } from '../measure.ts';
 import { run } from '../program.ts';
+import { wakeRows } from './wake.ts';
 
 const START = '`bun -e 0`';
 
@@ -60,7 +58,7 @@ export async function c2cFigure(bench: Bench): Promise<Row[]> {
     beside('`c2c mcp`: start to the answer to `initialize`', START, 15, times.mcp, times.bun),
     ...(await hookRows(bench)),
     ...(await roomRows(bench)),
-    await wakeRow(bench),
+    ...(await wakeRows(bench)),
     await channelRow(bench),
   ];
 }
@@ -152,62 +150,6 @@ async function roomRows(bench: Bench): Promise<Row[]> {
   });
   await Promise.all([room.close(), direct.close()]);
   return [beside('a room’s message to 20 members', '20 direct sends into the same spool', 3, times.room, times.direct)];
-}
-
-/** From the moment at which a message stands in an inbox to the moment at which its session is typed to. Nothing polls. */
-async function wakeRow(bench: Bench): Promise<Row> {
-  const { spool, members, close } = aRoom(bench, 1);
-  const [bob] = members;
-  if (!bob) throw new Error('a room without members');
-  let typed = Promise.withResolvers<number>();
-  const terminal: Terminal = {
-    name: 'bench',
-    tty: null,
-    screen: async () => null,
-    paste: async () => typed.resolve(Bun.nanoseconds()),
-    enter: async () => {},
-    erase: async () => {},
-    close: async () => {},
-  };
-  let known: Woken = { ids: [], at: 0 };
-  const waker = new Waker({
-    client: 'codex',
-    terminal,
-    typing: (one) => ({
-      name: 'terminal',
-      offer: async ([parcel]) => {
-        await one.paste(parcel?.text ?? '');
-        return { outcome: 'offered', evidence: {} };
-      },
-    }),
-    waits: async () => ({ ids: await spool.ids(bob, true), againMs: null }),
-    notes: { read: () => known, write: (woken) => (known = { ...woken, at: 0 }) },
-    gapMs: 0,
-    now: Date.now,
-    onWoken: async () => {},
-    onLeft: () => {},
-  });
-  const stop = new AbortController();
-  let looking = Promise.resolve<unknown>(undefined);
-  const watch = spool.watch(bob, () => {
-    looking = looking.then(() => waker.look(stop.signal));
-  });
-  const times: number[] = [];
-  for (let n = 0; n < (bench.quick ? 60 : 400); n += 1) {
-    typed = Promise.withResolvers();
-    await spool.put({ message: aMessage({ to: bob, body: BODY }), copies: [{ mailbox: bob, attention: LOUD }] });
-    const stored = Bun.nanoseconds();
-    times.push(Math.max(0, ((await typed.promise) - stored) / 1e6));
-    await looking;
-  }
-  watch.close();
-  await close();
-  return within(
-    'arrival of a message until its wake is handed to a stand-in for the terminal, p99',
-    summary(times).p99,
-    50,
-    'ms',
-  );
 }
 
 /** From the moment at which a message is stored to the line that tells a client of it which can show it. */

@@ -104,6 +104,22 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     expect(await typing).toMatchObject({ outcome: 'taken' });
   });
 
+  it('does not take a screen that is half drawn for one that shows the paste', async () => {
+    const { options, tui, pane } = await anAgent();
+    const lag = aLag(pane);
+    // One look in three falls into a drawing.
+    const flickering = async (): Promise<Screen | null> => {
+      const screen = await lag.terminal.screen();
+      return screen && lag.looks() % 3 === 1 ? { ...screen, lines: ['> h'], bright: ['> h'] } : screen;
+    };
+    const terminal = { ...asTerminal(lag.terminal), screen: flickering };
+    const typing = new TerminalWay({ ...options, terminal }).offer([aParcel()], NEVER);
+    await within(5000, async () => lag.looks() > 8);
+    expect(tui.prompts()).toEqual([]);
+    lag.end();
+    expect(await typing).toMatchObject({ outcome: 'taken' });
+  });
+
   it('does not say that nothing was typed when the screen never showed it', async () => {
     const { options, tui, pane } = await anAgent();
     const way = new TerminalWay({ ...options, terminal: aLag(pane).terminal, shownWithin: 100 });

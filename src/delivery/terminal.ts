@@ -6,8 +6,11 @@ import { HalfTyped, type Terminal } from '../sessions/terminal.ts';
 import { takeTurn } from '../sessions/tty-turn.ts';
 import type { Offer, Parcel, Way } from './way.ts';
 
-/** Between two looks. */
+/** Between two looks, at most. */
 const LOOK_EVERY = 25;
+/** What a client draws at once is seen at once: the first look after a paste comes so soon, and each pause is longer by half. */
+const LOOK_FIRST = 1;
+const LOOK_SLOWER = 1.5;
 /** So long a client's screen may take to show what was pasted. */
 const SHOWN_WITHIN = 5000;
 /** So often Ctrl-U is pressed at most to take back a text that may not be sent: some clients need several for a line. */
@@ -20,7 +23,10 @@ export interface TypingOptions {
   terminal: Terminal;
   signs: Signs;
   composer: ReadComposer;
-  /** Between the paste and its Enter, in ms: some clients take an Enter that comes at once for a part of the paste. */
+  /**
+   * Between the paste and its Enter, in ms, at least: some clients take an Enter that comes at once for a part of the paste. Where the
+   * screen can be read, Enter also waits until that shows the paste.
+   */
   enterAfter: number;
   /** How long the client's own word for it is waited for, in ms. */
   proofWithin: number;
@@ -59,25 +65,42 @@ export async function typeInto(options: TypingOptions, text: string, signal: Abo
   } catch (error) {
     return nothing(reason(error), false);
   }
-  let turn: { release(): void } | null = null;
   try {
-    // A terminal learns of its device by a look: a pane whose program was started anew has another one.
-    if (!(await options.terminal.screen())) return nothing(`${options.terminal.name} is gone`, true);
-    turn = takeTurn(options.terminal.tty);
-    return turn
-      ? await typeOnce(options, whole, signal)
-      : nothing('somebody else types into this terminal just now', true);
+    // A pane whose program was started anew has another device. The first try may have found that out.
+    const typed = (await inTurn(options, whole, signal)) ?? (await inTurn(options, whole, signal));
+    return typed ?? nothing(`${options.terminal.name} is being started anew`, true);
   } catch (error) {
     return error instanceof HalfTyped ? { typed: 'stranded', because: error.message } : nothing(reason(error), true);
-  } finally {
-    turn?.release();
   }
 }
 
-async function typeOnce(options: TypingOptions, text: string, signal: AbortSignal): Promise<Typed> {
+/** Types while nobody else does; null if the terminal has turned out to have another device than the one that was kept for us. */
+async function inTurn(options: TypingOptions, text: string, signal: AbortSignal): Promise<Typed | null> {
+  const { tty } = options.terminal;
+  const turn = ifThere(() => takeTurn(tty));
+  if (turn === null) return nothing('somebody else types into this terminal just now', true);
+  try {
+    const before = await look(options);
+    if (options.terminal.tty !== tty) return null;
+    if (typeof before === 'string') return nothing(before, true);
+    if (turn === 'gone') return nothing(`the device of ${options.terminal.name} cannot be opened`, true);
+    return await typeOnce(options, before, text, signal);
+  } finally {
+    if (turn !== 'gone') turn.release();
+  }
+}
+
+/** The turn at a device that was there at the last look, and may not be there any more. */
+function ifThere<T>(take: () => T): T | 'gone' {
+  try {
+    return take();
+  } catch {
+    return 'gone';
+  }
+}
+
+async function typeOnce(options: TypingOptions, before: Sign, text: string, signal: AbortSignal): Promise<Typed> {
   const { terminal } = options;
-  const before = await look(options);
-  if (typeof before === 'string') return nothing(before, true);
   if (signal.aborted) return nothing('it was stopped before', true);
   await terminal.paste(text);
   try {
@@ -114,13 +137,18 @@ const SEEN = {
 /** Waits for the time and the sight at which Enter may follow: null, or why it may not. */
 async function whyNoEnter(options: TypingOptions, before: Sign, pastedAt: number): Promise<string | null> {
   const { enterAfter, composer, shownWithin = SHOWN_WITHIN } = options;
+  let [pause, wasShown] = [LOOK_FIRST, false];
   for (;;) {
+    await Bun.sleep(pause);
     const seen = await stillIdle(options, before);
     if (seen !== 'empty' && seen !== 'draft') return seen;
     const passed = performance.now() - pastedAt;
-    if (passed >= enterAfter && (seen === 'draft' || composer === unseen)) return null;
+    const isShown = seen === 'draft' || composer === unseen;
+    // A single look can fall into the middle of a drawing.
+    if (isShown && wasShown && passed >= enterAfter) return null;
     if (passed > enterAfter + shownWithin) return 'the screen does not show what was pasted';
-    await Bun.sleep(Math.min(LOOK_EVERY, Math.max(1, enterAfter - passed)));
+    pause = Math.min(isShown ? Math.max(LOOK_FIRST, enterAfter - passed) : pause * LOOK_SLOWER, LOOK_EVERY);
+    wasShown = isShown;
   }
 }
 

@@ -15,7 +15,10 @@ export interface Woken {
 
 export interface WakeNotes {
   read(): Woken;
-  /** On the disk when this returns: what comes after it may be the last thing that we do. */
+  /**
+   * Stands when this returns, also if what comes after it is the last thing that we do. A crash of the machine may lose it: the clients
+   * are gone then, too.
+   */
   write(woken: Woken): void;
 }
 
@@ -43,7 +46,7 @@ export interface WakeParts {
 /**
  * Way 6: tells an idle session that mail waits, without its text. spec: c2c#wake
  *
- * nothing new → something waits that it was not woken for → (gap over, client idle) noted on disk → typed.
+ * nothing new → something waits that it was not woken for → (gap over, client idle) noted in a file → typed.
  *
  * The wish stays until it was typed: a busy client, a dialog or a draft only put it off. The note comes before the typing, so that a
  * loop that dies in between does not wake a second time for the same mail; the mail itself waits in any case.

@@ -34,11 +34,31 @@ export class ControlClient {
 
   /** What the commands printed, one entry for each of them. Throws what tmux said if one fails. */
   async ask(...commands: string[][]): Promise<string[][]> {
-    const line = commands.map((words) => words.map(quoted).join(' ')).join(' ; ');
+    const printed = await this.#answers(lineOf(commands));
+    if (printed.length !== commands.length) throw this.#end(new Error('tmux answered out of turn'));
+    return printed;
+  }
+
+  /**
+   * Does `act` if this holds of the pane in that very moment, else `otherwise`: between the look and the act tmux does nothing else.
+   * What the one that was done printed.
+   */
+  async when(pane: string, holds: string, act: string[][], otherwise: string[][]): Promise<string[]> {
+    // `if-shell` alone takes any pane if it does not find this one.
+    const there = lineOf([['has-session', '-t', pane]]);
+    const printed = await this.#answers(
+      `${there} ; if-shell -F -t ${quoted(pane)} ${quoted(holds)} { ${lineOf(act)} } { ${lineOf(otherwise)} }`,
+    );
+    const [isThere, asked, ...done] = printed;
+    if (!isThere || !asked || (done.length !== act.length && done.length !== otherwise.length))
+      throw this.#end(new Error('tmux answered out of turn'));
+    return done.flat();
+  }
+
+  async #answers(line: string): Promise<string[][]> {
     const blocks = await this.#send(line);
     const failed = blocks.find((block) => block.failed);
     if (failed) throw new Refusal('unreachable', `tmux: ${failed.lines.join(' ') || 'the command failed'}`);
-    if (blocks.length !== commands.length) throw this.#end(new Error('tmux answered out of turn'));
     return blocks.map((block) => block.lines);
   }
 
@@ -110,10 +130,14 @@ export class ControlClient {
   }
 }
 
+function lineOf(commands: readonly string[][]): string {
+  return commands.map((words) => words.map(quoted).join(' ')).join(' ; ');
+}
+
 /** One word of a command line of tmux: nothing in it is expanded, and it stays on one line. */
 function quoted(word: string): string {
   // oxlint-disable-next-line no-control-regex -- such a word would end the line.
   if (/[\u0000-\u001f\u007f]/.test(word))
-    throw new Refusal('invalid_request', 'a name for tmux has no control characters');
+    throw new Refusal('invalid_request', 'a word for tmux has no control characters');
   return `'${word.replaceAll("'", `'\\''`)}'`;
 }

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { ScriptedTui, scriptedComposer, shownBy } from '../../test/support/scripted-tui.ts';
 import { TestTmux } from '../../test/support/tmux.ts';
 import { within } from '../../test/support/within.ts';
-import { TmuxServer } from './tmux.ts';
+import { TmuxServer, type TmuxPane } from './tmux.ts';
 
 const opened: { close(): Promise<void> }[] = [];
 afterEach(async () => {
@@ -112,7 +112,48 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     await tmux.run('kill-pane', '-t', pane.pane);
     expect(await pane.screen()).toBeNull();
     await expect(pane.paste('too late')).rejects.toThrow("can't find pane");
+    await expect(pane.paste('too\nlate')).rejects.toThrow("can't find pane");
     expect(await tmux.run('list-buffers')).toBe('');
+  });
+
+  it.each([
+    ['a line', (n: number) => `number ${n}`],
+    ['several lines', (n: number) => `number ${n}\nand more`],
+  ])(
+    'types %s and its Enter exactly once, also when its connection to tmux is cut meanwhile [C2C-32]',
+    async (_what, text) => {
+      const { tui, pane, tmux } = await anAgent();
+      const cut = new Set<number>();
+      const cutDuring = async (turns: number, act: () => Promise<void>): Promise<void> => {
+        const connection = await connectionTo(tmux, pane, cut);
+        cut.add(connection);
+        const acting = act();
+        // Sometimes before tmux has read the command, sometimes after it has answered.
+        for (let turn = 0; turn < turns; turn += 1) await new Promise<void>((resolve) => setImmediate(resolve));
+        process.kill(connection, 'SIGKILL');
+        await acting;
+      };
+      const sent: string[] = [];
+      for (let n = 0; n < 10; n += 1) {
+        await cutDuring(n * 4, () => pane.paste(text(n)));
+        await within(5000, async () => (await shownBy(pane)) === 'draft');
+        await cutDuring(n * 4, () => pane.enter());
+        sent.push(text(n));
+        expect(await tui.prompted(n + 1)).toEqual(sent);
+      }
+      await pane.close();
+      expect(await tmux.run('list-buffers')).toBe('');
+    },
+  );
+
+  it('leaves nothing of a message in what tmux remembers of its commands', async () => {
+    const { tui, pane, tmux } = await anAgent();
+    await pane.paste('<c2c>\na secret\n</c2c>');
+    await pane.enter();
+    await tui.prompted();
+    const connection = (await tmux.run('list-clients', '-F', '#{client_name}')).trim();
+    const remembered = await tmux.run('show-messages', '-t', connection);
+    expect([remembered.includes('paste-buffer'), remembered.includes('secret')]).toEqual([true, false]);
   });
 
   it('types nothing while the user scrolls, where keys go to other panes too, or where input is off', async () => {
@@ -163,7 +204,9 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     await within(5000, async () => (await pane.screen()) === null);
     await tmux.start('anew', ['cat']);
     await expect(pane.paste('for somebody else')).rejects.toThrow('started anew');
+    await expect(pane.paste('for\nsomebody else')).rejects.toThrow('started anew');
     expect(await pane.screen()).toBeNull();
+    expect(await tmux.run('list-buffers')).toBe('');
   });
 
   it('neither resizes nor selects anything of the user', async () => {
@@ -192,6 +235,18 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
 it('says that tmux is missing where it is', async () => {
   await expect(TmuxServer.open({ env: { PATH: '/nowhere' } })).rejects.toThrow('tmux is not installed');
 });
+
+/** The process by which the terminal speaks with tmux now. Those that were ended may still be on tmux's list. */
+async function connectionTo(tmux: TestTmux, pane: TmuxPane, ended: ReadonlySet<number>): Promise<number> {
+  let pid = 0;
+  await within(5000, async () => {
+    await pane.screen();
+    const pids = (await tmux.run('list-clients', '-F', '#{client_pid}')).split('\n').map(Number);
+    pid = pids.find((one) => one > 1 && !ended.has(one)) ?? 0;
+    return pid > 1;
+  });
+  return pid;
+}
 
 async function anAgent(session = 'agent') {
   const tmux = opens(new TestTmux());

@@ -29,6 +29,12 @@ const FACTS = [
 type Facts = Record<(typeof FACTS)[number], string>;
 const FORMAT = FACTS.map((fact) => `#{${fact}}`).join(':');
 
+/**
+ * Such a text goes to tmux as a word of its command, which saves starting a tmux of its own for it. tmux remembers its last commands for
+ * its user (`show-messages`), and a message has no place there: its envelope has several lines, so it never goes this way.
+ */
+const SHORT_LINE = /^[^\t\n]{1,200}$/;
+
 /** A pane id, or an exact session with perhaps a window and a pane by number: a name that only resembles it is not meant. */
 const TARGET = /^(%\d+|=[^:.=%@$][^:.]*:(\d+(\.\d+)?)?)$/;
 
@@ -41,6 +47,7 @@ export class TmuxServer {
   readonly #flags: string[];
   readonly #env: Record<string, string | undefined>;
   #client: ControlClient | null = null;
+  #connecting: Promise<ControlClient> | null = null;
   #life: string | null = null;
   #closed = false;
 
@@ -62,7 +69,7 @@ export class TmuxServer {
     if (!Bun.which('tmux', { PATH: (options.env ?? process.env)['PATH'] ?? '' }))
       throw new Refusal('unreachable', 'tmux is not installed here; install it, or use another way in');
     const server = new TmuxServer(options);
-    await server.#connect();
+    await server.#connection();
     return server;
   }
 
@@ -83,8 +90,7 @@ export class TmuxServer {
 
   /** Commands as lists of words; what each printed. */
   async ask(...commands: string[][]): Promise<string[][]> {
-    const client = this.#client?.isGone === false ? this.#client : await this.#connect();
-    return client.ask(...commands);
+    return (await this.#connection()).ask(...commands);
   }
 
   /** The same for commands that change nothing: if the connection ends meanwhile, they are asked once more on the next. */
@@ -96,6 +102,16 @@ export class TmuxServer {
       if (client?.isGone !== true || this.#closed) throw error;
       return this.ask(...commands);
     }
+  }
+
+  /** See ControlClient: checked and done in one step. Not asked again if the connection ends: it may have been done. */
+  async when(pane: string, holds: string, act: string[][], otherwise: string[][]): Promise<string[]> {
+    return (await this.#connection()).when(pane, holds, act, otherwise);
+  }
+
+  /** Whether the connection to it has ended. The next command makes another one. */
+  get isCutOff(): boolean {
+    return this.#client?.isGone !== false;
   }
 
   /** Runs tmux once, with this on its standard input. */
@@ -112,7 +128,15 @@ export class TmuxServer {
 
   async close(): Promise<void> {
     this.#closed = true;
+    await this.#connecting?.catch(() => 'there is nothing to close');
     await this.#client?.close();
+  }
+
+  /** The one connection, made anew if it has ended; whoever asks meanwhile waits for the same. */
+  async #connection(): Promise<ControlClient> {
+    if (this.#client?.isGone === false) return this.#client;
+    this.#connecting ??= this.#connect().finally(() => (this.#connecting = null));
+    return this.#connecting;
   }
 
   async #connect(): Promise<ControlClient> {
@@ -120,13 +144,17 @@ export class TmuxServer {
     await this.#client?.close();
     const attach = ['attach-session', '-E', '-f', 'no-output,ignore-size'];
     const client = new ControlClient(['tmux', '-u', '-C', ...this.#flags, '-N', ...attach], this.#env);
-    this.#client = client;
-    const [[life = ''] = []] = await client.ask(['display-message', '-p', '#{pid} #{start_time}']);
-    if (this.#life !== null && this.#life !== life) {
+    try {
+      const [[life = ''] = []] = await client.ask(['display-message', '-p', '#{pid} #{start_time}']);
+      if (this.#life !== null && this.#life !== life)
+        throw new Refusal('unreachable', 'the tmux server was started anew; its panes are others now');
+      this.#life = life;
+    } catch (error) {
       await client.close();
-      throw new Refusal('unreachable', 'the tmux server was started anew; its panes are others now');
+      throw error;
     }
-    this.#life = life;
+    // Nobody speaks with it before it is known to be the same server.
+    this.#client = client;
     return client;
   }
 }
@@ -136,6 +164,7 @@ export class TmuxPane implements Terminal {
   readonly name: string;
   readonly pane: string;
   #tty: string | null;
+  #tidying: Promise<unknown> = Promise.resolve();
 
   constructor(
     readonly server: TmuxServer,
@@ -163,23 +192,18 @@ export class TmuxPane implements Terminal {
 
   async paste(text: string): Promise<void> {
     pasteable(text);
-    await this.#free(text);
-    const buffer = `parley-${crypto.randomUUID()}`;
-    await this.server.feed(['load-buffer', '-b', buffer, '-'], text);
+    const name = aName();
+    // -r: newlines stay newlines. -p: brackets, as the program in the pane asked for.
+    const paste = ['paste-buffer', '-p', '-r', '-t', this.pane, '-b'];
+    if (SHORT_LINE.test(text)) return this.#once(name, text, [...paste, name], text);
+    // Another server may have taken the place of this one: it is given nothing.
+    await this.server.look(['has-session', '-t', this.pane]);
+    await this.server.feed(['load-buffer', '-b', `${name}-text`, '-'], text);
     try {
-      // -r: newlines stay newlines. -p: brackets, as the program in the pane asked for.
-      await this.server.ask(['paste-buffer', '-p', '-r', '-d', '-b', buffer, '-t', this.pane]);
-    } catch (error) {
-      if (await this.#isStillThere(buffer)) throw error;
+      await this.#once(name, 'pasted', [...paste, `${name}-text`], text);
+    } finally {
+      this.#forget(`${name}-text`);
     }
-  }
-
-  /** A paste takes its buffer away. Where the connection broke, a buffer that is left says that nothing was pasted. */
-  async #isStillThere(buffer: string): Promise<boolean> {
-    const left = await this.server.look(['list-buffers', '-F', '#{buffer_name}']);
-    if (!left[0]?.includes(buffer)) return false;
-    await this.server.ask(['delete-buffer', '-b', buffer]);
-    return true;
   }
 
   async enter(): Promise<void> {
@@ -191,19 +215,53 @@ export class TmuxPane implements Terminal {
   }
 
   /** The server is shared by its panes and closed by whoever opened it. */
-  async close(): Promise<void> {}
-
-  async #key(key: string): Promise<void> {
-    await this.#free('');
-    await this.server.ask(['send-keys', '-t', this.pane, key]);
+  async close(): Promise<void> {
+    await this.#tidying;
   }
 
-  /** Throws if what is typed would go elsewhere, or nowhere. */
-  async #free(text: string): Promise<void> {
-    const [, [line = ''] = []] = await this.server.look(...this.#look());
-    const facts = factsIn(line);
-    const because = standsInTheWay(facts, text);
-    if (because) throw new Refusal('busy', `${this.name}: ${because}`);
+  async #key(key: string): Promise<void> {
+    await this.#once(aName(), key, ['send-keys', '-t', this.pane, key], '');
+  }
+
+  /**
+   * Does this exactly once, or throws and has not done it, also if the connection ends meanwhile. The buffer is there when, and only
+   * when, it was done: it is set in the same step, and taken away when tmux has answered.
+   */
+  async #once(name: string, content: string, act: string[], text: string): Promise<void> {
+    for (let triesLeft = 1; ; triesLeft -= 1) {
+      try {
+        await this.#ifFree([['set-buffer', '-b', name, '--', content], act], text);
+        this.#forget(name);
+        return;
+      } catch (error) {
+        const wasCutOff = this.server.isCutOff;
+        const isDone = await this.#isThere(name);
+        if (isDone) this.#forget(name);
+        // Where the connection holds, tmux itself said why not.
+        if (!wasCutOff || (!isDone && triesLeft === 0)) throw error;
+        if (isDone) return;
+      }
+    }
+  }
+
+  async #isThere(buffer: string): Promise<boolean> {
+    const [names] = await this.server.look(['list-buffers', '-F', '#{buffer_name}']);
+    return names?.includes(buffer) === true;
+  }
+
+  /** Nobody waits for that: what comes next goes the same way behind it. It may be asked twice, for the name is nobody else's. */
+  #forget(buffer: string): void {
+    const gone = this.server.look(['delete-buffer', '-b', buffer]).catch(() => 'it does no harm where it is');
+    this.#tidying = Promise.all([this.#tidying, gone]);
+  }
+
+  /** Does this if what is typed would go to the program in the pane; throws if it would go elsewhere, or nowhere. */
+  async #ifFree(act: string[][], text: string): Promise<void> {
+    const look = ['display-message', '-p', '-t', this.pane, FORMAT];
+    const [line] = await this.server.when(this.pane, isFree(this.pane, text), act, [look]);
+    if (line === undefined) return;
+    const because = standsInTheWay(factsIn(line), text) ?? 'nothing can be typed there just now';
+    throw new Refusal('busy', `${this.name}: ${because}`);
   }
 
   #look(): string[][] {
@@ -214,6 +272,15 @@ export class TmuxPane implements Terminal {
   }
 }
 
+const aName = (): string => `parley-${crypto.randomUUID()}`;
+
+/** The same as a condition of tmux, which it checks in the step in which it types. */
+function isFree(pane: string, text: string): string {
+  const free = `#{==:#{pane_id} #{pane_dead} #{pane_in_mode} #{pane_synchronized} #{pane_input_off},${pane} 0 0 0 0}`;
+  return text.includes('\n') ? `#{&&:${free},#{!=:#{bracket_paste_flag},0}}` : free;
+}
+
+/** Why nothing may be typed there: in words what `isFree` asks. */
 function standsInTheWay(facts: Facts, text: string): string | null {
   if (facts.pane_dead === '1') return 'the program in it has ended';
   if (facts.pane_in_mode !== '0') return 'its user is scrolling or copying';

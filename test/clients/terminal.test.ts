@@ -21,6 +21,17 @@ import { client } from './support/where.ts';
 const claude = client('claude');
 const openCode = client('opencode');
 
+/** As the loops do it: Enter waits for the screen, and for hardly anything else. */
+const ENTER_MS = 5;
+
+/** What a client draws differently: a line as it is, several as a mark, and one that takes its time. */
+const TEXTS: [string, string][] = [
+  ['one line', 'New messages wait for you.'],
+  ['thirty lines', Array.from({ length: 30 }, (_, n) => `line ${n}`).join('\n')],
+  ['a kilobyte in one line', 'word '.repeat(205).trim()],
+  ['64 KB', Array.from({ length: 1024 }, (_, n) => `line ${n} `.padEnd(63, 'x')).join('\n')],
+];
+
 afterEach(closeAll);
 
 describe(`mail through the terminal of Claude Code${claude.why}`, () => {
@@ -39,6 +50,19 @@ describe(`mail through the terminal of Claude Code${claude.why}`, () => {
     const long = aParcel(Array.from({ length: 1000 }, (_, n) => `line ${n}`).join('\n'));
     await offered(way, long);
     expect((await model.saw(long.text)).count(long.text)).toBe(1);
+  });
+
+  claude.it('is sent by an Enter that comes as soon as the screen shows it, however long it is [C2C-32]', async () => {
+    const { way, model, session } = await aSession([]);
+    for (const [what, text] of [...TEXTS, ...TEXTS]) {
+      const [parcel, read] = [aParcel(text), gate()];
+      model.script(say('read it', read.opened));
+      await offered(way, parcel);
+      const asked = await model.saw(parcel.text);
+      expect([what, asked.count(parcel.text)]).toEqual([what, 1]);
+      read.open();
+      await session.until('idle');
+    }
   });
 
   claude.it(
@@ -158,7 +182,13 @@ async function anOpenSession(steps: Step[]) {
   const server = opens(await TmuxServer.open({ socket: terminal.socket, env: terminal.env }));
   const pane = await server.terminal(terminal.pane);
   const signs: Signs = { latest: async () => ({ state: 'idle', at: 1, source: 'event' }) };
-  const way = new TerminalWay({ terminal: pane, signs, composer: openCodeComposer, enterAfter: 100, proofWithin: 0 });
+  const way = new TerminalWay({
+    terminal: pane,
+    signs,
+    composer: openCodeComposer,
+    enterAfter: ENTER_MS,
+    proofWithin: 0,
+  });
   await seen(way, 'empty');
   return { model, place, terminal, way };
 }
@@ -183,7 +213,7 @@ async function aSession(steps: Step[]) {
 
 function aWay(folder: string, session: ClaudeSession, terminal: TmuxPane): TerminalWay {
   const signs = new ClaudeSigns(folder, session.registered()?.sessionId ?? '');
-  return new TerminalWay({ terminal, signs, composer: claudeComposer, enterAfter: 100, proofWithin: 20_000 });
+  return new TerminalWay({ terminal, signs, composer: claudeComposer, enterAfter: ENTER_MS, proofWithin: 20_000 });
 }
 
 /** Until the screen of an idle session shows its composer again, nothing is typed. */

@@ -29,8 +29,17 @@ export function instancesFolder(env: Env): string {
   return env['C2C_INSTANCES_DIR'] || `${dataFolder(env)}/instances`;
 }
 
-/** Writes a small file so that whoever reads it, also after a crash, finds the old or the new text. */
+/** Writes a small file so that whoever reads it, also after a crash of the machine, finds the old or the new text. */
 export function writeWhole(path: string, text: string): void {
+  replace(path, text, true);
+}
+
+/** The same for what must outlive this process and not the machine: it waits for no disk. */
+export function replaceWhole(path: string, text: string): void {
+  replace(path, text, false);
+}
+
+function replace(path: string, text: string, flushed: boolean): void {
   const folder = path.slice(0, path.lastIndexOf('/'));
   const draft = `${path}.${process.pid}.tmp`;
   try {
@@ -38,12 +47,12 @@ export function writeWhole(path: string, text: string): void {
     const fd = openSync(draft, 'w', 0o600);
     try {
       writeSync(fd, text);
-      fsyncSync(fd);
+      if (flushed) fsyncSync(fd);
     } finally {
       closeSync(fd);
     }
     renameSync(draft, path);
-    flushFolder(folder);
+    if (flushed) flushFolder(folder);
   } catch (error) {
     throw explained(error, folder, 'nothing was changed');
   }

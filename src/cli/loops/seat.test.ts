@@ -16,8 +16,8 @@ const nowhere: Terminal = {
 };
 
 /** How long after a paste Enter follows, in ms. */
-async function enterAfter(client: string, options: Wanted['options'] = {}): Promise<number> {
-  const wanted: Wanted = { kind: 'wake', session: 's', client, terminal: 'tmux:%1', broker_root: '/b', options };
+async function enterAfter(client: string, options: Wanted['options'] = {}, terminal = 'tmux:%1'): Promise<number> {
+  const wanted: Wanted = { kind: 'wake', session: 's', client, terminal, broker_root: '/b', options };
   const seat = await takeSeat(wanted, { HOME: temporaryHome() }, nowhere);
   await seat.close();
   const way = seat.typing(nowhere);
@@ -30,6 +30,12 @@ describe('a client at its terminal', () => {
     for (const client of ['claude', 'codex', 'opencode', 'another']) {
       expect(await enterAfter(client)).toBeGreaterThan(0);
     }
+  });
+
+  it('gets it later where nobody can see that the paste has come', async () => {
+    for (const client of ['claude', 'codex', 'opencode'])
+      expect(await enterAfter(client, {}, 'pty:1:1')).toBeGreaterThan(await enterAfter(client));
+    expect(await enterAfter('another')).toBe(await enterAfter('another', {}, 'pty:1:1'));
   });
 
   it('gets it as late as its user says [C2C-32]', async () => {

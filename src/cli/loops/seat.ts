@@ -10,14 +10,21 @@ import type { Wanted } from './wanted.ts';
 
 /** How long the client's own word that it got what was typed is waited for. */
 const PROOF_MS = 3000;
-/** Between a paste and its Enter. The end of a bracketed paste is marked, so those who know it need no more than this. */
-const ENTER_MS = 20;
-const CLAUDE_ENTER_MS = 100;
+/**
+ * Between a paste and its Enter, at least. Enter waits in any case until the screen shows the paste, and then Claude Code 2.1, Codex 0.166
+ * and OpenCode 1.18 take it for what it is, also behind 64 KB.
+ */
+const ENTER_MS = 5;
+/** Where no screen says that the paste has come: the end of a bracketed paste is marked, so most clients need no more than this. */
+const BLIND_ENTER_MS = 20;
+const CLAUDE_BLIND_ENTER_MS = 100;
 
 /** How a client is typed to: what its screen shows, how long after a paste Enter follows, and how a text must end. */
 interface Manners {
   composer: ReadComposer;
   enterAfter: number;
+  /** The same where its screen cannot be read. */
+  blindEnterAfter: number;
   ending?: (text: string) => string;
 }
 
@@ -27,7 +34,9 @@ export async function takeSeat(wanted: Wanted, env: Env, own?: Terminal): Promis
   const signs = await signsOf(wanted, env);
   const known = await mannersOf(wanted.client);
   // Of a terminal that somebody else owns nobody can read the screen.
-  const manners = wanted.terminal?.startsWith('pty:') ? { ...known, composer: unseen } : known;
+  const manners = wanted.terminal?.startsWith('pty:')
+    ? { ...known, composer: unseen, enterAfter: known.blindEnterAfter }
+    : known;
   const enterAfter = wanted.options.submit_delay_ms ?? manners.enterAfter;
   const typing = (where: Terminal) =>
     new TerminalWay({ ...manners, terminal: where, signs, enterAfter, proofWithin: PROOF_MS });
@@ -55,20 +64,23 @@ async function openTerminal(wanted: Wanted, env: Env): Promise<{ terminal: Termi
 
 /** Where a client has manners of its own, they stand with the client. For a program that nobody knows, its sign must do alone. */
 async function mannersOf(client: string): Promise<Manners> {
+  const usual = { enterAfter: ENTER_MS, blindEnterAfter: BLIND_ENTER_MS };
   switch (client) {
-    case 'claude':
-      return { composer: (await import('../../clients/claude/screen.ts')).claudeComposer, enterAfter: CLAUDE_ENTER_MS };
+    case 'claude': {
+      const { claudeComposer } = await import('../../clients/claude/screen.ts');
+      return { ...usual, composer: claudeComposer, blindEnterAfter: CLAUDE_BLIND_ENTER_MS };
+    }
     case 'codex': {
       const { codexComposer, codexEnding } = await import('../../clients/codex/screen.ts');
-      return { composer: codexComposer, ending: codexEnding, enterAfter: ENTER_MS };
+      return { ...usual, composer: codexComposer, ending: codexEnding };
     }
     case 'opencode':
-      return { composer: (await import('../../clients/opencode/screen.ts')).openCodeComposer, enterAfter: ENTER_MS };
+      return { ...usual, composer: (await import('../../clients/opencode/screen.ts')).openCodeComposer };
     case 'kimi': {
       const { kimiComposer, KIMI_ENTER_AFTER } = await import('../../clients/kimi/screen.ts');
-      return { composer: kimiComposer, enterAfter: KIMI_ENTER_AFTER };
+      return { composer: kimiComposer, enterAfter: KIMI_ENTER_AFTER, blindEnterAfter: KIMI_ENTER_AFTER };
     }
     default:
-      return { composer: unseen, enterAfter: ENTER_MS };
+      return { ...usual, composer: unseen, enterAfter: BLIND_ENTER_MS };
   }
 }

@@ -4,7 +4,7 @@ import type { WakeNotes, Woken } from '../../delivery/wake.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { Schema } from '../../protocol/schema.ts';
 import { isMissing } from '../../storage/disk.ts';
-import { writeWhole } from './folders.ts';
+import { replaceWhole } from './folders.ts';
 
 const Noted = new Schema(() => v.object({ ids: v.array(v.string()), at: v.number() }));
 
@@ -20,7 +20,7 @@ export class WokenFile implements WakeNotes {
   }
 
   write(woken: Woken): void {
-    writeWhole(this.path, `${JSON.stringify(woken)}\n`);
+    replaceWhole(this.path, `${JSON.stringify(woken)}\n`);
     this.#known = woken;
   }
 

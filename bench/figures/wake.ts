@@ -1,0 +1,215 @@
+import { mkdirSync } from 'node:fs';
+import { signFileOf } from '../../src/sessions/sign-hook.ts';
+import { sentinel } from '../../src/delivery/c2c-envelope.ts';
+import { Waker } from '../../src/delivery/wake.ts';
+import type { Woken } from '../../src/delivery/wake.ts';
+import type { AgentName } from '../../src/protocol/names.ts';
+import type { Terminal } from '../../src/sessions/terminal.ts';
+import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
+import { C2cSpool } from '../../src/storage/spool/c2c-broker.ts';
+import { aMessage, LOUD } from '../../test/support/mail.ts';
+import { notMeasured, spoken, within } from '../figure.ts';
+import type { Bench, Row } from '../figure.ts';
+import { BODY } from '../mailroom.ts';
+import { summary } from '../measure.ts';
+import { run } from '../program.ts';
+import { linesOf, startAgent } from '../wake/agent.ts';
+import type { Agent } from '../wake/agent.ts';
+import { sharedClock } from '../wake/clock.ts';
+
+const LIMIT_MS = 50;
+const CLIENT = 'codex';
+const BOB = 'bob' as AgentName;
+const SESSION = 's-bob';
+
+/** From the moment at which a message stands in an inbox until its idle session is woken. Nothing polls. */
+export async function wakeRows(bench: Bench): Promise<Row[]> {
+  return [await handedRow(bench), ...(await tmuxRows(bench))];
+}
+
+const TEXT = 'arrival of a message until the wake’s text is in the program of an idle tmux pane, p99';
+const ENTER = 'arrival of a message until the wake’s Enter is in the program of an idle tmux pane, p99';
+const NOTE =
+  'From the moment at which the inbox file has the message, before its sender is answered, to the moment at which the program in the pane ' +
+  'reads it from its terminal. Real are the spool, the tmux server, and the compiled `c2c deliver-inbox --notify-only --loop` with its watch ' +
+  'on the inbox and its checks of sign and screen. Scripted is the agent in the pane: it draws the composer of Codex at once. Enter waits ' +
+  'until the screen shows the paste, so a real client adds the time that it takes to draw, and Kimi gets Enter 1.5 s after its paste.';
+
+async function tmuxRows(bench: Bench): Promise<Row[]> {
+  if (!Bun.which('tmux')) return [TEXT, ENTER].map((what) => missing(what, 'tmux is not installed'));
+  const place = await aPlace(bench);
+  try {
+    const times = await wakes(place, bench.quick ? 60 : 300);
+    return [rowOf(TEXT, times.text), rowOf(ENTER, times.enter)];
+  } finally {
+    await place.close();
+  }
+}
+
+function rowOf(what: string, times: number[]): Row {
+  const all = summary(times);
+  return { ...within(what, all.p99, LIMIT_MS, 'ms'), ours: spoken(all), note: NOTE };
+}
+
+function missing(what: string, why: string): Row {
+  return notMeasured(what, `${LIMIT_MS} ms`, 1, why);
+}
+
+interface Place {
+  agent: Agent;
+  inbox: Inbox;
+  /** Until the loop says that it has woken somebody. */
+  woken: () => Promise<void>;
+  close(): Promise<void>;
+}
+
+/** A broker, an agent in a pane, and the loop that wakes it. */
+async function aPlace(bench: Bench): Promise<Place> {
+  const home = bench.fresh();
+  const root = `${home}/broker`;
+  const env = { PATH: process.env['PATH'] ?? '', HOME: home, C2C_MCP_BROKER_ROOT: root };
+  const c2c = [bench.program(), 'c2c'];
+  run([...c2c, 'register', BOB, '--session-id', SESSION], env);
+  const signs = `${home}/.local/share/c2c/signs`;
+  mkdirSync(signs, { recursive: true });
+  const agent = await startAgent(home, signFileOf(signs, SESSION));
+  const where = ['--session-id', SESSION, '--client', CLIENT, '--terminal', agent.terminal];
+  const words = ['deliver-inbox', '--notify-only', '--loop', '--min-inject-gap', '0', ...where];
+  const loop = Bun.spawn([...c2c, ...words], { env, cwd: home, stdio: ['ignore', 'ignore', 'pipe'] });
+  const lines = linesOf(loop.stderr);
+  const until = async (word: string): Promise<void> => {
+    for (let line = ''; !line.includes(word);) {
+      const next = await lines.next();
+      if (next.done) throw new Error(`the loop ended: ${line}`);
+      line = next.value;
+    }
+  };
+  await until('wake_started');
+  const inbox = new Inbox(root);
+  const close = async (): Promise<void> => {
+    loop.kill('SIGTERM');
+    await loop.exited;
+    await inbox.close();
+    await agent.close();
+  };
+  return { agent, inbox, woken: () => until('wake_woken'), close };
+}
+
+/** The inbox of the session, for its sender and for its reader. */
+class Inbox {
+  readonly #ledger;
+  readonly #spool;
+  #arrivedAt = 0;
+
+  constructor(root: string) {
+    this.#ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+    this.#spool = new C2cSpool({
+      root,
+      ledger: this.#ledger,
+      now: Date.now,
+      judge: async () => ({ attention: LOUD, lineage: undefined }),
+      names: { fileOf: () => SESSION, mailboxes: () => [BOB] },
+      onStep: (step) => {
+        if (step === 'S2 appended one') this.#arrivedAt = sharedClock();
+      },
+    });
+  }
+
+  /** Stores a message; gives the moment at which it stood in the inbox. */
+  async send(): Promise<number> {
+    const message = aMessage({ to: `@${BOB}`, body: BODY });
+    await this.#spool.put({ message, copies: [{ mailbox: BOB, attention: LOUD }] });
+    return this.#arrivedAt;
+  }
+
+  /** As its reader does, who was told that mail waits. */
+  async takeAll(): Promise<void> {
+    const claim = await this.#spool.claim(BOB, await this.#spool.ids(BOB), { ms: 10_000 });
+    const ids = claim.copies.map(({ message }) => message.id);
+    await this.#spool.settle(claim, ids, { disposition: 'acknowledged', by: { by: 'bench' } });
+  }
+
+  async close(): Promise<void> {
+    await this.#ledger.close();
+  }
+}
+
+async function wakes({ agent, inbox, woken }: Place, count: number): Promise<{ text: number[]; enter: number[] }> {
+  const [text, enter]: [number[], number[]] = [[], []];
+  // The first ones are not counted: they let the compiler do its work.
+  for (let n = -Math.ceil(count / 10); n < count; n += 1) {
+    const [pasted, entered, idle] = [agent.says('pasted'), agent.says('entered'), agent.says('idle')];
+    const heard = woken();
+    const arrivedAt = await inbox.send();
+    const [got, ended] = [await pasted, await entered];
+    if (got.text !== sentinel(CLIENT)) throw new Error(`something else was pasted: ${got.text}`);
+    if (n >= 0) {
+      // The loop may be quicker than the sender, who is told only after it has let go of the inbox.
+      text.push(Math.max(0, got.at - arrivedAt));
+      enter.push(Math.max(0, ended.at - arrivedAt));
+    }
+    await Promise.all([idle, heard]);
+    await inbox.takeAll();
+    // The loop sees that, too, and comes to rest: between two wakes of one session lie 15 s in use.
+    await Bun.sleep(60 + Math.random() * 60);
+  }
+  return { text, enter };
+}
+
+/** The same without a terminal: as far as the moment at which something would be typed. */
+async function handedRow(bench: Bench): Promise<Row> {
+  const root = bench.fresh();
+  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+  const spool = new C2cSpool({
+    root,
+    ledger,
+    now: Date.now,
+    judge: async () => ({ attention: LOUD, lineage: undefined }),
+    names: { fileOf: (mailbox) => mailbox, mailboxes: () => [BOB] },
+  });
+  let typed = Promise.withResolvers<number>();
+  const terminal: Terminal = {
+    name: 'bench',
+    tty: null,
+    screen: async () => null,
+    paste: async () => typed.resolve(Bun.nanoseconds()),
+    enter: async () => {},
+    erase: async () => {},
+    close: async () => {},
+  };
+  let known: Woken = { ids: [], at: 0 };
+  const waker = new Waker({
+    client: CLIENT,
+    terminal,
+    typing: (one) => ({
+      name: 'terminal',
+      offer: async ([parcel]) => {
+        await one.paste(parcel?.text ?? '');
+        return { outcome: 'offered', evidence: {} };
+      },
+    }),
+    waits: async () => ({ ids: await spool.ids(BOB, true), againMs: null }),
+    notes: { read: () => known, write: (woken) => (known = { ...woken, at: 0 }) },
+    gapMs: 0,
+    now: Date.now,
+    onWoken: async () => {},
+    onLeft: () => {},
+  });
+  const stop = new AbortController();
+  let looking = Promise.resolve<unknown>(undefined);
+  const watch = spool.watch(BOB, () => {
+    looking = looking.then(() => waker.look(stop.signal));
+  });
+  const times: number[] = [];
+  for (let n = 0; n < (bench.quick ? 60 : 400); n += 1) {
+    typed = Promise.withResolvers();
+    await spool.put({ message: aMessage({ to: BOB, body: BODY }), copies: [{ mailbox: BOB, attention: LOUD }] });
+    const stored = Bun.nanoseconds();
+    times.push(Math.max(0, ((await typed.promise) - stored) / 1e6));
+    await looking;
+  }
+  watch.close();
+  await ledger.close();
+  const what = 'arrival of a message until its wake is handed to a stand-in for the terminal, p99';
+  return within(what, summary(times).p99, LIMIT_MS, 'ms');
+}
