@@ -1,6 +1,5 @@
 import type { Desk, Who } from '../flow/desk.ts';
-import { nearest } from '../flow/nearest.ts';
-import { AgentName, ChannelName } from '../protocol/names.ts';
+import { AgentName, ChannelName, nameAdvice } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { loadSettings } from './settings.ts';
 import type { Env, Loaded, Settings } from './settings.ts';
@@ -53,7 +52,7 @@ export class Context {
     const names = (await Promise.all(this.desk.homes.map((home) => home.directory.list())))
       .flat()
       .map((record) => record.name);
-    const [near] = nearest(name, names);
+    const [near] = (await import('../flow/nearest.ts')).nearest(name, names);
     throw new Refusal(
       'no_identity',
       `no mailbox is called "${name}"; run \`parley init ${name}\`${near ? `, or did you mean ${near}?` : ''}`,
@@ -93,11 +92,12 @@ export class Context {
 
 /** A name from the command line, with or without its @. */
 export function agentName(text: string): AgentName {
-  const name = AgentName.safeParse(text.replace(/^@/, ''));
+  const plain = text.replace(/^@/, '');
+  const name = AgentName.safeParse(plain);
   if (name.success) return name.data;
   throw new Refusal(
     'invalid_request',
-    `invalid agent name "${text.replace(/\p{Cc}/gu, '?').slice(0, 80)}" (use letters, digits, . _ -)`,
+    `invalid agent name "${text.replace(/\p{Cc}/gu, '?').slice(0, 80)}" (${nameAdvice(plain)})`,
   );
 }
 

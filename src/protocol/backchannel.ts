@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import type { Address } from './address.ts';
 import type { ChannelName } from './names.ts';
-import { AgentName } from './names.ts';
+import { AgentName, nameAdvice } from './names.ts';
 import { Refusal } from './refusal.ts';
 import { Schema } from './schema.ts';
 
@@ -12,7 +12,7 @@ export const RELAY_NAME = AgentName.parse('parley-relay');
 export function readName(text: unknown): AgentName {
   const name = AgentName.safeParse(text);
   if (name.success) return name.data;
-  throw new Refusal('invalid_request', `invalid agent name "${String(text)}" (use letters, digits, . _ -)`);
+  throw new Refusal('invalid_request', `invalid agent name "${String(text)}" (${nameAdvice(text)})`);
 }
 
 /** A target as Backchannel reads it: `#…` is a channel, whatever its name; all else is an agent, after one leading @. */

@@ -1,10 +1,16 @@
-import * as v from 'valibot';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
+import { v } from './shapes.ts';
 
 /** A mailbox name. It becomes a folder and a file name, so nothing that could leave its folder passes. spec: message#names */
 export const AgentName = word('AgentName', /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/, 'use letters, digits, . _ -');
 export type AgentName = Described<typeof AgentName>;
+
+/** What to do about a text that is no agent name: most lack nothing but brevity or a letter. spec: message#names */
+export function nameAdvice(text: unknown): string {
+  const isLong = typeof text === 'string' && AgentName.safeParse(text.slice(0, 128)).success;
+  return isLong ? 'use at most 128 characters' : 'use letters, digits, . _ -';
+}
 
 /** `#name`, as stored on the records of those who subscribed. spec: message#names */
 export const ChannelName = word(

@@ -60,8 +60,9 @@ export const BACKCHANNEL = {
 
   // B2 Names and targets
   'BC-B2.1':
-    'An agent name has letters, digits, dot, underscore and hyphen, starts with a letter or digit, is ' +
-    'case-sensitive and as long as a file name allows; `a..` is legal.',
+    'An agent name has letters, digits, `.`, `_` and `-`, begins with a letter or digit and minds case; `a..` is ' +
+    'legal. Ours: at most 128 characters, to fit into longer file names, and no new one that differs only by ' +
+    'case, as some disks fold it.',
   'BC-B2.2':
     'Registering checks the name; a target that starts with `#` is a channel, any other is an agent after one ' +
     'leading `@` is removed.',
@@ -77,17 +78,19 @@ export const BACKCHANNEL = {
 
   // B3 On disk: rules, then layout
   'BC-B3.1':
-    'A copy is claimable only as `<id>.json` with the same id inside; a mismatch is just listed, other file names ' +
-    'and unparsable files are passed over.',
+    'Only `<id>.json` with that id inside is claimable; other names are passed over. Ours: a mismatch is not ' +
+    'listed, and after 10 s it and what cannot be parsed go to `aside/` and `parley doctor` names them, or nobody ' +
+    'would ever know.',
   'BC-B3.2':
     'A send creates the folders, writes `tmp/<id>.json`, renames it into `new/` and then updates the `lastSeen` ' +
     'of the sender.',
   'BC-B3.3':
-    '`inbox` updates the own `lastSeen` and lists by `ts`, ties staying in directory order; a message without ' +
-    '`ts` does not break the list.',
+    '`inbox` of a local spool updates the own `lastSeen` and lists by `ts`, ties in directory order; a message ' +
+    'without `ts` does not break the list. Ours: `lastSeen` is written at most once a minute, as each look would ' +
+    'cost a flush.',
   'BC-B3.4':
-    '`take` renames the copy from `new/` to `cur/` and deletes it unless it is kept; a missing or lost copy gives ' +
-    'null.',
+    '`take` renames a copy out of `new/` and deletes it, or leaves it in `cur/` if kept; a missing or lost one ' +
+    'gives null. Ours: by way of `held/`, because what a dying reader leaves in `cur/` nobody would ever read.',
   'BC-B3.5':
     'Rewriting an agent record keeps fields it does not know, and no secret besides `tokenHash` is ever put there.',
   'BC-B3.6': 'A locally made record has no `tokenHash`, and our relay does not let the room token claim it.',

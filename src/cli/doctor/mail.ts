@@ -56,7 +56,9 @@ export async function examineMail(home: Home, now: number, fix: boolean): Promis
 async function asides({ label, root, spool }: Home): Promise<Finding[]> {
   const files = await spool.asides();
   if (files.length === 0) return [];
-  const what = `${counted(files.length, 'file is', 'files are')} set aside in ${root}/aside, because ${files.length === 1 ? 'it is no message or came' : 'they are no messages or came'} twice`;
+  const why = files.length === 1 ? 'it is no message or came twice' : 'they are no messages or came twice';
+  const names = namedAndMore(files.map((path) => path.slice(`${root}/aside/`.length)));
+  const what = `${counted(files.length, 'file is', 'files are')} set aside in ${root}/aside, because ${why}: ${names}`;
   return [on(`home ${label}`).warn(what, 'look at them, then `parley prune --asides` removes them')];
 }
 
@@ -71,15 +73,19 @@ function shut({ label, root }: Home): Finding[] {
     const refused = paths.map((path) => ({ path, code: refusalOf(path) })).filter(({ code }) => code !== null);
     const [first] = refused;
     if (!first) continue;
-    const named = refused.slice(0, NAMED).map(({ path }) => path);
-    const more = refused.length > NAMED ? ` and ${refused.length - NAMED} more` : '';
-    const what = `${counted(refused.length, 'message waits', 'messages wait')} for @${mailbox} and may not be read (${first.code}): ${named.join(', ')}${more}`;
+    const names = namedAndMore(refused.map(({ path }) => path));
+    const what = `${counted(refused.length, 'message waits', 'messages wait')} for @${mailbox} and may not be read (${first.code}): ${names}`;
     const isForbidden = first.code === 'EACCES' || first.code === 'EPERM';
     const next = isForbidden ? `\`chmod u+rw ${first.path}\`; if it is not yours, its owner can` : 'check the disk';
     const they = refused.length === 1 ? 'it goes' : 'they go';
     findings.push(on(`home ${label}`).bad(what, `${next}; until then ${they} on waiting`));
   }
   return findings;
+}
+
+function namedAndMore(paths: string[]): string {
+  const more = paths.length > NAMED ? ` and ${paths.length - NAMED} more` : '';
+  return `${paths.slice(0, NAMED).join(', ')}${more}`;
 }
 
 /** The system's word for why a file may not be read; null if it may, if it is gone, or if it never was a message. */

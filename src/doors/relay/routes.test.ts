@@ -107,6 +107,18 @@ describe('the relay before it knows who asks', () => {
       'invalid agent name "../x" (use letters, digits, . _ -)',
     ],
     [
+      'a name that is too long [BC-B2.1]',
+      { token: 'room secret', body: { name: 'x'.repeat(129) } },
+      400,
+      `invalid agent name "${'x'.repeat(129)}" (use at most 128 characters)`,
+    ],
+    [
+      'a name that differs from another only by case [BC-B2.1]',
+      { token: 'room secret', body: { name: 'Alice' } },
+      409,
+      '"Alice" differs from "alice" only by case; pick another name',
+    ],
+    [
       'no name [BC-C3]',
       { token: 'room secret', body: {} },
       400,
@@ -387,7 +399,7 @@ describe('an agent at the relay', () => {
     );
   });
 
-  it('takes a message once, however many try at once [BC-6, BC-B5.15]', async () => {
+  it('takes a message once, however many try at once [BC-6, BC-B5.15, BC-B3.4]', async () => {
     const relay = new TestRelay();
     const [alice, bob] = await relay.agents('alice', 'bob');
     const { value } = await relay.ask('POST', '/v1/send', { token: alice, body: { to: '@bob', body: 'once' } });

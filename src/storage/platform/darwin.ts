@@ -21,6 +21,8 @@ export const darwin: Platform = {
   openFiles: 8,
 
   errno: '__error',
+
+  closeOnExec: 0x1000000,
 };
 
 function ask(program: string, ...args: string[]): string {

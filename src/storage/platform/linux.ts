@@ -55,6 +55,8 @@ export const linux: Platform = {
   openFiles: 7,
 
   errno: '__errno_location',
+
+  closeOnExec: 0o2000000,
 };
 
 function ownSpace(): string {

@@ -17,6 +17,8 @@ export interface Platform {
   openFiles: number;
   /** The function of that library that says where the number of the last error stands. */
   errno: '__errno_location' | '__error';
+  /** The flag with which it opens a file that no child inherits. */
+  closeOnExec: number;
 }
 
 export const platform: Platform = process.platform === 'darwin' ? darwin : linux;

@@ -18,7 +18,8 @@ import { readMessage } from '../../protocol/message.ts';
 import type { Message } from '../../protocol/message.ts';
 import { AgentName, isMessageId } from '../../protocol/names.ts';
 import type { MessageId } from '../../protocol/names.ts';
-import { codeOf, isMissing, isNoPlainFile } from '../disk.ts';
+import { codeOf, ifThere, isMissing, isNoPlainFile } from '../disk.ts';
+import { openFolderTexts } from '../folder-texts.ts';
 
 /**
  * The folders of a mailbox. `tmp`, `new` and `cur` are Backchannel's; `quiet` holds waiting copies that wake nobody, and
@@ -36,6 +37,12 @@ const CAREFULLY = {
 
 /** A foreign writer may not rename into place: what cannot be parsed yet is left alone this long. */
 const HALF_WRITTEN_MS = 10_000;
+
+/** From so many on it pays to read them in a row: see folder-texts.ts. */
+const MANY = 500;
+
+/** A message; null if its file is gone, 'unreadable' if it is no message (or not one yet), 'shut' if we may not look now. */
+export type Reading = Message | null | 'unreadable' | 'shut';
 
 /** Files and folders of one home's spool. Synchronous throughout: promise calls are about ten times slower. */
 export class MaildirFiles {
@@ -61,6 +68,14 @@ export class MaildirFiles {
     if (made.some(Boolean)) {
       for (const above of [`/spool/${mailbox}`, '/spool', '']) this.flushFolder(this.root + above);
     }
+  }
+
+  /**
+   * For files that are not flushed: their folders are not flushed either. A mailbox is made when its last folder stands; whoever
+   * needs that one, or stores something for good, makes the rest and flushes all.
+   */
+  begin(mailbox: AgentName): void {
+    for (const name of FOLDERS.slice(0, -1)) mkdirSync(this.folder(mailbox, name), { recursive: true, mode: 0o700 });
   }
 
   mailboxes(): AgentName[] {
@@ -114,9 +129,23 @@ export class MaildirFiles {
     }
   }
 
-  /** A message file; null if it is gone, 'unreadable' if it is no message (or not one yet), 'shut' if we may not look now. */
-  read(mailbox: AgentName, folder: Folder, id: MessageId): Message | null | 'unreadable' | 'shut' {
+  read(mailbox: AgentName, folder: Folder, id: MessageId): Reading {
     return this.#readAt(this.path(mailbox, folder, id), id);
+  }
+
+  /** What `read` says of each of these, in their order. */
+  readEach(mailbox: AgentName, folder: Folder, ids: MessageId[]): Reading[] {
+    if (ids.length < MANY) return ids.map((id) => this.read(mailbox, folder, id));
+    const texts = ifThere(() => openFolderTexts(this.folder(mailbox, folder)));
+    try {
+      return ids.map((id) => {
+        const text = texts?.read(`${id}.json`);
+        const message = text ? parsed(text) : null;
+        return message?.id === id ? message : this.read(mailbox, folder, id);
+      });
+    } finally {
+      texts?.close();
+    }
   }
 
   isWhole(path: string, id: MessageId): boolean {
@@ -125,7 +154,7 @@ export class MaildirFiles {
     return found !== null && found !== 'unreadable';
   }
 
-  #readAt(path: string, id: MessageId): Message | null | 'unreadable' | 'shut' {
+  #readAt(path: string, id: MessageId): Reading {
     let text: string;
     try {
       text = readFileSync(path, CAREFULLY);

@@ -1,16 +1,16 @@
-import { mkdirSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import type { Attention } from '../../protocol/attention.ts';
 import { isQuiet } from '../../protocol/attention.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { newHolder } from '../holder.ts';
-import type { Copy, Entry } from '../ledger/ledger.ts';
-import { isMissing } from '../disk.ts';
+import type { Entry } from '../ledger/ledger.ts';
 import { fileLeftovers, LateFiles } from './late-files.ts';
 import { idsIn } from './maildir-files.ts';
 import { compared, withLineage } from './maildir-found.ts';
 import type { Found } from './maildir-found.ts';
 import type { MaildirFiles } from './maildir-files.ts';
+import type { MaildirPublisher } from './maildir-publish.ts';
 import type { MaildirOptions } from './maildir.ts';
 
 /** A draft that nobody accepted is removed when it is this old: its sender is long dead. */
@@ -27,12 +27,12 @@ export class MaildirHealer {
 
   constructor(
     readonly files: MaildirFiles,
+    readonly publisher: MaildirPublisher,
     readonly options: MaildirOptions,
   ) {
     this.#late = new LateFiles(files, options.onStep);
   }
 
-  /** Cheap when nothing is wrong: one folder is listed and one index is read, however many mailboxes and messages there are. */
   async heal(): Promise<void> {
     await this.#finishSends();
     const { held, fresh, unfiled } = await this.options.ledger.troubles();
@@ -54,37 +54,6 @@ export class MaildirHealer {
   async fileLeftovers(): Promise<void> {
     if (this.options.backRoom) this.options.backRoom.file();
     else await fileLeftovers(this.options.root, this.#late, this.options.ledger);
-  }
-
-  mark(id: MessageId): string {
-    return `${this.#sending}/${id}.json`;
-  }
-
-  /** The mark is a link to the draft: while it stands, a send may be half done. */
-  linkMark(draft: string, mark: string): void {
-    try {
-      this.files.link(draft, mark);
-    } catch (error) {
-      if (!isMissing(error)) throw error;
-      mkdirSync(this.#sending, { recursive: true, mode: 0o700 });
-      this.files.link(draft, mark);
-    }
-  }
-
-  /** S3 and S4. Anyone may do it, any number of times: each rename has one winner. */
-  publish(id: MessageId, copies: Copy[]): void {
-    for (const { mailbox, attention } of copies) {
-      this.files.make(mailbox);
-      const place = isQuiet(attention) ? 'quiet' : 'new';
-      this.files.move(this.files.path(mailbox, 'tmp', id), this.files.path(mailbox, place, id));
-      this.#step('S3 published one');
-    }
-    for (const { mailbox, attention } of copies) {
-      this.files.flushFolder(this.files.folder(mailbox, isQuiet(attention) ? 'quiet' : 'new'));
-      this.#step('S4 flushed one');
-    }
-    this.files.delete(this.mark(id));
-    this.#step('S5 stored');
   }
 
   /** T4: the ledger says settled; the file follows, even one that somebody put back meanwhile. */
@@ -204,17 +173,13 @@ export class MaildirHealer {
     return this.options.backRoom ? this.options.backRoom.list(folder) : idsIn(folder);
   }
 
-  get #sending(): string {
-    return `${this.options.root}/sending`;
-  }
-
   /** Publishes what was accepted and not published; drops what nobody accepted. */
   async #finishSends(): Promise<void> {
-    for (const id of await this.#list(this.#sending)) {
+    for (const id of await this.#list(this.publisher.sending)) {
       const trace = await this.options.ledger.trace(id);
       this.#step('H publish');
-      if (trace) this.publish(id, trace.copies);
-      else if (this.#isOld(this.mark(id))) this.#dropDraft(id);
+      if (trace) this.publisher.publish(id, trace.copies);
+      else if (this.#isOld(this.publisher.mark(id))) this.#dropDraft(id);
     }
   }
 
@@ -225,7 +190,7 @@ export class MaildirHealer {
 
   #dropDraft(id: MessageId): void {
     for (const mailbox of this.files.mailboxes()) this.files.delete(this.files.path(mailbox, 'tmp', id));
-    this.files.delete(this.mark(id));
+    this.files.delete(this.publisher.mark(id));
   }
 
   /** After a lost ledger or a restart of the machine: every file gets its row. */
@@ -258,7 +223,7 @@ export class MaildirHealer {
     for (const id of this.files.ids(mailbox, 'tmp')) {
       const draft = this.files.path(mailbox, 'tmp', id);
       const trace = await this.options.ledger.trace(id);
-      if (trace?.copies.some((copy) => copy.mailbox === mailbox)) this.publish(id, trace.copies);
+      if (trace?.copies.some((copy) => copy.mailbox === mailbox)) this.publisher.publish(id, trace.copies);
       else if (trace && this.files.move(draft, this.files.path(mailbox, 'new', id)))
         await this.adoptThese(mailbox, [id]);
       else if (this.#isOld(draft)) this.files.delete(draft);

@@ -3,7 +3,7 @@ import { explained } from '../disk.ts';
 import type { Acceptance, Copy, Entry } from '../ledger/ledger.ts';
 import { sameOrConflict } from '../ledger/rules.ts';
 import type { MaildirFiles } from './maildir-files.ts';
-import type { MaildirHealer } from './maildir-heal.ts';
+import type { MaildirPublisher } from './maildir-publish.ts';
 import type { MaildirOptions } from './maildir.ts';
 
 /** The sender's half: S1 to S5. The steps stand in maildir.ts. */
@@ -12,7 +12,7 @@ export class MaildirSender {
 
   constructor(
     readonly files: MaildirFiles,
-    readonly healer: MaildirHealer,
+    readonly publisher: MaildirPublisher,
     readonly options: MaildirOptions,
   ) {}
 
@@ -34,7 +34,7 @@ export class MaildirSender {
     const accepted = (await this.#earlier(entry)) ?? (await this.#accept(entry));
     this.#doing('it is accepted, and the next command finishes it', () => {
       this.#step('S3 publish');
-      this.healer.publish(accepted.message.id, accepted.copies);
+      this.publisher.publish(accepted.message.id, accepted.copies);
     });
     return accepted;
   }
@@ -54,7 +54,7 @@ export class MaildirSender {
   async #accept(entry: Entry): Promise<Acceptance> {
     const { message, copies } = entry;
     const drafts = copies.map((copy) => this.files.path(copy.mailbox, 'tmp', message.id));
-    const mark = this.healer.mark(message.id);
+    const mark = this.publisher.mark(message.id);
     let accepted: Acceptance;
     try {
       this.#step('S1 draft');
@@ -80,7 +80,7 @@ export class MaildirSender {
       this.files.link(first, other);
       this.#step('S1 linked one');
     }
-    this.healer.linkMark(first, mark);
+    this.publisher.linkMark(first, mark);
   }
 
   /** Drafts that nobody will publish. What cannot be deleted now is swept an hour later. */

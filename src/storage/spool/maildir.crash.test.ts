@@ -401,20 +401,26 @@ describe('several processes at once', () => {
 
 describe('a reader that falls asleep between its claim and its rename', () => {
   /** A home whose claims stop after they are in the ledger, until they are woken. */
-  async function sleepy(home: string, now: () => number): Promise<OpenHome & { wake: () => void }> {
+  async function sleepy(
+    home: string,
+    now: () => number,
+  ): Promise<OpenHome & { asleep: Promise<void>; wake: () => void }> {
     const { promise, resolve } = Promise.withResolvers<void>();
+    const asleep = Promise.withResolvers<void>();
     const opened = await openHome(home, { now });
     const ledger = new Proxy(opened.ledger, {
       get(target, name: keyof OpenHome['ledger']) {
         if (name !== 'claim') return target[name].bind(target);
         return async (...args: Parameters<typeof target.claim>) => {
           const claimed = await target.claim(...args);
+          asleep.resolve();
           await promise;
           return claimed;
         };
       },
     });
-    return { ...opened, spool: new Maildir({ ...opened.spool.options, ledger }), wake: resolve };
+    const spool = new Maildir({ ...opened.spool.options, ledger });
+    return { ...opened, spool, asleep: asleep.promise, wake: resolve };
   }
 
   it.each([
@@ -426,6 +432,7 @@ describe('a reader that falls asleep between its claim and its rename', () => {
     const [slow, next] = [await sleepy(home, () => time), await sleepy(home, () => time)];
     const ids = await slow.spool.ids(bob);
     const late = slow.spool.claim(bob, ids, { ...LEASE, bearer: true });
+    await slow.asleep;
     time += LEASE.ms;
     await next.spool.heal();
     const claiming = next.spool.claim(bob, ids, LEASE);

@@ -137,6 +137,26 @@ describe('in a home that is shared with other programs', () => {
       expect(readFileSync(asides[0] ?? '', 'utf8')).toBe(text);
     });
 
+    it.each([
+      ['what cannot be parsed', '{"id": "x", "fr'],
+      ['a message with another id inside', JSON.stringify(aMessage())],
+    ])('%s may be half written for exactly ten seconds, and is not listed meanwhile [BC-B3.1]', async (_what, text) => {
+      const id = anId();
+      const written = Math.floor(Date.now() / 1000);
+      utimesSync(leaveFile(home, bob, `${id}.json`, text), written, written);
+      let clock = written * 1000 + 9_999;
+      const other = await openHome(home, { now: () => clock });
+      const look = async (): Promise<unknown[]> => [
+        await other.spool.peek(bob),
+        existsSync(path('new', id)),
+        (await other.spool.asides()).length,
+      ];
+      expect(await look()).toEqual([[], true, 0]);
+      clock += 1;
+      expect(await look()).toEqual([[], false, 1]);
+      await other.close();
+    });
+
     it('hides nobody else’s message', async () => {
       leaveFile(home, bob, `${anId()}.json`, '{');
       const { id } = (await opened.spool.put(anEntry())).message;
@@ -175,6 +195,26 @@ describe('in a home that is shared with other programs', () => {
       expect(await opened.spool.asides()).toEqual([expect.stringContaining('link')]);
       expect(readFileSync(target, 'utf8')).toBe(secret);
     });
+  });
+
+  it('among a thousand messages each is treated as it would be alone', async () => {
+    const many = Array.from({ length: 1000 }, (_, n) => aMessage({ ts: new Date(n * 1000).toISOString() }));
+    const long = aMessage({ body: 'ü'.repeat(100_000) });
+    for (const message of [...many, long]) leave(message);
+    leaveFile(home, bob, 'half.json', '{"id":"half","fr');
+    leaveFile(home, bob, 'empty.json', '');
+    leaveFile(home, bob, 'other.json', JSON.stringify(aMessage()));
+    writeFileSync(`${home}/target.json`, JSON.stringify(aMessage({ id: 'link' as MessageId })));
+    symlinkSync(`${home}/target.json`, path('new', 'link'));
+    Bun.spawnSync(['mkfifo', path('new', 'pipe')]);
+    mkdirSync(path('new', 'folder'));
+    const first = await opened.spool.peek(bob);
+    expect(first.map(({ message }) => message)).toEqual([...many, long]);
+    expect(await opened.spool.asides()).toEqual([]);
+    ahead = 11_000;
+    expect(await waiting()).toEqual([...many, long].map(({ id }) => id));
+    const asides = (await opened.spool.asides()).map((one) => one.replace(/^.*\/(\w+)\..*$/, '$1'));
+    expect(asides.toSorted()).toEqual(['empty', 'folder', 'half', 'link', 'other', 'pipe']);
   });
 
   describe('a message that comes back from the dead', () => {

@@ -5,13 +5,15 @@ import type { Lineage, Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence } from '../../protocol/receipt.ts';
 import type { Acceptance, CopyRecord, Entry, Ledger, Settlement } from '../ledger/ledger.ts';
-import { MaildirFiles } from './maildir-files.ts';
-import type { Folder } from './maildir-files.ts';
-import { MaildirHealer } from './maildir-heal.ts';
+import { idsIn, MaildirFiles } from './maildir-files.ts';
+import type { Folder, Reading } from './maildir-files.ts';
+import type { MaildirHealer } from './maildir-heal.ts';
 import type { Found } from './maildir-found.ts';
+import { MaildirPublisher } from './maildir-publish.ts';
 import { MaildirSender } from './maildir-send.ts';
-import { MaildirTaker } from './maildir-take.ts';
-import { watchFolder } from './maildir-watch.ts';
+import type { MaildirTaker } from './maildir-take.ts';
+import type * as Watching from './maildir-watch.ts';
+import { oldestFirst } from './oldest-first.ts';
 import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
 
 export interface Judgement {
@@ -50,15 +52,27 @@ const WAITING = ['new', 'quiet', 'new'] as const;
  */
 export class Maildir implements Spool {
   readonly #files: MaildirFiles;
-  readonly #healer: MaildirHealer;
+  readonly #publisher: MaildirPublisher;
   readonly #sender: MaildirSender;
-  readonly #taker: MaildirTaker;
+  #readers: Promise<{ healer: MaildirHealer; taker: MaildirTaker }> | undefined;
 
   constructor(readonly options: MaildirOptions) {
     this.#files = new MaildirFiles(options.root);
-    this.#healer = new MaildirHealer(this.#files, options);
-    this.#sender = new MaildirSender(this.#files, this.#healer, options);
-    this.#taker = new MaildirTaker(this.#files, this.#healer, options);
+    this.#publisher = new MaildirPublisher(this.#files, options);
+    this.#sender = new MaildirSender(this.#files, this.#publisher, options);
+  }
+
+  /** What only readers need, and whoever finds something half done: a plain send does without. */
+  #parts(): Promise<{ healer: MaildirHealer; taker: MaildirTaker }> {
+    this.#readers ??= this.#load();
+    return this.#readers;
+  }
+
+  async #load(): Promise<{ healer: MaildirHealer; taker: MaildirTaker }> {
+    const healing = await import('./maildir-heal.ts');
+    const taking = await import('./maildir-take.ts');
+    const healer = new healing.MaildirHealer(this.#files, this.#publisher, this.options);
+    return { healer, taker: new taking.MaildirTaker(this.#files, healer, this.options) };
   }
 
   async put(entry: Entry): Promise<Acceptance> {
@@ -69,19 +83,19 @@ export class Maildir implements Spool {
     const before = this.#files.ids(mailbox, 'quiet');
     const loud = this.#standingIn(mailbox, 'new', this.#files.ids(mailbox, 'new'));
     const quiet = this.#standingIn(mailbox, 'quiet', this.#files.ids(mailbox, 'quiet'));
-    if (before.length + quiet.length === 0) return loud.sort(oldestFirst);
+    if (before.length + quiet.length === 0) return oldestFirst(loud);
     // A copy that is lowered while we look is seen in both folders. One that is raised may be seen in neither, but it was quiet
     // before: to look for those costs less than to list `new` again.
     const standing = new Map([...loud, ...quiet].map((one) => [one.message.id, one]));
     const gone = before.filter((id) => !standing.has(id));
-    return [...standing.values(), ...this.#standingIn(mailbox, 'new', gone)].sort(oldestFirst);
+    return oldestFirst([...standing.values(), ...this.#standingIn(mailbox, 'new', gone)]);
   }
 
   #standingIn(mailbox: AgentName, folder: 'new' | 'quiet', ids: MessageId[]): Waiting[] {
     const standing: Waiting[] = [];
     const quiet = folder === 'quiet';
-    for (const id of ids) {
-      const message = this.#readable(mailbox, folder, id);
+    for (const [at, reading] of this.#files.readEach(mailbox, folder, ids).entries()) {
+      const message = this.#message(mailbox, folder, ids[at] as MessageId, reading);
       if (message) standing.push({ message, quiet });
     }
     return standing;
@@ -106,13 +120,13 @@ export class Maildir implements Spool {
 
   /** Does what `adopt` does for what somebody else found missing or new in the folders. */
   async square(mailbox: AgentName, found: Found): Promise<MessageId[]> {
-    return this.#healer.square(mailbox, found);
+    return (await this.#parts()).healer.square(mailbox, found);
   }
 
   async adopt(mailbox: AgentName): Promise<number> {
     // Other programs can only write into a mailbox that is there.
     this.#files.make(mailbox);
-    return this.#healer.adopt(mailbox);
+    return (await this.#parts()).healer.adopt(mailbox);
   }
 
   async claim(
@@ -121,7 +135,7 @@ export class Maildir implements Spool {
     lease: Lease,
     read?: ReadonlyMap<MessageId, Message>,
   ): Promise<Claim> {
-    return this.#taker.claim(mailbox, ids, lease, read);
+    return (await this.#parts()).taker.claim(mailbox, ids, lease, read);
   }
 
   async renew(claim: Pick<Claim, 'mailbox' | 'owner'>, lease: Lease): Promise<boolean> {
@@ -147,10 +161,11 @@ export class Maildir implements Spool {
       throw error;
     }
     if (!settled) return false;
+    const { healer } = await this.#parts();
     this.#step('T4 sweep');
     for (const id of settled) {
-      const swept = this.#healer.sweep(mailbox, id, settlement.keep ?? false);
-      if (!swept && settlement.keep) await this.#healer.keepFileless(mailbox, id);
+      const swept = healer.sweep(mailbox, id, settlement.keep ?? false);
+      if (!swept && settlement.keep) await healer.keepFileless(mailbox, id);
       this.#step('T4 swept');
     }
     return true;
@@ -162,7 +177,7 @@ export class Maildir implements Spool {
     because: Evidence,
     delayMs?: number,
   ): Promise<MessageId[]> {
-    return this.#taker.release(claim, ids, because, delayMs);
+    return (await this.#parts()).taker.release(claim, ids, because, delayMs);
   }
 
   async lower(mailbox: AgentName, id: MessageId): Promise<void> {
@@ -203,12 +218,19 @@ export class Maildir implements Spool {
 
   watch(mailbox: AgentName, onArrival: () => void): Watch {
     this.#files.make(mailbox);
+    const { watchFolder } = require('./maildir-watch.ts') as typeof Watching;
     return watchFolder(this.#files.folder(mailbox, 'new'), onArrival);
   }
 
+  /** Cheap when nothing is wrong: one folder is listed and one index is read, however many mailboxes and messages there are. */
   async heal(): Promise<void> {
     mkdirSync(this.options.root, { recursive: true, mode: 0o700 });
-    await this.#healer.heal();
+    const { held, fresh, unfiled } = await this.options.ledger.troubles();
+    if (held || fresh || unfiled || this.#isSending()) await (await this.#parts()).healer.heal();
+  }
+
+  #isSending(): boolean {
+    return idsIn(this.#publisher.sending).length > 0;
   }
 
   /** Here every copy has its place before it is accepted. */
@@ -225,9 +247,13 @@ export class Maildir implements Spool {
   async close(): Promise<void> {}
 
   #readable(mailbox: AgentName, folder: Folder, id: MessageId): Message | null {
-    const message = this.#files.read(mailbox, folder, id);
-    if (message === 'unreadable') this.#setAside(mailbox, folder, id);
-    return message === 'unreadable' || message === 'shut' ? null : message;
+    return this.#message(mailbox, folder, id, this.#files.read(mailbox, folder, id));
+  }
+
+  /** What is no message is set aside. */
+  #message(mailbox: AgentName, folder: Folder, id: MessageId, reading: Reading): Message | null {
+    if (reading === 'unreadable') this.#setAside(mailbox, folder, id);
+    return reading === 'unreadable' || reading === 'shut' ? null : reading;
   }
 
   #setAside(mailbox: AgentName, folder: Folder, id: MessageId): void {
@@ -237,8 +263,4 @@ export class Maildir implements Spool {
   #step(name: string): void {
     this.options.onStep?.(name);
   }
-}
-
-function oldestFirst({ message: a }: Waiting, { message: b }: Waiting): number {
-  return a.ts < b.ts ? -1 : a.ts > b.ts ? 1 : a.id < b.id ? -1 : 1;
 }

@@ -1,0 +1,55 @@
+import { mkdirSync } from 'node:fs';
+import { isQuiet } from '../../protocol/attention.ts';
+import type { MessageId } from '../../protocol/names.ts';
+import { isMissing } from '../disk.ts';
+import type { Copy } from '../ledger/ledger.ts';
+import type { MaildirFiles } from './maildir-files.ts';
+import type { MaildirOptions } from './maildir.ts';
+
+/** Brings drafts to where they wait, and keeps the marks of those that are on their way. */
+export class MaildirPublisher {
+  constructor(
+    readonly files: MaildirFiles,
+    readonly options: MaildirOptions,
+  ) {}
+
+  /** Where the marks stand. */
+  get sending(): string {
+    return `${this.options.root}/sending`;
+  }
+
+  mark(id: MessageId): string {
+    return `${this.sending}/${id}.json`;
+  }
+
+  /** The mark is a link to the draft: while it stands, a send may be half done. */
+  linkMark(draft: string, mark: string): void {
+    try {
+      this.files.link(draft, mark);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      mkdirSync(this.sending, { recursive: true, mode: 0o700 });
+      this.files.link(draft, mark);
+    }
+  }
+
+  /** S3 and S4. Anyone may do it, any number of times: each rename has one winner. */
+  publish(id: MessageId, copies: Copy[]): void {
+    for (const { mailbox, attention } of copies) {
+      this.files.make(mailbox);
+      const place = isQuiet(attention) ? 'quiet' : 'new';
+      this.files.move(this.files.path(mailbox, 'tmp', id), this.files.path(mailbox, place, id));
+      this.#step('S3 published one');
+    }
+    for (const { mailbox, attention } of copies) {
+      this.files.flushFolder(this.files.folder(mailbox, isQuiet(attention) ? 'quiet' : 'new'));
+      this.#step('S4 flushed one');
+    }
+    this.files.delete(this.mark(id));
+    this.#step('S5 stored');
+  }
+
+  #step(name: string): void {
+    this.options.onStep?.(name);
+  }
+}
