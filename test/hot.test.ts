@@ -24,7 +24,6 @@ const HOT = [
 
 /** What only a relay, or whoever talks to one, may pay for. */
 const COLD = [
-  /^hono(\/|$)/,
   /^node:(crypto|http|https|http2|net|tls|dns|worker_threads|child_process|util)$/,
   /^src\/doors\//,
   /^src\/cli\/(relay\/|doors|duty|detach|serving)/,

@@ -21,6 +21,11 @@ export interface Loaded {
 const BODY = 'x'.repeat(500);
 const plan = JSON.parse(process.argv[2] ?? '') as Load;
 const wires = await Promise.all(Array.from({ length: plan.connections }, () => Wire.open(plan.port)));
+/** What each connection asks for, in turn. Made beforehand: for 1,000 agents they are 64,000, and to write them takes 0.15 s, a fifteenth of a round. */
+const asked = wires.map((_, at) => {
+  const token = plan.tokens[at % plan.tokens.length] ?? '';
+  return plan.to.map((to) => sendRequest(token, to, BODY));
+});
 const times: number[] = [];
 let left = plan.requests;
 const start = Bun.nanoseconds();
@@ -32,8 +37,7 @@ console.log(JSON.stringify({ perSecond: (plan.requests / ms) * 1000, median, p99
 process.exit(0);
 
 async function drive(wire: Wire, at: number): Promise<void> {
-  const token = plan.tokens[at % plan.tokens.length] ?? '';
-  const requests = plan.to.map((to) => sendRequest(token, to, BODY));
+  const requests = asked[at] ?? [];
   for (let turn = at; left > 0; turn += plan.connections) {
     left -= 1;
     const before = Bun.nanoseconds();

@@ -1,7 +1,6 @@
-import type { Hono } from 'hono';
 import { relayApp } from '../../src/doors/relay/app.ts';
+import type { RelayApp } from '../../src/doors/relay/app.ts';
 import type { RelayDeps, RelaySettings } from '../../src/doors/relay/deps.ts';
-import type { RelayEnv } from '../../src/doors/relay/relay.ts';
 import type { Home } from '../../src/flow/desk.ts';
 import { BODY_LIMIT } from '../../src/protocol/message.ts';
 import type { RoomId } from '../../src/protocol/names.ts';
@@ -27,7 +26,7 @@ export class TestRelay {
   readonly deps: RelayDeps;
   /** Moves the relay's clock. */
   aheadMs = 0;
-  #app: Hono<RelayEnv> | undefined;
+  #app: RelayApp | undefined;
 
   constructor(settings: Partial<RelaySettings> = {}, roomToken: string | null = 'room secret') {
     this.deps = {
@@ -52,7 +51,7 @@ export class TestRelay {
     };
   }
 
-  get app(): Hono<RelayEnv> {
+  get app(): RelayApp {
     this.#app ??= relayApp(this.deps);
     return this.#app;
   }

@@ -91,16 +91,19 @@ class Deadlines {
 
   constructor(readonly ms: number) {}
 
-  async within<T>(work: Promise<T>): Promise<T> {
-    const { promise: tooLate, reject } = Promise.withResolvers<never>();
-    const entry = { until: performance.now() + this.ms, expire: () => reject(timedOut()) };
-    this.#open.add(entry);
-    this.#clock ??= setInterval(() => this.#look(), Math.max(20, this.ms / 30));
-    try {
-      return await Promise.race([work, tooLate]);
-    } finally {
-      this.#open.delete(entry);
-    }
+  within<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const entry = { until: performance.now() + this.ms, expire: () => reject(timedOut()) };
+      this.#open.add(entry);
+      this.#clock ??= setInterval(() => this.#look(), Math.max(20, this.ms / 30));
+      const ending =
+        <A>(end: (how: A) => void) =>
+        (how: A): void => {
+          this.#open.delete(entry);
+          end(how);
+        };
+      work.then(ending<T>(resolve), ending(reject));
+    });
   }
 
   #look(): void {

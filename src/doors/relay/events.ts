@@ -6,16 +6,15 @@ import type { Asked, Relay } from './relay.ts';
 /** A stream of everything that waits and arrives. spec: relay#events */
 export async function events(relay: Relay, c: Asked): Promise<Response> {
   const who = ownMailbox(c);
-  const tokenHash = c.get('tokenHash');
+  const { tokenHash } = c;
   if (relay.listeners.isFull(tokenHash)) throw new Declined(429, TOO_MANY_STREAMS, { 'retry-after': '25' });
   await who.home.directory.seen(who.name);
-  const after = await lastSeen(who, c.req.raw.headers.get('last-event-id'));
-  const { raw } = c.req;
-  const connections = c.env;
+  const after = await lastSeen(who, c.request.headers.get('last-event-id'));
+  const { request, connections } = c;
   // A stream may be silent between two signs of life for longer than a connection may idle.
-  connections?.timeout?.(raw, 0);
-  const cut = (): void => connections?.timeout?.(raw, 1);
-  const facts = { id: c.get('id'), room: c.get('room').id, agent: who.name };
+  connections?.timeout?.(request, 0);
+  const cut = (): void => connections?.timeout?.(request, 1);
+  const facts = { id: c.id, room: c.room.id, agent: who.name };
   // A stream outlives its request: a token that was taken away meanwhile, or given to somebody else's name, opens nothing any more.
   const isWelcome = async (): Promise<boolean> => (await who.home.directory.byToken(tokenHash)) === who.name;
   let leave = (): void => {};
@@ -24,7 +23,7 @@ export async function events(relay: Relay, c: Asked): Promise<Response> {
     const why = error instanceof Error ? { error: error.message } : {};
     relay.deps.log('listener_closed', { ...facts, ...why });
   });
-  leave = relay.lobby.stay(c.get('room'));
+  leave = relay.lobby.stay(c.room);
   relay.deps.log('listener_open', facts);
   return new Response(stream, {
     headers: {

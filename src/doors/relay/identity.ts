@@ -1,5 +1,6 @@
 import type { Who } from '../../flow/desk.ts';
 import { hashOf, sameHash } from '../../protocol/tokens.ts';
+import type { AgentRecord } from '../../storage/directory/directory.ts';
 import type { Room } from './lobby.ts';
 import { badRequest } from './phrases.ts';
 import { Bucket } from './rate.ts';
@@ -8,17 +9,22 @@ import { Bucket } from './rate.ts';
 const MOST_BADGES = 16_384;
 /** No token of ours is longer; a room's token is its owner's choice. */
 const LONGEST_TOKEN = 1024;
+/** How nearly all of them come. */
+const USUAL = /^Bearer [\w-]{1,1024}$/;
 
 /** A token that was shown, and how much its owner may still ask for. */
 interface Badge {
   hash: string;
   bucket: Bucket | null;
+  /** The record that was found to be its owner's: as long as it is this very one, nothing need be compared. */
+  record: AgentRecord | null;
 }
 
 /** The token of a request: after `Bearer`, in any case, or bare. Two of them would mean two callers. spec: relay#tokens */
 export function tokenOf(request: Request): string | null {
   const header = request.headers.get('authorization');
   if (header === null) return null;
+  if (USUAL.test(header)) return header.slice('Bearer '.length);
   if (/,\s*Bearer\s/i.test(header)) throw badRequest('send one Authorization header, with one token');
   const token = header.replace(/^Bearer\s+/i, '').trim();
   return token === '' || token.length > LONGEST_TOKEN ? null : token;
@@ -40,7 +46,8 @@ export class Badges {
     const { directory } = room.home;
     const name = await directory.byToken(badge.hash);
     const record = name && (await directory.get(name));
-    if (!record?.tokenHash || !sameHash(record.tokenHash, badge.hash)) return null;
+    if (!record || (record !== badge.record && !isOwner(record, badge))) return null;
+    badge.record = record;
     // Only good tokens are kept in mind: strangers cannot push them out.
     if (!known) this.#remember(token, badge);
     const who = { name: record.name, home: room.home };
@@ -48,7 +55,7 @@ export class Badges {
   }
 
   #newBadge(token: string): Badge {
-    return { hash: hashOf(token), bucket: this.rate && new Bucket(this.rate.perMinute, this.now()) };
+    return { hash: hashOf(token), bucket: this.rate && new Bucket(this.rate.perMinute, this.now()), record: null };
   }
 
   #remember(token: string, badge: Badge): void {
@@ -57,4 +64,8 @@ export class Badges {
     const [oldest] = this.#known.keys();
     if (oldest !== undefined) this.#known.delete(oldest);
   }
+}
+
+function isOwner({ tokenHash }: AgentRecord, { hash }: Badge): boolean {
+  return tokenHash !== undefined && sameHash(tokenHash, hash);
 }

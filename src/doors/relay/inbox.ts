@@ -14,8 +14,8 @@ const LONGEST_PAGE = 1000;
 
 /** The name in a path must be the caller's own. spec: relay#inbox */
 export function ownMailbox(c: Asked): Who {
-  const who = c.get('who');
-  const name = decoded(c.req.path);
+  const who = c.who;
+  const name = decoded(c.path);
   if (name !== who.name) throw new Declined(403, notYours(who.name, name));
   return who;
 }
@@ -32,7 +32,7 @@ export function decoded(path: string): string {
 /** What waits, in order of arrival. Claims nothing. */
 export async function inbox(relay: Relay, c: Asked): Promise<Response> {
   const who = ownMailbox(c);
-  const query = queryOf(c.req.raw);
+  const query = queryOf(c.request);
   const after = numberIn(query, 'after', 0, Number.MAX_SAFE_INTEGER) ?? 0;
   const limit = numberIn(query, 'limit', 1, LONGEST_PAGE);
   await who.home.directory.seen(who.name);
@@ -41,8 +41,8 @@ export async function inbox(relay: Relay, c: Asked): Promise<Response> {
   if (limit !== undefined) return page(c, shelf, limit);
   const texts = await gather(shelf, Infinity);
   if (shelf.isRead) return jsonText(c, `[${texts.join()}]`);
-  return new Response(pieces(shelf, texts, relay.lobby.stay(c.get('room'))), {
-    headers: { 'content-type': 'application/json', 'x-request-id': c.get('id') },
+  return new Response(pieces(shelf, texts, relay.lobby.stay(c.room)), {
+    headers: { 'content-type': 'application/json', 'x-request-id': c.id },
   });
 }
 
@@ -103,7 +103,7 @@ export async function take(relay: Relay, c: Asked): Promise<Response> {
   const fields = await relay.fields(c, SMALL_BODY);
   const { id } = fields.values;
   const keep = fields.optionalFlag('keep');
-  const who = c.get('who');
+  const who = c.who;
   // An id that cannot be one is nobody's message: it is never looked for. [BC-C1]
   const message = isMessageId(id) ? await takeOne(who, id, { by: 'relay', agent: who.name }, keep) : null;
   if (message) relay.figures.taken += 1;

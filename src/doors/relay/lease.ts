@@ -23,12 +23,12 @@ export async function leaseMessages(relay: Relay, c: Asked): Promise<Response> {
   const fields = await relay.fields(c, SMALL_BODY);
   const ms = fields.optionalNumber('ms', 1000, LONGEST_MS) ?? DEFAULT_MS;
   const wanted = wantedIn(fields);
-  const who = c.get('who');
+  const { who } = c;
   await who.home.directory.seen(who.name);
   await who.home.spool.adopt(who.name);
   const { owner, until, copies } = await lease(who, wanted, ms);
   // What is not ended in time waits again then.
-  if (copies.length > 0) lookAt(c.get('room'), until);
+  if (copies.length > 0) lookAt(c.room, until);
   const messages = copies.map(({ message, attempt }) => ({ message, attempt }));
   return json(c, { lease: owner, until: new Date(until).toISOString(), messages });
 }
@@ -42,7 +42,7 @@ export async function settleMessages(relay: Relay, c: Asked): Promise<Response> 
   const by = evidenceIn(fields);
   if (outcome !== 'done' && outcome !== 'release') throw badRequest('"outcome" must be "done" or "release"');
   const delayMs = fields.optionalNumber('delayMs', 0, LONGEST_DELAY_MS);
-  const who = c.get('who');
+  const { who } = c;
   const settlement = { disposition: dispositionIn(fields), by, keep: fields.optionalFlag('keep') };
   // A reader's own name for itself is never a lease: only those that we gave out can be ended here.
   const isOurs = owner.startsWith('bearer.');
@@ -54,15 +54,15 @@ export async function settleMessages(relay: Relay, c: Asked): Promise<Response> 
     relay.figures.taken += ended;
   } else {
     if (!(await releaseLease(who, owner, ids, by, delayMs))) throw over;
-    if (delayMs) lookAt(c.get('room'), relay.deps.now() + delayMs);
+    if (delayMs) lookAt(c.room, relay.deps.now() + delayMs);
   }
   return json(c, { settled: ids });
 }
 
 /** What is proven of a message: for its sender of every copy, for a recipient of its own. spec: relay#trace */
 export async function trace(c: Asked): Promise<Response> {
-  const id = decoded(c.req.path);
-  const { name, home } = c.get('who');
+  const id = decoded(c.path);
+  const { name, home } = c.who;
   const found = isMessageId(id) ? await home.ledger.trace(id) : null;
   const copies = found?.copies.filter(({ mailbox }) => found.message.from === name || mailbox === name) ?? [];
   if (!found || copies.length === 0) throw new Declined(404, NOT_FOUND);

@@ -11,19 +11,19 @@ const MOST_CHANNELS = 1000;
 
 /** Everybody in the room. spec: relay#agents */
 export async function agents(c: Asked): Promise<Response> {
-  return json(c, (await c.get('room').home.directory.list()).map(told));
+  return json(c, (await c.room.home.directory.list()).map(told));
 }
 
 /** Not `directory.channels()`: that one lists only names that Parley itself would allow. */
 export async function channels(c: Asked): Promise<Response> {
-  const records = await c.get('room').home.directory.list();
+  const records = await c.room.home.directory.list();
   return json(c, [...new Set(records.flatMap((record) => record.subscriptions))].sort());
 }
 
 /** The caller joins a channel. Whom the request names besides does not matter. */
 export async function subscribe(relay: Relay, c: Asked): Promise<Response> {
   const channel = await channelIn(relay, c);
-  const { name, home } = c.get('who');
+  const { name, home } = c.who;
   const subscriptions = (await home.directory.get(name))?.subscriptions ?? [];
   if (subscriptions.length >= MOST_CHANNELS && !subscriptions.includes(channel)) {
     throw badRequest(`you are in ${MOST_CHANNELS} channels — leave one first`);
@@ -34,7 +34,7 @@ export async function subscribe(relay: Relay, c: Asked): Promise<Response> {
 
 export async function unsubscribe(relay: Relay, c: Asked): Promise<Response> {
   const channel = await channelIn(relay, c);
-  const { name, home } = c.get('who');
+  const { name, home } = c.who;
   await home.directory.unsubscribe(name, channel);
   return json(c, { ok: true });
 }

@@ -11,7 +11,7 @@ import type { Asked, Relay } from './relay.ts';
 /** Makes a room. Anybody may, unless the relay has an admin. spec: relay#rooms */
 export async function makeRoom(relay: Relay, c: Asked): Promise<Response> {
   const { adminTokenHash } = relay.deps.settings;
-  const token = tokenOf(c.req.raw);
+  const token = tokenOf(c.request);
   if (adminTokenHash !== null && !(token && sameHash(hashOf(token), adminTokenHash))) {
     relay.countStranger(c);
     throw new Declined(401, ROOMS_RESTRICTED);
@@ -19,13 +19,13 @@ export async function makeRoom(relay: Relay, c: Asked): Promise<Response> {
   // Each is a folder on our disk.
   if (adminTokenHash === null) relay.countStranger(c);
   const made = await relay.deps.rooms.create();
-  relay.deps.log('room_made', { id: c.get('id'), room: made.roomId });
+  relay.deps.log('room_made', { id: c.id, room: made.roomId });
   return json(c, made);
 }
 
 /** Admits a new agent by the room's token, or lets one that is known come back by its own. spec: relay#register */
 export async function register(relay: Relay, c: Asked): Promise<Response> {
-  const id = relay.lobby.named(c.req.raw);
+  const id = relay.lobby.named(c.request);
   let room: Room | null = null;
   try {
     const roomHash = await relay.deps.rooms.tokenHash(id);
@@ -44,7 +44,7 @@ export async function register(relay: Relay, c: Asked): Promise<Response> {
 
 async function registerIn(relay: Relay, c: Asked, room: Room, roomHash: string | null): Promise<Response> {
   const { directory } = room.home;
-  const token = tokenOf(c.req.raw);
+  const token = tokenOf(c.request);
   const hash = token === null ? '' : hashOf(token);
   const asked = (await relay.fields(c, SMALL_BODY)).values['name'];
   const isAdmitted = roomHash === null || sameHash(hash, roomHash);
@@ -69,7 +69,7 @@ async function registerIn(relay: Relay, c: Asked, room: Room, roomHash: string |
   // Scripts write into a mailbox without asking us: it must be there.
   await relay.lobby.open(room);
   await room.home.spool.adopt(name);
-  relay.deps.log('registered', { id: c.get('id'), room: room.id, agent: name });
+  relay.deps.log('registered', { id: c.id, room: room.id, agent: name });
   return json(c, { ...told(record), token: fresh });
 }
 

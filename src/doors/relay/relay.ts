@@ -1,11 +1,10 @@
-import type { Context } from 'hono';
 import type { Who } from '../../flow/desk.ts';
 import { Bodies } from './body.ts';
 import { timesOf } from './deps.ts';
 import type { Connections, RelayDeps } from './deps.ts';
 import { Fields } from './fields.ts';
 import { Figures } from './figures.ts';
-import { addressOf } from './guards.ts';
+import { addressOf, pathOf } from './guards.ts';
 import { Badges } from './identity.ts';
 import { Listeners } from './listeners.ts';
 import { Lobby } from './lobby.ts';
@@ -13,12 +12,24 @@ import type { Room } from './lobby.ts';
 import { Declined } from './phrases.ts';
 import { Addresses } from './rate.ts';
 
-/** What a request carries from one check to the next. */
-export interface RelayEnv {
-  Bindings: Connections;
-  Variables: { id: string; route: string; room: Room; who: Who; tokenHash: string };
+/** A request, and what it carries from one check to the next. */
+export class Asked {
+  readonly path: string;
+  route = 'none';
+  /** Known once it is known who asks. */
+  room!: Room;
+  who!: Who;
+  tokenHash!: string;
+
+  constructor(
+    readonly request: Request,
+    readonly connections: Connections | undefined,
+    /** For the logs. */
+    readonly id: string,
+  ) {
+    this.path = pathOf(request);
+  }
 }
-export type Asked = Context<RelayEnv>;
 
 /** Of what an agent may ask, a stranger may fail at this part, and so many may join from one address. */
 const FAILING_PART = 100;
@@ -54,7 +65,7 @@ export class Relay {
   }
 
   async fields(c: Asked, limit?: number): Promise<Fields> {
-    return new Fields(await this.bodies.fields(c.req.raw, limit));
+    return new Fields(await this.bodies.fields(c.request, limit));
   }
 
   /** Counts what a stranger costs us; too much of it is refused. */
@@ -70,7 +81,7 @@ export class Relay {
   #count(addresses: Addresses | null, c: Asked): void {
     if (!addresses) return;
     const { proxied } = this.deps.settings;
-    const waitS = addresses.count(addressOf(c.req.raw, c.env, proxied), this.deps.now());
+    const waitS = addresses.count(addressOf(c.request, c.connections, proxied), this.deps.now());
     if (waitS > 0) throw this.tooMany(waitS);
   }
 
@@ -89,6 +100,6 @@ export function json(c: Asked, value: unknown, status = 200, headers?: Record<st
 export function jsonText(c: Asked, text: string, status = 200, headers?: Record<string, string>): Response {
   return new Response(text, {
     status,
-    headers: { 'content-type': 'application/json', 'x-request-id': c.get('id'), ...headers },
+    headers: { 'content-type': 'application/json', 'x-request-id': c.id, ...headers },
   });
 }

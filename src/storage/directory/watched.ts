@@ -47,7 +47,7 @@ export class WatchedDirectory implements Directory {
   }
 
   async get(name: AgentName): Promise<AgentRecord | null> {
-    const book = await this.#everybody();
+    const book = this.#known() ?? (await this.#everybody());
     // Who came a moment ago may be asked for before anybody was told: then the disk knows.
     return book.get(name) ?? (this.#reread(name) ? book.get(name) : null);
   }
@@ -77,7 +77,7 @@ export class WatchedDirectory implements Directory {
   }
 
   async byToken(tokenHash: string): Promise<AgentName | null> {
-    return (await this.#everybody()).byToken(tokenHash);
+    return (this.#known() ?? (await this.#everybody())).byToken(tokenHash);
   }
 
   async register(name: AgentName, kind: 'agent' | 'human' | 'foreign', tokenHash?: string): Promise<AgentRecord> {
@@ -108,7 +108,7 @@ export class WatchedDirectory implements Directory {
 
   /** In memory at once, on disk soon: no request waits for it. */
   async seen(name: AgentName): Promise<void> {
-    const record = (await this.#everybody()).get(name);
+    const record = (this.#known() ?? (await this.#everybody())).get(name);
     if (!record || seenLately(record, this.now())) return;
     const at = new Date(this.now()).toISOString();
     this.#book.note(name, { ...record, lastSeen: at });
@@ -125,6 +125,11 @@ export class WatchedDirectory implements Directory {
     await this.#watch.close();
     await this.#noting;
     await this.#writer.close();
+  }
+
+  /** Nearly always it is in memory: who is asked for every message does not wait for that. */
+  #known(): AddressBook | null {
+    return this.#isLoaded && !this.#watch.asked() ? this.#book : null;
   }
 
   async #everybody(): Promise<AddressBook> {

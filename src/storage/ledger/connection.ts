@@ -23,6 +23,8 @@ export interface LedgerOptions {
 const SHORT_NAPS = 'PRAGMA busy_timeout = 5';
 /** How long the write-ahead log may be before whoever opens the ledger empties it. */
 const LOG_BYTES = 400_000;
+/** For who is asked by many at once. In the usual 2 MB there is no room for the last page of each of a thousand mailboxes. */
+const BUSY = 'PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -8000';
 
 // The runtime keeps twenty prepared statements and makes every further one anew, each time: a host has more, and needs them all.
 Database.MAX_QUERY_CACHE_SIZE = 200;
@@ -37,9 +39,11 @@ export class Connection {
   /** Which file we have open, or are opening. */
   #inode: number | undefined;
   readonly log: LogFile;
+  readonly #migrations: readonly string[];
   #leavesLog = false;
 
   constructor(readonly options: LedgerOptions) {
+    this.#migrations = options.migrations ?? MIGRATIONS;
     this.log = new LogFile(`${options.path}-wal`);
     this.now = options.now ?? Date.now;
     this.#db = this.#open();
@@ -103,7 +107,7 @@ export class Connection {
   /** Somebody else moves the log into the ledger from now on: no commit of ours ever waits for that. */
   leaveLog(): void {
     this.#leavesLog = true;
-    this.#db.run('PRAGMA wal_autocheckpoint = 0');
+    this.#db.run(BUSY);
   }
 
   close(): void {
@@ -153,7 +157,7 @@ export class Connection {
     else if (version < this.#newest) this.#migrate(db, version);
     this.#emptyLog(db);
     db.run(`PRAGMA synchronous = ${this.options.durability === 'full' ? 'FULL' : 'NORMAL'}; ${SHORT_NAPS}`);
-    if (this.#leavesLog) db.run('PRAGMA wal_autocheckpoint = 0');
+    if (this.#leavesLog) db.run(BUSY);
   }
 
   /**
@@ -175,10 +179,6 @@ export class Connection {
     } catch {
       // On a full disk it stays as long as it is, and reading goes on.
     }
-  }
-
-  get #migrations(): readonly string[] {
-    return this.options.migrations ?? MIGRATIONS;
   }
 
   get #newest(): number {

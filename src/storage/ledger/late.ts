@@ -19,6 +19,14 @@ export interface Standing extends Mail {
 /** A waiting copy that somebody should write a file for. */
 export type Unfiled = Standing & CopyNumber;
 
+/** A copy that waits or is in a hand: whether it waits, and whether its file should stand in the mailbox. */
+export interface OpenCopy {
+  seq: number;
+  id: MessageId;
+  waits: boolean;
+  hasFile: boolean;
+}
+
 /** Before all copies. */
 export const FIRST: CopyNumber = { seq: 0, mailbox: '' as AgentName };
 
@@ -52,6 +60,8 @@ export interface LateCopies {
    * text is read.
    */
   shelf(mailbox: AgentName, after: number, limit: number, only?: 'loud' | 'digest'): Promise<Standing[]>;
+  /** Copies of a mailbox that wait or are held, after a number, in order of arrival: there may be very many. */
+  openCopies(mailbox: AgentName, after: number, limit: number): Promise<OpenCopy[]>;
   /** The mailboxes whose names begin so and in which something waits or is held, by name. Costs as many as there are, whatever waits. */
   mailboxesWithMail(prefix: string): Promise<AgentName[]>;
   /** Copies without a file, oldest first, or those that were drafted and are not known to be filed. */

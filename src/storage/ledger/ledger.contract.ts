@@ -483,6 +483,13 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
             [entry.message.id, false],
           ]),
         );
+        const open = await ledger.openCopies(bob, 0, 10);
+        expect(open.map(({ id, waits, hasFile }) => [id, waits, hasFile])).toEqual([
+          [stored, true, true],
+          [held, false, false],
+          [entry.message.id, true, false],
+        ]);
+        expect(await ledger.openCopies(bob, open[0]?.seq ?? 0, 1)).toEqual(open.slice(1, 2));
       });
 
       it('gives the messages of one exchange, oldest first, and only the last of them', async () => {

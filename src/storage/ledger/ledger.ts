@@ -33,6 +33,8 @@ export interface Acceptance {
   pruned?: boolean;
   /** Its number in the order of arrival, where it is new. */
   seq?: number;
+  /** The message as JSON, where somebody has it already. */
+  text?: string;
 }
 
 /** A message that waits, as it is stored and unparsed, with its number in the order of arrival. */

@@ -7,6 +7,9 @@ import type { HeldLock } from '../libc.ts';
 const FIRST_BYTES = 256 * 1024;
 const LAST_BYTES = 16 * 1024 * 1024;
 
+/** Whether the log has outgrown what was laid out is looked at once in so many transactions: until then a flush only takes longer. */
+const LOOK_EVERY = 8;
+
 /** A disk that flushes faster than this may be waited for on the spot. */
 const QUICK_MS = 2;
 
@@ -24,6 +27,7 @@ export class LogFile {
   #file: Opened | null = null;
   #lastMs = Infinity;
   #laidOut = 0;
+  #unlooked = 0;
 
   constructor(readonly path: string) {}
 
@@ -58,8 +62,11 @@ export class LogFile {
    * grow need not note its new length anywhere: it takes 0.6 of the time. Only for who has the write lock.
    */
   layOut(): void {
+    this.#unlooked += 1;
+    if (this.#laidOut > 0 && this.#unlooked < LOOK_EVERY) return;
     const file = this.#opened();
     if (!file) return;
+    this.#unlooked = 0;
     const { size } = fstatSync(file.fd);
     if (size === this.#laidOut || size >= LAST_BYTES) return;
     const length = Math.min(Math.max(2 * size, FIRST_BYTES), LAST_BYTES);

@@ -1,6 +1,6 @@
 import { isQuiet } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { CopyNumber, Filed, Standing, Unfiled } from './late.ts';
+import type { CopyNumber, Filed, OpenCopy, Standing, Unfiled } from './late.ts';
 import type { CopyRecord } from './ledger.ts';
 import { MemoryRecords } from './memory-records.ts';
 import type { Row } from './memory-records.ts';
@@ -34,6 +34,17 @@ export class MemoryLate extends MemoryRecords {
       if (only !== 'digest' || copy.attention.injection === 'digest') shelf.push(standingIn(row, copy));
     }
     return shelf;
+  }
+
+  async openCopies(mailbox: AgentName, after: number, limit: number): Promise<OpenCopy[]> {
+    const open: OpenCopy[] = [];
+    for (const { seq, copies } of this.rows) {
+      const copy = copies.get(mailbox);
+      if (seq <= after || !copy || copy.settledAt !== null || open.length >= limit) continue;
+      const waits = copy.state === 'stored';
+      open.push({ seq, id: copy.id, waits, hasFile: waits && !copy.fileless });
+    }
+    return open;
   }
 
   async mailboxesWithMail(prefix: string): Promise<AgentName[]> {

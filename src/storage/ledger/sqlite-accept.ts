@@ -17,8 +17,10 @@ const KEPT = JSON.stringify({ seen: 'kept in cur/ when the ledger was rebuilt' }
 /** The number after every one that was ever given: listeners resume after a number, so none may come again. */
 const NEXT = `max(ifnull((SELECT max(seq) FROM messages), 0),
   ifnull((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'dropped'), 0)) + 1`;
-const INSERT_MESSAGE = `INSERT INTO messages (seq, id, sender, key, root, at, json) VALUES (${NEXT}, ?, ?, ?, ?, ?, ?)
-  ON CONFLICT (id) DO NOTHING`;
+const insertMessage = (seq: string): string =>
+  `INSERT INTO messages (id, sender, key, root, at, json, seq) VALUES (?, ?, ?, ?, ?, ?, ${seq}) ON CONFLICT (id) DO NOTHING`;
+const INSERT_MESSAGE = insertMessage(NEXT);
+const INSERT_NUMBERED = insertMessage('?');
 const INSERT_COPY = `INSERT INTO copies (seq, mailbox, state, attention, disposition, settled_at, settled_by, keep)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`;
 const INSERT_LATE = `INSERT INTO copies (seq, mailbox, state, attention, late) VALUES (?, ?, ${STORED}, ?, 1)`;
@@ -31,17 +33,21 @@ export class SqliteAcceptance extends SqliteRecords {
   }
 
   async acceptTogether(entries: Entry[]): Promise<(Acceptance | Refusal)[]> {
-    return this.connection.write((db) =>
-      entries.map((entry) => {
+    return this.connection.write((db) => {
+      // Nobody else gives out numbers meanwhile.
+      let last: number | undefined;
+      return entries.map((entry) => {
         try {
-          return this.#accept(db, entry, true);
+          const accepted = this.#accept(db, entry, true, last && last + 1);
+          if (accepted.first) last = accepted.seq;
+          return accepted;
         } catch (error) {
           // A refused entry has written nothing.
           if (error instanceof Refusal) return error;
           throw error;
         }
-      }),
-    );
+      });
+    });
   }
 
   async adopt(entries: Entry[], as: 'stored' | 'kept'): Promise<void> {
@@ -58,14 +64,14 @@ export class SqliteAcceptance extends SqliteRecords {
     });
   }
 
-  #accept(db: Database, entry: Entry, late: boolean): Acceptance {
+  #accept(db: Database, entry: Entry, late: boolean, number?: number): Acceptance {
     const { message, copies, key } = entry;
     if (key) {
       const earlier = this.keyed(db, message.from, key);
       if (earlier) return sameOrConflict(earlier, entry);
       if (entry.firstTried) refuseOlderThan(Number(this.connection.meta('rebuilt') ?? 0), entry);
     }
-    const seq = this.#insertMessage(db, message, key, entry.text);
+    const seq = this.#insertMessage(db, message, key, entry.text, number);
     if (seq === null) return this.#known(db, message);
     if (late) insertLate(db, seq, entry);
     else this.#insertCopies(db, seq, entry, STORED);
@@ -78,10 +84,13 @@ export class SqliteAcceptance extends SqliteRecords {
     message: Message,
     key: string | undefined,
     text = JSON.stringify(message),
+    number?: number,
   ): number | null {
     const root = message.parley?.lineage?.root ?? message.id;
     const at = Date.parse(message.ts) || this.connection.now();
-    const made = db.query(INSERT_MESSAGE).run(message.id, message.from, key ?? null, root, at, text);
+    const row = [message.id, message.from, key ?? null, root, at, text] as const;
+    const made =
+      number === undefined ? db.query(INSERT_MESSAGE).run(...row) : statementsOf(db).numbered.run(...row, number);
     return made.changes > 0 ? Number(made.lastInsertRowid) : null;
   }
 
@@ -130,10 +139,28 @@ export class SqliteAcceptance extends SqliteRecords {
 const NOT_ENDED = [null, null, null, 0] as const;
 
 function insertLate(db: Database, seq: number, { copies }: Entry): void {
-  const insert = db.query(INSERT_LATE);
-  const unfiled = db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?)');
+  const { late, unfiled } = statementsOf(db);
   for (const { mailbox, attention } of copies) {
-    insert.run(seq, mailbox, attentionText(attention));
+    late.run(seq, mailbox, attentionText(attention));
     unfiled.run(seq, mailbox);
   }
+}
+
+type Statements = ReturnType<typeof prepared>;
+
+/** What a relay says thousands of times a second: each need not be looked up by its text. */
+const kept = new WeakMap<Database, Statements>();
+
+function statementsOf(db: Database): Statements {
+  const statements = kept.get(db) ?? prepared(db);
+  kept.set(db, statements);
+  return statements;
+}
+
+function prepared(db: Database) {
+  return {
+    numbered: db.query(INSERT_NUMBERED),
+    late: db.query(INSERT_LATE),
+    unfiled: db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?)'),
+  };
 }

@@ -1,9 +1,9 @@
 import type { Database } from 'bun:sqlite';
 import { isQuiet } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { CopyNumber, Filed, LateCopies, Standing, Unfiled } from './late.ts';
-import { attentionFrom } from './rows.ts';
-import { STORED } from './schema.ts';
+import type { CopyNumber, Filed, LateCopies, OpenCopy, Standing, Unfiled } from './late.ts';
+import { attentionFrom, FILELESS } from './rows.ts';
+import { SETTLED, STORED } from './schema.ts';
 import { SqliteAcceptance } from './sqlite-accept.ts';
 
 /** How many copies are looked after in one transaction when all are. */
@@ -18,6 +18,9 @@ const STANDING = {
   loud: standing(`AND ${QUIETLY} = 0`),
   digest: standing("AND instr(c.attention, ' digest ') > 0"),
 };
+const OPEN = `SELECT c.seq, m.id, c.state = ${STORED}, c.state = ${STORED} AND NOT (${FILELESS})
+  FROM copies c CROSS JOIN messages m ON m.seq = c.seq
+  WHERE c.mailbox = ? AND c.seq > ? AND c.settled_at IS NULL AND c.state < ${SETTLED} ORDER BY c.seq LIMIT ?`;
 /** From one name to the next in the index of open copies: those between are passed over, however many they are. */
 const WITH_MAIL = `WITH RECURSIVE box (name) AS (
     SELECT min(mailbox) FROM copies WHERE settled_at IS NULL AND mailbox >= ?1 AND mailbox < ?2
@@ -83,6 +86,13 @@ export class SqliteLate extends SqliteAcceptance implements LateCopies {
       db.query<StandingRow, [string, number, number]>(sql).all(mailbox, after, limit),
     );
     return rows.map(standingFrom);
+  }
+
+  async openCopies(mailbox: AgentName, after: number, limit: number): Promise<OpenCopy[]> {
+    const rows = this.connection.read((db) =>
+      db.query<never, [string, number, number]>(OPEN).values(mailbox, after, limit),
+    ) as [number, MessageId, number, number][];
+    return rows.map(([seq, id, waits, hasFile]) => ({ seq, id, waits: waits === 1, hasFile: hasFile === 1 }));
   }
 
   async mailboxesWithMail(prefix: string): Promise<AgentName[]> {

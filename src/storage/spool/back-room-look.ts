@@ -1,14 +1,28 @@
 import { statSync } from 'node:fs';
+import { isMessageId } from '../../protocol/names.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LateCopies, OpenCopy } from '../ledger/late.ts';
 import type { Looked } from './back-room-talk.ts';
+import { IdNotes } from './id-notes.ts';
+import { list } from './maildir-files.ts';
 import type { MaildirFiles } from './maildir-files.ts';
-import { compared } from './maildir-found.ts';
 
 /** A folder that changed this shortly before it was listed may change once more without a new time. */
 const BLUR_MS = 100;
 /** A look that took this long is not repeated before five times its length: a huge mailbox must not fill the clerk's day. */
 const LONG_MS = 20;
+
+/** So many rows are read at a time: as many as wait would be in memory at once. */
+const PAGE = 1000;
+
+/** Notes on an id: it is there; it should have a file, it has none, its file was found. */
+const THERE = 1;
+const WITH_FILE = 1;
+const WITHOUT_FILE = 2;
+const FOUND = 3;
+
+/** After a look at more than this what it left behind is cleared away at once: it is tens of megabytes, and the next look adds as much. */
+const MANY = 5000;
 
 const NOTHING: Looked = { missing: [], strangers: [], arrived: [] };
 
@@ -18,24 +32,28 @@ interface Known {
   times: string | null;
   notBefore: number;
   /** For a watched one: what stood in new/, or was brought there by ourselves. */
-  seen: Set<MessageId> | null;
+  seen: IdNotes | null;
 }
 
 /** Notices what other programs do in mailboxes: what they bring, what they take. It lists a folder only if its time has changed. */
 export class Looker {
   readonly #known = new Map<AgentName, Known>();
+  /** How many rows were read for the last look. */
+  #read = 0;
 
   constructor(
     readonly files: MaildirFiles,
-    readonly ledger: Ledger,
+    readonly ledger: LateCopies,
   ) {}
 
   /** From now on news of this mailbox are gathered. What came after this number in the ledger is news already. */
   async watch(mailbox: AgentName, since: number): Promise<void> {
-    const newer = new Set((await this.ledger.shelf(mailbox, since, Number.MAX_SAFE_INTEGER)).map(({ id }) => id));
     const known = this.#of(mailbox);
-    const open = [...(await this.ledger.open(mailbox)).values()];
-    known.seen = new Set(open.filter(({ state, id }) => state === 'stored' && !newer.has(id)).map(({ id }) => id));
+    const seen = new IdNotes();
+    for await (const page of this.#open(mailbox)) {
+      for (const { seq, id, waits } of page) if (waits && seq <= since) seen.set(id, THERE);
+    }
+    known.seen = seen;
     known.times = null;
   }
 
@@ -46,7 +64,7 @@ export class Looker {
   /** These come into new/ by our own doing. */
   expected(mailbox: AgentName, ids: MessageId[]): void {
     const seen = this.#known.get(mailbox)?.seen;
-    if (seen) for (const id of ids) seen.add(id);
+    if (seen) for (const id of ids) seen.set(id, THERE);
   }
 
   /** The watched mailboxes. */
@@ -60,22 +78,53 @@ export class Looker {
     this.files.make(mailbox);
     const { text, newest } = this.#times(mailbox);
     if (text === known.times || begun < known.notBefore) return NOTHING;
-    const open = await this.ledger.openIds(mailbox);
-    const loud = new Set(this.files.ids(mailbox, 'new'));
-    const found = compared(open, loud, new Set(this.files.ids(mailbox, 'quiet')));
-    const { seen } = known;
-    const arrived = seen
-      ? loud
-          .values()
-          .filter((id) => !seen.has(id))
-          .toArray()
-      : [];
-    if (seen) known.seen = loud;
+    const found = await this.#compare(mailbox, known);
+    if (this.#read > MANY) Bun.gc(true);
     // A stranger may be half written: its folder does not change when the rest comes.
     known.times = found.strangers.length === 0 && begun - newest > BLUR_MS ? text : null;
     const took = Date.now() - begun;
     known.notBefore = took < LONG_MS ? 0 : begun + 5 * took;
-    return { ...found, arrived };
+    return found;
+  }
+
+  /** Like `compared` in maildir-found.ts, for any number of copies: the ledger is read before the folders are listed. */
+  async #compare(mailbox: AgentName, known: Known): Promise<Looked> {
+    const open = new IdNotes();
+    this.#read = 0;
+    for await (const page of this.#open(mailbox)) {
+      this.#read += page.length;
+      for (const { id, hasFile } of page) open.set(id, hasFile ? WITH_FILE : WITHOUT_FILE);
+    }
+    const found: Looked = { missing: [], strangers: [], arrived: [] };
+    const { seen } = known;
+    const loud = new IdNotes();
+    for (const id of this.#ids(mailbox, 'new')) {
+      if (open.get(id) === 0) found.strangers.push(id);
+      else open.set(id, FOUND);
+      if (!seen) continue;
+      if (seen.get(id) === 0) found.arrived.push(id);
+      loud.set(id, THERE);
+    }
+    if (seen) known.seen = loud;
+    for (const id of this.#ids(mailbox, 'quiet')) if (open.get(id) !== 0) open.set(id, FOUND);
+    found.missing = [...open.having(WITH_FILE)];
+    return found;
+  }
+
+  /** Everything of a mailbox that waits or is held, page by page. Nothing else is done in this thread meanwhile. */
+  async *#open(mailbox: AgentName): AsyncGenerator<OpenCopy[]> {
+    for (let page: OpenCopy[], after = 0; ; after = page.at(-1)?.seq ?? 0) {
+      page = await this.ledger.openCopies(mailbox, after, PAGE);
+      yield page;
+      if (page.length < PAGE) return;
+    }
+  }
+
+  *#ids(mailbox: AgentName, folder: 'new' | 'quiet'): Generator<MessageId> {
+    for (const name of list(this.files.folder(mailbox, folder))) {
+      const id = name.slice(0, -5);
+      if (name.endsWith('.json') && isMessageId(id)) yield id;
+    }
   }
 
   #times(mailbox: AgentName): { text: string; newest: number } {

@@ -1,4 +1,4 @@
-import { linkSync, mkdirSync, writeFileSync } from 'node:fs';
+import { closeSync, linkSync, mkdirSync, openSync, writeSync } from 'node:fs';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { codeOf, isMissing } from '../disk.ts';
 import type { HeldLock } from '../libc.ts';
@@ -74,7 +74,7 @@ export class LateFiles {
     // Missing: a reader took the draft itself in hand.
     if (this.files.move(draft, place) || !this.files.hasDraft(mailbox, id)) return;
     // Whoever made this mailbox died over it, or is a program that knows no quiet/.
-    this.files.make(mailbox);
+    this.files.begin(mailbox);
     if (!this.files.move(draft, place) && this.files.hasDraft(mailbox, id)) throw new Error(`no place for ${draft}`);
   }
 
@@ -93,13 +93,12 @@ export class LateFiles {
   }
 
   #write(path: string, { mailbox, text }: Unfiled): void {
-    const write = (): void => writeFileSync(path, text, { mode: 0o600 });
     try {
-      write();
+      writeWhole(path, text);
     } catch (error) {
       if (!isMissing(error)) throw error;
-      this.files.make(mailbox);
-      write();
+      this.files.begin(mailbox);
+      writeWhole(path, text);
     }
   }
 
@@ -112,6 +111,17 @@ export class LateFiles {
       if (codeOf(error) === 'EEXIST') this.files.delete(to);
       this.#write(to, copy);
     }
+  }
+}
+
+/** Three calls to the system; `writeFileSync` makes four. */
+function writeWhole(path: string, text: string): void {
+  const fd = openSync(path, 'w', 0o600);
+  try {
+    const bytes = Buffer.from(text);
+    for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at);
+  } finally {
+    closeSync(fd);
   }
 }
 

@@ -259,6 +259,7 @@ describe('after a restart of the machine', () => {
     rmSync(`${home}/spool/bob/new/${garbage}.json`);
     writeFileSync(`${home}/spool/bob/new/${garbage}.json`, '\0'.repeat(300));
     // A claim that was not on disk yet, though its rename was.
+    mkdirSync(`${home}/spool/bob/held`, { recursive: true });
     renameSync(`${home}/spool/bob/new/${held}.json`, `${home}/spool/bob/held/${held}.json`);
     restart(home);
     await everythingWaitsOnce(home, ids, openHome);

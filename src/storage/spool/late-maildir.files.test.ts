@@ -14,6 +14,10 @@ import { LateMaildir } from './late-maildir.ts';
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
 
+/** The folders of a mailbox without that in which readers hold something, and all of them. */
+const BEGUN = ['cur', 'new', 'quiet', 'tmp'];
+const MADE = ['cur', 'held', 'new', 'quiet', 'tmp'];
+
 let home: string;
 let here: OpenLateHome;
 beforeEach(async () => {
@@ -62,6 +66,19 @@ async function withinASecond(isSo: () => boolean | Promise<boolean>): Promise<vo
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
+
+it('begins a mailbox for files that are not flushed; whoever takes or stores for good makes the rest of it', async () => {
+  const folders = (mailbox: AgentName): string[] => readdirSync(`${home}/spool/${mailbox}`).toSorted();
+  const { message } = await here.spool.put(anEntry({}, { copies: copiesFor(bob, carol) }));
+  await here.spool.flush();
+  expect([folders(bob), folders(carol)]).toEqual([BEGUN, BEGUN]);
+  await here.spool.claim(bob, [message.id], LEASE);
+  const other = await openHome(home);
+  await other.spool.put(anEntry({}, { copies: copiesFor(carol) }));
+  await other.close();
+  expect([folders(bob), folders(carol)]).toEqual([MADE, MADE]);
+  expect(filesOf(bob, 'held')).toEqual([`${message.id}.json`]);
+});
 
 describe('many puts at once', () => {
   it('share their flushes, and each is answered after one', async () => {

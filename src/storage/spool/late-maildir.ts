@@ -106,11 +106,11 @@ export class LateMaildir implements Spool {
     await this.#filing.place();
     const text = JSON.stringify(entry.message);
     const accepted = await this.#group.put({ ...entry, text });
-    const { seq, first, copies } = accepted;
-    if (first && seq !== undefined) {
-      for (const { mailbox, attention } of copies) if (!isQuiet(attention)) this.#watchers.tell(mailbox, { seq, text });
-    }
-    return accepted;
+    const { seq, copies } = accepted;
+    // Only what is new has a number.
+    if (seq === undefined) return accepted;
+    for (const { mailbox, attention } of copies) if (!isQuiet(attention)) this.#watchers.tell(mailbox, { seq, text });
+    return { ...accepted, text };
   }
 
   #committed(outcomes: (Acceptance | Refusal)[]): void {
