@@ -2,7 +2,8 @@ import type { Desk, Who } from '../flow/desk.ts';
 import { AgentName, ChannelName, nameAdvice } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { loadSettings } from './settings.ts';
-import type { Env, Loaded, Settings } from './settings.ts';
+import type { Env } from './env.ts';
+import type { Loaded, Settings } from './settings.ts';
 import { hasColour, Paint, writeAll } from './terminal.ts';
 import { openDesk } from './wiring.ts';
 

@@ -7,7 +7,7 @@ import type { DoorRow } from './doors.ts';
 import { whoIsOnDuty } from './duty.ts';
 import type { Notice } from './duty.ts';
 import { ownCommand } from './program.ts';
-import { parleyHome } from './settings.ts';
+import { parleyHome } from './env.ts';
 
 /** How long the daemon may take until every door answers. */
 const PATIENCE_MS = 15_000;

@@ -3,7 +3,7 @@ import type { Context } from './context.ts';
 import { HOST_OPTIONS } from './host/options.ts';
 import { RELAY_OPTIONS } from './relay/options.ts';
 import type { Log } from './serving-log.ts';
-import type { Env } from './settings.ts';
+import type { Env } from './env.ts';
 
 /** A door that stands open: where it is reached, and how it ends. */
 export interface OpenDoor {

@@ -7,7 +7,7 @@ import { firstAbilities, registerAt, relayAddress } from '../storage/relay/regis
 import type { Context } from './context.ts';
 import { prepareHook } from './hook-setup.ts';
 import { becomeDefault } from './settings-file.ts';
-import { parleyHome } from './settings.ts';
+import { parleyHome } from './env.ts';
 import { openFarHome } from './wiring.ts';
 
 /** Who wants to be at which relay, and what admits it there. */

@@ -1,7 +1,7 @@
 import { closeSync, writeSync } from 'node:fs';
 import type { Message } from '../protocol/message.ts';
 import { Refusal } from '../protocol/refusal.ts';
-import type { Env } from './settings.ts';
+import type { Env } from './env.ts';
 
 /** How a command ended. */
 export interface Ran {

@@ -10,8 +10,8 @@ import { sayWaiting } from './hook-round.ts';
 import { contextOf } from './hook-setup.ts';
 import { forgetOldSessions, mailboxOf, namesIn, Session } from './sessions.ts';
 import type { Binding } from './sessions.ts';
-import { parleyHome } from './settings.ts';
-import type { Env } from './settings.ts';
+import { parleyHome } from './env.ts';
+import type { Env } from './env.ts';
 
 export interface Circumstances {
   /** Who the settings of the client say that it is. */

@@ -7,8 +7,8 @@ import type { Context } from './context.ts';
 import { gitOrigin } from './origin.ts';
 import { ownCommand } from './program.ts';
 import { layReferences, mailboxOf, Session } from './sessions.ts';
-import { parleyHome } from './settings.ts';
-import type { Env } from './settings.ts';
+import { parleyHome } from './env.ts';
+import type { Env } from './env.ts';
 
 /** What `parley init` does for hooks: the script is there and current, and this session, if one is named, is the agent's. */
 export function prepareHook(context: Context, who: Who, session: string | undefined): void {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Refusal } from '../protocol/refusal.ts';
-import { spanMs } from './settings.ts';
+import { spanMs } from './span.ts';
 import { isTerminal } from './terminal.ts';
 
 const YEAR = 366 * 24 * 60 * 60 * 1000;

@@ -2,7 +2,7 @@ import { existsSync, realpathSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { Refusal } from '../protocol/refusal.ts';
 import { isCompiled } from './program.ts';
-import type { Env } from './settings.ts';
+import type { Env } from './env.ts';
 
 /** Folders that package runners empty whenever they like. */
 const PASSING = /[/\\](?:_npx|bunx-[^/\\]*|dlx-[^/\\]*)[/\\]/;

@@ -1,6 +1,6 @@
 import { visibleLine } from '../delivery/visible.ts';
 import type { Message } from '../protocol/message.ts';
-import type { Env } from './settings.ts';
+import type { Env } from './env.ts';
 import { writeAll } from './terminal.ts';
 import { gist } from './words.ts';
 

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import type { Home } from '../flow/desk.ts';
 import type { Door } from './doors.ts';
-import { parleyHome } from './settings.ts';
+import { parleyHome } from './env.ts';
 import { openFarHome } from './wiring.ts';
 
 /** How often letters that wait are tried. */

@@ -8,7 +8,7 @@ import { DEFAULT_ROOM } from '../storage/rooms/rooms.ts';
 import { COMMON } from './command.ts';
 import type { Context } from './context.ts';
 import { agentName } from './context.ts';
-import { backchannelHome } from './settings.ts';
+import { backchannelHome } from './env.ts';
 import { openRooms } from './wiring.ts';
 
 const USAGE =

@@ -6,11 +6,13 @@ import { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { Schema } from '../protocol/schema.ts';
 import { v } from '../protocol/shapes.ts';
+import { parleyHome } from './env.ts';
+import type { Env } from './env.ts';
 import { parseJsonc } from './jsonc.ts';
+import { DAY, spanMs } from './span.ts';
 
 /** A file of settings is written by hand. */
 const FILE_LIMIT = 64 * 1024;
-const DAY = 24 * 60 * 60 * 1000;
 
 /** `30d`, `12h`, `forever`, or a bare number of days; as milliseconds, null for ever. */
 const Span = new Schema(() =>
@@ -113,29 +115,6 @@ export interface Loaded {
   warnings: string[];
 }
 
-export type Env = Record<string, string | undefined>;
-
-export function parleyHome(env: Env): string {
-  return env['PARLEY_HOME'] || `${userHome(env)}/.parley`;
-}
-
-export function backchannelHome(env: Env): string {
-  return env['BACKCHANNEL_HOME'] || `${userHome(env)}/.backchannel`;
-}
-
-/** What the brokers of c2c are below, one for each repository. spec: c2c#root */
-export function brokersFolder(env: Env): string {
-  const { XDG_STATE_HOME: state } = env;
-  // By the rules of that variable a path that begins nowhere counts as none.
-  return state?.startsWith('/') ? `${state.replace(/(?<=.)\/+$/, '')}/c2c` : `${userHome(env)}/.c2c`;
-}
-
-/** Asks the system only if the variable is missing: importing node:os, and node:path too, costs time at every start. */
-export function userHome(env: Env): string {
-  const home = env['HOME'] || process.getBuiltinModule('node:os').homedir();
-  return home.length > 1 && home.endsWith('/') ? home.slice(0, -1) : home;
-}
-
 /** Flag, then environment, then project, then home, then default. */
 export function loadSettings(env: Env, cwd: string, flags: Partial<Record<SettingName, unknown>>): Loaded {
   const home = `${parleyHome(env)}/config.json`;
@@ -214,11 +193,4 @@ function read(path: string, warnings: string[], isProject: boolean): Record<stri
     }
   }
   return table;
-}
-
-/** A span of time in milliseconds; null means for ever. */
-export function spanMs(text: string): number | null {
-  if (text === 'forever') return null;
-  const unit = { d: DAY, h: DAY / 24, m: 60_000 }[text.at(-1) ?? ''] ?? DAY;
-  return Number.parseInt(text, 10) * unit;
 }

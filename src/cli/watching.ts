@@ -7,7 +7,7 @@ import type { Message } from '../protocol/message.ts';
 import type { Waiting } from '../storage/spool/spool.ts';
 import { runOn, shellCommand } from './exec.ts';
 import type { Ran } from './exec.ts';
-import type { Env } from './settings.ts';
+import type { Env } from './env.ts';
 import { byCommand } from './show.ts';
 import { writeAll } from './terminal.ts';
 import { shortId } from './words.ts';

@@ -17,8 +17,9 @@ import type { FarOrder } from './far-home.ts';
 import type * as BrokerWiring from './wiring-broker.ts';
 import { lazyHome } from './wiring-home.ts';
 import type { OpenHome, SpoolParts } from './wiring-home.ts';
-import { backchannelHome, brokersFolder, parleyHome } from './settings.ts';
-import type { Env, Settings } from './settings.ts';
+import { backchannelHome, brokersFolder, parleyHome } from './env.ts';
+import type { Env } from './env.ts';
+import type { Settings } from './settings.ts';
 
 /** Only this file and those named after it name a backend. `stays`: for a program that is asked often; it closes the directories at its end. */
 export function openDesk(

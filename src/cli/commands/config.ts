@@ -5,7 +5,8 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { changeSetting } from '../settings-file.ts';
-import { parleyHome, SETTINGS } from '../settings.ts';
+import { parleyHome } from '../env.ts';
+import { SETTINGS } from '../settings.ts';
 import type { Origin, SettingName } from '../settings.ts';
 import { spanText } from '../span.ts';
 

@@ -9,7 +9,7 @@ import type { Context } from '../context.ts';
 import { SCENES } from '../demo-scenes.ts';
 import type { Scene } from '../demo-scenes.ts';
 import { isCompiled, ownCommand } from '../program.ts';
-import type { Env } from '../settings.ts';
+import type { Env } from '../env.ts';
 import { openDesk } from '../wiring.ts';
 
 export default command({

@@ -15,7 +15,7 @@ import { examinePermissions } from '../doctor/permissions.ts';
 import { examinePlace } from '../doctor/place.ts';
 import { examineIdentity, examineSettings } from '../doctor/settings.ts';
 import { examineWays } from '../doctor/ways.ts';
-import { parleyHome } from '../settings.ts';
+import { parleyHome } from '../env.ts';
 import { brokerRoot } from '../dialects/c2c/root.ts';
 import { openDesk } from '../wiring.ts';
 import { openBroker } from '../wiring-broker.ts';

@@ -3,7 +3,7 @@ import { whoIsOnDuty } from '../duty.ts';
 import type { Notice } from '../duty.ts';
 import type { Context } from '../context.ts';
 import { durationFrom } from '../input.ts';
-import { backchannelHome, parleyHome } from '../settings.ts';
+import { backchannelHome, parleyHome } from '../env.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 
 const DEFAULT_PATIENCE = '30s';

@@ -5,7 +5,7 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import { namesIn, Session } from '../sessions.ts';
 import { ceaseDefault } from '../settings-file.ts';
-import { parleyHome } from '../settings.ts';
+import { parleyHome } from '../env.ts';
 import { agentFrom } from '../whom.ts';
 
 export default command({

@@ -13,7 +13,7 @@ import type { Context } from '../context.ts';
 import type { Application } from '../enlist.ts';
 import { prepareHook } from '../hook-setup.ts';
 import { becomeDefault } from '../settings-file.ts';
-import { parleyHome } from '../settings.ts';
+import { parleyHome } from '../env.ts';
 import { parseDraft } from './send.ts';
 
 export default command({

@@ -16,7 +16,7 @@ import { doneLine, removedLine } from '../install/told.ts';
 import { inTurn } from '../install/turn.ts';
 import { lastingProgram } from '../lasting.ts';
 import { gitTop } from '../origin.ts';
-import { parleyHome, userHome } from '../settings.ts';
+import { parleyHome, userHome } from '../env.ts';
 import { isTerminal } from '../terminal.ts';
 
 export default command({

@@ -11,7 +11,7 @@ import { isSameFile, readManifest } from '../self/manifest.ts';
 import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
 import { isOnPath, onPath } from '../self/search-path.ts';
 import { uninstall } from '../self/uninstall.ts';
-import { backchannelHome, parleyHome, userHome } from '../settings.ts';
+import { backchannelHome, parleyHome, userHome } from '../env.ts';
 
 /** What the program can be called besides parley. */
 const NAMES = ['bch', 'c2c', 'c2c-deliver-inbox', 'ccc'];

@@ -3,8 +3,8 @@ import type { Context } from '../context.ts';
 import { DOORS } from '../doors.ts';
 import { whoIsOnDuty } from '../duty.ts';
 import type { Notice } from '../duty.ts';
-import { backchannelHome, parleyHome } from '../settings.ts';
-import type { Env } from '../settings.ts';
+import { backchannelHome, parleyHome } from '../env.ts';
+import type { Env } from '../env.ts';
 import { ago } from '../words.ts';
 
 /** As `systemctl status` has it: nothing runs; something runs and does not answer. */

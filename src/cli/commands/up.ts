@@ -10,7 +10,7 @@ import { detach } from '../detach.ts';
 import { closeAll, serveUntilSignal, tellWarnings } from '../serving.ts';
 import { servingLog } from '../serving-log.ts';
 import type { Log } from '../serving-log.ts';
-import { parleyHome } from '../settings.ts';
+import { parleyHome } from '../env.ts';
 
 const OWN = {
   with: {

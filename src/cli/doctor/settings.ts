@@ -3,8 +3,9 @@ import { isAbsolute, join } from 'node:path';
 import type { Desk } from '../../flow/desk.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Context } from '../context.ts';
-import { parleyHome } from '../settings.ts';
-import type { Env, Loaded } from '../settings.ts';
+import { parleyHome } from '../env.ts';
+import type { Env } from '../env.ts';
+import type { Loaded } from '../settings.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 

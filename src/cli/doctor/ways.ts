@@ -18,8 +18,8 @@ import { wantedFor } from '../loops/wanted.ts';
 import { daemonsFolder, loopsFolder } from '../loops/folders.ts';
 import { gitTop } from '../origin.ts';
 import { isHere } from '../install/here.ts';
-import { userHome } from '../settings.ts';
-import type { Env } from '../settings.ts';
+import { userHome } from '../env.ts';
+import type { Env } from '../env.ts';
 import type { Finding } from './finding.ts';
 
 /** What of ours a client's settings hold. */

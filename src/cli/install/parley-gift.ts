@@ -1,7 +1,7 @@
 import { HOOK_CLIENTS } from '../../clients/hook-clients.ts';
 import type { ClientName, Gift, Hooks } from '../../clients/install-client.ts';
 import { hookWord } from '../hook-setup.ts';
-import type { Env } from '../settings.ts';
+import type { Env } from '../env.ts';
 
 export interface ParleyOrder {
   client: ClientName;

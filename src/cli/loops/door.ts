@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import type { Door } from '../doors.ts';
 import type { Log } from '../serving-log.ts';
-import type { Env } from '../settings.ts';
+import type { Env } from '../env.ts';
 import { loopsFolder } from './folders.ts';
 import { startLoop, whoRuns } from './run.ts';
 import type { RunningLoop } from './run.ts';

@@ -1,7 +1,7 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs';
 import { explained } from '../../storage/disk.ts';
-import type { Env } from '../settings.ts';
-import { userHome } from '../settings.ts';
+import type { Env } from '../env.ts';
+import { userHome } from '../env.ts';
 
 /** Where c2c keeps what belongs to this machine and not to a broker. spec: c2c#folders */
 export function dataFolder(env: Env): string {

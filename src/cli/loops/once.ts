@@ -1,6 +1,6 @@
 import type { AgentName } from '../../protocol/names.ts';
 import { goOnDuty } from '../duty.ts';
-import type { Env } from '../settings.ts';
+import type { Env } from '../env.ts';
 import { openBroker } from '../wiring-broker.ts';
 import { dutyOf, lookOf, runsAlready, whoRuns } from './run.ts';
 import type { Wanted } from './wanted.ts';

@@ -8,7 +8,7 @@ import { goOnDuty, whoIsOnDuty } from '../duty.ts';
 import type { Duty, Notice } from '../duty.ts';
 import { ownCommand, VERSION } from '../program.ts';
 import type { Log } from '../serving-log.ts';
-import type { Env } from '../settings.ts';
+import type { Env } from '../env.ts';
 import { openBroker } from '../wiring-broker.ts';
 import { daemonsFolder, loopsFolder, writeWhole } from './folders.ts';
 import { hushOf } from './hush.ts';

@@ -2,7 +2,7 @@ import { TerminalWay } from '../../delivery/terminal.ts';
 import { unseen } from '../../sessions/composer.ts';
 import type { ReadComposer } from '../../sessions/composer.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
-import type { Env } from '../settings.ts';
+import type { Env } from '../env.ts';
 import { signsOf } from './signs.ts';
 import { readTerminal } from './terminal-spec.ts';
 import type { Seat } from './terminal-loop.ts';

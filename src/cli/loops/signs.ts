@@ -4,8 +4,8 @@ import { signFileOf } from '../../sessions/sign-hook.ts';
 import type { Sign, Signs } from '../../sessions/sign.ts';
 import { ifThere } from '../../storage/disk.ts';
 import { HookSession, hookFolder } from '../dialects/c2c/hook-session.ts';
-import { userHome } from '../settings.ts';
-import type { Env } from '../settings.ts';
+import { userHome } from '../env.ts';
+import type { Env } from '../env.ts';
 import { signsFolder } from './folders.ts';
 import type { Wanted } from './wanted.ts';
 

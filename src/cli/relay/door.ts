@@ -1,5 +1,5 @@
 import type { Door } from '../doors.ts';
-import { backchannelHome } from '../settings.ts';
+import { backchannelHome } from '../env.ts';
 import { relayOrder } from './order.ts';
 
 /** How long a relay may take to say that it is there. */

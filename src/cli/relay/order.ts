@@ -2,8 +2,8 @@ import { resolve } from 'node:path';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Values } from '../command.ts';
 import { countFrom } from '../input.ts';
-import { spanMs } from '../settings.ts';
-import type { Env } from '../settings.ts';
+import { spanMs } from '../span.ts';
+import type { Env } from '../env.ts';
 import type { RELAY_OPTIONS } from './options.ts';
 
 export const DEFAULT_PORT = 7117;

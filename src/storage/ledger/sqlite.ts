@@ -9,9 +9,8 @@ import { attentionFrom, attentionText, COPY_COLUMNS, copyFrom } from './rows.ts'
 import type { CopyRow } from './rows.ts';
 import { isAbandoned, isWaiting } from './rules.ts';
 import { claim } from './sqlite-claim.ts';
-import { SqliteDuties } from './sqlite-duties.ts';
 import { unfile } from './sqlite-late.ts';
-import { forget, prune } from './sqlite-retention.ts';
+import { SqliteLater } from './sqlite-later.ts';
 import { GONE, HELD, SETTLED, STORED } from './schema.ts';
 
 /** Opens (or makes) the ledger of one home. Safe for many processes at once. */
@@ -41,7 +40,7 @@ const TROUBLES = `SELECT (SELECT value FROM meta WHERE name = 'life') AS life,
   EXISTS (SELECT 1 FROM copies WHERE state = ${HELD}) AS held, EXISTS (SELECT 1 FROM unfiled) AS unfiled`;
 
 /** The write half; every method is one transaction. What each promises stands in ledger.ts. */
-export class SqliteLedger extends SqliteDuties implements Ledger {
+export class SqliteLedger extends SqliteLater implements Ledger {
   async claim(mailbox: AgentName, ids: MessageId[], owner: string, until: number): Promise<Claimed> {
     return this.connection.write((db) => claim(db, mailbox, ids, { owner, until, now: this.connection.now() }));
   }
@@ -184,10 +183,12 @@ export class SqliteLedger extends SqliteDuties implements Ledger {
   }
 
   async prune(cut: { bodies: number | null; facts: number | null }): Promise<{ bodies: number; messages: number }> {
+    const { prune } = await import('./sqlite-retention.ts');
     return this.connection.erase(() => prune(this.connection, cut));
   }
 
   async forget(agent: AgentName): Promise<{ copies: number; messages: number }> {
+    const { forget } = await import('./sqlite-retention.ts');
     return this.connection.erase(() => this.connection.write((db) => forget(db, agent, this.connection.now())));
   }
 

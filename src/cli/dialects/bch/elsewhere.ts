@@ -1,7 +1,7 @@
 import type { AgentName } from '../../../protocol/names.ts';
 import { RoomId } from '../../../protocol/names.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
-import type { Env } from '../../settings.ts';
+import type { Env } from '../../env.ts';
 import type { Config } from './config.ts';
 
 /** A relay, and a room in it. */

@@ -9,7 +9,7 @@ import { lastingProgram } from '../../lasting.ts';
 import { guarded } from '../../install/guarded.ts';
 import { manifestIn } from '../../install/manifest-place.ts';
 import { onPath } from '../../self/search-path.ts';
-import type { Env } from '../../settings.ts';
+import type { Env } from '../../env.ts';
 import { wakeService } from './wake.ts';
 import type { WakeService } from './wake.ts';
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { OwnCommand, Step } from '../../../clients/setup-client.ts';
-import type { Env } from '../../settings.ts';
+import type { Env } from '../../env.ts';
 
 const LABEL = 'parley-wake';
 

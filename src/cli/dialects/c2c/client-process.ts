@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { Env } from '../../settings.ts';
+import type { Env } from '../../env.ts';
 
 /** Programs whose sessions this dialect is for. */
 const CLIENTS = ['claude', 'codex', 'opencode', 'kimi', 'gemini', 'crush'];

@@ -11,8 +11,8 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import type { Env } from '../../settings.ts';
-import { userHome } from '../../settings.ts';
+import type { Env } from '../../env.ts';
+import { userHome } from '../../env.ts';
 import { CLIENT_VARIABLES, sessionIn } from './session-id.ts';
 
 /** How long mail in a hand, and a session that nobody registered, may go without a look. */

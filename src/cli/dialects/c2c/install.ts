@@ -14,7 +14,7 @@ import { doneLine, removedLine } from '../../install/told.ts';
 import { inTurn } from '../../install/turn.ts';
 import { lastingProgram } from '../../lasting.ts';
 import { gitTop } from '../../origin.ts';
-import { userHome } from '../../settings.ts';
+import { userHome } from '../../env.ts';
 import type { C2c } from './c2c.ts';
 import { c2cCommand, FLAG, TEXT } from './command.ts';
 import { brokerRoot } from './root.ts';

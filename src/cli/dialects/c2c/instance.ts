@@ -7,7 +7,7 @@ import type { Described } from '../../../protocol/schema.ts';
 import { isMissing } from '../../../storage/disk.ts';
 import { platform } from '../../../storage/platform/platform.ts';
 import { instancesFolder, writeWhole } from '../../loops/folders.ts';
-import type { Env } from '../../settings.ts';
+import type { Env } from '../../env.ts';
 
 /** A session that we keep: how it is started, and what runs of it. spec: c2c#instances */
 export const Instance = new Schema(() =>

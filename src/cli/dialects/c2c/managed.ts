@@ -4,7 +4,7 @@ import type { AgentName } from '../../../protocol/names.ts';
 import { holdLock } from '../../../storage/libc.ts';
 import { endLoop, runInBackground } from '../../loops/alone.ts';
 import type { Wanted } from '../../loops/wanted.ts';
-import type { Env } from '../../settings.ts';
+import type { Env } from '../../env.ts';
 import type { C2c } from './c2c.ts';
 import { dropPid, folderOf, isUp, keep, known, startOf } from './instance.ts';
 import type { Instance } from './instance.ts';

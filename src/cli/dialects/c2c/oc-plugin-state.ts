@@ -1,7 +1,7 @@
 import { StatefileWriter, statefilePath } from '../../../sessions/statefile.ts';
 import { TROUBLES } from '../../../sessions/state-stream.ts';
 import type { Trouble } from '../../../sessions/state-stream.ts';
-import { userHome } from '../../settings.ts';
+import { userHome } from '../../env.ts';
 import { writeAll } from '../../terminal.ts';
 import { c2cCommand } from './command.ts';
 

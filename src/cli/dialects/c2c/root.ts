@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs';
 import type * as Origin from '../../origin.ts';
-import type { Env } from '../../settings.ts';
-import { brokersFolder } from '../../settings.ts';
+import type { Env } from '../../env.ts';
+import { brokersFolder } from '../../env.ts';
 
 /** Where the broker of this folder is: named, or one per repository. Whether it exists is not asked. spec: c2c#root */
 export function brokerRoot(env: Env, cwd: string): string {

@@ -3,7 +3,7 @@ import { Refusal } from '../../../protocol/refusal.ts';
 import { StateFile } from '../../../protocol/statefile.ts';
 import { isRunning } from '../../../sessions/running.ts';
 import { readStatefile, statefilePath } from '../../../sessions/statefile.ts';
-import { userHome } from '../../settings.ts';
+import { userHome } from '../../env.ts';
 import { writeAll } from '../../terminal.ts';
 import { c2cCommand, FLAG, TEXT } from './command.ts';
 

@@ -1,5 +1,5 @@
 import { Refusal } from '../../../protocol/refusal.ts';
-import type { Env } from '../../settings.ts';
+import type { Env } from '../../env.ts';
 
 /** Managed sessions have a tmux server of their own, so that nobody's own work ends with it. */
 const SOCKET = 'c2c';

@@ -3,7 +3,7 @@ import { TranscriptWay } from '../../../delivery/transcript.ts';
 import { waiting } from '../../../flow/deliver.ts';
 import { offer } from '../../../flow/offer.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
-import { userHome } from '../../settings.ts';
+import { userHome } from '../../env.ts';
 import type { C2c } from './c2c.ts';
 import { enveloped } from './entries.ts';
 

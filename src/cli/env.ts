@@ -1,0 +1,23 @@
+/** What a program was started with. Where our homes are is known from it alone: no settings are read for that. */
+export type Env = Record<string, string | undefined>;
+
+export function parleyHome(env: Env): string {
+  return env['PARLEY_HOME'] || `${userHome(env)}/.parley`;
+}
+
+export function backchannelHome(env: Env): string {
+  return env['BACKCHANNEL_HOME'] || `${userHome(env)}/.backchannel`;
+}
+
+/** What the brokers of c2c are below, one for each repository. spec: c2c#root */
+export function brokersFolder(env: Env): string {
+  const { XDG_STATE_HOME: state } = env;
+  // By the rules of that variable a path that begins nowhere counts as none.
+  return state?.startsWith('/') ? `${state.replace(/(?<=.)\/+$/, '')}/c2c` : `${userHome(env)}/.c2c`;
+}
+
+/** Asks the system only if the variable is missing: importing node:os, and node:path too, costs time at every start. */
+export function userHome(env: Env): string {
+  const home = env['HOME'] || process.getBuiltinModule('node:os').homedir();
+  return home.length > 1 && home.endsWith('/') ? home.slice(0, -1) : home;
+}
