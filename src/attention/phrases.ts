@@ -34,26 +34,36 @@ const ALONG = `
 /** Every word of the tables, and the names of the emoji that go with them. */
 const VOCABULARY = `${THANKS} ${ALONG} thumbsup pray clap hand heart raised hands tada d`;
 
-/** False if some word is in no table: a cheap look that spares most messages the patterns below. */
+/**
+ * False if some word is in no table: a cheap look that spares most messages the patterns below. It walks as far as the first such word,
+ * without a pattern: to make one ready for its first use takes longer.
+ */
 export function mayBeThanks(words: string): boolean {
-  if (!isKnown(firstWord(words))) return false;
-  const told = words.replace(/@[a-z0-9._-]+/g, ' ').match(/[a-z0-9]+/g) ?? [];
-  return told.every(isKnown);
+  for (let at = 0; at < words.length;) {
+    if (words[at] === '@') at = endOf(words, at + 1, isOfName);
+    else {
+      const end = endOf(words, at, isOfWord);
+      if (!VOCABULARY.includes(words.slice(at, end))) return false;
+      at = Math.max(end, at + 1);
+    }
+  }
+  return true;
 }
 
-function isKnown(word: string): boolean {
-  return VOCABULARY.includes(word);
+function endOf(text: string, start: number, goesOn: (code: number) => boolean): number {
+  let end = start;
+  while (end < text.length && goesOn(text.charCodeAt(end))) end += 1;
+  return end;
 }
 
-/** A body that begins with a plain word is known by it: to make a pattern ready for its first use takes longer than to walk this far. */
-function firstWord(words: string): string {
-  let end = 0;
-  while (end < words.length && isLetterOrDigit(words.charCodeAt(end))) end += 1;
-  return words.slice(0, end);
-}
-
-function isLetterOrDigit(code: number): boolean {
+/** a to z, 0 to 9. */
+function isOfWord(code: number): boolean {
   return (code >= 97 && code <= 122) || (code >= 48 && code <= 57);
+}
+
+/** The same, and . _ - as in a name. */
+function isOfName(code: number): boolean {
+  return isOfWord(code) || code === 46 || code === 95 || code === 45;
 }
 
 /** The patterns, compiled when a message first needs them. */

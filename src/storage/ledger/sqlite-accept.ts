@@ -1,4 +1,4 @@
-import type { Database } from 'bun:sqlite';
+import type { Database, Statement } from 'bun:sqlite';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence } from '../../protocol/receipt.ts';
@@ -158,8 +158,12 @@ function statementsOf(db: Database): Statements {
 }
 
 function prepared(db: Database) {
+  let numbered: Statement | undefined;
   return {
-    numbered: db.query(INSERT_NUMBERED),
+    /** Only for who accepts many together. */
+    get numbered() {
+      return (numbered ??= db.query(INSERT_NUMBERED));
+    },
     late: db.query(INSERT_LATE),
     unfiled: db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?)'),
   };
