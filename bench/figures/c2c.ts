@@ -1,12 +1,11 @@
 import { closeSync, constants, existsSync, mkdirSync, openSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
 import { c2cHookScript } from '../../src/delivery/c2c-hook-script.ts';
 import type { AgentName } from '../../src/protocol/names.ts';
-import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
-import { C2cSpool } from '../../src/storage/spool/c2c-broker.ts';
+import type { C2cSpool } from '../../src/storage/spool/c2c-broker.ts';
 import { aMessage, LOUD } from '../../test/support/mail.ts';
 import { beside, notMeasured, within } from '../figure.ts';
 import type { Bench, Row } from '../figure.ts';
-import { BODY } from '../mailroom.ts';
+import { BODY, openInboxes } from '../mailroom.ts';
 import { interleave, summary } from '../measure.ts';
 import { run } from '../program.ts';
 import { wakeRows } from './wake.ts';
@@ -122,14 +121,7 @@ function aRoom(bench: Bench, count: number): Room {
   const root = bench.fresh();
   mkdirSync(`${root}/rooms/den`, { recursive: true });
   const members = Array.from({ length: count }, (_, n) => `member-${n}` as AgentName);
-  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
-  const spool = new C2cSpool({
-    root,
-    ledger,
-    now: Date.now,
-    judge: async () => ({ attention: LOUD, lineage: undefined }),
-    names: { fileOf: (mailbox) => mailbox, mailboxes: () => members },
-  });
+  const { spool, ledger } = openInboxes(root, { fileOf: (mailbox) => mailbox, mailboxes: () => members });
   return { spool, members, close: async () => ledger.close() };
 }
 
@@ -169,14 +161,7 @@ async function channelRow(bench: Bench): Promise<Row> {
   void child.stdin.flush();
   await said.read();
   const bob = 'bob' as AgentName;
-  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
-  const spool = new C2cSpool({
-    root,
-    ledger,
-    now: Date.now,
-    judge: async () => ({ attention: LOUD, lineage: undefined }),
-    names: { fileOf: () => 's-bob', mailboxes: () => [bob] },
-  });
+  const { spool, ledger } = openInboxes(root, { fileOf: () => 's-bob', mailboxes: () => [bob] });
   const times: number[] = [];
   for (let n = 0; n < (bench.quick ? 30 : 200); n += 1) {
     const told = said.read().then(() => Bun.nanoseconds());

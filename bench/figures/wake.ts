@@ -5,12 +5,10 @@ import { Waker } from '../../src/delivery/wake.ts';
 import type { Woken } from '../../src/delivery/wake.ts';
 import type { AgentName } from '../../src/protocol/names.ts';
 import type { Terminal } from '../../src/sessions/terminal.ts';
-import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
-import { C2cSpool } from '../../src/storage/spool/c2c-broker.ts';
 import { aMessage, LOUD } from '../../test/support/mail.ts';
 import { notMeasured, spoken, within } from '../figure.ts';
 import type { Bench, Row } from '../figure.ts';
-import { BODY } from '../mailroom.ts';
+import { BODY, openInboxes } from '../mailroom.ts';
 import { summary } from '../measure.ts';
 import { run } from '../program.ts';
 import { linesOf, startAgent } from '../wake/agent.ts';
@@ -97,40 +95,32 @@ async function aPlace(bench: Bench): Promise<Place> {
 
 /** The inbox of the session, for its sender and for its reader. */
 class Inbox {
-  readonly #ledger;
-  readonly #spool;
+  readonly #open: ReturnType<typeof openInboxes>;
   #arrivedAt = 0;
 
   constructor(root: string) {
-    this.#ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
-    this.#spool = new C2cSpool({
-      root,
-      ledger: this.#ledger,
-      now: Date.now,
-      judge: async () => ({ attention: LOUD, lineage: undefined }),
-      names: { fileOf: () => SESSION, mailboxes: () => [BOB] },
-      onStep: (step) => {
-        if (step === 'S2 appended one') this.#arrivedAt = sharedClock();
-      },
+    const names = { fileOf: () => SESSION, mailboxes: () => [BOB] };
+    this.#open = openInboxes(root, names, (step) => {
+      if (step === 'S2 appended one') this.#arrivedAt = sharedClock();
     });
   }
 
   /** Stores a message; gives the moment at which it stood in the inbox. */
   async send(): Promise<number> {
     const message = aMessage({ to: `@${BOB}`, body: BODY });
-    await this.#spool.put({ message, copies: [{ mailbox: BOB, attention: LOUD }] });
+    await this.#open.spool.put({ message, copies: [{ mailbox: BOB, attention: LOUD }] });
     return this.#arrivedAt;
   }
 
   /** As its reader does, who was told that mail waits. */
   async takeAll(): Promise<void> {
-    const claim = await this.#spool.claim(BOB, await this.#spool.ids(BOB), { ms: 10_000 });
+    const claim = await this.#open.spool.claim(BOB, await this.#open.spool.ids(BOB), { ms: 10_000 });
     const ids = claim.copies.map(({ message }) => message.id);
-    await this.#spool.settle(claim, ids, { disposition: 'acknowledged', by: { by: 'bench' } });
+    await this.#open.spool.settle(claim, ids, { disposition: 'acknowledged', by: { by: 'bench' } });
   }
 
   async close(): Promise<void> {
-    await this.#ledger.close();
+    await this.#open.ledger.close();
   }
 }
 
@@ -159,14 +149,7 @@ async function wakes({ agent, inbox, woken }: Place, count: number): Promise<{ t
 /** The same without a terminal: as far as the moment at which something would be typed. */
 async function handedRow(bench: Bench): Promise<Row> {
   const root = bench.fresh();
-  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
-  const spool = new C2cSpool({
-    root,
-    ledger,
-    now: Date.now,
-    judge: async () => ({ attention: LOUD, lineage: undefined }),
-    names: { fileOf: (mailbox) => mailbox, mailboxes: () => [BOB] },
-  });
+  const { spool, ledger } = openInboxes(root, { fileOf: (mailbox) => mailbox, mailboxes: () => [BOB] });
   let typed = Promise.withResolvers<number>();
   const terminal: Terminal = {
     name: 'bench',

@@ -1,6 +1,7 @@
 import { dlopen, FFIType, ptr } from 'bun:ffi';
 import type { Pointer } from 'bun:ffi';
 import { closeSync, constants, openSync } from 'node:fs';
+import { once } from './once.ts';
 import { platform } from './platform/platform.ts';
 
 /** What is longer is read the usual way. */
@@ -46,17 +47,11 @@ function fixedBuffer(size: number): [Buffer, Pointer] {
   return [buffer, ptr(buffer)];
 }
 
-type Libc = ReturnType<typeof open>;
-let opened: Libc | undefined;
-function libc(): Libc {
-  opened ??= open();
-  return opened;
-}
-
-function open() {
-  return dlopen(platform.libc, {
-    openat: { args: [FFIType.i32, FFIType.ptr, FFIType.i32], returns: FFIType.i32 },
-    read: { args: [FFIType.i32, FFIType.ptr, FFIType.u64], returns: FFIType.i64_fast },
-    close: { args: [FFIType.i32], returns: FFIType.i32 },
-  }).symbols;
-}
+const libc = once(
+  () =>
+    dlopen(platform.libc, {
+      openat: { args: [FFIType.i32, FFIType.ptr, FFIType.i32], returns: FFIType.i32 },
+      read: { args: [FFIType.i32, FFIType.ptr, FFIType.u64], returns: FFIType.i64_fast },
+      close: { args: [FFIType.i32], returns: FFIType.i32 },
+    }).symbols,
+);

@@ -1,5 +1,6 @@
 import { dlopen, FFIType, ptr } from 'bun:ffi';
 import { closeSync, openSync } from 'node:fs';
+import { once } from './once.ts';
 import { platform } from './platform/platform.ts';
 
 const LOCK_EX = 2;
@@ -71,19 +72,13 @@ export function exitNow(code: number): never {
   throw new Error('unreachable');
 }
 
-type Libc = ReturnType<typeof open>;
-let opened: Libc | undefined;
-function libc(): Libc {
-  opened ??= open();
-  return opened;
-}
-
-function open() {
-  return dlopen(platform.libc, {
-    flock: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 },
-    _exit: { args: [FFIType.i32], returns: FFIType.void },
-  }).symbols;
-}
+const libc = once(
+  () =>
+    dlopen(platform.libc, {
+      flock: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 },
+      _exit: { args: [FFIType.i32], returns: FFIType.void },
+    }).symbols,
+);
 
 /** By itself: no short command should look these up. */
 function openLimits() {

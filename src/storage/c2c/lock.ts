@@ -3,6 +3,7 @@ import type { Pointer } from 'bun:ffi';
 import { closeSync, constants, fstatSync, openSync, statSync } from 'node:fs';
 import { Refusal } from '../../protocol/refusal.ts';
 import { isNoPlainFile } from '../disk.ts';
+import { once } from '../once.ts';
 import { platform } from '../platform/platform.ts';
 
 const F_LOCK = 1;
@@ -107,18 +108,12 @@ function lastError(): number {
   return place === null ? 0 : read.i32(place);
 }
 
-type Libc = ReturnType<typeof open>;
-let opened: Libc | undefined;
-function libc(): Libc {
-  opened ??= open();
-  return opened;
-}
-
-function open() {
-  return dlopen(platform.libc, {
-    lockf: { args: [FFIType.i32, FFIType.i32, FFIType.i64], returns: FFIType.i32 },
-    [platform.errno]: { args: [], returns: FFIType.ptr },
-  } as const).symbols as unknown as {
-    lockf(fd: number, how: number, length: number): number;
-  } & Record<typeof platform.errno, () => Pointer | null>;
-}
+const libc = once(
+  () =>
+    dlopen(platform.libc, {
+      lockf: { args: [FFIType.i32, FFIType.i32, FFIType.i64], returns: FFIType.i32 },
+      [platform.errno]: { args: [], returns: FFIType.ptr },
+    } as const).symbols as unknown as {
+      lockf(fd: number, how: number, length: number): number;
+    } & Record<typeof platform.errno, () => Pointer | null>,
+);
