@@ -75,6 +75,8 @@ export class BrokerSender {
   async fileLeftovers(): Promise<void> {
     const { ledger } = this.options;
     if ((await ledger.unfiledCount(1)) === 0) return;
+    // An older Parley noted in two steps that a copy stands in its place: whoever came to the first had put it there.
+    await ledger.filed(await ledger.unfiled(FIRST, Number.MAX_SAFE_INTEGER, true));
     let bite = await ledger.unfiled(FIRST, BITE);
     for (let last = bite.at(-1); last; last = bite.at(-1)) {
       await this.#filed(this.#appendAll(bite));

@@ -193,6 +193,19 @@ describe('a send to a broker', () => {
   );
 });
 
+it('what an older Parley had put in its place and not noted to the end is neither added again nor looked for for ever', async () => {
+  const home = await homeWith('k1');
+  const db = new Database(`${home}/ledger.db`);
+  const { changes } = db.run('INSERT INTO unfiled (seq, mailbox, drafted) SELECT seq, mailbox, 1 FROM copies');
+  expect(changes).toBeGreaterThan(0);
+  db.close();
+  const opened = await openBrokerHome(home);
+  await opened.spool.heal();
+  expect(await opened.ledger.unfiledCount(10)).toBe(0);
+  expect(await takeAll(opened, bob)).toHaveLength(1);
+  await opened.close();
+});
+
 describe('a take from a broker', () => {
   it.each(TAKE)(
     'that dies at %s (%i) loses nothing, and what may have been seen comes again under its id and marked [C2C-20]',
