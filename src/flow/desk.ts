@@ -21,6 +21,8 @@ export interface Desk {
   homes: readonly Home[];
   now: () => number;
   newId: () => MessageId;
+  /** Ids come from elsewhere, so the same may come twice: what is known under one must be looked for. */
+  givenIds?: true;
   bodyLimit: number;
   /** How a dialect reads what its users write as a recipient; without it, Parley's own way. */
   readAddress?: (text: string) => Address;

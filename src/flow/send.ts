@@ -51,7 +51,8 @@ export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<S
   const meantFor = via === 'channel' ? withoutOverhearers(decided) : decided;
   const isOffered = decided.some(({ attention }) => attention.reason === 'role_mention');
   const copies = isOffered ? await (await responders()).oneResponder(home, message, meantFor, now) : meantFor;
-  const stored = await home.spool.put({ message, copies, key: draft.key, firstTried: draft.firstTried, fresh: true });
+  const fresh = desk.givenIds ? undefined : true;
+  const stored = await home.spool.put({ message, copies, key: draft.key, firstTried: draft.firstTried, fresh });
   if (stored.first) {
     if (isOffered) await (await responders()).reserve(home, message, copies, now);
     if (message.thread !== undefined) await (await import('./answered.ts')).noteAnswer(home, message, now);

@@ -1,9 +1,8 @@
-import type { Message } from '../protocol/message.ts';
 import type { AgentName } from '../protocol/names.ts';
 import type { Evidence } from '../protocol/receipt.ts';
 import { Refusal } from '../protocol/refusal.ts';
-import { arrivalOf, boxOf, isAtSurface } from './arrival.ts';
-import type { Desk, Home } from './desk.ts';
+import { boxOf, isAtSurface } from './arrival.ts';
+import type { Home } from './desk.ts';
 import type { Sent } from './send.ts';
 
 /** How long somebody outside the host waits for a surface's word: until it took the message up, and until it has shown it. */
@@ -12,43 +11,65 @@ interface Patience {
   shownMs: number;
 }
 
+/** What became of a message at the surfaces it went to. `withdrawn`: taken back, or away, before it was shown. */
+export interface Showing {
+  state: 'shown' | 'waiting' | 'withdrawn' | 'refused';
+  /** The surfaces that will never show it, with the reasons that they gave. */
+  refused: { box: AgentName; by: Evidence }[];
+}
+
 /** The host writes down what became of it, in a process of its own: looked for at first soon, then ever more rarely. */
 const FIRST_LOOK_MS = 10;
 const LONGEST_LOOK_MS = 200;
 
 /**
- * What became of a message at the surfaces it went to, as far as that is known soon: true if it was shown at all of them, undefined
- * if it goes to none. What a surface refuses for good is refused here too: nobody has seen it. spec: mcp#shown
+ * What is known soon of a message that goes to people at surfaces; null if it goes to none. What was refused for good and went to nobody
+ * else is refused here too: nobody has seen it. spec: mcp#shown
  */
-export async function shownSoon(
-  desk: Desk,
-  { message, copies }: Sent,
-  patience: Patience,
-): Promise<boolean | undefined> {
-  let isAnywhere = false;
-  for (const home of desk.homes.filter(({ far }) => far === undefined)) {
-    for (const { mailbox } of copies) {
-      if (!(await isAtSurface(home, mailbox, message))) continue;
-      isAnywhere = true;
-      if (!(await settledSoon(home, mailbox, message, patience))) return false;
-    }
-  }
-  return isAnywhere ? true : undefined;
-}
-
-async function settledSoon(home: Home, reader: AgentName, said: Message, patience: Patience): Promise<boolean> {
+export async function shownSoon(sent: Sent, patience: Patience): Promise<Showing | null> {
+  const { home, copies } = sent;
+  const boxes = home.far ? [] : await boxesOf(sent);
+  if (boxes.length === 0) return null;
   let pause = FIRST_LOOK_MS;
   for (let waited = 0; ; waited += pause, pause = Math.min(2 * pause, LONGEST_LOOK_MS)) {
-    const arrival = await arrivalOf(home, reader, said);
-    if (typeof arrival === 'object') throw neverShown(arrival.failed);
-    if (arrival !== 'waiting') return true;
-    const isTaken = (await home.ledger.copy(boxOf(reader, said), said.id))?.state === 'held';
-    if (waited >= (isTaken ? patience.shownMs : patience.takenMs)) return false;
+    const { isTaken, ...showing } = await look(home, sent, boxes);
+    const [first] = showing.refused;
+    if (first && showing.refused.length === copies.length) throw neverShown(first.by);
+    const isOver = waited >= (isTaken ? patience.shownMs : patience.takenMs);
+    if (showing.state !== 'waiting' || isOver) return showing;
     await Bun.sleep(pause);
   }
 }
 
+/** The mailboxes whose copies a surface shows: those of its people, and of a channel its own. */
+async function boxesOf({ home, message, copies }: Sent): Promise<AgentName[]> {
+  const boxes: AgentName[] = [];
+  for (const { mailbox } of copies) {
+    if (boxOf(mailbox, message) === mailbox && (await isAtSurface(home, mailbox, message))) boxes.push(mailbox);
+  }
+  return boxes;
+}
+
+async function look(home: Home, { message }: Sent, boxes: AgentName[]): Promise<Showing & { isTaken: boolean }> {
+  const refused: Showing['refused'] = [];
+  let [state, isTaken]: [Showing['state'], boolean] = ['refused', false];
+  for (const box of boxes) {
+    const copy = await home.ledger.copy(box, message.id);
+    const isEnded = copy?.state === 'settled';
+    isTaken ||= copy?.state === 'held';
+    if (copy?.state === 'stored' || copy?.state === 'held') state = 'waiting';
+    else if (isEnded && copy.disposition === 'failed') refused.push({ box, by: copy.settledBy ?? {} });
+    else if (state !== 'waiting') state = isEnded && copy.disposition !== 'superseded' ? atBest(state) : 'withdrawn';
+  }
+  return { state, refused, isTaken };
+}
+
+/** Shown everywhere, as far as we have looked. */
+function atBest(state: Showing['state']): Showing['state'] {
+  return state === 'withdrawn' ? 'withdrawn' : 'shown';
+}
+
 /** The refusal of what a surface will never show, with the reason that it gave. */
 export function neverShown({ reason }: Evidence): Refusal {
-  return new Refusal('unreachable', `the surface refused it, nobody has seen it: ${String(reason ?? 'refused')}`);
+  return new Refusal('unreachable', `the surface refused it, so nobody there has seen it: ${String(reason ?? 'refused')}`);
 }

@@ -9,7 +9,8 @@ let bob: McpClient;
 let count = 0;
 
 beforeAll(async () => {
-  await house.open('bob');
+  await house.open('bob', 'carol');
+  for (const name of ['bob', 'carol']) await house.program.run(['sub', '#dev'], { as: name });
   surface = await house.surface();
   bob = new McpClient(house.program, ['--as', 'bob']);
   await bob.initialize();
@@ -73,6 +74,23 @@ describe('an answer to somebody at a chat, by a tool of MCP', () => {
     surface.ack(await nextShow());
     expect((await sending).text).toEndWith('for @slack.will, and shown there');
     expect(await endOf(eventId)).toBe('responded');
+  });
+
+  it('tells of a refusal beside what others have: carol reads it all the same', async () => {
+    await surface.done('surface/post', {
+      messageId: 'hello',
+      conversation: { id: 'dev', kind: 'channel' },
+      author: { id: 'will', kind: 'human' },
+      content: [{ type: 'text', text: 'good morning' }],
+    });
+    const said = { target: '#dev', text: 'the deploy is done', visibility: 'channel', directedness: 'ambient' };
+    const sending = bob.call('chat_send_message', { ...said, idempotencyKey: 'to all' });
+    const { id } = await nextShow();
+    surface.send({ id, error: { code: 403, message: 'the channel is archived' } });
+    const { text, isError } = await sending;
+    expect(isError).toBe(false);
+    expect(text).toMatch(/^stored as \w{8} for .*@carol.*; refused at @slack\._surface: .*the channel is archived/);
+    expect(text).not.toContain('shown there');
   });
 
   it('says that it is not shown yet where the chat is slow or away, ends nothing, and is told later', async () => {

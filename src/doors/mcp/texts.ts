@@ -3,6 +3,7 @@ import type { Who } from '../../flow/desk.ts';
 import type { EventView, listEvents, readThread } from '../../flow/events.ts';
 import type { Reacted } from '../../flow/react.ts';
 import type { Sent } from '../../flow/send.ts';
+import type { Showing } from '../../flow/shown.ts';
 import type { Duty } from '../../protocol/duty.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import type { Signal } from '../../protocol/signal.ts';
@@ -64,14 +65,27 @@ function body({ id, body: text }: EventView): string {
   return quotedWhole(text, BODY_SHOWN, (left) => `… ${left} more characters: parley read ${shortId(id)}`);
 }
 
-export function sent({ message, copies, first, leftOut = [] }: Sent, isShown?: boolean): string {
+export function sent({ message, copies, first, leftOut = [] }: Sent, showing: Showing | null): string {
   const readers = copies.map(({ mailbox }) => name(mailbox));
   const stored = readers.length > 0 ? `for ${readers.slice(0, 10).join(', ')}` : `to ${inline(message.to)}`;
   const more = readers.length > 10 ? ` and ${readers.length - 10} more` : '';
   const without = leftOut.length > 0 ? `; no room left for ${leftOut.map((one) => name(one)).join(', ')}` : '';
-  const shown = { true: ', and shown there', false: '; not shown there yet: ask again with the same key' };
-  const there = isShown === undefined ? '' : shown[`${isShown}`];
+  const there = showing ? atSurfaces(showing) : '';
   return `${first ? 'stored' : 'was stored before'} as ${shortId(message.id)} ${stored}${more}${without}${there}`;
+}
+
+const SHOWN: Record<Showing['state'], string> = {
+  shown: ', and shown there',
+  waiting: '; not shown there yet: ask again with the same key',
+  withdrawn: '; not shown there: it was taken back or away before',
+  refused: '',
+};
+
+function atSurfaces({ state, refused }: Showing): string {
+  const reasons = refused.map(
+    ({ box, by }) => `; refused at ${name(box)}: ${inline(String(by['reason'] ?? 'refused'), 200)}`,
+  );
+  return `${SHOWN[state]}${reasons.join('')}`;
 }
 
 export function reacted(id: MessageId, signal: Signal, { disposition, final }: Reacted): string {

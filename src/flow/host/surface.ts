@@ -111,7 +111,7 @@ export class Surfaces {
     // What a system or a tool says by itself is for information, unless the surface knows better.
     const isStatus = (conversation.kind === 'system' || conversation.kind === 'tool') && post.intent === 'none';
     const said = post.createdAt === undefined ? Infinity : Date.parse(post.createdAt);
-    const sent = await send({ ...desk, newId: () => id, now: () => Math.min(now(), said) }, author, {
+    const sent = await send({ ...desk, newId: () => id, givenIds: true, now: () => Math.min(now(), said) }, author, {
       to,
       body,
       priority: post.priority,

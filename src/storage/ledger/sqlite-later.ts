@@ -1,7 +1,7 @@
 import type { Connection } from './connection.ts';
 import type { Duties } from './duties.ts';
-import type { SqliteDuties } from './sqlite-duties.ts';
 import { SqliteLate } from './sqlite-late.ts';
+import { lazily } from '../once.ts';
 
 /** Every promise of duties.ts by its name; a missing one is told by the compiler, below. */
 const DUTIES = [
@@ -33,16 +33,13 @@ type Asked = (...given: unknown[]) => Promise<unknown>;
  * stands ready costs its start some microseconds. See ARCHITECTURE.md.
  */
 class Later extends SqliteLate {
-  #duties: Promise<SqliteDuties> | undefined;
-
-  duties(): Promise<SqliteDuties> {
-    this.#duties ??= import('./sqlite-duties.ts').then((read) => new read.SqliteDuties(this.connection));
-    return this.#duties;
-  }
+  readonly duties = lazily(async () => new (await import('./sqlite-duties.ts')).SqliteDuties(this.connection));
 }
 
 for (const name of DUTIES) {
   Object.defineProperty(Later.prototype, name, {
+    writable: true,
+    configurable: true,
     async value(this: Later, ...given: unknown[]) {
       const duties = await this.duties();
       return (duties[name] as Asked).apply(duties, given);

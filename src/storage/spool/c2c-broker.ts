@@ -8,6 +8,7 @@ import type { Slip } from '../c2c/inbox-file.ts';
 import { explained, ifThere } from '../disk.ts';
 import type { Acceptance, CopyRecord, Entry, Ledger, Settlement } from '../ledger/ledger.ts';
 import { isWaiting } from '../ledger/rules.ts';
+import { lazily } from '../once.ts';
 import { BrokerBox } from './c2c-broker-box.ts';
 import type { BrokerNames } from './c2c-broker-box.ts';
 import type { BrokerHealer } from './c2c-broker-heal.ts';
@@ -49,21 +50,18 @@ export interface C2cSpoolOptions {
 export class C2cSpool implements Spool {
   readonly #box: BrokerBox;
   readonly #sender: BrokerSender;
-  #others: Promise<{ healer: BrokerHealer; taker: BrokerTaker }> | undefined;
+  /** Whoever heals, and whoever takes. Most commands only send: for them neither is read. */
+  readonly #parts = lazily(() => this.#load());
 
   constructor(readonly options: C2cSpoolOptions) {
     this.#box = new BrokerBox(options.root, options.names, options.onStep);
     this.#sender = new BrokerSender(this.#box, options);
   }
 
-  /** Whoever heals, and whoever takes. Most commands only send: for them neither is read. */
-  #parts(): Promise<{ healer: BrokerHealer; taker: BrokerTaker }> {
-    const make = async (): Promise<{ healer: BrokerHealer; taker: BrokerTaker }> => {
-      const [heal, take] = await Promise.all([import('./c2c-broker-heal.ts'), import('./c2c-broker-take.ts')]);
-      const healer = new heal.BrokerHealer(this.#box, this.#sender, this.options);
-      return { healer, taker: new take.BrokerTaker(this.#box, healer, this.options) };
-    };
-    return (this.#others ??= make());
+  async #load(): Promise<{ healer: BrokerHealer; taker: BrokerTaker }> {
+    const [heal, take] = await Promise.all([import('./c2c-broker-heal.ts'), import('./c2c-broker-take.ts')]);
+    const healer = new heal.BrokerHealer(this.#box, this.#sender, this.options);
+    return { healer, taker: new take.BrokerTaker(this.#box, healer, this.options) };
   }
 
   async put(entry: Entry): Promise<Acceptance> {

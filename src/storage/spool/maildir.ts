@@ -5,6 +5,7 @@ import type { Lineage, Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence } from '../../protocol/receipt.ts';
 import type { Acceptance, CopyRecord, Entry, Ledger, Settlement } from '../ledger/ledger.ts';
+import { lazily } from '../once.ts';
 import { idsIn, MaildirFiles } from './maildir-files.ts';
 import type { Folder, Reading } from './maildir-files.ts';
 import type { MaildirHealer } from './maildir-heal.ts';
@@ -54,18 +55,13 @@ export class Maildir implements Spool {
   readonly #files: MaildirFiles;
   readonly #publisher: MaildirPublisher;
   readonly #sender: MaildirSender;
-  #readers: Promise<{ healer: MaildirHealer; taker: MaildirTaker }> | undefined;
+  /** What only readers need, and whoever finds something half done: a plain send does without. */
+  readonly #parts = lazily(() => this.#load());
 
   constructor(readonly options: MaildirOptions) {
     this.#files = new MaildirFiles(options.root);
     this.#publisher = new MaildirPublisher(this.#files, options);
     this.#sender = new MaildirSender(this.#files, this.#publisher, options);
-  }
-
-  /** What only readers need, and whoever finds something half done: a plain send does without. */
-  #parts(): Promise<{ healer: MaildirHealer; taker: MaildirTaker }> {
-    this.#readers ??= this.#load();
-    return this.#readers;
   }
 
   async #load(): Promise<{ healer: MaildirHealer; taker: MaildirTaker }> {
@@ -149,6 +145,8 @@ export class Maildir implements Spool {
     show?: () => void,
   ): Promise<boolean> {
     const { mailbox, owner } = claim;
+    // Before anything is shown: afterwards nothing may be missing.
+    const { healer } = await this.#parts();
     this.#step('T3 settle');
     let settled: MessageId[] | null;
     try {
@@ -161,7 +159,6 @@ export class Maildir implements Spool {
       throw error;
     }
     if (!settled) return false;
-    const { healer } = await this.#parts();
     this.#step('T4 sweep');
     for (const id of settled) {
       const swept = healer.sweep(mailbox, id, settlement.keep ?? false);
