@@ -71,5 +71,8 @@ function atBest(state: Showing['state']): Showing['state'] {
 
 /** The refusal of what a surface will never show, with the reason that it gave. */
 export function neverShown({ reason }: Evidence): Refusal {
-  return new Refusal('unreachable', `the surface refused it, so nobody there has seen it: ${String(reason ?? 'refused')}`);
+  return new Refusal(
+    'unreachable',
+    `the surface refused it, so nobody there has seen it: ${String(reason ?? 'refused')}`,
+  );
 }

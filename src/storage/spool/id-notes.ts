@@ -1,6 +1,7 @@
 import type { MessageId } from '../../protocol/names.ts';
 
-const SLOTS = 1024;
+/** At first: most mailboxes have little in them, and a relay has thousands of mailboxes. */
+const SLOTS = 16;
 /** Beyond this part of its slots it gets twice as many. */
 const FULL = 0.7;
 /** An id of ours is 32 hex digits with dashes at these places: four words of 32 bits. */
