@@ -20,7 +20,10 @@ const CLIENT = 'codex';
 const BOB = 'bob' as AgentName;
 const SESSION = 's-bob';
 
-/** From the moment at which a message stands in an inbox until its idle session is woken. Nothing polls. */
+/**
+ * From the moment at which a message stands in an inbox until its idle session is woken. Mail is noticed by a file event; after the paste the screen is
+ * looked at again and again until it shows it.
+ */
 export async function wakeRows(bench: Bench): Promise<Row[]> {
   return [await handedRow(bench), ...(await tmuxRows(bench))];
 }

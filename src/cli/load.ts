@@ -3,7 +3,7 @@ import type { CommandName } from './commands.ts';
 
 /**
  * The command of this name, read when it is called; null if there is none. One function for all: a row with a function of its own for
- * each command would be made ready at every start, which takes a twentieth of a whole send.
+ * each command would be made ready at every start. See ARCHITECTURE.md.
  */
 export async function loadCommand(name: string): Promise<Command | null> {
   return (await moduleOf(name as CommandName))?.default ?? null;
