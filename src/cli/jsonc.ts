@@ -1,8 +1,11 @@
 /** Reads JSON in which people may write comments and trailing commas. Strings are left alone. */
 export function parseJsonc(text: string): unknown {
-  // Plain JSON, as most are, needs no second look.
-  if (!/[/]|,\s*[}\]]|^\ufeff/.test(text)) return JSON.parse(text);
-  return JSON.parse(withoutTrailingCommas(withoutComments(text)));
+  try {
+    // Plain JSON, as most are, needs no second look.
+    return JSON.parse(text);
+  } catch {
+    return JSON.parse(withoutTrailingCommas(withoutComments(text)));
+  }
 }
 
 /** Comments become blanks of the same length, so that every other character keeps its place. */

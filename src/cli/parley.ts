@@ -24,8 +24,12 @@ export async function runParley(argv: string[]): Promise<void> {
 /** Options that every command takes may stand before the command too. */
 function splitLeading(argv: string[]): [leading: string[], rest: string[]] {
   let at = 0;
-  while (/^--(json|verbose|as|as=.*)$/s.test(argv[at] ?? '')) at += argv[at] === '--as' ? 2 : 1;
+  for (let arg = argv[at]; arg !== undefined && isLeading(arg); arg = argv[at]) at += arg === '--as' ? 2 : 1;
   return [argv.slice(0, at), argv.slice(at)];
+}
+
+function isLeading(arg: string): boolean {
+  return arg === '--json' || arg === '--verbose' || arg === '--as' || arg.startsWith('--as=');
 }
 
 async function showHelp(name: string | undefined): Promise<void> {

@@ -6,12 +6,12 @@ import { explained } from '../storage/disk.ts';
 import type { Directory } from '../storage/directory/directory.ts';
 import type { Ledger } from '../storage/ledger/ledger.ts';
 import { openSqliteLedger } from '../storage/ledger/sqlite.ts';
-import type { Maildir } from '../storage/spool/maildir.ts';
+import type { MaildirOptions } from '../storage/spool/maildir-send.ts';
 import type { Spool } from '../storage/spool/spool.ts';
 import type { Settings } from './settings.ts';
 
 /** What every spool is made of. */
-export type SpoolParts = ConstructorParameters<typeof Maildir>[0];
+export type SpoolParts = MaildirOptions;
 
 /** A home, and how to close as much of it as was opened. */
 export interface OpenHome {

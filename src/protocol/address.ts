@@ -12,7 +12,7 @@ export type Address =
 
 /** Reads `@agent`, `agent`, `@role` or `#channel`, each with an optional `%home`. */
 export function parseAddress(text: string): Address {
-  const [, target = '', label] = /^(.*?)(?:%([A-Za-z0-9]+))?$/s.exec(text) ?? [];
+  const [target, label] = splitHome(text);
   const home = HOME_LABELS.find((known) => known === label);
   if (label !== undefined && !home) {
     throw new Refusal(
@@ -28,6 +28,13 @@ export function parseAddress(text: string): Address {
   const name = AgentName.safeParse(target.startsWith('@') ? target.slice(1) : target);
   if (name.success) return { kind: 'name', name: name.data, home };
   throw new Refusal('invalid_request', `"${shown(target)}" is no recipient; write @agent or #channel`);
+}
+
+/** What stands before the last `%`, and the word after it, if it is one. */
+function splitHome(text: string): [target: string, label?: string] {
+  const at = text.lastIndexOf('%');
+  const label = text.slice(at + 1);
+  return at >= 0 && /^[A-Za-z0-9]+$/.test(label) ? [text.slice(0, at), label] : [text];
 }
 
 /** A refused word as it may stand in one line of an error. */

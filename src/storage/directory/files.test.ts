@@ -4,12 +4,12 @@ import { aClock } from '../../../test/support/clock.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { alice, bob } from '../../../test/support/mail.ts';
 import { directoryContract } from './directory.contract.ts';
-import { FilesDirectory } from './files.ts';
+import { openFiles } from './open-files.ts';
 
 directoryContract('files', async () => {
   const clock = aClock();
   const root = temporaryHome();
-  const directory = new FilesDirectory(root, clock.now);
+  const directory = openFiles(root, clock.now);
   return {
     directory,
     ...clock,
@@ -27,7 +27,7 @@ const CHILD = `${import.meta.dir}/../../../test/support/subscribe.child.ts`;
 describe('the files directory, beyond the contract,', () => {
   it('keeps all of 20 subscribes that come from 4 processes at once [BC-C6]', async () => {
     const root = temporaryHome();
-    const directory = new FilesDirectory(root, Date.now);
+    const directory = openFiles(root, Date.now);
     await directory.register(bob, 'agent');
     const children = [0, 1, 2, 3].map((n) => {
       const channels = Array.from({ length: 5 }, (_, c) => `#c${n}${c}`);
@@ -39,7 +39,7 @@ describe('the files directory, beyond the contract,', () => {
 
   it('does not let a change bring a record back that another process removed', async () => {
     const root = temporaryHome();
-    const directory = new FilesDirectory(root, Date.now);
+    const directory = openFiles(root, Date.now);
     for (let round = 0; round < 4; round += 1) {
       await directory.register(bob, 'agent');
       const channels = Array.from({ length: 1000 }, (_, n) => `#c${n}`);
@@ -54,7 +54,7 @@ describe('the files directory, beyond the contract,', () => {
 
   it('keeps records readable by their owner only, and leaves no draft behind', async () => {
     const root = temporaryHome();
-    const directory = new FilesDirectory(root, Date.now);
+    const directory = openFiles(root, Date.now);
     await directory.register(bob, 'agent');
     expect(statSync(`${root}/agents`).mode & 0o777).toBe(0o700);
     expect(statSync(`${root}/agents/bob.json`).mode & 0o777).toBe(0o600);
@@ -63,7 +63,7 @@ describe('the files directory, beyond the contract,', () => {
 
   it('neither hangs on a pipe nor stumbles over a folder or a dead link in place of a record', async () => {
     const root = temporaryHome();
-    const directory = new FilesDirectory(root, Date.now);
+    const directory = openFiles(root, Date.now);
     await directory.register(alice, 'agent');
     Bun.spawnSync(['mkfifo', `${root}/agents/pipe.json`]);
     mkdirSync(`${root}/agents/folder.json`);

@@ -2,6 +2,7 @@ import type { AgentName, ChannelName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { AgentRecord, Amendment, Directory } from './directory.ts';
 import { RecordFiles } from './record-files.ts';
+import { seenLately } from './record-places.ts';
 import {
   holderIn,
   membersIn,
@@ -11,7 +12,6 @@ import {
   refuseUnreadable,
   rewritten,
   rolesIn,
-  seenLately,
   sortedChannels,
   subscribersIn,
   withChannel,

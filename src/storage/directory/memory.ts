@@ -6,18 +6,17 @@ import {
   holderIn,
   membersIn,
   newRecord,
-  recordFrom,
   recordText,
   refuseLikeness,
   refuseUnreadable,
   rewritten,
   rolesIn,
-  seenLately,
   sortedChannels,
   subscribersIn,
   withChannel,
   withoutChannel,
 } from './rules.ts';
+import { recordFrom, seenLately } from './record-places.ts';
 
 /** The directory of one process, gone with it: for tests and trials. Records are texts, as they would stand on a disk. */
 export class MemoryDirectory implements Directory {

@@ -1,23 +1,14 @@
-import { constants, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { AgentName } from '../../protocol/names.ts';
 import { codeOf, explained, ifThere, isMissing, isNoPlainFile } from '../disk.ts';
 import { locked } from '../libc.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { AgentRecord, Amendment } from './directory.ts';
-import { amended, recordFrom, refuseUnreadable } from './rules.ts';
+import { recordFrom, RecordPlaces } from './record-places.ts';
+import { amended, refuseUnreadable } from './rules.ts';
 
-/** The records of a home as files, `agents/<name>.json`, shared with other Backchannel programs. Each is replaced as a whole. */
-export class RecordFiles {
-  readonly folder: string;
-
-  constructor(readonly root: string) {
-    this.folder = `${root}/agents`;
-  }
-
-  path(name: AgentName): string {
-    return `${this.folder}/${name}.json`;
-  }
-
+/** The records of a home as those need them who list them or change them. Each is replaced as a whole. */
+export class RecordFiles extends RecordPlaces {
   /** Whose record is there, readable or not. A file whose name is nobody's is none of ours. */
   names(): AgentName[] {
     try {
@@ -34,20 +25,6 @@ export class RecordFiles {
     return this.names()
       .map((name) => this.read(name))
       .filter((record) => record !== null);
-  }
-
-  read(name: AgentName): AgentRecord | null {
-    try {
-      return recordFrom(name, this.text(name));
-    } catch {
-      return null;
-    }
-  }
-
-  text(name: AgentName): string {
-    // Another program may have left a pipe here: wait for nothing.
-    const flag = constants.O_RDONLY | constants.O_NONBLOCK;
-    return readFileSync(this.path(name), { encoding: 'utf8', flag: flag as unknown as string });
   }
 
   /** Null: there is none. Empty: it is nothing that can be read. Undefined: the system cannot say just now. */

@@ -5,7 +5,8 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { explained } from '../disk.ts';
 import type { AgentRecord, Amendment } from './directory.ts';
 import type { RecordFiles } from './record-files.ts';
-import { recordFrom, recordText, refuseUnreadable, rewritten } from './rules.ts';
+import { recordFrom } from './record-places.ts';
+import { recordText, refuseUnreadable, rewritten } from './rules.ts';
 
 /** What a change makes of a record; null: nothing. */
 type Change = (record: AgentRecord) => Partial<AgentRecord> | null;

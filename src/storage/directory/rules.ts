@@ -2,11 +2,7 @@ import type { AgentName } from '../../protocol/names.ts';
 import { ChannelName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { HOST_NAME } from '../../protocol/signal.ts';
-import { AgentRecord } from './directory.ts';
-import type { Amendment } from './directory.ts';
-
-/** `lastSeen` is rewritten at most this often: a send should not cost a second file. */
-const SEEN_MS = 60_000;
+import type { AgentRecord, Amendment } from './directory.ts';
 
 /** A new record. One that a Backchannel dialect makes carries nothing of ours: its agent keeps no attention policy. */
 export function newRecord(
@@ -23,16 +19,6 @@ export function newRecord(
     ...(tokenHash !== undefined && { tokenHash }),
     ...(kind !== 'foreign' && { parley: { v: 1 as const, kind, roles: [] } }),
   };
-}
-
-/** A record must be readable and must be its own name's: one bad record never hides the others. */
-export function recordFrom(name: AgentName, text: string): AgentRecord | null {
-  try {
-    const record = AgentRecord.safeParse(JSON.parse(text));
-    return record.success && record.data.name === name ? record.data : null;
-  } catch {
-    return null;
-  }
 }
 
 /** The text with these fields changed. Everything else stays as it was written, also what we could not understand. */
@@ -86,10 +72,6 @@ export function withChannel({ subscriptions }: AgentRecord, channel: ChannelName
 
 export function withoutChannel({ subscriptions }: AgentRecord, channel: ChannelName): Partial<AgentRecord> | null {
   return subscriptions.includes(channel) ? { subscriptions: subscriptions.filter((other) => other !== channel) } : null;
-}
-
-export function seenLately(record: AgentRecord, now: number): boolean {
-  return Math.abs(now - (Date.parse(record.lastSeen) || 0)) < SEEN_MS;
 }
 
 export function subscribersIn(records: AgentRecord[], channel: ChannelName): AgentRecord[] {

@@ -9,7 +9,7 @@ import { hashOf } from '../../protocol/tokens.ts';
 import { directoryContract } from './directory.contract.ts';
 import { FilesDirectory } from './files.ts';
 import type { WatchOptions } from './record-watch.ts';
-import { recordFrom } from './rules.ts';
+import { recordFrom } from './record-places.ts';
 import { WatchedDirectory } from './watched.ts';
 
 const CHILD = `${import.meta.dir}/../../../test/support/subscribe.child.ts`;

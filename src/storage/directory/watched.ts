@@ -5,7 +5,8 @@ import { RecordFiles } from './record-files.ts';
 import { RecordWatch } from './record-watch.ts';
 import type { WatchOptions } from './record-watch.ts';
 import { RecordWriter } from './record-writer.ts';
-import { newRecord, recordFrom, refuseLikeness, seenLately, withChannel, withoutChannel } from './rules.ts';
+import { recordFrom, seenLately } from './record-places.ts';
+import { newRecord, refuseLikeness, withChannel, withoutChannel } from './rules.ts';
 
 /** A record that could be read before is believed so long after it cannot: another program may be writing it. */
 const HALF_WRITTEN_MS = 300;

@@ -1,9 +1,12 @@
 import { Database } from 'bun:sqlite';
-import { chmodSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, renameSync, statSync } from 'node:fs';
 import { Refusal } from '../../protocol/refusal.ts';
+import { isMissing } from '../disk.ts';
 import { locked } from '../libc.ts';
 import { platform } from '../platform/platform.ts';
-import { isKept, LogFile } from './log.ts';
+import type * as Log from './log.ts';
+import type { LogFile } from './log.ts';
+import type * as Making from './making.ts';
 import { MIGRATIONS } from './schema.ts';
 import { inOurWords, isDamage, PATIENCE_MS, patiently } from './trouble.ts';
 
@@ -38,15 +41,19 @@ export class Connection {
   #db: Database;
   /** Which file we have open, or are opening. */
   #inode: number | undefined;
-  readonly log: LogFile;
+  #log: LogFile | undefined;
   readonly #migrations: readonly string[];
   #leavesLog = false;
 
   constructor(readonly options: LedgerOptions) {
     this.#migrations = options.migrations ?? MIGRATIONS;
-    this.log = new LogFile(`${options.path}-wal`);
     this.now = options.now ?? Date.now;
     this.#db = this.#open();
+  }
+
+  /** For who flushes it or lays it out. */
+  get log(): LogFile {
+    return (this.#log ??= new (require('./log.ts') as typeof Log).LogFile(`${this.options.path}-wal`));
   }
 
   /** Runs `look` on the ledger as it is. A cursor never leaves it: an open one would hold the write-ahead log. */
@@ -93,17 +100,6 @@ export class Connection {
     }
   }
 
-  meta(name: string): string | null {
-    const row = this.read((db) =>
-      db.query<{ value: string }, [string]>('SELECT value FROM meta WHERE name = ?').get(name),
-    );
-    return row?.value ?? null;
-  }
-
-  setMeta(db: Database, name: string, value: string): void {
-    db.query('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value').run(name, value);
-  }
-
   /** Somebody else moves the log into the ledger from now on: no commit of ours ever waits for that. */
   leaveLog(): void {
     this.#leavesLog = true;
@@ -111,14 +107,14 @@ export class Connection {
   }
 
   close(): void {
-    this.log.forget();
+    this.#log?.forget();
     this.#db.close();
   }
 
   /** A ledger that was moved or rebuilt would swallow our writes without an error: compare inodes first. */
   #follow(): void {
     if (inodeOf(this.options.path) === this.#inode) return;
-    this.log.forget();
+    this.#log?.forget();
     this.#db.close();
     this.#db = this.#open();
   }
@@ -153,8 +149,7 @@ export class Connection {
   #prepare(db: Database): void {
     db.run(`PRAGMA busy_timeout = ${PATIENCE_MS}`);
     const version = this.#version(db);
-    if (version === 0) this.#create(db);
-    else if (version < this.#newest) this.#migrate(db, version);
+    if (version < this.#newest) this.#make(db, version);
     this.#emptyLog(db);
     db.run(`PRAGMA synchronous = ${this.options.durability === 'full' ? 'FULL' : 'NORMAL'}; ${SHORT_NAPS}`);
     if (this.#leavesLog) db.run(BUSY);
@@ -168,6 +163,7 @@ export class Connection {
     const log = statSync(`${this.options.path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
     if (log < LOG_BYTES) return;
     // A relay's log is always long, and its own affair: no command should copy it, and the relay should not wait for one.
+    const { isKept } = require('./log.ts') as typeof Log;
     if (isKept(this.options.path)) {
       db.run('PRAGMA wal_autocheckpoint = 0');
       return;
@@ -179,6 +175,14 @@ export class Connection {
     } catch {
       // On a full disk it stays as long as it is, and reading goes on.
     }
+  }
+
+  /** From nothing, or from an older format. Rare: what it takes is read only here. */
+  #make(db: Database, from: number): void {
+    const { create, migrate } = require('./making.ts') as typeof Making;
+    const order = { path: this.options.path, steps: this.#migrations, version: () => this.#version(db), now: this.now };
+    if (from === 0) create(db, order);
+    else migrate(db, from, order);
   }
 
   get #newest(): number {
@@ -196,62 +200,9 @@ export class Connection {
     return version;
   }
 
-  #create(db: Database): void {
-    const witness = this.#witness;
-    const wasLost = existsSync(witness);
-    const generation = crypto.randomUUID();
-    db.run('PRAGMA journal_mode = WAL');
-    db.run('BEGIN IMMEDIATE');
-    // Two processes may both have found no ledger: the second finds the first one's here.
-    if (this.#version(db) === 0) {
-      for (const step of this.#migrations) db.run(step);
-      this.setMeta(db, 'generation', generation);
-      if (wasLost) this.setMeta(db, 'rebuilt', String(this.now()));
-      db.run(`PRAGMA user_version = ${this.#newest}`);
-    }
-    db.run('COMMIT');
-    const own = db.query<{ value: string }, []>("SELECT value FROM meta WHERE name = 'generation'").get()?.value;
-    writeFileSync(`${witness}.${process.pid}`, own ?? generation, { mode: 0o600 });
-    renameSync(`${witness}.${process.pid}`, witness);
-  }
-
-  /** Forward in one transaction, with a copy of the old ledger beside it. */
-  #migrate(db: Database, from: number): void {
-    const copy = `${this.options.path}.v${from}`;
-    const draft = `${copy}.${process.pid}`;
-    writeFileSync(draft, '', { mode: 0o600 });
-    // Unlike a copy of the file this has what still stands in the write-ahead log.
-    db.query('VACUUM INTO ?').run(draft);
-    db.run('BEGIN IMMEDIATE');
-    try {
-      // Somebody else may have migrated while we waited for the lock; then theirs is the copy to keep.
-      const version = this.#version(db);
-      if (version === from) renameSync(draft, copy);
-      for (const step of this.#migrations.slice(version)) db.run(step);
-      db.run(`PRAGMA user_version = ${this.#newest}`);
-      db.run('COMMIT');
-    } catch (error) {
-      if (db.inTransaction) db.run('ROLLBACK');
-      throw error;
-    } finally {
-      rmSync(draft, { force: true });
-    }
-  }
-
-  /** The name of this ledger's life, kept beside it: without it a lost ledger looks like a new one. */
-  get #witness(): string {
-    return `${this.options.path}.id`;
-  }
-
   /** What this ledger's meta row `life` says once every file has its row, in this life of the ledger and of the machine. */
   get life(): string {
-    return `${platform.bootId()} ${readText(this.#witness)}`;
-  }
-
-  complete(): void {
-    const generation = this.meta('generation') ?? '';
-    this.write((db) => this.setMeta(db, 'life', `${platform.bootId()} ${generation}`));
-    if (readText(this.#witness) !== generation) writeFileSync(this.#witness, generation, { mode: 0o600 });
+    return `${platform.bootId()} ${readText(witnessOf(this.options.path))}`;
   }
 
   #guarded<T>(act: () => T): T {
@@ -285,8 +236,19 @@ export class Connection {
   }
 }
 
+/** Beside a ledger stands the name of its life: without it a lost ledger looks like a new one. */
+export function witnessOf(path: string): string {
+  return `${path}.id`;
+}
+
+/** Asked before every transaction, and nearly always there. To say `throwIfNoEntry` takes a third longer than to ask without. */
 function inodeOf(path: string): number | undefined {
-  return statSync(path, { throwIfNoEntry: false })?.ino;
+  try {
+    return statSync(path).ino;
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
 }
 
 function readText(path: string): string | null {

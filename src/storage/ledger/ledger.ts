@@ -97,6 +97,9 @@ export interface HistoryRow {
   recipients: AgentName[];
 }
 
+/** How many of a writer's last messages are looked at for one to a certain reader. */
+export const LAST_MESSAGES = 20;
+
 /** What anyone may ask about the past. Reading changes nothing. */
 export interface Records {
   /** The message under this id, or null. */

@@ -1,8 +1,9 @@
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId, SendKey } from '../../protocol/names.ts';
 import type { Receipt } from '../../protocol/receipt.ts';
+import { LAST_MESSAGES } from './ledger.ts';
 import type { Acceptance, CopyRecord, HistoryRow, Mail, Page, Records, Trace } from './ledger.ts';
-import { LAST_MESSAGES, termsIn } from './rules.ts';
+import { termsIn } from './rules.ts';
 
 /** One message with everything known of it. */
 export interface Row {

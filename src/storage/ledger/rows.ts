@@ -54,11 +54,6 @@ export function messageFrom(json: string): Message {
   return message;
 }
 
-/** Four words of closed lists in one column: short, and readable by hand. */
-export function attentionText(attention: Attention): string {
-  return `${attention.directedness} ${attention.policy} ${attention.injection} ${attention.reason}`;
-}
-
 /** There are few different decisions: each text is parsed once. */
 const parsed = new Map<string, Attention>();
 

@@ -70,9 +70,6 @@ export function isWaiting(copy: CopyRecord): boolean {
   return copy.state === 'stored' || (copy.state === 'held' && copy.owner === null);
 }
 
-/** How many of a writer's last messages are looked at for one to a certain reader. */
-export const LAST_MESSAGES = 20;
-
 /** The words to look for. A lone sign is none, and a NUL would end a query in the middle. */
 export function termsIn(words: string): string[] {
   return words.split(/[\s\p{Cc}]+/u).filter((term) => /[\p{L}\p{N}]/u.test(term));

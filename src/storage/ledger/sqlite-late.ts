@@ -1,10 +1,11 @@
 import type { Database } from 'bun:sqlite';
 import { isQuiet } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { CopyNumber, Filed, LateCopies, OpenCopy, Standing, Unfiled } from './late.ts';
+import type { CopyNumber, Filed, OpenCopy, Standing, Unfiled } from './late.ts';
 import { attentionFrom, FILELESS } from './rows.ts';
 import { SETTLED, STORED } from './schema.ts';
-import { SqliteAcceptance } from './sqlite-accept.ts';
+import { SqliteAdoption } from './sqlite-adopt.ts';
+import { STILL_UNFILED } from './sqlite-send.ts';
 
 /** How many copies are looked after in one transaction when all are. */
 const BITE = 200;
@@ -46,15 +47,12 @@ interface StandingRow {
   json: string;
 }
 
-/** Of two who would take a copy from the list of the unfiled, one does. */
-const STILL_UNFILED = 'DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 0';
-
 /**
  * `copies.late` is 0 for a copy whose file was flushed before it was accepted; 1 for one whose file comes later and is never
  * flushed; 2 for one that has none: it is in a hand, or ended there. `unfiled` has a row for every copy that waits without a
  * file (`drafted` 0), and for those that are just being published (`drafted` 1).
  */
-export class SqliteLate extends SqliteAcceptance implements LateCopies {
+export class SqliteLate extends SqliteAdoption {
   async flush(alone?: boolean): Promise<void> {
     await this.connection.log.flush(alone);
   }
@@ -110,11 +108,6 @@ export class SqliteLate extends SqliteAcceptance implements LateCopies {
     return rows.map((row) => ({ ...standingFrom(row), mailbox: row.mailbox }));
   }
 
-  async unfiledCount(limit: number): Promise<number> {
-    const sql = 'SELECT count(*) AS n FROM (SELECT 1 FROM unfiled LIMIT ?)';
-    return this.connection.read((db) => db.query<{ n: number }, [number]>(sql).get(limit))?.n ?? 0;
-  }
-
   async drafted(copies: CopyNumber[]): Promise<boolean[]> {
     const sql = 'UPDATE unfiled SET drafted = 1 WHERE seq = ? AND mailbox = ? AND drafted = 0';
     return this.connection.write((db) => {
@@ -127,13 +120,6 @@ export class SqliteLate extends SqliteAcceptance implements LateCopies {
     this.connection.write((db) => {
       const done = db.query('DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 1');
       for (const { seq, mailbox } of copies) done.run(seq, mailbox);
-    });
-  }
-
-  async placed(copies: CopyNumber[]): Promise<boolean[]> {
-    return this.connection.write((db) => {
-      const done = db.query(STILL_UNFILED);
-      return copies.map(({ seq, mailbox }) => done.run(seq, mailbox).changes > 0);
     });
   }
 

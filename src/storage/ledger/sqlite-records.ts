@@ -4,19 +4,12 @@ import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId, SendKey } from '../../protocol/names.ts';
 import type { Connection } from './connection.ts';
 import type { Acceptance, CopyRecord, HistoryRow, Mail, Page, Records, Trace } from './ledger.ts';
+import { metaOf, setMeta } from './meta.ts';
 import { COPY_COLUMNS, copyFrom, messageFrom, FILELESS } from './rows.ts';
 import type { CopyRow } from './rows.ts';
-import { LAST_MESSAGES, termsIn } from './rules.ts';
+import { termsIn } from './rules.ts';
 
 const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
-/** The ids come from an index alone, the newest first: what went to others is passed over without being read. */
-const LAST_BY_NAME = `SELECT m.seq, m.json FROM
-    (SELECT seq FROM messages WHERE sender = ?1 AND seq > ?4 ORDER BY seq DESC LIMIT ${LAST_MESSAGES}) s
-  CROSS JOIN copies c ON c.seq = s.seq AND c.mailbox = ?2
-  CROSS JOIN messages m ON m.seq = s.seq
-  WHERE NOT EXISTS (SELECT 1 FROM copies o WHERE o.seq = s.seq AND o.mailbox <> ?2)
-    AND m.at >= ?3 AND m.json ->> 'to' IN (?2, '@' || ?2) AND m.json ->> '$.parley.signal' IS NULL
-  ORDER BY s.seq DESC LIMIT 1`;
 const ADDRESSED = `SELECT m.json, c.mailbox FROM messages m LEFT JOIN copies c ON c.seq = m.seq WHERE m.id = ? ORDER BY c.mailbox`;
 /** From the index of open copies: what was settled long ago is not passed over one by one. */
 const WAITING = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages m ON m.seq = c.seq
@@ -47,8 +40,8 @@ interface ReceiptRow {
 }
 
 /** The read half of the SQLite ledger. */
-export class SqliteRecords implements Records {
-  constructor(protected readonly connection: Connection) {}
+export class SqliteRecords implements Omit<Records, 'unanswered'> {
+  constructor(readonly connection: Connection) {}
 
   async message(id: MessageId): Promise<Message | null> {
     const row = this.connection.read((db) =>
@@ -126,18 +119,6 @@ export class SqliteRecords implements Records {
     const last = `SELECT json FROM messages WHERE seq IN (${IN_EXCHANGE}) ORDER BY seq DESC LIMIT ?2`;
     const rows = this.connection.read((db) => db.query<Json, [string, number]>(last).all(root, limit));
     return rows.map((row) => messageFrom(row.json)).reverse();
-  }
-
-  async unanswered(from: AgentName, to: AgentName, since: number): Promise<Message | null> {
-    return this.connection.read((db) => {
-      // Most who are written to have not written lately, and to ask that is cheap to prepare.
-      const newest = 'SELECT at FROM messages WHERE sender = ? ORDER BY seq DESC LIMIT 1';
-      const spoke = db.query<{ at: number }, [string]>(newest).get(from);
-      if (!spoke) return null;
-      const last = db.query<Seq & Json, [string, string, number, number]>(LAST_BY_NAME);
-      const said = last.get(from, to, since, 0);
-      return said && !last.get(to, from, since, said.seq) ? messageFrom(said.json) : null;
-    });
   }
 
   async search(words: string, page: Page, onProgress?: (left: number) => void): Promise<HistoryRow[]> {
@@ -266,21 +247,21 @@ export class SqliteRecords implements Records {
   /** Full text is indexed when somebody searches, never inside a send. */
   #index(onProgress?: (left: number) => void): void {
     for (;;) {
-      const done = Number(this.connection.meta('indexed') ?? 0);
-      const newest =
-        this.connection.read((db) => db.query<Seq, []>('SELECT ifnull(max(seq), 0) AS seq FROM messages').get())?.seq ??
-        0;
+      const [done, newest] = this.connection.read((db) => [
+        Number(metaOf(db, 'indexed') ?? 0),
+        db.query<Seq, []>('SELECT ifnull(max(seq), 0) AS seq FROM messages').get()?.seq ?? 0,
+      ]);
       if (newest <= done) return;
       const upTo = Math.min(newest, done + INDEX_STEP);
       onProgress?.(newest - done);
       this.connection.write((db) => {
         // Another searcher may have come first.
-        if (Number(this.connection.meta('indexed') ?? 0) !== done) return;
+        if (Number(metaOf(db, 'indexed') ?? 0) !== done) return;
         db.query(
           `INSERT INTO words (rowid, body) SELECT seq, json_extract(json, '$.body') FROM messages
            WHERE seq > ? AND seq <= ? AND pruned = 0`,
         ).run(done, upTo);
-        this.connection.setMeta(db, 'indexed', String(upTo));
+        setMeta(db, 'indexed', String(upTo));
       });
     }
   }

@@ -8,7 +8,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { openSqliteLedger } from '../ledger/sqlite.ts';
 import { MaildirFiles } from '../spool/maildir-files.ts';
 import { Maildir } from '../spool/maildir.ts';
-import type { Judgement } from '../spool/maildir.ts';
+import type { Judgement } from '../spool/maildir-send.ts';
 import { RelaySpool } from '../spool/relay-client.ts';
 import type { Spool } from '../spool/spool.ts';
 import { KnownAbilities } from './abilities.ts';

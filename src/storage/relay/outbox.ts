@@ -3,7 +3,8 @@ import type { SendKey } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained, isMissing } from '../disk.ts';
 import { isDead, newHolder } from '../holder.ts';
-import { list, MaildirFiles } from '../spool/maildir-files.ts';
+import { MaildirFiles } from '../spool/maildir-files.ts';
+import { list } from '../spool/maildir-places.ts';
 import { Letter, saySame } from './letter.ts';
 import type { LetterState } from './letter.ts';
 

@@ -6,7 +6,8 @@ import { Looker } from './back-room-look.ts';
 import { troubleOf } from './back-room-talk.ts';
 import type { Order, Report } from './back-room-talk.ts';
 import { LateFiles, publishDrafted } from './late-files.ts';
-import { idsIn, MaildirFiles } from './maildir-files.ts';
+import { MaildirFiles } from './maildir-files.ts';
+import { idsIn } from './maildir-places.ts';
 
 /** How many files are written between two words with the counter: a look into a mailbox waits no longer than this takes. */
 const BITE = 64;

@@ -4,8 +4,8 @@ import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { LateCopies, OpenCopy } from '../ledger/late.ts';
 import type { Looked } from './back-room-talk.ts';
 import { IdNotes } from './id-notes.ts';
-import { list } from './maildir-files.ts';
 import type { MaildirFiles } from './maildir-files.ts';
+import { list } from './maildir-places.ts';
 
 /** A folder that changed this shortly before it was listed may change once more without a new time. */
 const BLUR_MS = 100;

@@ -15,7 +15,7 @@ import type { BrokerHealer } from './c2c-broker-heal.ts';
 import { BrokerSender } from './c2c-broker-send.ts';
 import type { BrokerTaker } from './c2c-broker-take.ts';
 import { watchFile } from './c2c-broker-watch.ts';
-import type { Judgement } from './maildir.ts';
+import type { Judgement } from './maildir-send.ts';
 import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
 
 export interface C2cSpoolOptions {

@@ -13,7 +13,7 @@ import { GroupCommit } from './late-group.ts';
 import { LateRaised } from './late-raised.ts';
 import { LateWatchers } from './late-watchers.ts';
 import { Maildir } from './maildir.ts';
-import type { MaildirOptions } from './maildir.ts';
+import type { MaildirOptions } from './maildir-send.ts';
 import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
 
 export interface LateMaildirOptions extends Omit<MaildirOptions, 'backRoom'> {

@@ -1,33 +1,12 @@
-import {
-  closeSync,
-  constants,
-  existsSync,
-  fsyncSync,
-  linkSync,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  unlinkSync,
-  writeSync,
-} from 'node:fs';
+import { constants, lstatSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { readMessage } from '../../protocol/message.ts';
 import type { Message } from '../../protocol/message.ts';
-import { AgentName, isMessageId } from '../../protocol/names.ts';
+import { AgentName } from '../../protocol/names.ts';
 import type { MessageId } from '../../protocol/names.ts';
-import { codeOf, ifThere, isMissing, isNoPlainFile } from '../disk.ts';
+import { ifThere, isMissing, isNoPlainFile } from '../disk.ts';
 import { openFolderTexts } from '../folder-texts.ts';
-
-/**
- * The folders of a mailbox. `tmp`, `new` and `cur` are Backchannel's; `quiet` holds waiting copies that wake nobody, and
- * `held` the copies in a reader's hand. Other programs look at neither.
- */
-export type Folder = 'tmp' | 'new' | 'quiet' | 'held' | 'cur';
-/** In the order in which they are made: where the last one stands, all do. */
-const FOLDERS: readonly Folder[] = ['tmp', 'new', 'cur', 'quiet', 'held'];
+import { FOLDERS, idsIn, list, MaildirPlaces } from './maildir-places.ts';
+import type { Folder } from './maildir-places.ts';
 
 /** Another program may have left a link, a pipe or a folder where a message should be: follow nothing, wait for nothing. */
 const CAREFULLY = {
@@ -44,30 +23,11 @@ const MANY = 500;
 /** A message; null if its file is gone, 'unreadable' if it is no message (or not one yet), 'shut' if we may not look now. */
 export type Reading = Message | null | 'unreadable' | 'shut';
 
-/** Files and folders of one home's spool. Synchronous throughout: promise calls are about ten times slower. */
-export class MaildirFiles {
-  constructor(readonly root: string) {}
-
-  folder(mailbox: AgentName, folder: Folder): string {
-    return `${this.root}/spool/${mailbox}/${folder}`;
-  }
-
-  path(mailbox: AgentName, folder: Folder, id: MessageId): string {
-    return `${this.folder(mailbox, folder)}/${id}.json`;
-  }
-
+/** The files of one home's spool, as who looks for them and reads them needs them. */
+export class MaildirFiles extends MaildirPlaces {
   /** A draft that only its writer may publish, and only once the ledger says so: see late-files.ts. */
   draft(mailbox: AgentName, id: MessageId): string {
     return `${this.folder(mailbox, 'tmp')}/${id}.late`;
-  }
-
-  make(mailbox: AgentName): void {
-    if (existsSync(this.folder(mailbox, 'held'))) return;
-    const made = FOLDERS.map((name) => mkdirSync(this.folder(mailbox, name), { recursive: true, mode: 0o700 }));
-    // A flushed message in a folder that a power cut forgets would be lost.
-    if (made.some(Boolean)) {
-      for (const above of [`/spool/${mailbox}`, '/spool', '']) this.flushFolder(this.root + above);
-    }
   }
 
   /**
@@ -86,47 +46,12 @@ export class MaildirFiles {
     return idsIn(this.folder(mailbox, folder));
   }
 
-  /** Writes a new file and flushes it. What a dead sender left under this name gives way. */
-  write(path: string, text: string): void {
-    const fd = inPlaceOf(path, () => openSync(path, 'wx', 0o600));
-    try {
-      const bytes = new TextEncoder().encode(text);
-      // One call may write only a part, and on a nearly full disk it does so without an error.
-      for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at);
-      fsyncSync(fd);
-    } finally {
-      closeSync(fd);
-    }
-  }
-
-  link(from: string, to: string): void {
-    inPlaceOf(to, () => linkSync(from, to));
-  }
-
-  /** True if this call moved it; false if it was not there. */
-  move(from: string, to: string): boolean {
-    return unlessMissing(() => renameSync(from, to));
-  }
-
-  delete(path: string): boolean {
-    return unlessMissing(() => unlinkSync(path));
-  }
-
   has(mailbox: AgentName, folder: Folder, id: MessageId): boolean {
     return lstatSync(this.path(mailbox, folder, id), { throwIfNoEntry: false }) !== undefined;
   }
 
   hasDraft(mailbox: AgentName, id: MessageId): boolean {
     return lstatSync(this.draft(mailbox, id), { throwIfNoEntry: false }) !== undefined;
-  }
-
-  flushFolder(path: string): void {
-    const fd = openSync(path, constants.O_RDONLY);
-    try {
-      fsyncSync(fd);
-    } finally {
-      closeSync(fd);
-    }
   }
 
   read(mailbox: AgentName, folder: Folder, id: MessageId): Reading {
@@ -193,51 +118,10 @@ export class MaildirFiles {
   }
 }
 
-export function list(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch (error) {
-    if (isMissing(error)) return [];
-    throw error;
-  }
-}
-
-/** The ids of the message files in a folder; anything else there is not ours to judge. */
-export function idsIn(folder: string): MessageId[] {
-  const ids: MessageId[] = [];
-  for (const name of list(folder)) {
-    if (!name.endsWith('.json')) continue;
-    const id = name.slice(0, -5);
-    if (isMessageId(id)) ids.push(id);
-  }
-  return ids;
-}
-
 function parsed(text: string): Message | null {
   try {
     return readMessage(JSON.parse(text));
   } catch {
     return null;
-  }
-}
-
-function unlessMissing(act: () => void): boolean {
-  try {
-    act();
-    return true;
-  } catch (error) {
-    if (isMissing(error)) return false;
-    throw error;
-  }
-}
-
-/** Makes something new under a name; what stands there gives way. */
-function inPlaceOf<T>(path: string, make: () => T): T {
-  try {
-    return make();
-  } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw error;
-    unlinkSync(path);
-    return make();
   }
 }

@@ -6,12 +6,12 @@ import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { newHolder } from '../holder.ts';
 import type { Entry } from '../ledger/ledger.ts';
 import { fileLeftovers, LateFiles } from './late-files.ts';
-import { idsIn } from './maildir-files.ts';
 import { compared, withLineage } from './maildir-found.ts';
 import type { Found } from './maildir-found.ts';
 import type { MaildirFiles } from './maildir-files.ts';
+import { idsIn } from './maildir-places.ts';
 import type { MaildirPublisher } from './maildir-publish.ts';
-import type { MaildirOptions } from './maildir.ts';
+import type { MaildirOptions } from './maildir-send.ts';
 
 /** A draft that nobody accepted is removed when it is this old: its sender is long dead. */
 const DRAFT_MS = 60 * 60 * 1000;

@@ -3,13 +3,13 @@ import { isQuiet } from '../../protocol/attention.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { isMissing } from '../disk.ts';
 import type { Copy } from '../ledger/ledger.ts';
-import type { MaildirFiles } from './maildir-files.ts';
-import type { MaildirOptions } from './maildir.ts';
+import type { MaildirPlaces } from './maildir-places.ts';
+import type { MaildirOptions } from './maildir-send.ts';
 
 /** Brings drafts to where they wait, and keeps the marks of those that are on their way. */
 export class MaildirPublisher {
   constructor(
-    readonly files: MaildirFiles,
+    readonly files: MaildirPlaces,
     readonly options: MaildirOptions,
   ) {}
 

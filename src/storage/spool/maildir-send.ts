@@ -1,20 +1,62 @@
+import type { Attention } from '../../protocol/attention.ts';
+import type { Lineage, Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { explained } from '../disk.ts';
-import type { Acceptance, Copy, Entry } from '../ledger/ledger.ts';
-import { sameOrConflict } from '../ledger/rules.ts';
-import type { MaildirFiles } from './maildir-files.ts';
-import type { MaildirPublisher } from './maildir-publish.ts';
-import type { MaildirOptions } from './maildir.ts';
+import type { Acceptance, Copy, Entry, Ledger } from '../ledger/ledger.ts';
+import type * as Rules from '../ledger/rules.ts';
+import { lazily } from '../once.ts';
+import { idsIn, MaildirPlaces } from './maildir-places.ts';
+import { MaildirPublisher } from './maildir-publish.ts';
 
-/** The sender's half: S1 to S5. The steps stand in maildir.ts. */
+export interface Judgement {
+  attention: Attention;
+  lineage: Lineage | undefined;
+}
+
+export interface MaildirOptions {
+  /** The home. */
+  root: string;
+  ledger: Ledger;
+  /** How a copy is to be seen that another program left here, and where it stands in its exchange: nothing it says is believed. */
+  judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;
+  now: () => number;
+  /** Somebody in this process who lists folders and writes the files of late copies, so that we need not. */
+  backRoom?: { list(folder: string): Promise<MessageId[]>; file(): void };
+  /** Told before each step that a crash could separate from the next one. Tests die here. */
+  onStep?: (step: string) => void;
+}
+
+/**
+ * As much of Backchannel's Maildir as a send needs; maildir.ts has the rest. The ledger is the arbiter.
+ *
+ * send   S1 write and flush tmp/<id>, link it into every recipient's tmp/ and into sending/
+ *        S2 accept in the ledger                                    ← accepted, once per key
+ *        S3 rename each tmp/<id> to new/ or quiet/                  ← published, at most once: a rename has one winner
+ *        S4 flush those folders; remove the mark in sending/        ← stored
+ * take   T1 claim in the ledger   T2 rename to held/   T3 show and settle in the ledger   T4 delete, or move to cur/
+ *
+ * Killed in S1: nobody saw it; the draft is removed later. After S2: `heal` finds the mark in sending/ and publishes what is
+ * missing. In T1, T2: the ledger knows the dead holder; the copy waits again. In T3 before the commit: it comes again, marked.
+ * In T4: the row is settled; the file is swept. ARCHITECTURE.md has the whole matrix.
+ */
 export class MaildirSender {
   readonly #putting = new Map<MessageId, Promise<void>>();
+  readonly #publisher: MaildirPublisher;
+  /** Only for who finds something half done, and for readers. */
+  protected readonly healer = lazily(async () => {
+    const [{ MaildirFiles }, { MaildirHealer }] = [
+      await import('./maildir-files.ts'),
+      await import('./maildir-heal.ts'),
+    ];
+    return new MaildirHealer(new MaildirFiles(this.options.root), this.#publisher, this.options);
+  });
 
   constructor(
-    readonly files: MaildirFiles,
-    readonly publisher: MaildirPublisher,
     readonly options: MaildirOptions,
-  ) {}
+    readonly places = new MaildirPlaces(options.root),
+  ) {
+    this.#publisher = new MaildirPublisher(places, options);
+  }
 
   async put(entry: Entry): Promise<Acceptance> {
     const { id } = entry.message;
@@ -30,11 +72,21 @@ export class MaildirSender {
     }
   }
 
+  /** Cheap when nothing is wrong: one folder is listed and one index is read, however many mailboxes and messages there are. */
+  async heal(): Promise<void> {
+    const { held, fresh, unfiled } = await this.options.ledger.troubles();
+    if (held || fresh || unfiled || this.#isSending()) await (await this.healer()).heal();
+  }
+
+  #isSending(): boolean {
+    return idsIn(this.#publisher.sending).length > 0;
+  }
+
   async #put(entry: Entry): Promise<Acceptance> {
     const accepted = (await this.#earlier(entry)) ?? (await this.#accept(entry));
     this.#doing('it is accepted, and the next command finishes it', () => {
-      this.#step('S3 publish');
-      this.publisher.publish(accepted.message.id, accepted.copies);
+      this.step('S3 publish');
+      this.#publisher.publish(accepted.message.id, accepted.copies);
     });
     return accepted;
   }
@@ -44,7 +96,7 @@ export class MaildirSender {
     const { ledger } = this.options;
     const { message, key } = entry;
     const keyed = key && (await ledger.underKey(message.from as AgentName, key));
-    if (keyed) return sameOrConflict(keyed, entry);
+    if (keyed) return (require('../ledger/rules.ts') as typeof Rules).sameOrConflict(keyed, entry);
     if (entry.fresh) return null;
     const trace = await ledger.trace(message.id);
     return trace && { message: trace.message, copies: trace.copies, first: false };
@@ -53,19 +105,19 @@ export class MaildirSender {
   /** S1 and S2. */
   async #accept(entry: Entry): Promise<Acceptance> {
     const { message, copies } = entry;
-    const drafts = copies.map((copy) => this.files.path(copy.mailbox, 'tmp', message.id));
-    const mark = this.publisher.mark(message.id);
+    const drafts = copies.map((copy) => this.places.path(copy.mailbox, 'tmp', message.id));
+    const mark = this.#publisher.mark(message.id);
     let accepted: Acceptance;
     try {
-      this.#step('S1 draft');
+      this.step('S1 draft');
       this.#doing('nothing was stored', () => this.#draft(copies, drafts, mark, JSON.stringify(message)));
-      this.#step('S2 accept');
+      this.step('S2 accept');
       accepted = await this.options.ledger.accept(entry);
     } catch (error) {
       this.#discard([...drafts, mark]);
       throw error;
     }
-    this.#step('S2 accepted');
+    this.step('S2 accepted');
     if (accepted.message.id !== message.id) this.#discard([...drafts, mark]);
     return accepted;
   }
@@ -73,28 +125,28 @@ export class MaildirSender {
   #draft(copies: Copy[], drafts: string[], mark: string, text: string): void {
     const [first, ...others] = drafts;
     if (first === undefined) return;
-    for (const copy of copies) this.files.make(copy.mailbox);
-    this.files.write(first, text);
-    this.#step('S1 written');
+    for (const copy of copies) this.places.make(copy.mailbox);
+    this.places.write(first, text);
+    this.step('S1 written');
     for (const other of others) {
-      this.files.link(first, other);
-      this.#step('S1 linked one');
+      this.places.link(first, other);
+      this.step('S1 linked one');
     }
-    this.publisher.linkMark(first, mark);
+    this.#publisher.linkMark(first, mark);
   }
 
   /** Drafts that nobody will publish. What cannot be deleted now is swept an hour later. */
   #discard(paths: string[]): void {
     for (const path of paths) {
       try {
-        this.files.delete(path);
+        this.places.delete(path);
       } catch {
         // The reason why the send failed is the one to report.
       }
     }
   }
 
-  #step(name: string): void {
+  protected step(name: string): void {
     this.options.onStep?.(name);
   }
 

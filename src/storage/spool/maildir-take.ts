@@ -5,9 +5,10 @@ import type { Evidence } from '../../protocol/receipt.ts';
 import { explained } from '../disk.ts';
 import { newHolder } from '../holder.ts';
 import { messageFrom } from '../ledger/rows.ts';
-import type { Folder, MaildirFiles } from './maildir-files.ts';
+import type { MaildirFiles } from './maildir-files.ts';
+import type { Folder } from './maildir-places.ts';
 import type { MaildirHealer } from './maildir-heal.ts';
-import type { MaildirOptions } from './maildir.ts';
+import type { MaildirOptions } from './maildir-send.ts';
 import type { Claim, Lease } from './spool.ts';
 
 /** Claims go through the ledger in bites: one long transaction would make every other process wait. */

@@ -1,78 +1,36 @@
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { isQuiet } from '../../protocol/attention.ts';
-import type { Attention } from '../../protocol/attention.ts';
-import type { Lineage, Message } from '../../protocol/message.ts';
+import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence } from '../../protocol/receipt.ts';
-import type { Acceptance, CopyRecord, Entry, Ledger, Settlement } from '../ledger/ledger.ts';
+import type { CopyRecord, Settlement } from '../ledger/ledger.ts';
 import { lazily } from '../once.ts';
-import { idsIn, MaildirFiles } from './maildir-files.ts';
-import type { Folder, Reading } from './maildir-files.ts';
-import type { MaildirHealer } from './maildir-heal.ts';
+import { MaildirFiles } from './maildir-files.ts';
+import type { Reading } from './maildir-files.ts';
 import type { Found } from './maildir-found.ts';
-import { MaildirPublisher } from './maildir-publish.ts';
+import type { Folder } from './maildir-places.ts';
 import { MaildirSender } from './maildir-send.ts';
-import type { MaildirTaker } from './maildir-take.ts';
+import type { MaildirOptions } from './maildir-send.ts';
 import type * as Watching from './maildir-watch.ts';
 import { oldestFirst } from './oldest-first.ts';
 import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
 
-export interface Judgement {
-  attention: Attention;
-  lineage: Lineage | undefined;
-}
-
-export interface MaildirOptions {
-  /** The home. */
-  root: string;
-  ledger: Ledger;
-  /** How a copy is to be seen that another program left here, and where it stands in its exchange: nothing it says is believed. */
-  judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;
-  now: () => number;
-  /** Somebody in this process who lists folders and writes the files of late copies, so that we need not. */
-  backRoom?: { list(folder: string): Promise<MessageId[]>; file(): void };
-  /** Told before each step that a crash could separate from the next one. Tests die here. */
-  onStep?: (step: string) => void;
-}
-
 /** Where a copy waits, in an order in which it cannot slip past who looks for it: it may be lowered or raised meanwhile. */
 const WAITING = ['new', 'quiet', 'new'] as const;
 
-/**
- * Backchannel's Maildir, with the ledger as arbiter.
- *
- * send   S1 write and flush tmp/<id>, link it into every recipient's tmp/ and into sending/
- *        S2 accept in the ledger                                    ← accepted, once per key
- *        S3 rename each tmp/<id> to new/ or quiet/                  ← published, at most once: a rename has one winner
- *        S4 flush those folders; remove the mark in sending/        ← stored
- * take   T1 claim in the ledger   T2 rename to held/   T3 show and settle in the ledger   T4 delete, or move to cur/
- *
- * Killed in S1: nobody saw it; the draft is removed later. After S2: `heal` finds the mark in sending/ and publishes what is
- * missing. In T1, T2: the ledger knows the dead holder; the copy waits again. In T3 before the commit: it comes again, marked.
- * In T4: the row is settled; the file is swept. ARCHITECTURE.md has the whole matrix.
- */
-export class Maildir implements Spool {
+/** Backchannel's Maildir, with the ledger as arbiter. The steps of send and take stand in maildir-send.ts. */
+export class Maildir extends MaildirSender implements Spool {
   readonly #files: MaildirFiles;
-  readonly #publisher: MaildirPublisher;
-  readonly #sender: MaildirSender;
-  /** What only readers need, and whoever finds something half done: a plain send does without. */
-  readonly #parts = lazily(() => this.#load());
+  /** What takes and puts back; who only looks does without. */
+  readonly #parts = lazily(async () => {
+    const [healer, { MaildirTaker }] = [await this.healer(), await import('./maildir-take.ts')];
+    return { healer, taker: new MaildirTaker(this.#files, healer, this.options) };
+  });
 
-  constructor(readonly options: MaildirOptions) {
-    this.#files = new MaildirFiles(options.root);
-    this.#publisher = new MaildirPublisher(this.#files, options);
-    this.#sender = new MaildirSender(this.#files, this.#publisher, options);
-  }
-
-  async #load(): Promise<{ healer: MaildirHealer; taker: MaildirTaker }> {
-    const healing = await import('./maildir-heal.ts');
-    const taking = await import('./maildir-take.ts');
-    const healer = new healing.MaildirHealer(this.#files, this.#publisher, this.options);
-    return { healer, taker: new taking.MaildirTaker(this.#files, healer, this.options) };
-  }
-
-  async put(entry: Entry): Promise<Acceptance> {
-    return this.#sender.put(entry);
+  constructor(options: MaildirOptions) {
+    const files = new MaildirFiles(options.root);
+    super(options, files);
+    this.#files = files;
   }
 
   async peek(mailbox: AgentName): Promise<Waiting[]> {
@@ -116,13 +74,13 @@ export class Maildir implements Spool {
 
   /** Does what `adopt` does for what somebody else found missing or new in the folders. */
   async square(mailbox: AgentName, found: Found): Promise<MessageId[]> {
-    return (await this.#parts()).healer.square(mailbox, found);
+    return (await this.healer()).square(mailbox, found);
   }
 
   async adopt(mailbox: AgentName): Promise<number> {
     // Other programs can only write into a mailbox that is there.
     this.#files.make(mailbox);
-    return (await this.#parts()).healer.adopt(mailbox);
+    return (await this.healer()).adopt(mailbox);
   }
 
   async claim(
@@ -146,24 +104,24 @@ export class Maildir implements Spool {
   ): Promise<boolean> {
     const { mailbox, owner } = claim;
     // Before anything is shown: afterwards nothing may be missing.
-    const { healer } = await this.#parts();
-    this.#step('T3 settle');
+    const healer = await this.healer();
+    this.step('T3 settle');
     let settled: MessageId[] | null;
     try {
       settled = await this.options.ledger.settle(mailbox, owner, ids, settlement, () => {
         show?.();
-        this.#step('T3 shown');
+        this.step('T3 shown');
       });
     } catch (error) {
       await this.release(claim, ids, { because: 'it could not be shown' });
       throw error;
     }
     if (!settled) return false;
-    this.#step('T4 sweep');
+    this.step('T4 sweep');
     for (const id of settled) {
       const swept = healer.sweep(mailbox, id, settlement.keep ?? false);
       if (!swept && settlement.keep) await healer.keepFileless(mailbox, id);
-      this.#step('T4 swept');
+      this.step('T4 swept');
     }
     return true;
   }
@@ -188,16 +146,16 @@ export class Maildir implements Spool {
     if (isQuiet(copy.attention)) {
       await this.options.ledger.reconsider(mailbox, id, { ...copy.attention, injection: 'notify' });
     }
-    this.#step('U no longer quiet');
+    this.step('U no longer quiet');
     const moved = this.#files.move(this.#files.path(mailbox, 'quiet', id), this.#files.path(mailbox, 'new', id));
-    this.#step('U raised');
+    this.step('U raised');
     if (moved) this.#files.flushFolder(this.#files.folder(mailbox, 'new'));
     return moved;
   }
 
   async withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]> {
     const before = await this.options.ledger.withdraw(id, by);
-    this.#step('W withdrawn');
+    this.step('W withdrawn');
     const after: CopyRecord[] = [];
     for (const copy of before) {
       const waiting = copy.state === 'stored' || (copy.state === 'held' && copy.owner === null);
@@ -217,17 +175,6 @@ export class Maildir implements Spool {
     this.#files.make(mailbox);
     const { watchFolder } = require('./maildir-watch.ts') as typeof Watching;
     return watchFolder(this.#files.folder(mailbox, 'new'), onArrival);
-  }
-
-  /** Cheap when nothing is wrong: one folder is listed and one index is read, however many mailboxes and messages there are. */
-  async heal(): Promise<void> {
-    mkdirSync(this.options.root, { recursive: true, mode: 0o700 });
-    const { held, fresh, unfiled } = await this.options.ledger.troubles();
-    if (held || fresh || unfiled || this.#isSending()) await (await this.#parts()).healer.heal();
-  }
-
-  #isSending(): boolean {
-    return idsIn(this.#publisher.sending).length > 0;
   }
 
   /** Here every copy has its place before it is accepted. */
@@ -255,9 +202,5 @@ export class Maildir implements Spool {
 
   #setAside(mailbox: AgentName, folder: Folder, id: MessageId): void {
     this.#files.setAsideIfOld(mailbox, folder, id, this.options.now());
-  }
-
-  #step(name: string): void {
-    this.options.onStep?.(name);
   }
 }

@@ -9,7 +9,7 @@ import { EventStream } from '../relay/events.ts';
 import type { RelayHttp } from '../relay/http.ts';
 import type { Landing } from '../relay/landing.ts';
 import type { Post } from '../relay/post.ts';
-import type { Judgement } from './maildir.ts';
+import type { Judgement } from './maildir-send.ts';
 import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
 
 /** Chores that nobody asked for hold a command up no longer than this. */

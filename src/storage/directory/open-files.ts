@@ -1,0 +1,38 @@
+import type { AgentName } from '../../protocol/names.ts';
+import { once } from '../once.ts';
+import { standIn } from '../stand-in.ts';
+import type { AgentRecord, Directory } from './directory.ts';
+import type * as Whole from './files.ts';
+import { RecordPlaces, seenLately } from './record-places.ts';
+
+/** As much of the directory as a send asks for. What each method promises stands in directory.ts. */
+class FilesLook implements Pick<Directory, 'get' | 'seen'> {
+  readonly #places: RecordPlaces;
+  readonly #read = new Map<AgentName, AgentRecord>();
+
+  constructor(
+    root: string,
+    readonly now: () => number,
+    readonly whole: () => Directory,
+  ) {
+    this.#places = new RecordPlaces(root);
+  }
+
+  async get(name: AgentName): Promise<AgentRecord | null> {
+    const record = this.#places.read(name);
+    if (record) this.#read.set(name, record);
+    return record;
+  }
+
+  async seen(name: AgentName): Promise<void> {
+    // Whoever was seen lately when we looked is so still: it need not be read again.
+    const known = this.#read.get(name);
+    if (!known || !seenLately(known, this.now())) await this.whole().seen(name);
+  }
+}
+
+/** The records on disk, read anew for every question. What a send does not ask for is loaded when it is asked for. */
+export function openFiles(root: string, now: () => number): Directory {
+  const whole = once(() => new (require('./files.ts') as typeof Whole).FilesDirectory(root, now));
+  return standIn(new FilesLook(root, now, whole), whole);
+}

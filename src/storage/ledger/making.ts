@@ -1,0 +1,56 @@
+import type { Database } from 'bun:sqlite';
+import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { witnessOf } from './connection.ts';
+import { metaOf, setMeta } from './meta.ts';
+
+/** How a ledger comes to be what this Parley knows. */
+export interface Order {
+  path: string;
+  /** Each brings it to the next version. */
+  steps: readonly string[];
+  /** Its version now. */
+  version: () => number;
+  now: () => number;
+}
+
+/** A new ledger. What was beside a lost one says that it was. */
+export function create(db: Database, { path, steps, version, now }: Order): void {
+  const witness = witnessOf(path);
+  const wasLost = existsSync(witness);
+  const generation = crypto.randomUUID();
+  db.run('PRAGMA journal_mode = WAL');
+  db.run('BEGIN IMMEDIATE');
+  // Two processes may both have found no ledger: the second finds the first one's here.
+  if (version() === 0) {
+    for (const step of steps) db.run(step);
+    setMeta(db, 'generation', generation);
+    if (wasLost) setMeta(db, 'rebuilt', String(now()));
+    db.run(`PRAGMA user_version = ${steps.length}`);
+  }
+  db.run('COMMIT');
+  writeFileSync(`${witness}.${process.pid}`, metaOf(db, 'generation') ?? generation, { mode: 0o600 });
+  renameSync(`${witness}.${process.pid}`, witness);
+}
+
+/** Forward in one transaction, with a copy of the old ledger beside it. */
+export function migrate(db: Database, from: number, { path, steps, version }: Order): void {
+  const copy = `${path}.v${from}`;
+  const draft = `${copy}.${process.pid}`;
+  writeFileSync(draft, '', { mode: 0o600 });
+  // Unlike a copy of the file this has what still stands in the write-ahead log.
+  db.query('VACUUM INTO ?').run(draft);
+  db.run('BEGIN IMMEDIATE');
+  try {
+    // Somebody else may have migrated while we waited for the lock; then theirs is the copy to keep.
+    const now = version();
+    if (now === from) renameSync(draft, copy);
+    for (const step of steps.slice(now)) db.run(step);
+    db.run(`PRAGMA user_version = ${steps.length}`);
+    db.run('COMMIT');
+  } catch (error) {
+    if (db.inTransaction) db.run('ROLLBACK');
+    throw error;
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}

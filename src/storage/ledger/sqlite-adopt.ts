@@ -1,0 +1,89 @@
+import type { Database } from 'bun:sqlite';
+import type { Message } from '../../protocol/message.ts';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
+import type { Evidence } from '../../protocol/receipt.ts';
+import type { Acceptance, Entry } from './ledger.ts';
+import { metaOf } from './meta.ts';
+import { messageFrom } from './rows.ts';
+import { refuseOlderThan, sameOrConflict } from './rules.ts';
+import { enterAgain } from './sqlite-entered.ts';
+import { SqliteRecords } from './sqlite-records.ts';
+import { attentionText, insertMessage } from './sqlite-send.ts';
+import { SETTLED, STORED } from './schema.ts';
+
+/** All that is proven of a copy that we did not store ourselves. */
+const FOUND: Evidence = { found: 'in the mailbox, without a row of ours' };
+const KEPT = JSON.stringify({ seen: 'kept in cur/ when the ledger was rebuilt' });
+
+const INSERT_COPY = `INSERT INTO copies (seq, mailbox, attention, state, disposition, settled_at, settled_by, keep)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`;
+const SEQ_OF = 'SELECT seq FROM messages WHERE id = ?';
+
+/** How copies come into the SQLite ledger that somebody else put where they wait; and what stands there already. */
+export class SqliteAdoption extends SqliteRecords {
+  async adopt(entries: Entry[], as: 'stored' | 'kept'): Promise<void> {
+    this.connection.write((db) => {
+      for (const entry of entries) {
+        const { message, key } = entry;
+        // Files are anybody's: a key that names another message already is not believed a second time.
+        const trusted = key && this.keyed(db, message.from, key) ? undefined : key;
+        const made = insertMessage(this.connection, db, message, trusted);
+        const seq = made ?? this.#seqOf(db, message.id);
+        const added = this.#insertCopies(db, seq, entry, as);
+        if (made === null && added) enterAgain(db, seq);
+      }
+    });
+  }
+
+  /** The answer to a key that is known; null for a new one, which is refused if nobody can tell any more. */
+  underKeyOf(db: Database, entry: Entry): Acceptance | null {
+    const { message, key = '', firstTried } = entry;
+    const earlier = this.keyed(db, message.from, key);
+    if (earlier) return sameOrConflict(earlier, entry);
+    if (firstTried) refuseOlderThan(Number(metaOf(db, 'rebuilt') ?? 0), entry);
+    return null;
+  }
+
+  #seqOf(db: Database, id: MessageId): number {
+    return db.query<{ seq: number }, [string]>(SEQ_OF).get(id)?.seq ?? 0;
+  }
+
+  /** A copy that has a row keeps it. True if one is new that must be answered. */
+  #insertCopies(db: Database, seq: number, { message, copies }: Entry, as: 'stored' | 'kept'): boolean {
+    let owes = false;
+    const insert = db.query(INSERT_COPY);
+    const end = as === 'kept' ? ([SETTLED, 'acknowledged', this.connection.now(), KEPT, 1] as const) : STILL_WAITING;
+    for (const { mailbox, attention } of copies) {
+      const { changes } = insert.run(seq, mailbox, attentionText(attention), ...end);
+      if (changes > 0) this.note(db, mailbox, message.id, 'stored', FOUND);
+      if (changes > 0 && attention.policy === 'must_respond') owes = true;
+    }
+    return owes;
+  }
+
+  /** What stands under the id of this message. */
+  known(db: Database, message: Message): Acceptance {
+    const row = db.query<{ json: string }, [string]>('SELECT json FROM messages WHERE id = ?').get(message.id);
+    return { message: row ? messageFrom(row.json) : message, copies: this.copiesIn(db, message.id), first: false };
+  }
+
+  protected note(
+    db: Database,
+    mailbox: AgentName,
+    id: MessageId,
+    step: string,
+    evidence: Evidence,
+    at = this.connection.now(),
+  ): void {
+    db.query(`INSERT INTO receipts (seq, mailbox, step, at, evidence) VALUES ((${SEQ_OF}), ?, ?, ?, ?)`).run(
+      id,
+      mailbox,
+      step,
+      at,
+      JSON.stringify(evidence),
+    );
+  }
+}
+
+/** State, disposition, when, by what, kept. */
+const STILL_WAITING = [STORED, null, null, null, 0] as const;

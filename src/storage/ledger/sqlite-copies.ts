@@ -1,0 +1,192 @@
+import type { Attention } from '../../protocol/attention.ts';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
+import type { Evidence, Receipt } from '../../protocol/receipt.ts';
+import { deathsNow } from '../holder.ts';
+import type { Claimed, CopyRecord, Settlement } from './ledger.ts';
+import { complete } from './meta.ts';
+import { attentionFrom, COPY_COLUMNS, copyFrom } from './rows.ts';
+import type { CopyRow } from './rows.ts';
+import { isAbandoned, isWaiting } from './rules.ts';
+import { claim } from './sqlite-claim.ts';
+import { SqliteLate, unfile } from './sqlite-late.ts';
+import { attentionText } from './sqlite-send.ts';
+import { GONE, HELD, SETTLED, STORED } from './schema.ts';
+
+/** What was seen of a copy that is not with us any more. */
+const LOST: Record<'taken_elsewhere' | 'set_aside', Evidence> = {
+  taken_elsewhere: { seen: 'the file was gone when we came to take it' },
+  set_aside: { seen: 'the file was no message any more; see `parley doctor`' },
+};
+
+/** A copy that was put back. */
+interface Back {
+  seq: number;
+  late: number;
+  attention: string;
+}
+
+const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
+/** A copy that ended before it had a file gets none. */
+const NEVER_FILED = `DELETE FROM unfiled WHERE seq = ${SEQ} AND mailbox = ? AND drafted = 0`;
+
+/** What becomes of copies; every method is one transaction. What each promises stands in ledger.ts. */
+export class SqliteCopies extends SqliteLate {
+  async claim(mailbox: AgentName, ids: MessageId[], owner: string, until: number): Promise<Claimed> {
+    return this.connection.write((db) => claim(db, mailbox, ids, { owner, until, now: this.connection.now() }));
+  }
+
+  async renew(mailbox: AgentName, owner: string, until: number): Promise<number> {
+    return this.connection.write(
+      (db) =>
+        db
+          .query(`UPDATE copies SET until = ? WHERE mailbox = ? AND owner = ? AND state = ${HELD}`)
+          .run(until, mailbox, owner).changes,
+    );
+  }
+
+  async settle(
+    mailbox: AgentName,
+    owner: string,
+    ids: MessageId[],
+    settlement: Settlement,
+    show?: () => void,
+  ): Promise<MessageId[] | null> {
+    const by = JSON.stringify(settlement.by);
+    const now = this.connection.now();
+    class Lost extends Error {}
+    try {
+      this.connection.write((db) => {
+        const end = db.query(
+          `UPDATE copies SET state = ${SETTLED}, disposition = ?, settled_at = ?, settled_by = ?, keep = ?, owner = NULL,
+             until = NULL WHERE seq = ${SEQ} AND mailbox = ? AND state = ${HELD} AND owner = ?`,
+        );
+        const keep = settlement.keep ? 1 : 0;
+        for (const id of ids) {
+          if (end.run(settlement.disposition, now, by, keep, id, mailbox, owner).changes === 0) throw new Lost();
+        }
+        show?.();
+      });
+      return ids;
+    } catch (error) {
+      if (error instanceof Lost) return null;
+      throw error;
+    }
+  }
+
+  async release(
+    mailbox: AgentName,
+    owner: string,
+    ids: MessageId[],
+    until: number | null,
+    because: Evidence,
+    putBack?: (id: MessageId, attention: Attention) => void,
+  ): Promise<MessageId[]> {
+    return this.connection.write((db) => {
+      const back = db.query<Back, [number, number | null, string, string, string]>(
+        `UPDATE copies SET state = ?, owner = NULL, until = ?
+         WHERE seq = ${SEQ} AND mailbox = ? AND state = ${HELD} AND owner = ? RETURNING seq, late, attention`,
+      );
+      const released: MessageId[] = [];
+      for (const id of ids) {
+        const row = back.get(until === null ? STORED : HELD, until, id, mailbox, owner);
+        if (!row) continue;
+        this.note(db, mailbox, id, 'released', because);
+        if (until === null && row.late === 2) unfile(db, { seq: row.seq, mailbox });
+        else if (until === null) putBack?.(id, attentionFrom(row.attention));
+        released.push(id);
+      }
+      return released;
+    });
+  }
+
+  async abandoned(): Promise<CopyRecord[]> {
+    // What a bearer or nobody holds until a time is free by time alone: a host may have thousands in hand.
+    const sql = `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) WHERE c.state = ${HELD}
+      AND (ifnull(c.until, 0) <= ? OR (c.owner IS NOT NULL AND c.owner NOT GLOB 'bearer.*'))`;
+    const now = this.connection.now();
+    const held = this.connection.read((db) => db.query<CopyRow, [number]>(sql).all(now));
+    const died = deathsNow();
+    return held.map(copyFrom).filter((copy) => isAbandoned(copy, now, died));
+  }
+
+  async restore({ mailbox, id, owner }: CopyRecord, putBack: () => void): Promise<boolean> {
+    return this.connection.write((db) => {
+      const copy = this.copyIn(db, mailbox, id);
+      if (copy?.state !== 'held' || copy.owner !== owner || !isAbandoned(copy, this.connection.now())) return false;
+      const attempt = copy.attempt + (owner === null ? 0 : 1);
+      const back = db.query<Back, [number, string, string]>(
+        `UPDATE copies SET state = ${STORED}, owner = NULL, until = NULL, attempt = ? WHERE seq = ${SEQ} AND mailbox = ?
+         RETURNING seq, late, attention`,
+      );
+      const row = back.get(attempt, id, mailbox);
+      if (owner !== null)
+        this.note(db, mailbox, id, 'released', { because: 'the reader died or let its lease run out' });
+      if (row?.late === 2) unfile(db, { seq: row.seq, mailbox });
+      else putBack();
+      return true;
+    });
+  }
+
+  async withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]> {
+    return this.connection.write((db) => {
+      const before = this.copiesIn(db, id);
+      const end = db.query(
+        `UPDATE copies SET state = ${SETTLED}, disposition = 'superseded', settled_at = ?, settled_by = ?, owner = NULL, until = NULL
+         WHERE seq = ${SEQ} AND mailbox = ?`,
+      );
+      for (const { mailbox } of before.filter(isWaiting)) {
+        end.run(this.connection.now(), JSON.stringify(by), id, mailbox);
+        db.query(NEVER_FILED).run(id, mailbox);
+      }
+      return before;
+    });
+  }
+
+  async lost(
+    mailbox: AgentName,
+    id: MessageId,
+    how: 'taken_elsewhere' | 'set_aside' = 'taken_elsewhere',
+  ): Promise<void> {
+    this.connection.write((db) => {
+      // What was settled stays so; only a withdrawal can find afterwards that the copy was gone before it.
+      const gone = db
+        .query(
+          `UPDATE copies SET state = ${GONE}, owner = NULL, until = NULL, settled_at = ?
+           WHERE seq = ${SEQ} AND mailbox = ? AND (state < ${SETTLED} OR disposition = 'superseded')`,
+        )
+        .run(this.connection.now(), id, mailbox).changes;
+      db.query(NEVER_FILED).run(id, mailbox);
+      if (gone > 0) this.note(db, mailbox, id, how, LOST[how]);
+    });
+  }
+
+  async reconsider(mailbox: AgentName, id: MessageId, attention: Attention): Promise<void> {
+    this.connection.write((db) =>
+      db
+        .query(`UPDATE copies SET attention = ? WHERE seq = ${SEQ} AND mailbox = ?`)
+        .run(attentionText(attention), id, mailbox),
+    );
+  }
+
+  async record(mailbox: AgentName, id: MessageId, receipt: Receipt): Promise<void> {
+    this.connection.write((db) => this.note(db, mailbox, id, receipt.step, receipt.evidence, Date.parse(receipt.at)));
+  }
+
+  async prune(cut: { bodies: number | null; facts: number | null }): Promise<{ bodies: number; messages: number }> {
+    const { prune } = await import('./sqlite-retention.ts');
+    return this.connection.erase(() => prune(this.connection, cut));
+  }
+
+  async forget(agent: AgentName): Promise<{ copies: number; messages: number }> {
+    const { forget } = await import('./sqlite-retention.ts');
+    return this.connection.erase(() => this.connection.write((db) => forget(db, agent, this.connection.now())));
+  }
+
+  async complete(): Promise<void> {
+    complete(this.connection);
+  }
+
+  async close(): Promise<void> {
+    this.connection.close();
+  }
+}

@@ -1,0 +1,165 @@
+import type { Database, Statement } from 'bun:sqlite';
+import type { Attention } from '../../protocol/attention.ts';
+import type { Message } from '../../protocol/message.ts';
+import type { AgentName } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { Connection } from './connection.ts';
+import type { CopyNumber } from './late.ts';
+import { LAST_MESSAGES } from './ledger.ts';
+import type { Acceptance, Entry, Troubles } from './ledger.ts';
+import type * as Rows from './rows.ts';
+import { HELD, STORED } from './schema.ts';
+import type { SqliteCopies } from './sqlite-copies.ts';
+
+/** The number after every one that was ever given: listeners resume after a number, so none may come again. */
+const NEXT = `max(ifnull((SELECT max(seq) FROM messages), 0),
+  ifnull((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'dropped'), 0)) + 1`;
+const INSERT_NUMBERED =
+  'INSERT INTO messages (id, sender, key, root, at, json, seq) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING';
+const INSERT_NEXT = INSERT_NUMBERED.replace('?)', `${NEXT})`);
+const INSERT_COPY = `INSERT INTO copies (seq, mailbox, state, attention) VALUES (?, ?, ${STORED}, ?) ON CONFLICT DO NOTHING`;
+const INSERT_LATE = `INSERT INTO copies (seq, mailbox, state, attention, late) VALUES (?, ?, ${STORED}, ?, 1)`;
+
+/** Of two who would take a copy from the list of the unfiled, one does. */
+export const STILL_UNFILED = 'DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 0';
+
+/** Each part reads one entry of an index. */
+const TROUBLES = `SELECT (SELECT value FROM meta WHERE name = 'life') AS life,
+  EXISTS (SELECT 1 FROM copies WHERE state = ${HELD}) AS held, EXISTS (SELECT 1 FROM unfiled) AS unfiled`;
+
+/** The ids come from an index alone, the newest first: what went to others is passed over without being read. */
+const LAST_BY_NAME = `SELECT m.seq, m.json FROM
+    (SELECT seq FROM messages WHERE sender = ?1 AND seq > ?4 ORDER BY seq DESC LIMIT ${LAST_MESSAGES}) s
+  CROSS JOIN copies c ON c.seq = s.seq AND c.mailbox = ?2
+  CROSS JOIN messages m ON m.seq = s.seq
+  WHERE NOT EXISTS (SELECT 1 FROM copies o WHERE o.seq = s.seq AND o.mailbox <> ?2)
+    AND m.at >= ?3 AND m.json ->> 'to' IN (?2, '@' || ?2) AND m.json ->> '$.parley.signal' IS NULL
+  ORDER BY s.seq DESC LIMIT 1`;
+
+/** As much of the ledger as every send asks for; the rest is in sqlite-copies.ts. What each method promises stands in ledger.ts and late.ts. */
+export class SqliteSending {
+  constructor(
+    readonly connection: Connection,
+    readonly copies: () => SqliteCopies,
+  ) {}
+
+  async accept(entry: Entry): Promise<Acceptance> {
+    return this.connection.write((db) => this.#accept(db, entry, false));
+  }
+
+  async acceptTogether(entries: Entry[]): Promise<(Acceptance | Refusal)[]> {
+    return this.connection.write((db) => {
+      // Nobody else gives out numbers meanwhile.
+      let last: number | undefined;
+      return entries.map((entry) => {
+        try {
+          const accepted = this.#accept(db, entry, true, last && last + 1);
+          if (accepted.first) last = accepted.seq;
+          return accepted;
+        } catch (error) {
+          // A refused entry has written nothing.
+          if (error instanceof Refusal) return error;
+          throw error;
+        }
+      });
+    });
+  }
+
+  async placed(copies: CopyNumber[]): Promise<boolean[]> {
+    return this.connection.write((db) => {
+      const done = db.query(STILL_UNFILED);
+      return copies.map(({ seq, mailbox }) => done.run(seq, mailbox).changes > 0);
+    });
+  }
+
+  async unfiledCount(limit: number): Promise<number> {
+    const sql = 'SELECT count(*) AS n FROM (SELECT 1 FROM unfiled LIMIT ?)';
+    return this.connection.read((db) => db.query<{ n: number }, [number]>(sql).get(limit))?.n ?? 0;
+  }
+
+  async troubles(): Promise<Troubles> {
+    const row = this.connection.read((db) =>
+      db.query<{ life: string | null; held: number; unfiled: number }, []>(TROUBLES).get(),
+    );
+    return { fresh: row?.life !== this.connection.life, held: row?.held === 1, unfiled: row?.unfiled === 1 };
+  }
+
+  async unanswered(from: AgentName, to: AgentName, since: number): Promise<Message | null> {
+    return this.connection.read((db) => {
+      // Most who are written to have not written lately, and to ask that is cheap to prepare.
+      const newest = 'SELECT at FROM messages WHERE sender = ? ORDER BY seq DESC LIMIT 1';
+      const spoke = db.query<{ at: number }, [string]>(newest).get(from);
+      if (!spoke) return null;
+      const last = db.query<{ seq: number; json: string }, [string, string, number, number]>(LAST_BY_NAME);
+      const said = last.get(from, to, since, 0);
+      if (!said || last.get(to, from, since, said.seq)) return null;
+      return (require('./rows.ts') as typeof Rows).messageFrom(said.json);
+    });
+  }
+
+  #accept(db: Database, entry: Entry, late: boolean, number?: number): Acceptance {
+    const { message, copies, key } = entry;
+    const earlier = key && this.copies().underKeyOf(db, entry);
+    if (earlier) return earlier;
+    const seq = insertMessage(this.connection, db, message, key, entry.text, number);
+    if (seq === null) return this.copies().known(db, message);
+    if (late) insertLate(db, seq, entry);
+    else {
+      const insert = db.query(INSERT_COPY);
+      for (const { mailbox, attention } of copies) insert.run(seq, mailbox, attentionText(attention));
+    }
+    return { message, copies, first: true, ...(late && { seq }) };
+  }
+}
+
+/** The number of the new row; null if this id has one already: it keeps it. */
+export function insertMessage(
+  connection: Connection,
+  db: Database,
+  message: Message,
+  key: string | undefined,
+  text = JSON.stringify(message),
+  number?: number,
+): number | null {
+  const root = message.parley?.lineage?.root ?? message.id;
+  const at = Date.parse(message.ts) || connection.now();
+  const row = [message.id, message.from, key ?? null, root, at, text] as const;
+  const made = number === undefined ? db.query(INSERT_NEXT).run(...row) : statementsOf(db).numbered.run(...row, number);
+  return made.changes > 0 ? Number(made.lastInsertRowid) : null;
+}
+
+function insertLate(db: Database, seq: number, { copies }: Entry): void {
+  const { late, unfiled } = statementsOf(db);
+  for (const { mailbox, attention } of copies) {
+    late.run(seq, mailbox, attentionText(attention));
+    unfiled.run(seq, mailbox);
+  }
+}
+
+/** Four words of closed lists in one column: short, and readable by hand. */
+export function attentionText(attention: Attention): string {
+  return `${attention.directedness} ${attention.policy} ${attention.injection} ${attention.reason}`;
+}
+
+type Statements = ReturnType<typeof prepared>;
+
+/** What a relay says thousands of times a second: each need not be looked up by its text. */
+const kept = new WeakMap<Database, Statements>();
+
+function statementsOf(db: Database): Statements {
+  const statements = kept.get(db) ?? prepared(db);
+  kept.set(db, statements);
+  return statements;
+}
+
+function prepared(db: Database) {
+  let numbered: Statement | undefined;
+  return {
+    /** Only for who accepts many together. */
+    get numbered() {
+      return (numbered ??= db.query(INSERT_NUMBERED));
+    },
+    late: db.query(INSERT_LATE),
+    unfiled: db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?)'),
+  };
+}
