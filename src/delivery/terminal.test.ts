@@ -120,6 +120,41 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     expect(await typing).toMatchObject({ outcome: 'taken' });
   });
 
+  it('takes nothing back because a look falls between the clearing of a screen and its drawing', async () => {
+    const { options, tui, pane } = await anAgent();
+    const seen = { looks: 0, erased: 0 };
+    const terminal: Terminal = {
+      ...afterPaste(pane, async () => void (seen.looks = 1)),
+      screen: async () => (seen.looks > 0 && seen.looks++ < 4 ? BLANK : pane.screen()),
+      erase: async () => void (seen.erased += 1),
+    };
+    expect(await new TerminalWay({ ...options, terminal }).offer([aParcel()], NEVER)).toMatchObject({
+      outcome: 'taken',
+    });
+    expect(await tui.prompted()).toHaveLength(1);
+    expect(seen.erased).toBe(0);
+    expect(seen.looks).toBeGreaterThan(3);
+  });
+
+  it('does not take a screen that is being drawn for one that showed the paste, when it takes that back', async () => {
+    const { options, pane } = await anAgent();
+    const lag = aLag(pane);
+    let state: Sign['state'] = 'idle';
+    const signs: Signs = { latest: async () => ({ state, at: 1, source: 'hook' }) };
+    const terminal: Terminal = {
+      ...asTerminal(lag.terminal),
+      screen: async () => {
+        const screen = await lag.terminal.screen();
+        if (lag.looks() > 0) state = 'busy';
+        return lag.looks() === 2 ? BLANK : screen;
+      },
+      erase: async () => {},
+    };
+    expect(
+      await new TerminalWay({ ...options, signs, terminal, shownWithin: 100 }).offer([aParcel()], NEVER),
+    ).toMatchObject({ outcome: 'offered', evidence: { entered: false, because: expect.stringContaining('busy') } });
+  });
+
   it('does not say that nothing was typed when the screen never showed it', async () => {
     const { options, tui, pane } = await anAgent();
     const way = new TerminalWay({ ...options, terminal: aLag(pane).terminal, shownWithin: 100 });
@@ -241,6 +276,9 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     expect(await tui.prompted(2)).toEqual(['ask $skill ', 'ask']);
   });
 });
+
+/** What is seen of a client that draws its screen anew. */
+const BLANK: Screen = { lines: [''], bright: [''], cursor: { row: 0, column: 0 } };
 
 interface Agent {
   way: TerminalWay;

@@ -141,23 +141,27 @@ async function whyNoEnter(options: TypingOptions, before: Sign, pastedAt: number
   for (;;) {
     await Bun.sleep(pause);
     const seen = await stillIdle(options, before);
-    if (seen !== 'empty' && seen !== 'draft') return seen;
+    if (seen !== 'empty' && seen !== 'draft' && seen !== 'unknown') return seen;
     const passed = performance.now() - pastedAt;
     const isShown = seen === 'draft' || composer === unseen;
     // A single look can fall into the middle of a drawing.
     if (isShown && wasShown && passed >= enterAfter) return null;
-    if (passed > enterAfter + shownWithin) return 'the screen does not show what was pasted';
+    if (passed > enterAfter + shownWithin)
+      return seen === 'unknown' ? SEEN.unknown : 'the screen does not show what was pasted';
     pause = Math.min(isShown ? Math.max(LOOK_FIRST, enterAfter - passed) : pause * LOOK_SLOWER, LOOK_EVERY);
     wasShown = isShown;
   }
 }
 
-/** What the composer shows, or why Enter may not follow: the client has said something since, or asks something. */
+/**
+ * What the composer shows, or why Enter may not follow: the client has said something since, or asks something. A screen without a
+ * composer is no reason: many clients clear it before they draw what was pasted, and a look can fall in between.
+ */
 async function stillIdle({ terminal, signs, composer }: TypingOptions, before: Sign): Promise<string> {
   const screen = await terminal.screen();
   if (!screen) return `${terminal.name} is gone`;
   const seen = composer(screen);
-  if (seen === 'dialog' || seen === 'unknown' || seen === 'busy') return SEEN[seen];
+  if (seen === 'dialog' || seen === 'busy') return SEEN[seen];
   const sign = await signs.latest();
   if (sign?.state !== 'idle') return `the client says that it is ${sign?.state ?? 'gone'}`;
   return sign.pid === before.pid ? seen : 'another client runs there now';
@@ -171,7 +175,7 @@ async function takeBack(options: TypingOptions, because: string, text: string): 
     return screen && composer(screen);
   };
   try {
-    let shown = await comes(see, (seen) => seen !== 'empty', shownWithin);
+    let shown = await comes(see, isThere, shownWithin);
     const most = Math.min(ERASES, 4 * text.split('\n').length + Math.ceil(text.length / NARROW) + 4);
     for (let presses = 0; presses < most; presses += 1) {
       const seen = await see();
@@ -179,7 +183,7 @@ async function takeBack(options: TypingOptions, because: string, text: string): 
       if (seen === null || (shown && seen === 'empty')) return nothing(because, true);
       // What a question would do with a key is not known.
       if (seen === 'dialog') break;
-      shown ||= seen !== 'empty';
+      shown ||= isThere(seen);
       await terminal.erase();
       await Bun.sleep(LOOK_EVERY);
     }
@@ -190,6 +194,11 @@ async function takeBack(options: TypingOptions, because: string, text: string): 
     return { typed: 'stranded', because: `${because}; it could not be taken back: ${reason(error)}` };
   }
   return { typed: 'stranded', because: `${because}; it could not be taken back` };
+}
+
+/** The paste, or what came over it, and not an empty composer or a screen that is being drawn. Null: the terminal went. */
+function isThere(seen: Composer | null): boolean {
+  return seen !== 'empty' && seen !== 'unknown';
 }
 
 /** Whether the screen comes to show this, within so many ms. */

@@ -63,6 +63,31 @@ describe('a session that sleeps', () => {
     },
   );
 
+  it('is not said to be woken by a text whose Enter could not follow, and is woken when that is gone', async () => {
+    const bench = new Bench();
+    bench.waiting = [anId()];
+    const usual = typing(bench.terminal);
+    let strands = true;
+    const stranding: WakeParts['typing'] = (terminal) => ({
+      ...usual(terminal),
+      async offer(parcels, stop) {
+        if (!strands) return usual(terminal).offer(parcels, stop);
+        strands = false;
+        await terminal.paste('half');
+        return { outcome: 'offered', evidence: { entered: false, because: 'a question opened' } };
+      },
+    });
+    const left: string[] = [];
+    const waker = bench.waker({ typing: stranding, onLeft: (because) => left.push(because) });
+    expect(await waker.look(signal)).toBeGreaterThan(0);
+    expect(await waker.look(signal)).toBeGreaterThan(0);
+    expect({ told: bench.told, left }).toEqual({ told: [], left: ['a question opened'] });
+    bench.terminal.composer = '';
+    await waker.look(signal);
+    await waker.look(signal);
+    expect({ told: bench.told, wakes: bench.wakes }).toEqual({ told: [bench.waiting], wakes: 1 });
+  });
+
   it('is not woken while nothing waits [C2C-35]', async () => {
     const bench = new Bench();
     expect(await bench.waker().look(signal)).toBeNull();

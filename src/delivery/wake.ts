@@ -1,7 +1,7 @@
 import type { MessageId } from '../protocol/names.ts';
 import type { Terminal } from '../sessions/terminal.ts';
 import { heartbeat, sentinel } from './c2c-envelope.ts';
-import type { Parcel, Way } from './way.ts';
+import type { Offer, Parcel, Way } from './way.ts';
 
 /** How soon the client is asked again whether it is idle, while something waits that it was not woken for. */
 const SIGN_FIRST_MS = 250;
@@ -48,7 +48,7 @@ export interface WakeParts {
  *
  * nothing new → something waits that it was not woken for → (gap over, client idle) noted in a file → typed.
  *
- * The wish stays until it was typed: a busy client, a dialog or a draft only put it off. The note comes before the typing, so that a
+ * The wish stays until it was typed and entered: a busy client, a dialog or a draft only put it off. The note comes before the typing, so that a
  * loop that dies in between does not wake a second time for the same mail; the mail itself waits in any case.
  */
 export class Waker {
@@ -76,7 +76,8 @@ export class Waker {
     this.#noted = { ids, at: now() };
     const said = await this.#way.offer([parcel(sentinel(client))], signal);
     this.#noted = null;
-    if (said.outcome !== 'left') {
+    const because = whyNot(said);
+    if (because === null) {
       this.#leftInARow = 0;
       await onWoken(
         ids.filter((id) => !known.has(id)),
@@ -84,11 +85,12 @@ export class Waker {
       );
       return againMs;
     }
-    // Nothing was typed, also if the note was written already.
+    // Nobody was woken, also if the note was written already.
     if (notes.read().at !== woken.at) notes.write(woken);
-    if (this.#leftInARow === 0) onLeft(said.because);
+    if (this.#leftInARow === 0) onLeft(because);
     this.#leftInARow += 1;
-    return said.retry ? Math.min(SIGN_FIRST_MS * 2 ** (this.#leftInARow - 1), SIGN_LONGEST_MS) : againMs;
+    const again = said.outcome !== 'left' || said.retry;
+    return again ? Math.min(SIGN_FIRST_MS * 2 ** (this.#leftInARow - 1), SIGN_LONGEST_MS) : againMs;
   }
 
   /** The same terminal; whoever types there has it noted first. */
@@ -109,6 +111,13 @@ export class Waker {
       close: () => terminal.close(),
     };
   }
+}
+
+/** Why nobody was woken, or null. A text without its Enter wakes nobody: it is a draft until a person has done something with it. */
+function whyNot(said: Offer): string | null {
+  if (said.outcome === 'left') return said.because;
+  const { entered, because } = said.evidence;
+  return entered === false ? String(because) : null;
 }
 
 export interface HeartParts {
