@@ -6,7 +6,7 @@ import { interleave } from '../measure.ts';
 import { envOf, run } from '../program.ts';
 
 const BECAUSE =
-  'about a third is the start of the runtime, a sixth loading our own code, a sixth opening and healing the ledger, and the ' +
+  'about a third is the start of the runtime, a tenth loading our own code, a tenth opening and healing the ledger, and the ' +
   'rest deciding who sees it how, and storing it with two flushes';
 
 /** One durable send by the compiled program, beside the empty start of two runtimes. */

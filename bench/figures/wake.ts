@@ -134,7 +134,7 @@ async function wakes({ agent, inbox, woken }: Place, count: number): Promise<{ t
     const [pasted, entered, idle] = [agent.says('pasted'), agent.says('entered'), agent.says('idle')];
     const heard = woken();
     const arrivedAt = await inbox.send();
-    const [got, ended] = [await pasted, await entered];
+    const [got, ended] = await soon(Promise.all([pasted, entered]));
     if (got.text !== sentinel(CLIENT)) throw new Error(`something else was pasted: ${got.text}`);
     if (n >= 0) {
       // The loop may be quicker than the sender, who is told only after it has let go of the inbox.
@@ -147,6 +147,14 @@ async function wakes({ agent, inbox, woken }: Place, count: number): Promise<{ t
     await Bun.sleep(60 + Math.random() * 60);
   }
   return { text, enter };
+}
+
+/** A wake that does not come is a fault, and no figure. */
+async function soon<T>(comes: Promise<T>): Promise<T> {
+  const late = AbortSignal.timeout(30_000);
+  const { promise, reject } = Promise.withResolvers<never>();
+  late.addEventListener('abort', () => reject(new Error('nobody was woken within 30 s')));
+  return Promise.race([comes, promise]);
 }
 
 /** The same without a terminal: as far as the moment at which something would be typed. */

@@ -44,6 +44,12 @@ function entered(): void {
   }, TURN_MS);
 }
 
+/** Ctrl-U. */
+function erase(): void {
+  composer = '';
+  draw();
+}
+
 /** Takes what came in from its beginning, as far as it is whole. */
 function take(): void {
   while (input !== '') {
@@ -59,6 +65,7 @@ function take(): void {
       const key = input[0];
       input = input.slice(1);
       if (key === '\r') entered();
+      if (key === '\u0015') erase();
     }
   }
 }
