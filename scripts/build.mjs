@@ -1,33 +1,44 @@
 // `npm run build`: one compiled binary, dist/parley, that is also bch, c2c, c2c-deliver-inbox and ccc by the name it is called with.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { root, setUp } from './setup.mjs';
 
-/** What is run most often, the most frequent first. Each looks like a line of a shell. */
+const EVENT = { hook_event_name: 'UserPromptSubmit', session_id: 's-1', prompt: 'go on' };
+const ASKED = ['initialize', 'tools/list'].map((method, id) =>
+  JSON.stringify({ jsonrpc: '2.0', id, method, params: {} }),
+);
+
+/** What is run most often, the most frequent first, and what it reads. `alice` runs it, and mail from bob waits for her. */
 const OFTEN = [
-  'parley send @bob hello',
-  'parley c2c send bob hello',
-  'parley c2c poll-inbox',
-  'parley hook claude',
-  'parley inbox --as bob',
-  'parley drain --as bob',
-  'parley c2c mcp',
+  ['send @bob hello'],
+  ['c2c send bob hello'],
+  ['hook claude', JSON.stringify(EVENT)],
+  ['c2c poll-inbox'],
+  ['inbox --as bob'],
+  ['drain --as bob'],
+  ['c2c mcp', `${ASKED.join('\n')}\n`],
 ];
-/** What has to be there before that. */
-const BEFORE = ['alice', 'bob'].flatMap((name) => [`parley init ${name}`, `parley c2c register ${name}`]);
+/** What has to be there before that, and who runs it. */
+const BEFORE = [
+  ['init alice', 'alice'],
+  ['init bob', 'bob'],
+  ['send @alice hello', 'bob'],
+  ['c2c register alice', 'alice'],
+  ['c2c register bob', 'bob'],
+  ['c2c send alice hello', 'bob'],
+];
 
 const bun = setUp();
 // Tests build one of their own: `node scripts/build.mjs <file>`.
 const outfile = process.argv[2] ?? 'dist/parley';
 mkdirSync(`${root}dist`, { recursive: true });
 const trial = mkdtempSync(`${tmpdir()}/parley-build-`);
-try {
-  compile(`${trial}/parley`, []);
-  compile(outfile, ranOften(`${trial}/parley`));
-} finally {
-  rmSync(trial, { recursive: true, force: true });
-}
+process.on('exit', () => rmSync(trial, { recursive: true, force: true }));
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(1));
+
+compile(`${trial}/parley`, []);
+compile(outfile, ranOften(`${trial}/parley`));
 if (process.argv[2]) process.exit(0);
 for (const name of ['bch', 'c2c', 'c2c-deliver-inbox', 'ccc']) {
   rmSync(`${root}dist/${name}`, { force: true });
@@ -56,29 +67,33 @@ function compile(file, orders) {
   const entries = ['src/cli/main.ts', 'src/storage/spool/back-room.ts'];
   const built = spawnSync(bun, ['build', ...flags, ...entries, '--outfile', file], {
     cwd: root,
-    stdio: ['ignore', orders.length > 0 ? 'inherit' : 'ignore', 'inherit'],
+    stdio: ['ignore', file === outfile ? 'inherit' : 'ignore', 'inherit'],
   });
   if (built.status !== 0) process.exit(built.status ?? 1);
 }
 
 /** Runs what is run often and notes which code that was. Laid out together, fewer pages of the binary are read at every start. */
 function ranOften(program) {
-  const run = (line, session, order) =>
-    spawnSync(program, line.split(' ').slice(1), {
-      cwd: trial,
-      env: {
-        PATH: process.env.PATH,
-        HOME: trial,
-        PARLEY_AGENT: 'alice',
-        ...(line.includes(' c2c ') && { C2C_MCP_SESSION_ID: session, C2C_MCP_BROKER_ROOT: `${trial}/broker` }),
-        ...(order && { BUN_BYTECODE_ORDER_OUT: order }),
-      },
-      input: '',
-      timeout: 20_000,
-    });
-  for (const line of BEFORE) run(line, line.split(' ').at(-1));
-  return OFTEN.map((line, at) => {
-    run(line, 'alice', `${trial}/order-${at}`);
-    return `${trial}/order-${at}`;
+  // The nearest settings of a project count: none but these should.
+  writeFileSync(`${trial}/.parley.json`, '{}');
+  for (const [line, who] of BEFORE) run(program, line, who);
+  return OFTEN.map(([line, input], at) => {
+    const order = `${trial}/order-${at}`;
+    return run(program, line, 'alice', input, { BUN_BYTECODE_ORDER_OUT: order }) ? order : '';
   }).filter((order) => existsSync(order));
+}
+
+/** True if it went well. If not, that is told, and the binary is only a little slower. */
+function run(program, line, who, input = '', env = {}) {
+  const session = { C2C_MCP_SESSION_ID: who, C2C_MCP_BROKER_ROOT: `${trial}/broker` };
+  const ran = spawnSync(program, line.split(' '), {
+    cwd: trial,
+    env: { PATH: process.env.PATH, HOME: trial, PARLEY_AGENT: who, ...(line.startsWith('c2c ') && session), ...env },
+    input,
+    encoding: 'utf8',
+    timeout: 20_000,
+  });
+  if (ran.status === 0) return true;
+  console.error(`\`parley ${line}\` could not be tried (${ran.error?.message ?? ran.stderr.trim()})`);
+  return false;
 }

@@ -136,6 +136,35 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     expect(seen.looks).toBeGreaterThan(3);
   });
 
+  it('presses no key while the screen shows no composer: what stands there may be a person’s', async () => {
+    const { options, pane } = await anAgent();
+    const seen = { pasted: false, erased: 0 };
+    const terminal: Terminal = {
+      ...afterPaste(pane, async () => void (seen.pasted = true)),
+      screen: async () => (seen.pasted ? BLANK : pane.screen()),
+      erase: async () => void (seen.erased += 1),
+    };
+    const way = new TerminalWay({ ...options, terminal, shownWithin: 100 });
+    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+      outcome: 'offered',
+      evidence: { entered: false, again: false, because: expect.stringContaining('no composer') },
+    });
+    expect(seen.erased).toBe(0);
+  });
+
+  it('does not say that Enter did not come when pressing it failed and the text is not seen to go', async () => {
+    const { options, pane } = await anAgent();
+    const enter = async (): Promise<void> => {
+      throw new Error('the connection was cut');
+    };
+    const terminal: Terminal = { ...asTerminal(pane), enter, erase: async () => {} };
+    const way = new TerminalWay({ ...options, terminal, shownWithin: 100 });
+    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+      outcome: 'offered',
+      evidence: { entered: 'unknown', again: false },
+    });
+  });
+
   it('does not take a screen that is being drawn for one that showed the paste, when it takes that back', async () => {
     const { options, pane } = await anAgent();
     const lag = aLag(pane);

@@ -38,12 +38,13 @@ export interface TypingOptions {
 
 /**
  * What came of typing. `nothing`: not a key was pressed. `entered`: text and Enter went in; `proof` is the client's sign after it.
- * `stranded`: the text went in, Enter could not follow, and it could not be taken back: it stands in the composer.
+ * `stranded`: the text went in, and could not be taken back. Enter did not follow, or nobody knows whether it did; `again` says that it
+ * did not, and that the screen will show when the text is gone.
  */
 export type Typed =
   | { typed: 'entered'; proof: Sign | null }
   | { typed: 'nothing'; because: string; retry: boolean }
-  | { typed: 'stranded'; because: string };
+  | { typed: 'stranded'; because: string; entered: false | 'unknown'; again: boolean };
 
 /**
  * Types one text and Enter, if and only if the client says itself that it is idle and its screen shows an empty composer. spec: c2c#typing
@@ -70,7 +71,8 @@ export async function typeInto(options: TypingOptions, text: string, signal: Abo
     const typed = (await inTurn(options, whole, signal)) ?? (await inTurn(options, whole, signal));
     return typed ?? nothing(`${options.terminal.name} is being started anew`, true);
   } catch (error) {
-    return error instanceof HalfTyped ? { typed: 'stranded', because: error.message } : nothing(reason(error), true);
+    if (!(error instanceof HalfTyped)) return nothing(reason(error), true);
+    return { typed: 'stranded', because: error.message, entered: false, again: false };
   }
 }
 
@@ -103,12 +105,16 @@ async function typeOnce(options: TypingOptions, before: Sign, text: string, sign
   const { terminal } = options;
   if (signal.aborted) return nothing('it was stopped before', true);
   await terminal.paste(text);
+  const pastedAt = performance.now();
+  let isEntering = false;
   try {
-    const because = await whyNoEnter(options, before, performance.now());
-    if (because) return await takeBack(options, because, text);
+    const because = await whyNoEnter(options, before, pastedAt);
+    if (because) return await takeBack(options, because, text, pastedAt);
+    isEntering = true;
     await terminal.enter();
   } catch (error) {
-    return takeBack(options, reason(error), text);
+    const back = await takeBack(options, reason(error), text, pastedAt);
+    return isEntering && back.typed === 'stranded' ? { ...back, entered: 'unknown', again: false } : back;
   }
   return { typed: 'entered', proof: await proof(options, before, signal) };
 }
@@ -168,14 +174,16 @@ async function stillIdle({ terminal, signs, composer }: TypingOptions, before: S
 }
 
 /** Takes back what was pasted, and believes only a screen that showed it before: an empty composer may be one that lags. */
-async function takeBack(options: TypingOptions, because: string, text: string): Promise<Typed> {
-  const { terminal, composer, shownWithin = SHOWN_WITHIN } = options;
+async function takeBack(options: TypingOptions, because: string, text: string, pastedAt: number): Promise<Typed> {
+  const { terminal, composer, enterAfter, shownWithin = SHOWN_WITHIN } = options;
   const see = async (): Promise<Composer | null> => {
     const screen = await terminal.screen();
     return screen && composer(screen);
   };
+  const stranded = (why: string, again: boolean): Typed => ({ typed: 'stranded', because: why, entered: false, again });
+  let shown = false;
   try {
-    let shown = await comes(see, isThere, shownWithin);
+    shown = await comes(see, isThere, pastedAt + enterAfter + shownWithin - performance.now());
     const most = Math.min(ERASES, 4 * text.split('\n').length + Math.ceil(text.length / NARROW) + 4);
     for (let presses = 0; presses < most; presses += 1) {
       const seen = await see();
@@ -184,16 +192,17 @@ async function takeBack(options: TypingOptions, because: string, text: string): 
       // What a question would do with a key is not known.
       if (seen === 'dialog') break;
       shown ||= isThere(seen);
-      await terminal.erase();
+      // Nor what stands behind a screen that shows no composer.
+      if (seen !== 'unknown') await terminal.erase();
       await Bun.sleep(LOOK_EVERY);
     }
     // All keys are pressed; the screen may still be behind them.
     if (shown && (await comes(see, (seen) => seen === 'empty' || seen === null, shownWithin)))
       return nothing(because, true);
   } catch (error) {
-    return { typed: 'stranded', because: `${because}; it could not be taken back: ${reason(error)}` };
+    return stranded(`${because}; it could not be taken back: ${reason(error)}`, false);
   }
-  return { typed: 'stranded', because: `${because}; it could not be taken back` };
+  return stranded(`${because}; it could not be taken back`, shown);
 }
 
 /** The paste, or what came over it, and not an empty composer or a screen that is being drawn. Null: the terminal went. */
@@ -243,8 +252,10 @@ export class TerminalWay implements Way {
     const typed = await typeInto(this.options, text, signal);
     const evidence = { way: this.name, terminal: terminal.name, ...(sentinel !== undefined && { sentinel: true }) };
     if (typed.typed === 'nothing') return { outcome: 'left', because: typed.because, retry: typed.retry };
-    if (typed.typed === 'stranded')
-      return { outcome: 'offered', evidence: { ...evidence, entered: false, because: typed.because } };
+    if (typed.typed === 'stranded') {
+      const { entered, because, again } = typed;
+      return { outcome: 'offered', evidence: { ...evidence, entered, because, again } };
+    }
     // A sentinel says that there is mail. It is not the mail.
     if (!typed.proof || sentinel !== undefined) return { outcome: 'offered', evidence: { ...evidence, entered: true } };
     const said = { sign: typed.proof.state, source: typed.proof.source, at: typed.proof.at };

@@ -64,28 +64,26 @@ describe('a session that sleeps', () => {
   );
 
   it('is not said to be woken by a text whose Enter could not follow, and is woken when that is gone', async () => {
-    const bench = new Bench();
-    bench.waiting = [anId()];
-    const usual = typing(bench.terminal);
-    let strands = true;
-    const stranding: WakeParts['typing'] = (terminal) => ({
-      ...usual(terminal),
-      async offer(parcels, stop) {
-        if (!strands) return usual(terminal).offer(parcels, stop);
-        strands = false;
-        await terminal.paste('half');
-        return { outcome: 'offered', evidence: { entered: false, because: 'a question opened' } };
-      },
-    });
-    const left: string[] = [];
-    const waker = bench.waker({ typing: stranding, onLeft: (because) => left.push(because) });
+    const { bench, left, waker } = aStrandedWake({ entered: false, again: true });
     expect(await waker.look(signal)).toBeGreaterThan(0);
     expect(await waker.look(signal)).toBeGreaterThan(0);
-    expect({ told: bench.told, left }).toEqual({ told: [], left: ['a question opened'] });
+    expect({ told: bench.told, left }).toEqual({ told: [], left: ['a question opened', 'there is a draft'] });
     bench.terminal.composer = '';
     await waker.look(signal);
     await waker.look(signal);
     expect({ told: bench.told, wakes: bench.wakes }).toEqual({ told: [bench.waiting], wakes: 1 });
+  });
+
+  it.each([
+    ['nobody can see whether the text still stands there', false],
+    ['nobody knows whether Enter came', 'unknown'],
+  ] as const)('gets no second text, and is not said to be woken, when %s', async (_when, entered) => {
+    const { bench, left, waker } = aStrandedWake({ entered, again: false });
+    expect(await waker.look(signal)).toBeNull();
+    bench.terminal.composer = '';
+    bench.clock.pass(10 * GAP);
+    expect(await waker.look(signal)).toBeNull();
+    expect({ told: bench.told, wakes: bench.wakes, left }).toEqual({ told: [], wakes: 0, left: ['a question opened'] });
   });
 
   it('is not woken while nothing waits [C2C-35]', async () => {
@@ -232,3 +230,22 @@ describe('a heartbeat', () => {
     expect(bench.wakes).toBe(2);
   });
 });
+
+/** A session whose first wake ends like this: the text is pasted, and no Enter is known to have followed. */
+function aStrandedWake(ends: { entered: false | 'unknown'; again: boolean }) {
+  const bench = new Bench();
+  bench.waiting = [anId()];
+  const usual = typing(bench.terminal);
+  let strands = true;
+  const stranding: WakeParts['typing'] = (terminal) => ({
+    ...usual(terminal),
+    async offer(parcels, stop) {
+      if (!strands) return usual(terminal).offer(parcels, stop);
+      strands = false;
+      await terminal.paste('half');
+      return { outcome: 'offered', evidence: { ...ends, because: 'a question opened' } };
+    },
+  });
+  const left: string[] = [];
+  return { bench, left, waker: bench.waker({ typing: stranding, onLeft: (because) => left.push(because) }) };
+}

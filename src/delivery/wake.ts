@@ -54,6 +54,8 @@ export interface WakeParts {
 export class Waker {
   readonly #way: Way;
   #leftInARow = 0;
+  /** The last reason that was told. */
+  #told: string | null = null;
   #noted: Woken | null = null;
 
   constructor(readonly parts: WakeParts) {
@@ -67,7 +69,7 @@ export class Waker {
     const woken = notes.read();
     const known = new Set(woken.ids);
     if (ids.every((id) => known.has(id))) {
-      this.#leftInARow = 0;
+      this.#calm();
       return againMs;
     }
     const early = woken.at + gapMs - now();
@@ -76,21 +78,27 @@ export class Waker {
     this.#noted = { ids, at: now() };
     const said = await this.#way.offer([parcel(sentinel(client))], signal);
     this.#noted = null;
-    const because = whyNot(said);
-    if (because === null) {
-      this.#leftInARow = 0;
+    const not = notWoken(said);
+    if (!not) {
+      this.#calm();
       await onWoken(
         ids.filter((id) => !known.has(id)),
         this.parts.terminal.name,
       );
       return againMs;
     }
-    // Nobody was woken, also if the note was written already.
+    if (not.because !== this.#told) onLeft(not.because);
+    this.#told = not.because;
+    // Where something was typed and nobody can tell what became of it, the note stands: never twice for the same mail.
+    if (!not.again && said.outcome !== 'left') return againMs;
     if (notes.read().at !== woken.at) notes.write(woken);
-    if (this.#leftInARow === 0) onLeft(because);
     this.#leftInARow += 1;
-    const again = said.outcome !== 'left' || said.retry;
-    return again ? Math.min(SIGN_FIRST_MS * 2 ** (this.#leftInARow - 1), SIGN_LONGEST_MS) : againMs;
+    return not.again ? Math.min(SIGN_FIRST_MS * 2 ** (this.#leftInARow - 1), SIGN_LONGEST_MS) : againMs;
+  }
+
+  #calm(): void {
+    this.#leftInARow = 0;
+    this.#told = null;
   }
 
   /** The same terminal; whoever types there has it noted first. */
@@ -113,11 +121,14 @@ export class Waker {
   }
 }
 
-/** Why nobody was woken, or null. A text without its Enter wakes nobody: it is a draft until a person has done something with it. */
-function whyNot(said: Offer): string | null {
-  if (said.outcome === 'left') return said.because;
-  const { entered, because } = said.evidence;
-  return entered === false ? String(because) : null;
+/**
+ * Why nobody was woken, if so, and whether it is tried again. A text without its Enter wakes nobody: where the screen shows it, it is a
+ * draft until a person has done something with it.
+ */
+function notWoken(said: Offer): { because: string; again: boolean } | null {
+  if (said.outcome === 'left') return { because: said.because, again: said.retry };
+  const { entered, because, again } = said.evidence;
+  return entered === false || entered === 'unknown' ? { because: String(because), again: again === true } : null;
 }
 
 export interface HeartParts {

@@ -3,6 +3,7 @@ import { once } from './once.ts';
 /**
  * One thing made of two: `ready` answers what it can, and the rest is loaded when the first asks for it. A short command pays for
  * all that it loads, and needs little of it. See ARCHITECTURE.md.
+ * What cannot be loaded is told to whoever asks, at once and not by a promise; the next who asks tries again.
  */
 export function standIn<Ready extends object, Rest extends object>(ready: Ready, rest: () => Rest): Ready & Rest {
   const loaded = once(rest);

@@ -10,12 +10,13 @@ class FilesLook implements Pick<Directory, 'get' | 'seen'> {
   readonly #places: RecordPlaces;
   readonly #read = new Map<AgentName, AgentRecord>();
 
-  constructor(
-    root: string,
-    readonly now: () => number,
-    readonly whole: () => Directory,
-  ) {
+  readonly #now: () => number;
+  readonly #whole: () => Directory;
+
+  constructor(root: string, now: () => number, whole: () => Directory) {
     this.#places = new RecordPlaces(root);
+    this.#now = now;
+    this.#whole = whole;
   }
 
   async get(name: AgentName): Promise<AgentRecord | null> {
@@ -25,13 +26,13 @@ class FilesLook implements Pick<Directory, 'get' | 'seen'> {
   }
 
   async seen(name: AgentName): Promise<void> {
-    // Whoever was seen lately when we looked is so still: it need not be read again.
+    // When somebody was seen can only grow: what was read a moment ago may be enough.
     const known = this.#read.get(name);
-    if (!known || !seenLately(known, this.now())) await this.whole().seen(name);
+    if (!known || !seenLately(known, this.#now())) await this.#whole().seen(name);
   }
 }
 
-/** The records on disk, read anew for every question. What a send does not ask for is loaded when it is asked for. */
+/** The records on disk. What a send does not ask for is loaded when it is asked for. */
 export function openFiles(root: string, now: () => number): Directory {
   const whole = once(() => new (require('./files.ts') as typeof Whole).FilesDirectory(root, now));
   return standIn(new FilesLook(root, now, whole), whole);

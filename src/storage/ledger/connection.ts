@@ -241,7 +241,7 @@ export function witnessOf(path: string): string {
   return `${path}.id`;
 }
 
-/** Asked before every transaction, and nearly always there. To say `throwIfNoEntry` takes a third longer than to ask without. */
+/** Asked before every transaction, and nearly always there. To say `throwIfNoEntry` takes longer than to ask without. */
 function inodeOf(path: string): number | undefined {
   try {
     return statSync(path).ino;

@@ -42,9 +42,9 @@ export function migrate(db: Database, from: number, { path, steps, version }: Or
   db.run('BEGIN IMMEDIATE');
   try {
     // Somebody else may have migrated while we waited for the lock; then theirs is the copy to keep.
-    const now = version();
-    if (now === from) renameSync(draft, copy);
-    for (const step of steps.slice(now)) db.run(step);
+    const found = version();
+    if (found === from) renameSync(draft, copy);
+    for (const step of steps.slice(found)) db.run(step);
     db.run(`PRAGMA user_version = ${steps.length}`);
     db.run('COMMIT');
   } catch (error) {

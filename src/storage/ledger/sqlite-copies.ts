@@ -185,8 +185,4 @@ export class SqliteCopies extends SqliteLate {
   async complete(): Promise<void> {
     complete(this.connection);
   }
-
-  async close(): Promise<void> {
-    this.connection.close();
-  }
 }

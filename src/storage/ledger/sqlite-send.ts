@@ -14,9 +14,10 @@ import type { SqliteCopies } from './sqlite-copies.ts';
 /** The number after every one that was ever given: listeners resume after a number, so none may come again. */
 const NEXT = `max(ifnull((SELECT max(seq) FROM messages), 0),
   ifnull((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'dropped'), 0)) + 1`;
-const INSERT_NUMBERED =
-  'INSERT INTO messages (id, sender, key, root, at, json, seq) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING';
-const INSERT_NEXT = INSERT_NUMBERED.replace('?)', `${NEXT})`);
+const insertMessages = (seq: string): string =>
+  `INSERT INTO messages (id, sender, key, root, at, json, seq) VALUES (?, ?, ?, ?, ?, ?, ${seq}) ON CONFLICT (id) DO NOTHING`;
+const INSERT_NEXT = insertMessages(NEXT);
+const INSERT_NUMBERED = insertMessages('?');
 const INSERT_COPY = `INSERT INTO copies (seq, mailbox, state, attention) VALUES (?, ?, ${STORED}, ?) ON CONFLICT DO NOTHING`;
 const INSERT_LATE = `INSERT INTO copies (seq, mailbox, state, attention, late) VALUES (?, ?, ${STORED}, ?, 1)`;
 
@@ -38,17 +39,20 @@ const LAST_BY_NAME = `SELECT m.seq, m.json FROM
 
 /** As much of the ledger as every send asks for; the rest is in sqlite-copies.ts. What each method promises stands in ledger.ts and late.ts. */
 export class SqliteSending {
-  constructor(
-    readonly connection: Connection,
-    readonly copies: () => SqliteCopies,
-  ) {}
+  readonly #connection: Connection;
+  readonly #copies: () => SqliteCopies;
+
+  constructor(connection: Connection, copies: () => SqliteCopies) {
+    this.#connection = connection;
+    this.#copies = copies;
+  }
 
   async accept(entry: Entry): Promise<Acceptance> {
-    return this.connection.write((db) => this.#accept(db, entry, false));
+    return this.#connection.write((db) => this.#accept(db, entry, false));
   }
 
   async acceptTogether(entries: Entry[]): Promise<(Acceptance | Refusal)[]> {
-    return this.connection.write((db) => {
+    return this.#connection.write((db) => {
       // Nobody else gives out numbers meanwhile.
       let last: number | undefined;
       return entries.map((entry) => {
@@ -66,7 +70,7 @@ export class SqliteSending {
   }
 
   async placed(copies: CopyNumber[]): Promise<boolean[]> {
-    return this.connection.write((db) => {
+    return this.#connection.write((db) => {
       const done = db.query(STILL_UNFILED);
       return copies.map(({ seq, mailbox }) => done.run(seq, mailbox).changes > 0);
     });
@@ -74,18 +78,18 @@ export class SqliteSending {
 
   async unfiledCount(limit: number): Promise<number> {
     const sql = 'SELECT count(*) AS n FROM (SELECT 1 FROM unfiled LIMIT ?)';
-    return this.connection.read((db) => db.query<{ n: number }, [number]>(sql).get(limit))?.n ?? 0;
+    return this.#connection.read((db) => db.query<{ n: number }, [number]>(sql).get(limit))?.n ?? 0;
   }
 
   async troubles(): Promise<Troubles> {
-    const row = this.connection.read((db) =>
+    const row = this.#connection.read((db) =>
       db.query<{ life: string | null; held: number; unfiled: number }, []>(TROUBLES).get(),
     );
-    return { fresh: row?.life !== this.connection.life, held: row?.held === 1, unfiled: row?.unfiled === 1 };
+    return { fresh: row?.life !== this.#connection.life, held: row?.held === 1, unfiled: row?.unfiled === 1 };
   }
 
   async unanswered(from: AgentName, to: AgentName, since: number): Promise<Message | null> {
-    return this.connection.read((db) => {
+    return this.#connection.read((db) => {
       // Most who are written to have not written lately, and to ask that is cheap to prepare.
       const newest = 'SELECT at FROM messages WHERE sender = ? ORDER BY seq DESC LIMIT 1';
       const spoke = db.query<{ at: number }, [string]>(newest).get(from);
@@ -97,12 +101,16 @@ export class SqliteSending {
     });
   }
 
+  async close(): Promise<void> {
+    this.#connection.close();
+  }
+
   #accept(db: Database, entry: Entry, late: boolean, number?: number): Acceptance {
     const { message, copies, key } = entry;
-    const earlier = key && this.copies().underKeyOf(db, entry);
+    const earlier = key && this.#copies().underKeyOf(db, entry);
     if (earlier) return earlier;
-    const seq = insertMessage(this.connection, db, message, key, entry.text, number);
-    if (seq === null) return this.copies().known(db, message);
+    const seq = insertMessage(this.#connection, db, message, key, entry.text, number);
+    if (seq === null) return this.#copies().known(db, message);
     if (late) insertLate(db, seq, entry);
     else {
       const insert = db.query(INSERT_COPY);

@@ -34,7 +34,7 @@ const PAGE = 500;
  *
  * put    P1 accept in the ledger everything that came in this turn, as one act      P2 flush the ledger's log once      ← stored
  * file   F1 write tmp/<id>.late      F2 `drafted` in the ledger      F3 rename to new/ or quiet/      F4 `filed` in the ledger
- * take   T1 claim in the ledger: a copy without a file comes from there, and never gets one; any other as in maildir.ts
+ * take   T1 claim in the ledger: a copy without a file comes from there, and never gets one; any other as in maildir-send.ts
  *
  * The flushed log is the proof of `stored`; the files follow, and are what other programs see. They are written by one process
  * only, the keeper of the ledger: by the back room of a living relay, or by `heal` of anybody after it died.
@@ -55,7 +55,7 @@ const PAGE = 500;
  * | any, and the ledger is lost or damaged | what was filed | a fresh one | yes | **what had no file yet is lost** (or in the damaged one, kept beside) |
  * | power cut after P2     | any, some without text | stored, unfiled or drafted or filed | yes | `recount`: what has no whole file gets one |
  * | power cut after F2, lost in the ledger | new/ | stored, unfiled     | yes      | `recount` finds it filed                    |
- * | power cut after a settle | –                 | stored again, if nobody flushed | – | at least once, as in maildir.ts             |
+ * | power cut after a settle | –                 | stored again, if nobody flushed | – | at least once, as in maildir-send.ts        |
  */
 export class LateMaildir implements Spool {
   readonly #maildir: Maildir;

@@ -1,3 +1,4 @@
+import { mkdirSync } from 'node:fs';
 import type { Attention } from '../../protocol/attention.ts';
 import type { Lineage, Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
@@ -42,6 +43,7 @@ export interface MaildirOptions {
 export class MaildirSender {
   readonly #putting = new Map<MessageId, Promise<void>>();
   readonly #publisher: MaildirPublisher;
+  readonly #places: MaildirPlaces;
   /** Only for who finds something half done, and for readers. */
   protected readonly healer = lazily(async () => {
     const [{ MaildirFiles }, { MaildirHealer }] = [
@@ -53,8 +55,9 @@ export class MaildirSender {
 
   constructor(
     readonly options: MaildirOptions,
-    readonly places = new MaildirPlaces(options.root),
+    places = new MaildirPlaces(options.root),
   ) {
+    this.#places = places;
     this.#publisher = new MaildirPublisher(places, options);
   }
 
@@ -74,9 +77,16 @@ export class MaildirSender {
 
   /** Cheap when nothing is wrong: one folder is listed and one index is read, however many mailboxes and messages there are. */
   async heal(): Promise<void> {
+    // Whoever stays may find that its home was removed: it begins anew.
+    mkdirSync(this.options.root, { recursive: true, mode: 0o700 });
     const { held, fresh, unfiled } = await this.options.ledger.troubles();
     if (held || fresh || unfiled || this.#isSending()) await (await this.healer()).heal();
   }
+
+  /** Here every copy has its place before it is accepted. */
+  async flush(): Promise<void> {}
+
+  async close(): Promise<void> {}
 
   #isSending(): boolean {
     return idsIn(this.#publisher.sending).length > 0;
@@ -105,7 +115,7 @@ export class MaildirSender {
   /** S1 and S2. */
   async #accept(entry: Entry): Promise<Acceptance> {
     const { message, copies } = entry;
-    const drafts = copies.map((copy) => this.places.path(copy.mailbox, 'tmp', message.id));
+    const drafts = copies.map((copy) => this.#places.path(copy.mailbox, 'tmp', message.id));
     const mark = this.#publisher.mark(message.id);
     let accepted: Acceptance;
     try {
@@ -125,11 +135,11 @@ export class MaildirSender {
   #draft(copies: Copy[], drafts: string[], mark: string, text: string): void {
     const [first, ...others] = drafts;
     if (first === undefined) return;
-    for (const copy of copies) this.places.make(copy.mailbox);
-    this.places.write(first, text);
+    for (const copy of copies) this.#places.make(copy.mailbox);
+    this.#places.write(first, text);
     this.step('S1 written');
     for (const other of others) {
-      this.places.link(first, other);
+      this.#places.link(first, other);
       this.step('S1 linked one');
     }
     this.#publisher.linkMark(first, mark);
@@ -139,7 +149,7 @@ export class MaildirSender {
   #discard(paths: string[]): void {
     for (const path of paths) {
       try {
-        this.places.delete(path);
+        this.#places.delete(path);
       } catch {
         // The reason why the send failed is the one to report.
       }

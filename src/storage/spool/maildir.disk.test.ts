@@ -40,6 +40,17 @@ describe('on the disk', () => {
     await opened.close();
   });
 
+  it('a home that was removed under the hands of one who stays begins anew with its next look', async () => {
+    const home = `${temporaryHome()}/home`;
+    mkdirSync(home);
+    const opened = await openHome(home);
+    rmSync(home, { recursive: true });
+    await opened.spool.heal();
+    const { message } = await opened.spool.put(anEntry());
+    expect(await take(opened, [message.id])).toEqual([message.id]);
+    await opened.close();
+  });
+
   it('a message file is its compact JSON and nothing more [BC-B1.2]', async () => {
     const home = temporaryHome();
     const opened = await openHome(home);

@@ -18,7 +18,10 @@ import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
 /** Where a copy waits, in an order in which it cannot slip past who looks for it: it may be lowered or raised meanwhile. */
 const WAITING = ['new', 'quiet', 'new'] as const;
 
-/** Backchannel's Maildir, with the ledger as arbiter. The steps of send and take stand in maildir-send.ts. */
+/**
+ * Backchannel's Maildir, with the ledger as arbiter. The steps of send and take stand in maildir-send.ts, with all that a sender asks
+ * for; what stands there is not said anew here, because who opens a Maildir (open-maildir.ts) would not hear it.
+ */
 export class Maildir extends MaildirSender implements Spool {
   readonly #files: MaildirFiles;
   /** What takes and puts back; who only looks does without. */
@@ -177,9 +180,6 @@ export class Maildir extends MaildirSender implements Spool {
     return watchFolder(this.#files.folder(mailbox, 'new'), onArrival);
   }
 
-  /** Here every copy has its place before it is accepted. */
-  async flush(): Promise<void> {}
-
   async asides(): Promise<string[]> {
     return this.#files.asides();
   }
@@ -187,8 +187,6 @@ export class Maildir extends MaildirSender implements Spool {
   async remove(mailbox: AgentName): Promise<void> {
     this.#files.remove(mailbox);
   }
-
-  async close(): Promise<void> {}
 
   #readable(mailbox: AgentName, folder: Folder, id: MessageId): Message | null {
     return this.#message(mailbox, folder, id, this.#files.read(mailbox, folder, id));
