@@ -9,8 +9,9 @@ export interface Times {
 export type Act = () => void | Promise<void>;
 
 /**
- * Runs every contestant once per round, each round beginning with another one, so that whatever slows the machine slows all
- * alike. The first rounds are not counted: they fill caches and let the compiler do its work.
+ * Runs every contestant once per round, each round beginning with another one and every other one backwards, so that whatever slows
+ * the machine slows all alike, and none always comes right after the same: a large program leaves cold caches to the next.
+ * The first rounds are not counted: they fill caches and let the compiler do its work.
  */
 export async function interleave<Name extends string>(
   rounds: number,
@@ -20,8 +21,9 @@ export async function interleave<Name extends string>(
   const names = Object.keys(acts) as Name[];
   const taken = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<Name, number[]>;
   for (let round = -warmUp; round < rounds; round += 1) {
+    const [turn, way] = [round + warmUp, (round + warmUp) % 2 === 0 ? 1 : -1];
     for (const at of names.keys()) {
-      const name = names[(at + round + warmUp) % names.length] as Name;
+      const name = names.at((turn + way * at) % names.length) as Name;
       const ms = await timed(acts[name]);
       if (round >= 0) taken[name].push(ms);
     }
