@@ -3,13 +3,13 @@ import type { Who } from '../flow/desk.ts';
 import { react } from '../flow/react.ts';
 import type { Reaction } from '../flow/react.ts';
 import type { Message } from '../protocol/message.ts';
-import { SendKey } from '../protocol/names.ts';
+import { SendKey, shortId } from '../protocol/names.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { isSure, refuseWithoutPerson } from './consent.ts';
 import type { Context } from './context.ts';
 import { eventFrom } from './event.ts';
-import { shortId, whole } from './words.ts';
+import { whole } from './words.ts';
 
 /** What a person says to a request. */
 interface Verdict {

@@ -1,3 +1,4 @@
+import { shortId } from '../protocol/names.ts';
 import { readSync } from 'node:fs';
 import type { Who } from '../flow/desk.ts';
 import type { MessageId } from '../protocol/names.ts';
@@ -5,7 +6,6 @@ import { Refusal } from '../protocol/refusal.ts';
 import type { Signal } from '../protocol/signal.ts';
 import type { Context } from './context.ts';
 import { isTerminal } from './terminal.ts';
-import { shortId } from './words.ts';
 
 /** By these a client marks what its model starts. Whoever acts there is the model, whatever terminal it was given. */
 const STARTED_BY_A_MODEL = [

@@ -1,3 +1,4 @@
+import { shortId } from '../protocol/names.ts';
 import { findMessage } from '../flow/desk.ts';
 import type { Who } from '../flow/desk.ts';
 import { visible } from '../flow/sight.ts';
@@ -5,7 +6,6 @@ import type { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Context } from './context.ts';
 import { bringHere } from './mine.ts';
-import { shortId } from './words.ts';
 
 /** The message that a command is about, and who acts, in the home where it is. It must be one that this agent may see. */
 export async function eventFrom(context: Context, prefix: string): Promise<{ who: Who; id: MessageId }> {

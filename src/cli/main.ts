@@ -1,5 +1,5 @@
 #!/usr/bin/env bun
-import { visibleLine } from '../delivery/visible.ts';
+import type * as Visible from '../delivery/visible.ts';
 import { REFUSALS, Refusal } from '../protocol/refusal.ts';
 import { codeOf } from '../storage/disk.ts';
 import { exitNow } from '../storage/libc.ts';
@@ -27,6 +27,7 @@ async function main(): Promise<void> {
 /** A refusal is one line and its exit code; a reader that went away is not an error; anything else is our bug. */
 function failed(error: unknown): number {
   if (error instanceof Refusal) {
+    const { visibleLine } = require('../delivery/visible.ts') as typeof Visible;
     writeAll(2, `parley: ${visibleLine(error.message, 2000)}\n`);
     return REFUSALS[error.code].exit;
   }

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
-import { visibleLine } from '../delivery/visible.ts';
-import { nearest } from '../flow/nearest.ts';
+import type * as Visible from '../delivery/visible.ts';
+import type * as Nearest from '../flow/nearest.ts';
 import { BODY_LIMIT } from '../protocol/message.ts';
 import { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
@@ -185,6 +185,8 @@ function read(path: string, warnings: string[], isProject: boolean): Record<stri
   for (const key of Object.keys(table)) {
     const name = known.find((one) => one === key);
     if (!name) {
+      const { nearest } = require('../flow/nearest.ts') as typeof Nearest;
+      const { visibleLine } = require('../delivery/visible.ts') as typeof Visible;
       const [near] = nearest(key, known);
       warnings.push(`${path}: unknown key "${visibleLine(key, 80)}"${near ? `; did you mean "${near}"?` : ''}`);
     } else if (isProject && !SETTINGS[name].project) {

@@ -1,3 +1,4 @@
+import { shortId } from '../protocol/names.ts';
 import { deliver } from '../flow/deliver.ts';
 import type { Selection } from '../flow/deliver.ts';
 import type { Who } from '../flow/desk.ts';
@@ -10,7 +11,6 @@ import type { Ran } from './exec.ts';
 import type { Env } from './env.ts';
 import { byCommand } from './show.ts';
 import { writeAll } from './terminal.ts';
-import { shortId } from './words.ts';
 import type { Shown } from './words.ts';
 
 /** What `watch` was asked to do, in any dialect. */

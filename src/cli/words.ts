@@ -1,12 +1,8 @@
+import { shortId } from '../protocol/names.ts';
 import { visible, visibleLine } from '../delivery/visible.ts';
 import type { Attention } from '../protocol/attention.ts';
 import type { Message } from '../protocol/message.ts';
 import type { Paint } from './terminal.ts';
-
-/** The first 8 characters: what people type. */
-export function shortId(id: string): string {
-  return id.slice(0, 8);
-}
 
 /** `3 min ago`, for people. */
 export function ago(iso: string, now: number): string {

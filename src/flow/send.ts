@@ -8,7 +8,6 @@ import type { AgentRecord } from '../storage/directory/directory.ts';
 import type { Acceptance, Copy } from '../storage/ledger/ledger.ts';
 import { attend, exchangeOf } from './attend.ts';
 import type { Desk, Home, Who } from './desk.ts';
-import { withoutOverhearers, withoutStrangers } from './overhear.ts';
 import { route } from './route.ts';
 
 /** What a send may claim: the message is stored, durably, in these mailboxes. Nothing more. */
@@ -43,12 +42,13 @@ export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<S
     { ...draft, to },
     { id: desk.newId(), from, ts: new Date(now).toISOString(), lineage: exchange.lineage },
   );
+  const channel = via === 'channel' ? await import('./overhear.ts') : null;
   const decided: Copy[] = [];
-  for (const reader of via === 'channel' ? withoutStrangers(recipients, message) : recipients) {
+  for (const reader of channel ? channel.withoutStrangers(recipients, message) : recipients) {
     decided.push({ mailbox: reader.name, attention: await attend(home, message, reader, via, exchange, now) });
   }
   if (draft.obligation) refuseObligation(decided);
-  const meantFor = via === 'channel' ? withoutOverhearers(decided) : decided;
+  const meantFor = channel ? channel.withoutOverhearers(decided) : decided;
   const isOffered = decided.some(({ attention }) => attention.reason === 'role_mention');
   const copies = isOffered ? await (await responders()).oneResponder(home, message, meantFor, now) : meantFor;
   const fresh = desk.givenIds ? undefined : true;

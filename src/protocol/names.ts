@@ -60,3 +60,8 @@ function word<const Name extends string>(name: Name, pattern: RegExp, why: strin
     (input) => typeof input === 'string' && pattern.test(input),
   );
 }
+
+/** The first 8 characters: what people type. */
+export function shortId(id: string): string {
+  return id.slice(0, 8);
+}

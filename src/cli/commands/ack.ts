@@ -1,3 +1,4 @@
+import { shortId } from '../../protocol/names.ts';
 import { onlyOne } from '../../flow/desk.ts';
 import { settle } from '../../flow/settle.ts';
 import { Disposition } from '../../protocol/receipt.ts';
@@ -5,7 +6,6 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import { byCommand } from '../show.ts';
 import { openId } from '../mine.ts';
-import { shortId } from '../words.ts';
 
 const FINAL = Disposition.inner.options.filter((word) => word !== 'claimed' && word !== 'deferred');
 

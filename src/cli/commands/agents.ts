@@ -1,6 +1,7 @@
+import { shortId } from '../../protocol/names.ts';
 import { visibleLine } from '../../delivery/visible.ts';
 import { command } from '../command.ts';
-import { ago, shortId } from '../words.ts';
+import { ago } from '../words.ts';
 
 export default command({
   usage: 'agents',

@@ -1,7 +1,8 @@
+import { shortId } from '../../protocol/names.ts';
 import { claim, unclaim } from '../../flow/claim.ts';
 import { command } from '../command.ts';
 import { eventFrom } from '../event.ts';
-import { clockTime, shortId } from '../words.ts';
+import { clockTime } from '../words.ts';
 
 export default command({
   usage: 'claim <id>',

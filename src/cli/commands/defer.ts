@@ -1,9 +1,10 @@
+import { shortId } from '../../protocol/names.ts';
 import { defer } from '../../flow/defer.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import { eventFrom } from '../event.ts';
 import { momentFrom } from '../input.ts';
-import { clockTime, shortId } from '../words.ts';
+import { clockTime } from '../words.ts';
 
 export default command({
   usage: 'defer <id>',

@@ -1,3 +1,4 @@
+import { shortId } from '../../protocol/names.ts';
 import { visibleLine } from '../../delivery/visible.ts';
 import { listEvents } from '../../flow/events.ts';
 import type { EventView } from '../../flow/events.ts';
@@ -7,7 +8,7 @@ import { command } from '../command.ts';
 import { channelName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { countFrom, pastFrom } from '../input.ts';
-import { ago, clockTime, gist, shortId } from '../words.ts';
+import { ago, clockTime, gist } from '../words.ts';
 
 const POLICIES = Policy.inner.options;
 

@@ -1,9 +1,10 @@
+import { shortId } from '../../protocol/names.ts';
 import { visibleLine } from '../../delivery/visible.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Far, Waiting } from '../../storage/relay/relay.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
-import { ago, gist, shortId } from '../words.ts';
+import { ago, gist } from '../words.ts';
 
 export default command({
   usage: 'outbox [retry|drop <key>]',

@@ -1,12 +1,12 @@
 import { blocked, COUNTED, owe } from '../../flow/owe.ts';
-import { isMessageId } from '../../protocol/names.ts';
+import { isMessageId, shortId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { DutyPage } from '../../storage/ledger/duties.ts';
 import { visibleLine } from '../../delivery/visible.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { countFrom } from '../input.ts';
-import { ago, clockTime, gist, shortId } from '../words.ts';
+import { ago, clockTime, gist } from '../words.ts';
 
 type Owed = Awaited<ReturnType<typeof owe>>['duties'][number];
 

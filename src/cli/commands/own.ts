@@ -1,3 +1,4 @@
+import { shortId } from '../../protocol/names.ts';
 import { disown, own } from '../../flow/appoint.ts';
 import { findMessage } from '../../flow/desk.ts';
 import type { Who } from '../../flow/desk.ts';
@@ -5,7 +6,6 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import { channelName } from '../context.ts';
 import type { Context } from '../context.ts';
-import { shortId } from '../words.ts';
 
 export default command({
   usage: 'own [#channel|id]',

@@ -1,8 +1,8 @@
+import { shortId } from '../../protocol/names.ts';
 import { raise } from '../../flow/raise.ts';
 import { command } from '../command.ts';
 import { agentName } from '../context.ts';
 import { eventFrom } from '../event.ts';
-import { shortId } from '../words.ts';
 
 export default command({
   usage: 'raise <id> <@agent> [note …]',

@@ -2,7 +2,7 @@ import type { Who } from '../../flow/desk.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { react } from '../../flow/react.ts';
 import type { Reacted } from '../../flow/react.ts';
-import { MessageId, SendKey } from '../../protocol/names.ts';
+import { MessageId, SendKey, shortId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { isKnownSignal, Signal, SIGNALS } from '../../protocol/signal.ts';
 import { command } from '../command.ts';
@@ -10,7 +10,6 @@ import { refuseForgedConsent } from '../consent.ts';
 import { agentName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { eventFrom } from '../event.ts';
-import { shortId } from '../words.ts';
 
 /** Ids of ours. One that is complete may be of a message that is still on its way. */
 const WHOLE_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;

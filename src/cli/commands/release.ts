@@ -1,10 +1,10 @@
+import { shortId } from '../../protocol/names.ts';
 import { onlyOne } from '../../flow/desk.ts';
 import { release } from '../../flow/settle.ts';
 import { command } from '../command.ts';
 import { durationFrom } from '../input.ts';
 import { openId } from '../mine.ts';
 import { byCommand } from '../show.ts';
-import { shortId } from '../words.ts';
 
 export default command({
   usage: 'release <id>',

@@ -1,7 +1,7 @@
+import { shortId } from '../../protocol/names.ts';
 import { resolve } from '../../flow/resolve.ts';
 import { command } from '../command.ts';
 import { eventFrom } from '../event.ts';
-import { shortId } from '../words.ts';
 
 export default command({
   usage: 'resolve <id>',

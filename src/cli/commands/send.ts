@@ -1,4 +1,4 @@
-import { findMessage } from '../../flow/desk.ts';
+import { shortId } from '../../protocol/names.ts';
 import { send } from '../../flow/send.ts';
 import type { Sent } from '../../flow/send.ts';
 import { Draft } from '../../protocol/message.ts';
@@ -6,7 +6,6 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { bodyFrom, deadlineFrom } from '../input.ts';
-import { shortId } from '../words.ts';
 
 export default command({
   usage: 'send <@agent|@role|#channel> [text …]',
@@ -47,7 +46,7 @@ export default command({
       body: await bodyFrom(text),
       priority: values.urgent ? 'urgent' : 'normal',
       scope: values.scope,
-      thread: values['reply-to'] && (await findMessage(context.desk, values['reply-to'])).id,
+      thread: values['reply-to'] && (await threadOf(context, values['reply-to'])),
       refs: values.ref,
       intent: values.intent ?? 'none',
       deadline: deadlineFrom(values.deadline, context.desk.now()),
@@ -58,6 +57,12 @@ export default command({
     report(context, await send(context.desk, who.name, draft));
   },
 });
+
+/** Few messages say which one they answer: the others pay nothing for it. */
+async function threadOf(context: Context, id: string): Promise<string> {
+  const { findMessage } = await import('../../flow/desk.ts');
+  return (await findMessage(context.desk, id)).id;
+}
 
 function obligationFrom(values: { blocks?: string; 'or-else'?: string; delegate?: string }): object | undefined {
   const { blocks, 'or-else': defaultAction, delegate } = values;

@@ -1,9 +1,9 @@
+import { shortId } from '../../protocol/names.ts';
 import { findWaiting, waiting } from '../../flow/deliver.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import { durationFrom } from '../input.ts';
 import { byCommand, rendered, takeAndPrint } from '../show.ts';
-import { shortId } from '../words.ts';
 
 export default command({
   usage: 'take [id]',

@@ -1,6 +1,6 @@
+import { shortId } from '../../protocol/names.ts';
 import { visibleLine } from '../../delivery/visible.ts';
 import { command } from '../command.ts';
-import { shortId } from '../words.ts';
 
 export default command({
   usage: 'whoami',

@@ -1,7 +1,7 @@
+import { shortId } from '../../protocol/names.ts';
 import { findMessage } from '../../flow/desk.ts';
 import { withdraw } from '../../flow/settle.ts';
 import { command } from '../command.ts';
-import { shortId } from '../words.ts';
 
 export default command({
   usage: 'withdraw <id>',
