@@ -158,7 +158,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
       throw new Error('the connection was cut');
     };
     const terminal: Terminal = { ...asTerminal(pane), enter, erase: async () => {} };
-    const way = new TerminalWay({ ...options, terminal, shownWithin: 100 });
+    const way = new TerminalWay({ ...options, terminal, shownWithin: 2000 });
     expect(await way.offer([aParcel()], NEVER)).toMatchObject({
       outcome: 'offered',
       evidence: { entered: 'unknown', again: false },
