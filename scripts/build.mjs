@@ -59,7 +59,7 @@ function compile(file, orders) {
     // Without the autoload flags a project's .env or bunfig would change what the binary does.
     '--no-compile-autoload-dotenv',
     '--no-compile-autoload-bunfig',
-    // A command that runs for 10 ms should not spend one of them on compiling what it runs once.
+    // What runs once need not be compiled: without this a send takes some 3 % more CPU time.
     '--compile-jit-policy=4',
     ...orders.map((order) => `--bytecode-order=${order}`),
   ];

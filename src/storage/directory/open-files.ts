@@ -9,7 +9,6 @@ import { RecordPlaces, seenLately } from './record-places.ts';
 class FilesLook implements Pick<Directory, 'get' | 'seen'> {
   readonly #places: RecordPlaces;
   readonly #read = new Map<AgentName, AgentRecord>();
-
   readonly #now: () => number;
   readonly #whole: () => Directory;
 
