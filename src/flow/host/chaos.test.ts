@@ -81,7 +81,8 @@ it('loses nothing, doubles nothing and keeps every order, whatever is dropped, a
         }
         await answer();
       }
-      for (let n = 0; n < 40 && done.size < sent.length; n += 1) {
+      // A frame that is lost again and again is sent again after 10, 20, 40 and then every 60 seconds: an hour is enough for each.
+      for (let n = 0; n < 720 && done.size < sent.length; n += 1) {
         await host.pass(5000);
         await answer();
       }
@@ -92,6 +93,7 @@ it('loses nothing, doubles nothing and keeps every order, whatever is dropped, a
         expect(copy?.disposition).toBeOneOf(['responded', 'superseded']);
       }
     }),
-    { numRuns: 10 },
+    // In the first, one frame is lost four times in a row.
+    { numRuns: 10, examples: [[4524]] },
   );
 }, 60_000);
