@@ -4,7 +4,7 @@ import { Schema } from '../protocol/schema.ts';
 import type { Described } from '../protocol/schema.ts';
 import { explained, isMissing } from '../storage/disk.ts';
 import { isAlive, isDead, newHolder } from '../storage/holder.ts';
-import { holdLock } from '../storage/libc.ts';
+import { holdLock } from '../storage/lock-file.ts';
 import { VERSION } from './program.ts';
 
 /** Whoever only looks may have the lock for a moment. */

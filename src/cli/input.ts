@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { nodeFs } from '../storage/fs.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { spanMs } from './span.ts';
 import { isTerminal } from './terminal.ts';
@@ -11,7 +11,7 @@ const LATEST = 8.64e15;
 export async function bodyFrom(words: string[]): Promise<string> {
   if (words.length > 0 && !(words.length === 1 && words[0] === '-')) return words.join(' ');
   if (isTerminal(0)) throw new Refusal('invalid_request', 'give the text on the command line, or pipe it in');
-  const body = utf8(readFileSync(0)).replace(/\n$/, '');
+  const body = utf8(nodeFs().readFileSync(0)).replace(/\n$/, '');
   // A closed stdin is no text: many programs start commands that way. An empty text can be said: "".
   if (body === '')
     throw new Refusal('invalid_request', 'the text is empty; give it on the command line, or pipe it in');

@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSyn
 import { dirname } from 'node:path';
 import { Refusal } from '../protocol/refusal.ts';
 import { explained, isMissing } from '../storage/disk.ts';
-import { locked } from '../storage/libc.ts';
+import { locked } from '../storage/lock-file.ts';
 import { NotEditable } from '../clients/settings/not-editable.ts';
 import { withMember } from './jsonc-edit.ts';
 import { parseJsonc } from './jsonc.ts';

@@ -1,13 +1,14 @@
-import { dlopen, FFIType, ptr } from 'bun:ffi';
+import { FFIType, ptr } from 'bun:ffi';
 import type { Pointer } from 'bun:ffi';
 import { closeSync, constants, openSync } from 'node:fs';
+import { openLibc } from './libc.ts';
 import { once } from './once.ts';
-import { platform } from './platform/platform.ts';
+import { system } from './platform/system.ts';
 
 /** What is longer is read the usual way. */
 const LONGEST = 64 * 1024;
 /** Another program may have left a link or a pipe there: follow nothing, wait for nothing, leave it open in no child. */
-const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | platform.closeOnExec;
+const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | system.open.CLOEXEC;
 
 /** The short files of one folder, read one after another. */
 export interface FolderTexts {
@@ -47,11 +48,10 @@ function fixedBuffer(size: number): [Buffer, Pointer] {
   return [buffer, ptr(buffer)];
 }
 
-const libc = once(
-  () =>
-    dlopen(platform.libc, {
-      openat: { args: [FFIType.i32, FFIType.ptr, FFIType.i32], returns: FFIType.i32 },
-      read: { args: [FFIType.i32, FFIType.ptr, FFIType.u64], returns: FFIType.i64_fast },
-      close: { args: [FFIType.i32], returns: FFIType.i32 },
-    }).symbols,
+const libc = once(() =>
+  openLibc({
+    openat: { args: [FFIType.i32, FFIType.ptr, FFIType.i32], returns: FFIType.i32 },
+    read: { args: [FFIType.i32, FFIType.ptr, FFIType.u64], returns: FFIType.i64_fast },
+    close: { args: [FFIType.i32], returns: FFIType.i32 },
+  }),
 );

@@ -1,46 +1,47 @@
-import { dlopen, FFIType, ptr } from 'bun:ffi';
-import { closeSync, openSync } from 'node:fs';
+import { dlopen, FFIType, ptr, read } from 'bun:ffi';
+import type { FFIFunction, Library, Pointer } from 'bun:ffi';
 import { once } from './once.ts';
-import { platform } from './platform/platform.ts';
-
-const LOCK_EX = 2;
-const LOCK_NB = 4;
+import { system } from './platform/system.ts';
 
 /**
- * Runs `act` while this process alone holds the lock file. The kernel lets go when a holder dies, so there is no stale lock.
- * Nothing inside may await: another caller of the same process would wait for ever.
+ * Calls of the C library, for what the runtime lacks or loads too much for. Where it keeps its errors is asked first: to open
+ * anything between a call that failed and the question why could change the answer.
  */
-export function locked<T>(path: string, act: () => T): T {
-  const fd = openSync(path, 'a', 0o600);
+export function openLibc<Calls extends Record<string, FFIFunction>>(calls: Calls): Library<Calls>['symbols'] {
+  errorPlace();
+  return opened(calls);
+}
+
+function opened<Calls extends Record<string, FFIFunction>>(calls: Calls): Library<Calls>['symbols'] {
+  const [first = '', ...others] = system.libc;
   try {
-    const failed = libc().flock(fd, LOCK_EX);
-    if (failed !== 0) throw new Error(`flock failed on ${path}`);
-    return act();
-  } finally {
-    closeSync(fd);
+    return dlopen(first, calls).symbols;
+  } catch (error) {
+    for (const name of others) return dlopen(name, calls).symbols;
+    throw error;
   }
 }
 
-/** A lock file that this process holds until it lets go or dies. */
-export interface HeldLock {
-  release(): void;
+/** The number of the error of the last call that failed. Ask at once: the next call may change it. */
+export function lastError(): number {
+  return read.i32(errorPlace());
 }
 
-/** Takes the lock file without waiting and keeps it; null if another process has it. Children do not inherit it. */
-export function holdLock(path: string): HeldLock | null {
-  const fd = openSync(path, 'a', 0o600);
-  if (libc().flock(fd, LOCK_EX | LOCK_NB) !== 0) {
-    closeSync(fd);
-    return null;
-  }
-  let held = true;
-  return {
-    release() {
-      if (held) closeSync(fd);
-      held = false;
-    },
-  };
-}
+const errorPlace = once(() => {
+  const place = libc()[system.errno]?.();
+  if (typeof place !== 'number') throw new Error('the C library does not say where its errors stand');
+  return place as Pointer;
+});
+
+/** The calls that nearly every command makes. */
+export const libc = once(() =>
+  opened({
+    flock: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 },
+    isatty: { args: [FFIType.i32], returns: FFIType.i32 },
+    _exit: { args: [FFIType.i32], returns: FFIType.void },
+    [system.errno]: { args: [], returns: FFIType.ptr },
+  }),
+);
 
 /**
  * Lets this process have as many open files as `wanted`, or as many as the system allows, and returns how many that is.
@@ -49,7 +50,7 @@ export function holdLock(path: string): HeldLock | null {
 export function raiseFileLimit(wanted: number): number {
   const { getrlimit, setrlimit } = openLimits();
   const limit = new BigUint64Array(2);
-  if (getrlimit(platform.openFiles, ptr(limit)) !== 0) throw new Error('getrlimit failed');
+  if (getrlimit(system.openFiles, ptr(limit)) !== 0) throw new Error('getrlimit failed');
   const [now = 0n, allowed = 0n] = limit;
   const most = BigInt(wanted);
   // Only root may go beyond what is allowed; for others the first try changes nothing.
@@ -58,7 +59,7 @@ export function raiseFileLimit(wanted: number): number {
     [allowed < most ? allowed : most, allowed],
   ];
   for (const [soft, hard] of now < most ? tries : []) {
-    if (setrlimit(platform.openFiles, ptr(new BigUint64Array([soft, hard]))) === 0) return Number(soft);
+    if (setrlimit(system.openFiles, ptr(new BigUint64Array([soft, hard]))) === 0) return Number(soft);
   }
   return Number(now);
 }
@@ -74,18 +75,10 @@ export function exitNow(code: number): never {
   throw new Error('unreachable');
 }
 
-const libc = once(
-  () =>
-    dlopen(platform.libc, {
-      flock: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 },
-      _exit: { args: [FFIType.i32], returns: FFIType.void },
-    }).symbols,
-);
-
 /** By itself: no short command should look these up. */
 function openLimits() {
-  return dlopen(platform.libc, {
+  return openLibc({
     getrlimit: { args: [FFIType.i32, FFIType.ptr], returns: FFIType.i32 },
     setrlimit: { args: [FFIType.i32, FFIType.ptr], returns: FFIType.i32 },
-  }).symbols;
+  });
 }

@@ -1,5 +1,5 @@
-import { dlopen, FFIType, ptr } from 'bun:ffi';
-import { platform } from '../../storage/platform/platform.ts';
+import { FFIType, ptr } from 'bun:ffi';
+import { openLibc } from '../../storage/libc.ts';
 
 const SOL_SOCKET = 1;
 const SO_PEERCRED = 17;
@@ -14,12 +14,12 @@ export function userOf(fd: number): number | null {
 }
 
 function byCredentials(fd: number): number | null {
-  const { getsockopt } = dlopen(platform.libc, {
+  const { getsockopt } = openLibc({
     getsockopt: {
       args: [FFIType.i32, FFIType.i32, FFIType.i32, FFIType.ptr, FFIType.ptr],
       returns: FFIType.i32,
     },
-  }).symbols;
+  });
   // pid, uid, gid
   const credentials = new Int32Array(3);
   const length = new Uint32Array([credentials.byteLength]);
@@ -29,9 +29,9 @@ function byCredentials(fd: number): number | null {
 
 /** Written from the manual page and not yet run on a Mac. */
 function byPeer(fd: number): number | null {
-  const { getpeereid } = dlopen(platform.libc, {
+  const { getpeereid } = openLibc({
     getpeereid: { args: [FFIType.i32, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
-  }).symbols;
+  });
   const user = new Uint32Array(1);
   const group = new Uint32Array(1);
   return getpeereid(fd, ptr(user), ptr(group)) === 0 ? (user[0] ?? null) : null;

@@ -1,5 +1,5 @@
 import { lstatSync, mkdirSync } from 'node:fs';
-import { locked } from '../../storage/libc.ts';
+import { locked } from '../../storage/lock-file.ts';
 import type { Env } from '../env.ts';
 
 /** One installer after the other: two at once would each write down only what it did itself. */

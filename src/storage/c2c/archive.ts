@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync } from '../fs.ts';
 import { explained } from '../disk.ts';
 import { appendLines, linesIn } from './lines-file.ts';
 import { withLock } from './lock.ts';

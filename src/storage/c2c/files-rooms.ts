@@ -1,4 +1,4 @@
-import { existsSync, lstatSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readdirSync, stampOf, statSync } from '../fs.ts';
 import { readAlias, readRoom, readSessionId } from '../../protocol/c2c.ts';
 import type { BrokerEntry } from '../../protocol/c2c.ts';
 import type { AgentName } from '../../protocol/names.ts';
@@ -53,7 +53,7 @@ export class RoomFiles {
     // Something odd in one room must not stop everybody: whoever changes that one is told.
     const found = ifThere(() => lstatSync(path));
     if (!found?.isFile()) return [];
-    const mark = `${found.ino}.${found.size}.${found.mtimeMs}.${found.ctimeMs}`;
+    const mark = stampOf(path);
     const known = this.#known.get(room);
     if (known?.mark === mark) return known.members;
     const members = readList(path).values.flatMap((value) => readMember(value) ?? []);

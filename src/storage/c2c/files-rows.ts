@@ -1,4 +1,4 @@
-import { mkdirSync, statSync } from 'node:fs';
+import { mkdirSync, stampOf } from '../fs.ts';
 import { readAlias, readSessionId, SessionRow } from '../../protocol/c2c.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained } from '../disk.ts';
@@ -29,7 +29,7 @@ export class RegistryFile {
 
   /** Everything that stands there, in its order. */
   all(): Kept[] {
-    const mark = markOf(this.path);
+    const mark = stampOf(this.path, true);
     if (this.#known?.mark === mark) return this.#known.kept;
     const { values, broken } = mark === '' ? { values: [] } : readList(this.path);
     const kept = values.map((value) => ({ value, row: readRow(value) }));
@@ -109,10 +109,4 @@ export function withFields(value: unknown, changes: Record<string, unknown>): Re
 /** Two aliases that differ only by case are one. */
 export function isSame(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
-}
-
-/** Changes whenever the file is replaced. Empty: there is none. */
-function markOf(path: string): string {
-  const found = statSync(path, { throwIfNoEntry: false });
-  return found ? `${found.ino}.${found.size}.${found.mtimeMs}.${found.ctimeMs}` : '';
 }

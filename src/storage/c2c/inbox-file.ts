@@ -1,6 +1,6 @@
-import { lstatSync } from 'node:fs';
 import type { BrokerEntry } from '../../protocol/c2c.ts';
 import type { MessageId } from '../../protocol/names.ts';
+import { stampOf } from '../fs.ts';
 import { fingerprint, isEntry, printIn, saidId } from './entry.ts';
 import { withFloats } from './files-list.ts';
 import { elements } from './json-array.ts';
@@ -125,11 +125,6 @@ const [OPEN, CLOSE, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7d];
 
 /** The inbox that this process last added to, as it left it: then nobody need look whether it is in order. */
 const inOrder = new Map<string, string>();
-
-function stampOf(path: string): string {
-  const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false });
-  return stat ? `${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs}` : '';
-}
 
 /** A list of objects with nothing before, between or behind them. */
 function isInOrder(bytes: Buffer): boolean {

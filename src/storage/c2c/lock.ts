@@ -1,15 +1,16 @@
-import { dlopen, FFIType, read } from 'bun:ffi';
-import type { Pointer } from 'bun:ffi';
-import { closeSync, constants, fstatSync, openSync, statSync } from 'node:fs';
+import { FFIType } from 'bun:ffi';
 import { Refusal } from '../../protocol/refusal.ts';
 import { isNoPlainFile } from '../disk.ts';
+import { closeSync, fstatSync, openSync, statSync } from '../fs.ts';
+import { lastError, openLibc } from '../libc.ts';
 import { once } from '../once.ts';
-import { platform } from '../platform/platform.ts';
+import { system } from '../platform/system.ts';
 
 const F_LOCK = 1;
 const EINTR = 4;
 /** Follow no link and wait for no pipe: the folder is open to other programs. */
-const CAREFULLY = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+const { RDWR, CREAT, NOFOLLOW, NONBLOCK } = system.open;
+const CAREFULLY = RDWR | CREAT | NOFOLLOW | NONBLOCK;
 
 /** The lock files that this process holds now, by path and by what they are. */
 const held = new Map<string, string>();
@@ -103,17 +104,4 @@ function waitFor(fd: number, path: string): void {
   }
 }
 
-function lastError(): number {
-  const place = libc()[platform.errno]();
-  return place === null ? 0 : read.i32(place);
-}
-
-const libc = once(
-  () =>
-    dlopen(platform.libc, {
-      lockf: { args: [FFIType.i32, FFIType.i32, FFIType.i64], returns: FFIType.i32 },
-      [platform.errno]: { args: [], returns: FFIType.ptr },
-    } as const).symbols as unknown as {
-      lockf(fd: number, how: number, length: number): number;
-    } & Record<typeof platform.errno, () => Pointer | null>,
-);
+const libc = once(() => openLibc({ lockf: { args: [FFIType.i32, FFIType.i32, FFIType.i64], returns: FFIType.i32 } }));

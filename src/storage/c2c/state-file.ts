@@ -1,24 +1,24 @@
 import {
   closeSync,
-  constants,
   existsSync,
   fstatSync,
   fsyncSync,
   mkdirSync,
   openSync,
-  readFileSync,
+  readRest,
   renameSync,
   unlinkSync,
   writeSync,
-} from 'node:fs';
+} from '../fs.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { codeOf, ifThere, isMissing, isNoPlainFile } from '../disk.ts';
+import { system } from '../platform/system.ts';
 import { withLock } from './lock.ts';
 import { elements, saved } from './json-array.ts';
 import { linesIn } from './lines-file.ts';
 
 const NOT_WHOLE = 'it is no whole JSON array';
-const CAREFULLY = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+const CAREFULLY = system.open.RDONLY | system.open.NOFOLLOW | system.open.NONBLOCK;
 
 /** What a state file of the broker holds: a list of values, and for each its text as it stands there. */
 export interface StateFile {
@@ -40,7 +40,7 @@ export function readBytes(path: string): Buffer | null {
   let fd: number | undefined;
   try {
     fd = openSync(path, CAREFULLY);
-    if (fstatSync(fd).isFile()) return readFileSync(fd);
+    if (fstatSync(fd).isFile()) return readRest(fd);
   } catch (error) {
     if (isMissing(error)) return null;
     if (!isNoPlainFile(error)) throw error;
@@ -133,7 +133,7 @@ function writeNew(path: string, parts: readonly Uint8Array[]): void {
 }
 
 export function flushFolder(path: string): void {
-  const fd = openSync(path, constants.O_RDONLY);
+  const fd = openSync(path, 'r');
   try {
     fsyncSync(fd);
   } finally {

@@ -1,7 +1,7 @@
 import { lstatSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { AgentName } from '../../protocol/names.ts';
 import { codeOf, explained, ifThere, isMissing, isNoPlainFile } from '../disk.ts';
-import { locked } from '../libc.ts';
+import { locked } from '../lock-file.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { AgentRecord, Amendment } from './directory.ts';
 import { recordFrom, RecordPlaces } from './record-places.ts';

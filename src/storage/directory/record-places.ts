@@ -1,5 +1,6 @@
-import { constants, readFileSync } from 'node:fs';
+import { readFileSync } from '../fs.ts';
 import type { AgentName } from '../../protocol/names.ts';
+import { system } from '../platform/system.ts';
 import { AgentRecord } from './directory.ts';
 
 /** `lastSeen` is rewritten at most this often: a send should not cost a second file. */
@@ -27,8 +28,7 @@ export class RecordPlaces {
 
   text(name: AgentName): string {
     // Another program may have left a pipe here: wait for nothing.
-    const flag = constants.O_RDONLY | constants.O_NONBLOCK;
-    return readFileSync(this.path(name), { encoding: 'utf8', flag: flag as unknown as string });
+    return readFileSync(this.path(name), 'utf8', system.open.RDONLY | system.open.NONBLOCK);
   }
 }
 

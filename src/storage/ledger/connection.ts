@@ -1,8 +1,8 @@
 import { Database } from 'bun:sqlite';
-import { chmodSync, existsSync, readFileSync, renameSync, statSync } from 'node:fs';
+import { existsSync, nodeFs, readFileSync, renameSync, statSync } from '../fs.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { isMissing } from '../disk.ts';
-import { locked } from '../libc.ts';
+import { locked } from '../lock-file.ts';
 import { platform } from '../platform/platform.ts';
 import type * as Log from './log.ts';
 import type { LogFile } from './log.ts';
@@ -137,7 +137,7 @@ export class Connection {
     const db = new Database(path, { create: true, readwrite: true, strict: true });
     this.#inode = inodeOf(path);
     try {
-      if (isNew) chmodSync(path, 0o600);
+      if (isNew) nodeFs().chmodSync(path, 0o600);
       this.#prepare(db);
       return db;
     } catch (error) {

@@ -1,7 +1,7 @@
 import { closeSync, existsSync, fdatasync, fdatasyncSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { codeOf, isMissing } from '../disk.ts';
-import { holdLock } from '../libc.ts';
-import type { HeldLock } from '../libc.ts';
+import { holdLock } from '../lock-file.ts';
+import type { HeldLock } from '../lock-file.ts';
 
 /** A log that is flushed at every commit is laid out ahead: first so far, then twice as far, up to the length that it never passes by much. */
 const FIRST_BYTES = 256 * 1024;

@@ -15,14 +15,6 @@ export const darwin: Platform = {
     const mounted = ask('stat', '-f', '%T', path);
     return ['nfs', 'smbfs', 'afpfs', 'webdav'].includes(mounted) ? mounted : null;
   },
-
-  libc: 'libSystem.dylib',
-
-  openFiles: 8,
-
-  errno: '__error',
-
-  closeOnExec: 0x1000000,
 };
 
 function ask(program: string, ...args: string[]): string {

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, readlinkSync, statfsSync } from 'node:fs';
+import { nodeFs, readFileSync } from '../fs.ts';
 import type { Platform } from './platform.ts';
 
 /** statfs magic numbers of file systems that live on another machine. */
@@ -40,28 +40,16 @@ export const linux: Platform = {
 
   networkFileSystem(path) {
     try {
-      return NETWORK[statfsSync(path).type >>> 0] ?? null;
+      return NETWORK[nodeFs().statfsSync(path).type >>> 0] ?? null;
     } catch {
       return null;
     }
   },
-
-  get libc() {
-    // By name: listing /lib costs half a millisecond at every start.
-    const musl = existsSync(`/lib/ld-musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`);
-    return musl ? 'libc.so' : 'libc.so.6';
-  },
-
-  openFiles: 7,
-
-  errno: '__errno_location',
-
-  closeOnExec: 0o2000000,
 };
 
 function ownSpace(): string {
   try {
-    return readlinkSync('/proc/self/ns/pid').replace(/\D/g, '');
+    return nodeFs().readlinkSync('/proc/self/ns/pid').replace(/\D/g, '');
   } catch {
     return 'unknown';
   }

@@ -11,14 +11,6 @@ export interface Platform {
   processStart(pid: number): string | null;
   /** The kind of file system below this path if it is a network one (locks and renames cannot be trusted there). */
   networkFileSystem(path: string): string | null;
-  /** The C library, for the few calls the runtime lacks. */
-  libc: string;
-  /** The number by which that library knows the limit of open files. */
-  openFiles: number;
-  /** The function of that library that says where the number of the last error stands. */
-  errno: '__errno_location' | '__error';
-  /** The flag with which it opens a file that no child inherits. */
-  closeOnExec: number;
 }
 
 export const platform: Platform = process.platform === 'darwin' ? darwin : linux;

@@ -1,4 +1,4 @@
-import { existsSync, lstatSync, mkdirSync, readdirSync, unlinkSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readdirSync, stampOf, unlinkSync } from '../fs.ts';
 import { readSessionId } from '../../protocol/c2c.ts';
 import { AgentName } from '../../protocol/names.ts';
 import type { MessageId } from '../../protocol/names.ts';
@@ -71,9 +71,8 @@ export class BrokerBox {
   /** What waits, without the lock: files are replaced whole. It is read again only if it has changed. */
   look(mailbox: AgentName): InboxFile {
     const path = this.path(mailbox);
-    const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false });
-    if (!stat) return { slips: [] };
-    const stamp = `${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs}`;
+    const stamp = stampOf(path);
+    if (stamp === '') return { slips: [] };
     if (this.#seen?.path !== path || this.#seen.stamp !== stamp) {
       this.#seen = { path, stamp, inbox: readInbox(path) };
       this.#remember(mailbox, this.#seen.inbox);

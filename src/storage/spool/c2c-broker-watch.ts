@@ -1,5 +1,5 @@
-import { lstatSync, mkdirSync, watch } from 'node:fs';
 import type { FSWatcher } from 'node:fs';
+import { mkdirSync, nodeFs, stampOf } from '../fs.ts';
 import type { Watch } from './spool.ts';
 
 /** How often a watcher looks by itself, in case a file event was lost. */
@@ -29,15 +29,10 @@ export function watchFile(folder: string, path: () => string, onChange: () => vo
   };
 }
 
-function stampOf(path: string): string {
-  const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false });
-  return stat ? `${path} ${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs}` : '';
-}
-
 /** File events, or null where the system has no more of them to give: then looking by ourselves must do. */
 function fileEvents(folder: string, changed: (name: string | null) => void): FSWatcher | null {
   try {
-    return watch(folder, (_event, name) => changed(name));
+    return nodeFs().watch(folder, (_event, name) => changed(name));
   } catch {
     return null;
   }

@@ -1,7 +1,7 @@
 import { closeSync, linkSync, mkdirSync, openSync, writeSync } from 'node:fs';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { codeOf, isMissing } from '../disk.ts';
-import type { HeldLock } from '../libc.ts';
+import type { HeldLock } from '../lock-file.ts';
 import { keeperLock } from '../ledger/log.ts';
 import { FIRST } from '../ledger/late.ts';
 import type { Filed, LateCopies, Unfiled } from '../ledger/late.ts';

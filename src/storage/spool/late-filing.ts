@@ -1,4 +1,4 @@
-import type { HeldLock } from '../libc.ts';
+import type { HeldLock } from '../lock-file.ts';
 import type { LateCopies } from '../ledger/late.ts';
 import type { BackRoom } from './late-back-room.ts';
 import { filerLock } from './late-files.ts';

@@ -1,6 +1,5 @@
 import {
   closeSync,
-  constants,
   existsSync,
   fsyncSync,
   linkSync,
@@ -10,7 +9,7 @@ import {
   renameSync,
   unlinkSync,
   writeSync,
-} from 'node:fs';
+} from '../fs.ts';
 import { isMessageId } from '../../protocol/names.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { codeOf, isMissing } from '../disk.ts';
@@ -71,7 +70,7 @@ export class MaildirPlaces {
   }
 
   flushFolder(path: string): void {
-    const fd = openSync(path, constants.O_RDONLY);
+    const fd = openSync(path, 'r');
     try {
       fsyncSync(fd);
     } finally {

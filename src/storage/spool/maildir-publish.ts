@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync } from '../fs.ts';
 import { isQuiet } from '../../protocol/attention.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { isMissing } from '../disk.ts';

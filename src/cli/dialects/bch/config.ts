@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { AgentName } from '../../../protocol/names.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { isMissing } from '../../../storage/disk.ts';
-import { locked } from '../../../storage/libc.ts';
+import { locked } from '../../../storage/lock-file.ts';
 
 /** `config.json`, shared with the original. Keys that we do not know are kept. */
 export interface Config {

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync } from '../../../storage/fs.ts';
 import { nearest } from '../../../flow/nearest.ts';
 import type { Address } from '../../../protocol/address.ts';
 import { readAlias, readRoom } from '../../../protocol/c2c.ts';

@@ -1,6 +1,7 @@
-import { readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { nodeFs, readdirSync, readFileSync, renameSync, statSync } from '../../../storage/fs.ts';
 import type { Home } from '../../../flow/desk.ts';
 import { ifThere } from '../../../storage/disk.ts';
+import type { Facts } from '../../../storage/file-facts.ts';
 import { platform } from '../../../storage/platform/platform.ts';
 
 /** An inbox in which something waits is longer than this. */
@@ -49,7 +50,7 @@ export async function bringIntoOrder(home: Home): Promise<void> {
   const { fresh, unfiled } = await home.ledger.troubles();
   if (fresh || unfiled) return;
   const draft = `${noteOf(home.root)}.tmp.${process.pid}`;
-  writeFileSync(draft, before, { mode: 0o600 });
+  nodeFs().writeFileSync(draft, before, { mode: 0o600 });
   renameSync(draft, noteOf(home.root));
 }
 
@@ -57,20 +58,20 @@ function noteOf(root: string): string {
   return `${root}/ledger.in-order`;
 }
 
-/** Changes whenever anything is written into the ledger. Null without one. */
+/**
+ * Changes whenever anything is written into the ledger. Null without one. When anything else about its files was changed says
+ * nothing: every connection that opens them sets their owner anew.
+ */
 function markOf(root: string): string | null {
-  if (!statSync(`${root}/ledger.db`, { throwIfNoEntry: false })) return null;
-  const parts = ['', '-wal'].map((part) => {
-    const file = statSync(`${root}/ledger.db${part}`, { throwIfNoEntry: false, bigint: true });
-    return file ? `${file.ino}:${file.size}:${file.mtimeNs}` : '-';
-  });
+  const [ledger, log] = ledgerFiles(root).map((file) => (file ? `${file.ino}:${file.size}:${file.mtimeMs}` : '-'));
   // After a power cut a file can have its new content and its old time.
-  return [platform.bootId(), ...parts].join(' ');
+  return ledger === '-' ? null : [platform.bootId(), ledger, log].join(' ');
 }
 
 function changedAt(root: string): number {
-  const times = ['', '-wal'].map(
-    (part) => statSync(`${root}/ledger.db${part}`, { throwIfNoEntry: false })?.mtimeMs ?? 0,
-  );
-  return Math.max(...times);
+  return Math.max(...ledgerFiles(root).map((file) => file?.mtimeMs ?? 0));
+}
+
+function ledgerFiles(root: string): (Facts | undefined)[] {
+  return ['', '-wal'].map((part) => statSync(`${root}/ledger.db${part}`, { throwIfNoEntry: false }));
 }

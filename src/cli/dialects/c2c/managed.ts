@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { Refusal } from '../../../protocol/refusal.ts';
 import type { AgentName } from '../../../protocol/names.ts';
-import { holdLock } from '../../../storage/libc.ts';
+import { holdLock } from '../../../storage/lock-file.ts';
 import { endLoop, runInBackground } from '../../loops/alone.ts';
 import type { Wanted } from '../../loops/wanted.ts';
 import type { Env } from '../../env.ts';

@@ -1,0 +1,41 @@
+import { closeSync, openSync } from './fs.ts';
+import { libc } from './libc.ts';
+
+const LOCK_EX = 2;
+const LOCK_NB = 4;
+
+/**
+ * Runs `act` while this process alone holds the lock file. The kernel lets go when a holder dies, so there is no stale lock.
+ * Nothing inside may await: another caller of the same process would wait for ever.
+ */
+export function locked<T>(path: string, act: () => T): T {
+  const fd = openSync(path, 'a', 0o600);
+  try {
+    const failed = libc().flock(fd, LOCK_EX);
+    if (failed !== 0) throw new Error(`flock failed on ${path}`);
+    return act();
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** A lock file that this process holds until it lets go or dies. */
+export interface HeldLock {
+  release(): void;
+}
+
+/** Takes the lock file without waiting and keeps it; null if another process has it. Children do not inherit it. */
+export function holdLock(path: string): HeldLock | null {
+  const fd = openSync(path, 'a', 0o600);
+  if (libc().flock(fd, LOCK_EX | LOCK_NB) !== 0) {
+    closeSync(fd);
+    return null;
+  }
+  let held = true;
+  return {
+    release() {
+      if (held) closeSync(fd);
+      held = false;
+    },
+  };
+}
