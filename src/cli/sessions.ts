@@ -31,7 +31,9 @@ export type Binding = Described<typeof Binding>;
 const SECOND = 1_000_000_000n;
 /** A file system's clock may stand still this long: two changes within it can have the same time. */
 const TICK = 25n * (SECOND / 1000n);
-/** The same where times are kept, or compared, in whole seconds. */
+/** And after each wait it may still lag behind by a step of its own. */
+const ATTEMPTS = 10;
+/** The same as the tick where times are kept, or compared, in whole seconds. */
 const COARSE = 2n * SECOND;
 /** A bound holds however a time is rounded when it is set. */
 const ROUNDING = 1000n;
@@ -94,7 +96,7 @@ export class Session {
   noteSeen(kind: 'seen' | 'sub', folder: string, known: ReadonlySet<string>, fine: boolean): boolean {
     // The script sees by itself that an empty folder holds nothing.
     if (!namesIn(folder).some((name) => name.endsWith('.json'))) return true;
-    for (let attempt = 0; attempt < 3; attempt++) {
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const changed = timeOf(folder);
       const needed = fine && changed % SECOND !== 0n ? TICK : COARSE;
       const missing = needed - (this.#clock() - changed);
