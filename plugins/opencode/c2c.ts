@@ -951,9 +951,7 @@ class Mail {
   /** Looks for mail, unless that is being done; then once more after it. */
   look(): void {
     this.#isWanted = true;
-    if (this.#isRunning || this.#isOver) return;
-    this.#isRunning = true;
-    void this.#rounds().finally(() => (this.#isRunning = false));
+    if (!this.#isRunning) void this.#rounds();
   }
 
   /** The session's record has this text now. */
@@ -997,6 +995,7 @@ class Mail {
   }
 
   async #rounds(): Promise<void> {
+    this.#isRunning = true;
     while (this.#isWanted && !this.#isOver) {
       this.#isWanted = false;
       try {
@@ -1005,6 +1004,8 @@ class Mail {
         note('mail', error);
       }
     }
+    // In the same breath: who asks between the last look and this would not be heard.
+    this.#isRunning = false;
   }
 
   async #round(): Promise<void> {
@@ -1016,7 +1017,8 @@ class Mail {
       for (const entry of this.spool.waiting()) if (await this.#isReply(entry)) this.spool.seen(entry.id);
       for (const entry of this.#inOrder(this.spool.waiting())) await this.#handOver(entry);
     } finally {
-      this.spool.clear();
+      // After our end the file is our successor's, who may be draining into it. What is proven is known from the journal.
+      if (!this.#isOver) this.spool.clear();
     }
   }
 
@@ -1051,7 +1053,9 @@ class Mail {
     // While OpenCode waits for its user it would take a message and, after a "no", never answer it.
     if (this.#isOver || session === null || this.desk.open(session).length > 0) return;
     try {
-      if (!(await this.#wasTaken(id))) await this.#offer(entry, session);
+      const wasTaken = await this.#wasTaken(id);
+      if (!wasTaken && this.#isOver) return;
+      if (!wasTaken) await this.#offer(entry, session);
       this.spool.seen(id);
       this.#failures.delete(id);
     } catch (error) {

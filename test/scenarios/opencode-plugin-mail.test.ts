@@ -185,6 +185,66 @@ describe('mail in the OpenCode plugin', () => {
     expect(run.openCode.prompts.filter(({ parts }) => parts.length === 0)).toHaveLength(1);
   });
 
+  it('is brought in, once, whenever an idle session is told of: also at the very end of a look', async () => {
+    // Nothing else may tell of it.
+    process.env['C2C_PLUGIN_LISTEN_MS'] = '600000';
+    await started();
+    const { openCode } = run;
+    const isThere = (text: string): boolean => texts().some((one) => one.includes(text));
+    for (let breaths = 0; breaths < 16; breaths += 1) {
+      // The record of the first ends a look. So many breaths later the second comes.
+      openCode.afterRecord = async () => {
+        for (let n = 0; n < breaths; n += 1) await Promise.resolve();
+        run.post({ content: `second ${breaths}.`, message_id: `b${breaths}` });
+        await openCode.idle(ROOT);
+      };
+      run.post({ content: `first ${breaths}.`, message_id: `a${breaths}` });
+      await openCode.idle(ROOT);
+      await until(() => isThere(`second ${breaths}.`) && run.spooled().length === 0);
+    }
+    expect(texts()).toHaveLength(32);
+    expect(new Set(texts()).size).toBe(32);
+  });
+
+  it('is left to the next plugin by one that was stopped: it touches the spool no more, and nothing is sent twice', async () => {
+    process.env['C2C_PLUGIN_PROOF_MS'] = '10000';
+    await started();
+    const { openCode } = run;
+    openCode.takes = 'nothing';
+    run.arrive({ content: 'is the lock free?', message_id: 'm1' });
+    await until(() => texts().length === 1);
+    await openCode.hooks[0]?.dispose?.();
+    const part = { type: 'text', text: openCode.prompts[0]?.parts[0]?.text, messageID: 'msg_1', sessionID: ROOT };
+    await openCode.emit('message.part.updated', { sessionID: ROOT, part });
+    await until(() => run.journal().includes('"isSeen":true'));
+    expect(run.spooled()).toHaveLength(1);
+    await run.load();
+    await openCode.created(ROOT);
+    await until(() => run.spooled().length === 0);
+    expect(texts()).toHaveLength(1);
+  });
+
+  it('is not offered again by a plugin that was stopped while it asked about it', async () => {
+    process.env['C2C_PLUGIN_PATIENCE_MS'] = '1';
+    await started();
+    const { openCode } = run;
+    openCode.takes = 'nothing';
+    run.arrive({ content: 'is the lock free?', message_id: 'm1' });
+    await until(() => run.log().includes('m1 was accepted but is not in the session'));
+    const before = texts().length;
+    const [asking, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    openCode.beforeAnswer = () => {
+      asking.resolve();
+      return answered.promise;
+    };
+    await openCode.idle(ROOT);
+    await asking.promise;
+    await openCode.hooks[0]?.dispose?.();
+    answered.resolve();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(texts()).toHaveLength(before);
+  });
+
   it('keeps the agent that the user has chosen', async () => {
     await started();
     const info = {

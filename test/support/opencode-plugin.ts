@@ -39,6 +39,10 @@ export class ScriptedOpenCode {
   /** Sessions of which it knows nothing any more. */
   readonly gone = new Set<string>();
   hasScreen = true;
+  /** What it waits for before it tells what is in a session. */
+  beforeAnswer: () => Promise<void> = async () => {};
+  /** What happens once, after the next message was recorded. */
+  afterRecord: (() => Promise<void>) | null = null;
   #count = 0;
 
   get client(): Parameters<typeof plugin>[0]['client'] {
@@ -46,7 +50,10 @@ export class ScriptedOpenCode {
       session: {
         promptAsync: async ({ path, body }) =>
           this.#prompt(path.id, body as { parts: { type: string; text?: string }[] }),
-        messages: async ({ path }) => ({ data: this.messages.get(path.id) ?? [] }),
+        messages: async ({ path }) => {
+          await this.beforeAnswer();
+          return { data: this.messages.get(path.id) ?? [] };
+        },
         get: async ({ path }) =>
           this.sessions.has(path.id) ? { data: this.sessions.get(path.id) } : { error: {}, response: { status: 404 } },
       },
@@ -107,6 +114,8 @@ export class ScriptedOpenCode {
     if (this.takes === 'silently') return {};
     await this.emit('message.updated', { sessionID: session, info });
     for (const part of parts) await this.emit('message.part.updated', { sessionID: session, part });
+    void this.afterRecord?.();
+    this.afterRecord = null;
     return {};
   }
 
@@ -211,6 +220,15 @@ export class PluginRun {
   log(): string {
     const path = `${this.home}/.local/share/c2c/opencode/plugin.log`;
     return existsSync(path) ? readFileSync(path, 'utf8') : '';
+  }
+
+  /** What was offered, and what is proven. */
+  journal(): string {
+    const folder = `${this.home}/.local/share/c2c/opencode`;
+    const [name] = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((one) =>
+      one.endsWith('journal.jsonl'),
+    );
+    return name === undefined ? '' : readFileSync(`${folder}/${name}`, 'utf8');
   }
 
   async close(): Promise<void> {
