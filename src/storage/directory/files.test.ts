@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileS
 import { aClock } from '../../../test/support/clock.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { alice, bob } from '../../../test/support/mail.ts';
+import { AgentName } from '../../protocol/names.ts';
 import { directoryContract } from './directory.contract.ts';
 import { openFiles } from './open-files.ts';
 
@@ -70,5 +71,27 @@ describe('the files directory, beyond the contract,', () => {
     symlinkSync(`${root}/nowhere`, `${root}/agents/link.json`);
     expect((await directory.list()).map(({ name }) => name)).toEqual([alice]);
     expect((await directory.unreadable()).length).toBe(3);
+  });
+
+  it('remembers whom it has met lately, and not everybody whom it ever met', async () => {
+    const { now, pass } = aClock();
+    const root = temporaryHome();
+    const directory = openFiles(root, now);
+    await directory.register(bob, 'agent');
+    // Another program puts back an old record: only who asks the disk again can tell.
+    const old = readFileSync(`${root}/agents/bob.json`, 'utf8');
+    pass(60_000);
+    await directory.seen(bob);
+    await directory.get(bob);
+    writeFileSync(`${root}/agents/bob.json`, old);
+    await directory.seen(bob);
+    expect(readFileSync(`${root}/agents/bob.json`, 'utf8')).toBe(old);
+    for (let n = 0; n < 100; n += 1) {
+      const name = AgentName.parse(`one-${n}`);
+      writeFileSync(`${root}/agents/${name}.json`, old.replace('"bob"', `"${name}"`));
+      expect(await directory.get(name)).not.toBeNull();
+    }
+    await directory.seen(bob);
+    expect((await directory.get(bob))?.lastSeen).toBe(new Date(now()).toISOString());
   });
 });

@@ -5,10 +5,13 @@ import type { AgentRecord, Directory } from './directory.ts';
 import type * as Whole from './files.ts';
 import { RecordPlaces, seenLately } from './record-places.ts';
 
+/** So many agents are remembered at a time: a tool server may stay for weeks, and meet everybody. */
+const MOST_KNOWN = 100;
+
 /** As much of the directory as a send asks for. What each method promises stands in directory.ts. */
 class FilesLook implements Pick<Directory, 'get' | 'seen'> {
   readonly #places: RecordPlaces;
-  readonly #read = new Map<AgentName, AgentRecord>();
+  readonly #read = new Map<AgentName, Pick<AgentRecord, 'lastSeen'>>();
   readonly #now: () => number;
   readonly #whole: () => Directory;
 
@@ -20,7 +23,8 @@ class FilesLook implements Pick<Directory, 'get' | 'seen'> {
 
   async get(name: AgentName): Promise<AgentRecord | null> {
     const record = this.#places.read(name);
-    if (record) this.#read.set(name, record);
+    if (this.#read.size >= MOST_KNOWN) this.#read.clear();
+    if (record) this.#read.set(name, { lastSeen: record.lastSeen });
     return record;
   }
 

@@ -42,6 +42,6 @@ export function recordFrom(name: AgentName, text: string): AgentRecord | null {
   }
 }
 
-export function seenLately(record: AgentRecord, now: number): boolean {
+export function seenLately(record: Pick<AgentRecord, 'lastSeen'>, now: number): boolean {
   return Math.abs(now - (Date.parse(record.lastSeen) || 0)) < SEEN_MS;
 }
