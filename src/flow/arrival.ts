@@ -1,6 +1,7 @@
 import type { Message } from '../protocol/message.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
 import type { Evidence } from '../protocol/receipt.ts';
+import type { AgentRecord } from '../storage/directory/directory.ts';
 import type { Home, Who } from './desk.ts';
 import { SURFACE_BOX } from './overhear.ts';
 
@@ -26,7 +27,12 @@ export async function arrivalOf(home: Home, author: string, said: Message): Prom
 export async function isAtSurface(home: Home, reader: string, said: Message): Promise<boolean> {
   const platform = platformOf(reader);
   if (platform === reader || said.from.startsWith(`${platform}.`)) return false;
-  return (await home.directory.get(`${platform}${SURFACE_BOX}` as AgentName)) !== null;
+  return (await surfaceOf(home, reader)) !== null;
+}
+
+/** The record of the surface under whose name this reader is. */
+export function surfaceOf(home: Home, reader: string): Promise<AgentRecord | null> {
+  return home.directory.get(`${platformOf(reader)}${SURFACE_BOX}` as AgentName);
 }
 
 /** Of a channel's message the surface itself has the copy that is shown. */

@@ -19,6 +19,8 @@ async function aTown(): Promise<MemoryDesk> {
   return desk;
 }
 
+const soon = (desk: MemoryDesk, sent: Sent, patience = AT_ONCE) => shownSoon(sent, desk.now(), patience);
+
 /** What a surface does with a copy in the end. */
 async function ended({ own }: MemoryDesk, { message }: Sent, box: string, disposition: 'acknowledged' | 'failed') {
   const mailbox = AgentName.parse(box);
@@ -27,32 +29,51 @@ async function ended({ own }: MemoryDesk, { message }: Sent, box: string, dispos
 }
 
 describe('what is known of a message at a surface', () => {
-  it('is nothing where it goes to none', async () => {
+  it('is nothing where it goes to none, also to an agent whose name begins like that of one', async () => {
     const desk = await aTown();
-    expect(await shownSoon(await send(desk, bob, aDraft({ to: '@carol' })), AT_ONCE)).toBeNull();
+    for (const name of ['slack-bot', 'slackbot', 'web.ci']) {
+      await desk.own.directory.register(AgentName.parse(name), 'agent');
+      expect(await soon(desk, await send(desk, bob, aDraft({ to: `@${name}` })))).toBeNull();
+    }
+    expect(await soon(desk, await send(desk, bob, aDraft({ to: '@carol' })))).toBeNull();
     await inChannel(desk, '#dev', 'bob', 'carol');
-    expect(await shownSoon(await send(desk, bob, aDraft({ to: '#dev' })), AT_ONCE)).toBeNull();
+    expect(await soon(desk, await send(desk, bob, aDraft({ to: '#dev' })))).toBeNull();
   });
 
   it('is that it waits, was shown, or was taken back before', async () => {
     const desk = await aTown();
     const sent = await send(desk, bob, aDraft({ to: '@slack.will' }));
-    expect(await shownSoon(sent, AT_ONCE)).toEqual({ state: 'waiting', refused: [] });
+    expect(await soon(desk, sent)).toEqual({ state: 'waiting', refused: [] });
     await ended(desk, sent, 'slack.will', 'acknowledged');
-    expect(await shownSoon(sent, AT_ONCE)).toEqual({ state: 'shown', refused: [] });
+    expect(await soon(desk, sent)).toEqual({ state: 'shown', refused: [] });
     const other = await send(desk, bob, aDraft({ to: '@slack.will', body: 'never mind' }));
     await withdraw(bob, desk.own, other.message.id);
-    expect(await shownSoon(other, AT_ONCE)).toEqual({ state: 'withdrawn', refused: [] });
+    expect(await soon(desk, other)).toEqual({ state: 'withdrawn', refused: [] });
   });
 
   it('is a refusal where nobody else has it, and is told beside the rest where others have', async () => {
     const desk = await aTown();
     const dm = await send(desk, bob, aDraft({ to: '@slack.will' }));
     await ended(desk, dm, 'slack.will', 'failed');
-    await expect(shownSoon(dm, AT_ONCE)).rejects.toThrow('nobody there has seen it: no (403)');
+    await expect(soon(desk, dm)).rejects.toThrow('nobody there has seen it: no (403)');
     await inChannel(desk, '#dev', 'bob', 'carol', 'slack._surface');
     const post = await send(desk, bob, aDraft({ to: '#dev' }));
     await ended(desk, post, 'slack._surface', 'failed');
-    expect(await shownSoon(post, AT_ONCE)).toMatchObject({ state: 'refused', refused: [{ box: 'slack._surface' }] });
+    expect(await soon(desk, post)).toMatchObject({ state: 'refused', refused: [{ box: 'slack._surface' }] });
+  });
+
+  it.each([
+    { what: 'waited for where a surface was there lately', seen: true, state: 'shown' },
+    { what: 'not waited for where none was for five minutes', seen: false, state: 'waiting' },
+  ] as const)('is $what', async ({ seen, state }) => {
+    const desk = await aTown();
+    desk.pass(5 * 60_000);
+    if (seen) await desk.own.directory.seen(AgentName.parse('slack._surface'));
+    const sent = await send(desk, bob, aDraft({ to: '@slack.will' }));
+    const answer = soon(desk, sent, { takenMs: 60_000, shownMs: 60_000 });
+    // In memory nothing takes longer than this: whoever does not wait has looked by now.
+    await new Promise((resolve) => setImmediate(resolve));
+    await ended(desk, sent, 'slack.will', 'acknowledged');
+    expect(await answer).toEqual({ state, refused: [] });
   });
 });

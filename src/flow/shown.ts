@@ -1,7 +1,7 @@
 import type { AgentName } from '../protocol/names.ts';
 import type { Evidence } from '../protocol/receipt.ts';
 import { Refusal } from '../protocol/refusal.ts';
-import { boxOf, isAtSurface } from './arrival.ts';
+import { boxOf, isAtSurface, surfaceOf } from './arrival.ts';
 import type { Home } from './desk.ts';
 import type { Sent } from './send.ts';
 
@@ -18,6 +18,9 @@ export interface Showing {
   refused: { box: AgentName; by: Evidence }[];
 }
 
+/** The host notes at least every minute that a surface is connected. One that was not seen for so long is away. */
+const AWAY_MS = 5 * 60_000;
+
 /** The host writes down what became of it, in a process of its own: looked for at first soon, then ever more rarely. */
 const FIRST_LOOK_MS = 10;
 const LONGEST_LOOK_MS = 200;
@@ -26,16 +29,17 @@ const LONGEST_LOOK_MS = 200;
  * What is known soon of a message that goes to people at surfaces; null if it goes to none. What was refused for good and went to nobody
  * else is refused here too: nobody has seen it. spec: mcp#shown
  */
-export async function shownSoon(sent: Sent, patience: Patience): Promise<Showing | null> {
+export async function shownSoon(sent: Sent, now: number, patience: Patience): Promise<Showing | null> {
   const { home, copies } = sent;
   const boxes = home.far ? [] : await boxesOf(sent);
   if (boxes.length === 0) return null;
+  const takenMs = (await isAnyHere(home, boxes, now)) ? patience.takenMs : 0;
   let pause = FIRST_LOOK_MS;
   for (let waited = 0; ; waited += pause, pause = Math.min(2 * pause, LONGEST_LOOK_MS)) {
     const { isTaken, ...showing } = await look(home, sent, boxes);
     const [first] = showing.refused;
     if (first && showing.refused.length === copies.length) throw neverShown(first.by);
-    const isOver = waited >= (isTaken ? patience.shownMs : patience.takenMs);
+    const isOver = waited >= (isTaken ? patience.shownMs : takenMs);
     if (showing.state !== 'waiting' || isOver) return showing;
     await Bun.sleep(pause);
   }
@@ -48,6 +52,15 @@ async function boxesOf({ home, message, copies }: Sent): Promise<AgentName[]> {
     if (boxOf(mailbox, message) === mailbox && (await isAtSurface(home, mailbox, message))) boxes.push(mailbox);
   }
   return boxes;
+}
+
+/** May one of the surfaces take it up? Nobody waits for those that are away, or were never more than a name. */
+async function isAnyHere(home: Home, boxes: AgentName[], now: number): Promise<boolean> {
+  for (const box of boxes) {
+    const seen = Date.parse((await surfaceOf(home, box))?.lastSeen ?? '');
+    if (now - seen < AWAY_MS) return true;
+  }
+  return false;
 }
 
 async function look(home: Home, { message }: Sent, boxes: AgentName[]): Promise<Showing & { isTaken: boolean }> {

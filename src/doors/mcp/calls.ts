@@ -51,7 +51,7 @@ const CALLS: Record<McpTool, Call> = {
     const [, thread] = /^thread:(.+)$/.exec(target) ?? [];
     const to = thread === undefined ? {} : { target: `thread:${await eventOf(caller, thread)}` };
     const sent = await say(caller.desk, caller.who, { ...message, ...event, ...to });
-    return texts.sent(sent, await shownSoon(sent, PATIENCE));
+    return texts.sent(sent, await shownSoon(sent, caller.desk.now(), PATIENCE));
   },
   chat_react: async (caller, given) => {
     const { inReplyTo, ...reaction } = parsed('chat.react', given);

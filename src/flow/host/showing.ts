@@ -86,8 +86,10 @@ export class Showing {
   async #round(): Promise<void> {
     try {
       // Of thousands of people few have mail at one time.
-      const { ledger } = this.house.deps.home;
+      const { ledger, directory } = this.house.deps.home;
       for (const mailbox of await ledger.mailboxesWithMail(`${this.platform}.`)) await this.#look(mailbox);
+      // Other processes see by this whether a surface may still take up what they send.
+      await directory.seen(bridgeName(this.platform));
     } finally {
       if (!this.#isOver) this.#alarm.at(this.house.deps.now() + LOOK_MS);
     }

@@ -273,3 +273,18 @@ it('an answer to an agent whose name only looks like one of a surface has arrive
   await host.call(wire, 'chat.send_message', said({ target: '@web.ci', inReplyTo: message.id }));
   expect(await standing(host, message.id)).toMatchObject(RESPONDED);
 });
+
+it('a surface is seen as long as it is connected, so that other processes know whether to wait for it', async () => {
+  const { host, surface } = await aTown();
+  const seenAgo = async () => {
+    const record = await host.desk.own.directory.get(AgentName.parse('slack._surface'));
+    return host.desk.now() - Date.parse(record?.lastSeen ?? '');
+  };
+  await host.pass(HOUR);
+  expect(await seenAgo()).toBeLessThan(62_000);
+  host.host.gone(surface.wire);
+  await host.pass(HOUR);
+  expect(await seenAgo()).toBeGreaterThanOrEqual(HOUR);
+  await new TestSurface(host).bind();
+  expect(await seenAgo()).toBe(0);
+});
