@@ -3,6 +3,7 @@ import type * as Visible from '../delivery/visible.ts';
 import { REFUSALS, Refusal } from '../protocol/refusal.ts';
 import { codeOf } from '../storage/disk.ts';
 import { exitNow } from '../storage/libc.ts';
+import type * as Replaced from './replaced.ts';
 import { writeAll } from './terminal.ts';
 
 /** The binary is also `bch`, `c2c`, `c2c-deliver-inbox` and `ccc`, by the name it is called with. `parley bch …` needs no second name: clients start it so. */
@@ -38,9 +39,18 @@ function failed(error: unknown): number {
   }
   writeAll(
     2,
-    `parley: internal error, please report it: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
+    `parley: internal error, ${advice()}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
   );
   return 70;
+}
+
+function advice(): string {
+  try {
+    return (require('./replaced.ts') as typeof Replaced).staleAdvice() ?? 'please report it';
+  } catch {
+    // Not even this can be loaded any more.
+    return 'its files are gone; install it again';
+  }
 }
 
 exitNow(await main().then(() => Number(process.exitCode ?? 0), failed));

@@ -54,4 +54,15 @@ describe('the log of a program that serves', () => {
     expect(lines.at(-2)).toContain('refused more=9950');
     expect(lines.at(-1)).toContain('refused status=401');
   });
+
+  it('says beside what failed what helps against it, if that is known', () => {
+    const lines: string[] = [];
+    const write = (text: string): unknown => lines.push(text);
+    const log = servingLog({ json: true, verbose: false }, Date.now, write, () => 'start it again');
+    for (const event of ['host.failed', 'refused']) log(event, {});
+    expect(lines.map((line) => (JSON.parse(line) as { advice?: string }).advice)).toEqual([
+      'start it again',
+      undefined,
+    ]);
+  });
 });

@@ -1,5 +1,6 @@
 import { masked } from '../attention/secrets.ts';
 import { visibleLine } from '../delivery/visible.ts';
+import { staleAdvice } from './replaced.ts';
 import { writeAll } from './terminal.ts';
 
 type Facts = Record<string, string | number | boolean>;
@@ -16,6 +17,7 @@ export function servingLog(
   { json, verbose }: { json: boolean; verbose: boolean },
   now = Date.now,
   write = toStderr,
+  advice = staleAdvice,
 ): Log {
   const counts = new Map<string, { second: number; seen: number }>();
   const line = (event: string, told: Facts): void => {
@@ -32,7 +34,9 @@ export function servingLog(
     if (count.second !== second && count.seen > PER_SECOND) line(event, { more: count.seen - PER_SECOND });
     const seen = count.second === second ? count.seen + 1 : 1;
     counts.set(event, { second, seen });
-    if (verbose || seen <= PER_SECOND) line(event, facts);
+    if (!verbose && seen > PER_SECOND) return;
+    const help = event.endsWith('failed') ? advice() : null;
+    line(event, help === null ? facts : { ...facts, advice: help });
   };
 }
 

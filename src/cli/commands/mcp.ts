@@ -6,6 +6,7 @@ import { command } from '../command.ts';
 import { Context } from '../context.ts';
 import { bringHere } from '../mine.ts';
 import { VERSION } from '../program.ts';
+import { staleAdvice } from '../replaced.ts';
 import { servingLog } from '../serving-log.ts';
 import { writeAll } from '../terminal.ts';
 
@@ -42,6 +43,7 @@ export default command({
       }),
       write: (line) => writeAll(1, line),
       log: servingLog({ json: context.env['PARLEY_LOG'] === 'json', verbose: context.verbose }),
+      advice: staleAdvice,
     });
     await server.serve(Bun.stdin.stream());
   },

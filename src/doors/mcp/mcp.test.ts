@@ -28,6 +28,7 @@ async function answers(lines: readonly (object | string)[], isBusy = false): Pro
     log: (event, facts) => {
       throw new Error(`${event} ${JSON.stringify(facts)}`);
     },
+    advice: () => null,
   });
   const text = lines.map((line) => (typeof line === 'string' ? line : JSON.stringify({ jsonrpc: '2.0', ...line })));
   await server.serve(bytesOf(text.map((line) => `${line}\n`).join(''), read.resolve));
@@ -162,6 +163,7 @@ describe('a server over MCP', () => {
       }),
       write: (line) => said.push(JSON.parse(line) as Answer),
       log: () => {},
+      advice: () => null,
     });
     await server.serve(bytesOf(`${JSON.stringify({ jsonrpc: '2.0', ...calling(1, 'chat_list_events') })}\n`));
     expect(textIn(said[0])).toStartWith('@will is a person');
@@ -196,10 +198,28 @@ describe('a server over MCP', () => {
         throw new Error('EPIPE');
       },
       log: (event) => failed.push(event),
+      advice: () => null,
     });
     await server.serve(
       bytesOf([1, 2].map((id) => `${JSON.stringify({ jsonrpc: '2.0', ...calling(id, 'chat_who') })}\n`).join('')),
     );
     expect(failed).toEqual(['failed', 'failed']);
+  });
+
+  it.each([
+    ['it was logged, try something else', null],
+    ['start it again', 'start it again'],
+  ])('says of an error of ours: %s', async (told, advice) => {
+    const said: Answer[] = [];
+    const server = new McpServer({
+      face: chatFace('1', async () => {
+        throw new SyntaxError('Export named "x" not found');
+      }),
+      write: (line) => said.push(JSON.parse(line) as Answer),
+      log: () => {},
+      advice: () => advice,
+    });
+    await server.serve(bytesOf(`${JSON.stringify({ jsonrpc: '2.0', ...calling(1, 'chat_who') })}\n`));
+    expect(textIn(said[0])).toBe(`internal error of parley; ${told}`);
   });
 });

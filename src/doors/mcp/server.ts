@@ -13,6 +13,8 @@ export interface McpDeps {
   write(line: string): void;
   /** Facts, never a body. */
   log(event: string, facts: Record<string, string | number | boolean>): void;
+  /** What helps against an error of ours, if that is known. */
+  advice(): string | null;
 }
 
 /**
@@ -124,7 +126,7 @@ export class McpServer {
         tool: name,
         error: error instanceof Error ? (error.stack ?? error.message) : String(error),
       });
-      this.#no(id, 'internal error of parley; it was logged, try something else');
+      this.#no(id, `internal error of parley; ${this.deps.advice() ?? 'it was logged, try something else'}`);
     }
   }
 

@@ -1,5 +1,6 @@
 import { backchannelFace } from '../../../doors/mcp/backchannel-face.ts';
 import { McpServer } from '../../../doors/mcp/server.ts';
+import { staleAdvice } from '../../replaced.ts';
 import { servingLog } from '../../serving-log.ts';
 import { writeAll } from '../../terminal.ts';
 import { bchCommand } from './command.ts';
@@ -13,6 +14,7 @@ export default bchCommand({
       face: backchannelFace(bch.desk, await bch.who()),
       write: (line) => writeAll(1, line),
       log: servingLog({ json: bch.env['PARLEY_LOG'] === 'json', verbose: false }),
+      advice: staleAdvice,
     });
     await server.serve(Bun.stdin.stream());
   },

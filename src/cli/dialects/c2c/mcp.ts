@@ -7,6 +7,7 @@ import { disturbing } from '../../../flow/c2c/disturbing.ts';
 import { readSessionId } from '../../../protocol/c2c.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { VERSION } from '../../program.ts';
+import { staleAdvice } from '../../replaced.ts';
 import { servingLog } from '../../serving-log.ts';
 import type { Log } from '../../serving-log.ts';
 import { writeAll } from '../../terminal.ts';
@@ -43,6 +44,7 @@ export default c2cCommand({
       }),
       write: (line) => writeAll(1, line),
       log,
+      advice: staleAdvice,
     });
     await enrolAtStart(c2c, sessionId, pid, log);
     await channel.prepare();

@@ -1,0 +1,79 @@
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'bun:test';
+import { cpSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { temporaryHome } from '../support/home.ts';
+import { McpClient } from '../support/mcp.ts';
+import { Program } from '../support/program.ts';
+
+const OURS = new URL('../../', import.meta.url).pathname;
+const ADVICE = 'its files were replaced or removed while it ran; start it again';
+
+const program = new Program();
+beforeAll(() => program.init('bob'));
+
+let installed: Installation;
+beforeEach(() => {
+  installed = new Installation();
+});
+afterEach(() => rmSync(installed.place, { recursive: true }));
+
+/** Another place where Parley is installed, as source. */
+class Installation {
+  readonly place = temporaryHome();
+
+  constructor() {
+    const filter = (path: string): boolean => !/\.(?:test|contract)\.ts$/.test(path);
+    for (const name of ['src', 'package.json', 'tsconfig.json'])
+      cpSync(`${OURS}${name}`, `${this.place}/${name}`, { recursive: true, filter });
+    symlinkSync(`${OURS}node_modules`, `${this.place}/node_modules`);
+  }
+
+  command(...words: string[]): string[] {
+    return [process.execPath, '--no-install', `${this.place}/src/cli/main.ts`, ...words];
+  }
+
+  /** Another version is put there, in which this file asks another one for something new. */
+  upgrade(file: string): void {
+    this.#put(file, `export { something_new } from '${this.place}/src/storage/disk.ts';\n`);
+    this.#put('cli/main.ts', readFileSync(`${this.place}/src/cli/main.ts`, 'utf8'));
+  }
+
+  #put(file: string, text: string): void {
+    writeFileSync(`${this.place}/draft`, text);
+    renameSync(`${this.place}/draft`, `${this.place}/src/${file}`);
+  }
+
+  remove(): void {
+    rmSync(`${this.place}/src`, { recursive: true });
+  }
+}
+
+describe('what runs while its files are replaced says that it has to be started again:', () => {
+  it.each([
+    // What `chat_who` loads, and nothing before it.
+    ['upgraded', (one: Installation) => one.upgrade('storage/directory/files.ts')],
+    ['removed', (one: Installation) => one.remove()],
+  ])('a tool server, %s', async (_what, replace) => {
+    const { home, env } = program;
+    const server = new McpClient({ home, env, command: installed.command('mcp', '--as', 'bob') });
+    await server.initialize();
+    replace(installed);
+    expect(await server.call('chat_who')).toEqual({ isError: true, text: `internal error of parley; ${ADVICE}` });
+    expect((await server.end()).err).toContain(`advice="${ADVICE}"`);
+  });
+
+  it('a command that stays, and the mail still waits', async () => {
+    const { home, env } = program;
+    const watch = Bun.spawn(installed.command('watch', '--as', 'bob'), { cwd: home, env, stderr: 'pipe' });
+    let said = '';
+    for await (const bytes of watch.stderr) {
+      said += new TextDecoder().decode(bytes);
+      if (!said.endsWith('(Ctrl-C stops)\n')) continue;
+      // What takes a message is loaded when the first one comes.
+      installed.upgrade('storage/spool/maildir-take.ts');
+      await program.run(['send', '@bob', 'is the lock free?'], { as: 'bob' });
+    }
+    expect(await watch.exited).toBe(70);
+    expect(said).toContain(`parley: internal error, ${ADVICE}: `);
+    expect((await program.run(['inbox'], { as: 'bob' })).out).toContain('is the lock free?');
+  });
+});
