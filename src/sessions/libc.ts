@@ -9,8 +9,8 @@ const LINUX = {
   __errno_location: { args: [], returns: ptr },
 } as const;
 
-/** The C library under its names: glibc, musl, macOS. */
-const NAMES = process.platform === 'darwin' ? ['libSystem.dylib'] : ['libc.so.6', 'libc.so'];
+/** The C library: musl takes this name for its own too. A second one would be looked for in the current folder. */
+const NAME = process.platform === 'darwin' ? 'libSystem.dylib' : 'libc.so.6';
 
 let common: ReturnType<typeof openCommon> | undefined;
 let linux: ReturnType<typeof openLinux> | undefined;
@@ -37,16 +37,5 @@ export function askDevice(fd: number, question: number, answer: Uint8Array): boo
   return linux.symbols.ioctl(fd, BigInt(question), answer) === 0;
 }
 
-const openCommon = () => firstOf((name) => dlopen(name, COMMON));
-const openLinux = () => firstOf((name) => dlopen(name, LINUX));
-
-function firstOf<T>(open: (name: string) => T): T {
-  for (const name of NAMES.slice(0, -1)) {
-    try {
-      return open(name);
-    } catch {
-      // Another one has it.
-    }
-  }
-  return open(NAMES.at(-1) ?? '');
-}
+const openCommon = () => dlopen(NAME, COMMON);
+const openLinux = () => dlopen(NAME, LINUX);

@@ -44,16 +44,23 @@ export function factsIn({ buffer }: Uint8Array): Facts {
     longAt(view, 32),
     view.getUint32(20, true),
     longAt(view, 40),
-    longAt(view, 112) * 1000 + view.getUint32(120, true) / 1e6,
+    secondsAt(view, 112) * 1000 + view.getUint32(120, true) / 1e6,
     view.getUint16(28, true),
   );
 }
 
-/** Number, size, and to the nanosecond when its content and when anything about it was changed. */
+/** Where number, size, and to the nanosecond the times stand at which its content and at which anything about it was changed. */
+const STAMP = [32, 36, 40, 44, 112, 116, 120, 96, 100, 104];
+
+/** In halves: some file systems number their files so high that a whole one would be rounded. */
 export function stampIn({ buffer }: Uint8Array): string {
   const view = new DataView(buffer);
-  const time = (at: number): string => `${longAt(view, at)}.${view.getUint32(at + 8, true)}`;
-  return `${longAt(view, 32)} ${longAt(view, 40)} ${time(112)} ${time(96)}`;
+  return STAMP.map((at) => view.getUint32(at, true)).join(' ');
+}
+
+/** Before 1970 they are negative. */
+function secondsAt(view: DataView, at: number): number {
+  return view.getUint32(at, true) + view.getInt32(at + 4, true) * 2 ** 32;
 }
 
 function longAt(view: DataView, at: number): number {

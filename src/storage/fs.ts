@@ -92,7 +92,7 @@ export function nodeFs(): typeof Fs {
 
 type Way = 'r' | 'r+' | 'w' | 'wx' | 'a';
 
-const { RDONLY, WRONLY, RDWR, CREAT, EXCL, TRUNC, APPEND, NONBLOCK, CLOEXEC } = system.open;
+const { RDONLY, WRONLY, RDWR, CREAT, EXCL, TRUNC, APPEND, DIRECTORY, CLOEXEC } = system.open;
 const WAYS: Record<Way, number> = {
   r: RDONLY,
   'r+': RDWR,
@@ -154,21 +154,16 @@ export function readRest(fd: number): Buffer {
   return ready ? Buffer.from(restOf(ready, fd)) : nodeFs().readFileSync(fd);
 }
 
-/** Good until the next one is read. */
+/** Good until the next one is read. What is longer than there is room for is left to node:fs, which reads it faster. */
 function restOf({ calls, read: { bytes, at } }: Tools, fd: number): Uint8Array {
-  const full: Uint8Array[] = [];
   let length = 0;
-  for (;;) {
+  while (length < bytes.length) {
     const got = Number(calls.read(fd, (at + length) as Pointer, bytes.length - length));
     if (got < 0 && lastError() !== EINTR) throw failure('read');
-    if (got === 0) break;
+    if (got === 0) return bytes.subarray(0, length);
     length += Math.max(got, 0);
-    if (length < bytes.length) continue;
-    full.push(bytes.slice());
-    length = 0;
   }
-  const last = bytes.subarray(0, length);
-  return full.length === 0 ? last : Buffer.concat([...full, last]);
+  return Buffer.concat([bytes, nodeFs().readFileSync(fd)]);
 }
 
 export function existsSync(path: string): boolean {
@@ -201,16 +196,16 @@ export function unlinkSync(path: string): void {
 export function mkdirSync(path: string, options: { recursive: true; mode: number }): string | undefined {
   const ready = toolsFor(path);
   if (ready?.calls.mkdir(ready.path.at, options.mode) === 0) return path;
-  if (ready && lastError() === EEXIST && statSync(path, { throwIfNoEntry: false })?.isDirectory()) return undefined;
+  if (ready && lastError() === EEXIST && isTold(ready) && factsIn(ready.stat.bytes).isDirectory()) return undefined;
   return nodeFs().mkdirSync(path, options);
 }
 
 /** In no order. */
 export function readdirSync(path: string): string[] {
-  const ready = tools();
-  if (!ready) return nodeFs().readdirSync(path);
-  // Wait for no pipe.
-  const fd = openSync(path, RDONLY | NONBLOCK);
+  const ready = toolsFor(path);
+  const fd = ready?.calls.open(ready.path.at, RDONLY | DIRECTORY | CLOEXEC, 0) ?? -1;
+  if (ready && fd < 0) sayIfKnown('scandir', path);
+  if (!ready || fd < 0) return nodeFs().readdirSync(path);
   try {
     return namesIn(ready, fd) ?? nodeFs().readdirSync(path);
   } finally {
@@ -218,7 +213,7 @@ export function readdirSync(path: string): string[] {
   }
 }
 
-/** Null if they do not fit, and where it is no folder: to read thousands, node:fs is as quick. */
+/** Null if they do not fit: to read thousands, node:fs is as quick. */
 function namesIn({ calls, read: { bytes, at } }: Tools, fd: number): string[] | null {
   const length = Number(calls.getdents64(fd, at, bytes.length));
   if (length < 0) return null;
@@ -232,6 +227,11 @@ function namesIn({ calls, read: { bytes, at } }: Tools, fd: number): string[] | 
   return Number(calls.getdents64(fd, at, bytes.length)) === 0 ? names : null;
 }
 
+/** Whether `stat` says now what is known of the path that is laid out, or of a descriptor. */
+function isTold({ calls, path, stat }: Tools, flags = 0, at = AT_CWD): boolean {
+  return calls.statx(at, path.at, flags, BASIC_STATS, stat.at) === 0;
+}
+
 interface IfAny {
   throwIfNoEntry: false;
 }
@@ -240,7 +240,7 @@ export function statSync(path: string): Facts;
 export function statSync(path: string, options: IfAny): Facts | undefined;
 export function statSync(path: string, options?: IfAny): Facts | undefined {
   const ready = toolsFor(path);
-  if (ready?.calls.statx(AT_CWD, ready.path.at, 0, BASIC_STATS, ready.stat.at) === 0) return factsIn(ready.stat.bytes);
+  if (ready && isTold(ready)) return factsIn(ready.stat.bytes);
   if (ready && options && lastError() === ENOENT) return undefined;
   return options ? nodeFs().statSync(path, options) : nodeFs().statSync(path);
 }
@@ -250,24 +250,20 @@ export function lstatSync(path: string): Facts;
 export function lstatSync(path: string, options: IfAny): Facts | undefined;
 export function lstatSync(path: string, options?: IfAny): Facts | undefined {
   const ready = toolsFor(path);
-  const isTold = ready?.calls.statx(AT_CWD, ready.path.at, AT_LINK_ITSELF, BASIC_STATS, ready.stat.at) === 0;
-  if (ready && isTold) return factsIn(ready.stat.bytes);
+  if (ready && isTold(ready, AT_LINK_ITSELF)) return factsIn(ready.stat.bytes);
   if (ready && options && lastError() === ENOENT) return undefined;
   return options ? nodeFs().lstatSync(path, options) : nodeFs().lstatSync(path);
 }
 
 export function fstatSync(fd: number): Facts {
   const ready = toolsFor('');
-  const isTold = ready?.calls.statx(fd, ready.path.at, AT_DESCRIPTOR, BASIC_STATS, ready.stat.at) === 0;
-  return ready && isTold ? factsIn(ready.stat.bytes) : nodeFs().fstatSync(fd);
+  return ready && isTold(ready, AT_DESCRIPTOR, fd) ? factsIn(ready.stat.bytes) : nodeFs().fstatSync(fd);
 }
 
 /** Changes whenever the file does, or another takes its place; empty if there is none. */
 export function stampOf(path: string, isLinkFollowed = false): string {
   const ready = toolsFor(path);
-  const flags = isLinkFollowed ? 0 : AT_LINK_ITSELF;
-  if (ready?.calls.statx(AT_CWD, ready.path.at, flags, BASIC_STATS, ready.stat.at) === 0)
-    return stampIn(ready.stat.bytes);
+  if (ready && isTold(ready, isLinkFollowed ? 0 : AT_LINK_ITSELF)) return stampIn(ready.stat.bytes);
   if (ready && lastError() === ENOENT) return '';
   const told = nodeFs()[isLinkFollowed ? 'statSync' : 'lstatSync'](path, { bigint: true, throwIfNoEntry: false });
   return told ? `${told.ino} ${told.size} ${told.mtimeNs} ${told.ctimeNs}` : '';

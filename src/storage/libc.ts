@@ -12,14 +12,9 @@ export function openLibc<Calls extends Record<string, FFIFunction>>(calls: Calls
   return opened(calls);
 }
 
+/** A call that it lacks is an error. No second name is tried: one that the system does not know is looked for in the current folder. */
 function opened<Calls extends Record<string, FFIFunction>>(calls: Calls): Library<Calls>['symbols'] {
-  const [first = '', ...others] = system.libc;
-  try {
-    return dlopen(first, calls).symbols;
-  } catch (error) {
-    for (const name of others) return dlopen(name, calls).symbols;
-    throw error;
-  }
+  return dlopen(system.libc, calls).symbols;
 }
 
 /** The number of the error of the last call that failed. Ask at once: the next call may change it. */

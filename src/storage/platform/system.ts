@@ -1,7 +1,7 @@
 /** How the C library is called here, and the numbers by which it knows things. Nothing is loaded for them. */
 interface System {
-  /** Under one of these names. */
-  libc: readonly string[];
+  /** It is loaded already, and known by this name. */
+  libc: string;
   /** Its function that says where the number of the last error stands. */
   errno: '__errno_location' | '__error';
   /** Its number for the limit of open files. */
@@ -20,11 +20,14 @@ type Way =
   | 'APPEND'
   | 'NONBLOCK'
   | 'NOFOLLOW'
+  // Nothing else is opened.
+  | 'DIRECTORY'
   // No child inherits it.
   | 'CLOEXEC';
 
 const linux: System = {
-  libc: ['libc.so.6', 'libc.so'],
+  // musl takes every name that begins like this for its own.
+  libc: 'libc.so.6',
   errno: '__errno_location',
   openFiles: 7,
   open: {
@@ -37,13 +40,14 @@ const linux: System = {
     APPEND: 0o2000,
     NONBLOCK: 0o4000,
     NOFOLLOW: process.arch === 'arm64' ? 0o100000 : 0o400000,
+    DIRECTORY: process.arch === 'arm64' ? 0o40000 : 0o200000,
     CLOEXEC: 0o2000000,
   },
 };
 
 /** Written from the manual pages and not yet run on a Mac. */
 const darwin: System = {
-  libc: ['libSystem.dylib'],
+  libc: 'libSystem.dylib',
   errno: '__error',
   openFiles: 8,
   open: {
@@ -56,6 +60,7 @@ const darwin: System = {
     APPEND: 0x8,
     NONBLOCK: 0x4,
     NOFOLLOW: 0x100,
+    DIRECTORY: 0x100000,
     CLOEXEC: 0x1000000,
   },
 };
