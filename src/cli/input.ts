@@ -1,5 +1,5 @@
-import { nodeFs } from '../storage/fs.ts';
 import { Refusal } from '../protocol/refusal.ts';
+import { codeOf } from '../storage/disk.ts';
 import { spanMs } from './span.ts';
 import { isTerminal } from './terminal.ts';
 
@@ -7,15 +7,36 @@ const YEAR = 366 * 24 * 60 * 60 * 1000;
 /** The last time that can be written down. */
 const LATEST = 8.64e15;
 
-/** The body from the command line, or from stdin if there is none or it is `-`. */
-export async function bodyFrom(words: string[]): Promise<string> {
+/** The body from the command line, or from stdin if there is none or it is `-`; of that no more is read than a body may have. */
+export async function bodyFrom(words: string[], limit: number): Promise<string> {
   if (words.length > 0 && !(words.length === 1 && words[0] === '-')) return words.join(' ');
   if (isTerminal(0)) throw new Refusal('invalid_request', 'give the text on the command line, or pipe it in');
-  const body = utf8(nodeFs().readFileSync(0)).replace(/\n$/, '');
+  const body = utf8(await fromStdin(limit)).replace(/\n$/, '');
   // A closed stdin is no text: many programs start commands that way. An empty text can be said: "".
   if (body === '')
     throw new Refusal('invalid_request', 'the text is empty; give it on the command line, or pipe it in');
   return body;
+}
+
+async function fromStdin(limit: number): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let left = limit;
+  try {
+    for await (const piece of Bun.stdin.stream()) {
+      pieces.push(piece);
+      left -= piece.length;
+      // The newline at its end is not part of it.
+      if (left < -1) break;
+    }
+  } catch (error) {
+    throw new Refusal('invalid_request', `the text could not be read from stdin (${codeOf(error) ?? String(error)})`);
+  }
+  if (left < -1)
+    throw new Refusal(
+      'too_large',
+      `the text has more than ${limit} bytes, which is the limit; write it to a file and send its path instead`,
+    );
+  return Buffer.concat(pieces);
 }
 
 /** Other encodings are refused: a letter that we cannot read would be lost in silence. */

@@ -85,6 +85,41 @@ describe('trouble on the disk', () => {
   });
 });
 
+describe('a text on stdin', () => {
+  const from = async (parley: Program, source: string, env: Record<string, string> = {}) => {
+    const send = [process.execPath, 'src/cli/main.ts', 'send', '@alice'];
+    const child = Bun.spawn(['sh', '-c', '"$@" <"$0"', source, ...send], {
+      env: { ...parley.env, ...env },
+      stderr: 'pipe',
+    });
+    return { err: await child.stderr.text(), code: await child.exited };
+  };
+
+  it('that never ends is refused as soon as it is too long', async () => {
+    const parley = await new Program().init('alice');
+    expect(await from(parley, '/dev/zero')).toMatchObject({ code: 65, err: expect.stringContaining('262144 bytes') });
+    expect(await parley.json<Told[]>(['inbox'])).toEqual([]);
+  });
+
+  it('may be as long as the limit, and its last newline does not count', async () => {
+    const parley = await new Program().init('alice');
+    const limit = { PARLEY_BODY_LIMIT: '1000000' };
+    const [fits, tooLong] = [1_000_000, 1_000_001].map((length) => {
+      writeFileSync(`${parley.home}/${length}`, `${'x'.repeat(length)}\n`);
+      return `${parley.home}/${length}`;
+    });
+    expect(await from(parley, fits ?? '', limit)).toEqual({ err: '', code: 0 });
+    expect((await parley.json<Told[]>(['drain']))[0]?.body).toHaveLength(1_000_000);
+    expect((await from(parley, tooLong ?? '', limit)).code).toBe(65);
+  });
+
+  it('that cannot be read is refused in one line', async () => {
+    const parley = await new Program().init('alice');
+    const told = await from(parley, parley.home);
+    expect(told).toEqual({ err: 'parley: the text could not be read from stdin (EISDIR)\n', code: 64 });
+  });
+});
+
 function ledger(parley: Program): string {
   return `${parley.home}/.parley/ledger.db`;
 }

@@ -30,7 +30,7 @@ export default command({
     const { home, id } = await findMessage(context.desk, prefix);
     const draft = parseDraft({
       to: '-',
-      body: await bodyFrom(text),
+      body: await bodyFrom(text, context.desk.bodyLimit),
       priority: values.urgent ? 'urgent' : 'normal',
       refs: values.ref,
       intent: values.intent ?? 'none',

@@ -43,7 +43,7 @@ export default command({
     const who = await context.who();
     const draft = parseDraft({
       to,
-      body: await bodyFrom(text),
+      body: await bodyFrom(text, context.desk.bodyLimit),
       priority: values.urgent ? 'urgent' : 'normal',
       scope: values.scope,
       thread: values['reply-to'] && (await threadOf(context, values['reply-to'])),

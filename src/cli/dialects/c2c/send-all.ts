@@ -14,7 +14,7 @@ export default c2cCommand({
   words: [1, Infinity],
   async run(c2c, values, words) {
     const from = await c2c.writer(values.from);
-    const body = await bodyFrom(words);
+    const body = await bodyFrom(words, c2c.desk.bodyLimit);
     const result = await sendToAll(
       c2c,
       from,

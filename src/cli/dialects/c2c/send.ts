@@ -28,7 +28,7 @@ const command = c2cCommand({
     const tags = (['fail', 'blocking', 'urgent'] as const).filter((tag) => values[tag]);
     if (tags.length > 1) throw new Refusal('invalid_request', `say only one of --${tags.join(' and --')}`);
     const from = await c2c.writer(values.from);
-    const body = await bodyFrom(words);
+    const body = await bodyFrom(words, c2c.desk.bodyLimit);
     const stored = await sendTo(c2c, from, to, { body, tag: tags[0], deferrable: values.deferrable });
     if (values.json) return c2c.sayJson(stored);
     c2c.say(`ok -> ${stored.to_alias} (from ${stored.from_alias})${remarks(stored)}`);
