@@ -40,7 +40,7 @@ const dmSaying = (body: string): Facts => dm({ onlyThanks: isOnlyThanks(body), a
 
 const MATRIX: [string, Facts, string][] = [
   [
-    'a DM must be answered and is shown after the compose window [C2A-60a, C2A-55]',
+    'a DM must be answered and is shown after the compose window [C2A-60a, C2A-55, C2A-53]',
     dm(),
     'to_me must_respond buffered direct_message',
   ],
@@ -50,7 +50,7 @@ const MATRIX: [string, Facts, string][] = [
     'to_me ack_only silent thanks',
   ],
   [
-    'a mention in a channel must be answered [C2A-55]',
+    'a mention in a channel must be answered [C2A-55, C2A-53]',
     facts({ mentionsMe: true }),
     'to_me must_respond buffered direct_mention',
   ],
@@ -71,12 +71,12 @@ const MATRIX: [string, Facts, string][] = [
     'to_me must_respond buffered thread_question',
   ],
   [
-    'a message to a role of the reader knocks [C2A-72]',
+    'a message to a role of the reader knocks [C2A-72, C2A-53]',
     facts({ via: 'role' }),
     'to_my_role may_respond notify role_mention',
   ],
   [
-    'a mention of a role of the reader knocks [C2A-72]',
+    'a mention of a role of the reader knocks [C2A-72, C2A-53]',
     facts({ mentionsMyRole: true }),
     'to_my_role may_respond notify role_mention',
   ],
@@ -86,7 +86,7 @@ const MATRIX: [string, Facts, string][] = [
     'to_my_role may_respond notify thread_reply',
   ],
   [
-    'a reply in a thread that the reader owns knocks',
+    'a reply in a thread that the reader owns knocks [C2A-53]',
     facts({ threadReply: true, ownsThread: true }),
     'to_my_role may_respond notify thread_reply',
   ],

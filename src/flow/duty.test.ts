@@ -38,10 +38,15 @@ describe('what is owed', () => {
         return send(desk, alice, aDraft({ to: '#dev', thread: message.id, body: 'since when?' }));
       },
     ],
-  ])('is %s', async (_what, act) => {
+  ])('is %s, also after it was shown, until it is answered', async (_what, act) => {
     const desk = await aMemoryDesk('alice', 'bob');
     const { message } = await act(desk);
     expect((await owe(desk.who('bob'), PAGE)).duties).toMatchObject([{ id: message.id, from: 'alice', kind: 'reply' }]);
+    await deliver(desk.who('bob'), [message.id], { disposition: 'acknowledged', by: { by: 'hook' } }, () => ({
+      show: () => {},
+      slow: false,
+    }));
+    expect((await owe(desk.who('bob'), PAGE)).duties).toMatchObject([{ id: message.id }]);
     await answer(desk, desk.who('bob'), desk.own, message.id, aDraft({ body: 'since this morning, commit 1a2b3c4' }));
     expect(await owe(desk.who('bob'), PAGE)).toMatchObject({ duties: [], count: 0 });
   });

@@ -35,6 +35,7 @@ describe('the events of a reader', () => {
     };
     expect(await found({})).toEqual([ops, named, dev, dm]);
     expect(await found({ stream: '#dev' })).toEqual([named, dev]);
+    expect(await found({ stream: '#elsewhere' })).toEqual([]);
     expect(await found({ conversation: 'dm:alice,bob' })).toEqual([dm]);
     expect(await found({ policy: 'must_respond' })).toEqual([named, dm]);
     const since = new Date(desk.now() - 2.5 * MINUTE).toISOString();
@@ -109,6 +110,8 @@ describe('the events of a reader', () => {
 describe('a thread', () => {
   it('is read by window and cursor, oldest first, with a count of what stands before [C2A-120]', async () => {
     const { desk, ids } = await aThread(30);
+    await desk.own.directory.register(carol, 'agent');
+    await send(desk, carol, aDraft({ body: 'something else' }));
     const [last = ids[0]] = ids.slice(-1);
     const page = await readThread([desk.who('bob')], { event: last }, { limit: 10, now: desk.now() });
     expect(page.messages.map(({ id }) => id)).toEqual(ids.slice(20));

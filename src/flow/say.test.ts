@@ -71,7 +71,9 @@ describe('what an agent says', () => {
     await inChannel(desk, '#dev', 'bob', 'carol', 'alice');
     const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
     const reply = said({ target: '#dev', visibility: 'channel', directedness: 'ambient', inReplyTo: message.id });
-    await expect(say(desk, desk.who('bob'), reply)).rejects.toMatchObject({ code: 'against_policy' });
+    const refused = say(desk, desk.who('bob'), reply);
+    await expect(refused).rejects.toMatchObject({ code: 'against_policy' });
+    await expect(refused).rejects.toThrow('must_not_respond');
     expect(await desk.own.spool.ids(carol)).toHaveLength(1);
     const trace = await desk.own.ledger.trace(message.id);
     const copy = trace?.copies.find(({ mailbox }) => mailbox === 'bob');

@@ -40,7 +40,7 @@ describe('`bch mcp`', () => {
     }
   });
 
-  it('has exactly four tools, whose arguments are all named [BC-B10.8]', async () => {
+  it('has exactly four tools, whose arguments are all named [BC-B10.7, BC-B10.8]', async () => {
     const { me } = await tools();
     const { result } = await me.request('tools/list');
     const listed = result?.['tools'] as { name: string; inputSchema: { additionalProperties: unknown } }[];

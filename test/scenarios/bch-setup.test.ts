@@ -218,7 +218,7 @@ describe('`bch setup`', () => {
   it('takes --no-hooks and --wake [BC-B7.5]', async () => {
     const machine = new SetupMachine().with(ALL_CLIENTS);
     const said = await machine.said(['setup', '--no-hooks', '--wake'], { as: 'me' });
-    expect(said).toMatch(/^\[wake\] [^\n]*\n$/);
+    expect(said).toMatch(/^\[wake\] \S+\/parley-wake\.(?:service|plist) [^\n]*\n$/);
     expect(['.claude', '.codex', '.gemini'].flatMap((folder) => readdirSync(machine.at(folder)))).toEqual([]);
     expect(await machine.error(['setup', '--hooks'])).toContain("Unknown option '--hooks'");
   });

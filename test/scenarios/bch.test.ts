@@ -98,11 +98,11 @@ describe('a message that bch writes', () => {
     await machine.said(['send', '@bob', 'x', '--thread', 'issue 42/ü', '--ref', ' a b ', '--ref', '../c'], {
       as: 'ann',
     });
-    await machine.said(['send', '@bob', 'y', '--urgent', '--scope', 'org/repo'], { as: 'ann' });
+    await machine.said(['send', '@bob', 'in', 'words', '--urgent', '--scope', 'org/repo'], { as: 'ann' });
     const told = JSON.parse(await machine.said(['inbox', '--json'], { as: 'bob' })) as Message[];
     expect(told).toMatchObject([
       { thread: 'issue 42/ü', refs: [' a b ', '../c'], priority: 'normal' },
-      { scope: 'org/repo', priority: 'urgent' },
+      { body: 'in words', scope: 'org/repo', priority: 'urgent' },
     ]);
     expect(told[1]).not.toHaveProperty('thread');
     expect(told[1]).not.toHaveProperty('refs');
@@ -230,7 +230,7 @@ describe('names and targets of bch', () => {
     expect(readdirSync(home)).toEqual(['.backchannel']);
   });
 
-  it('any channel name is allowed; subscribing adds a missing #, sending never does [BC-B2.3]', async () => {
+  it('any channel name is allowed; subscribing adds a missing #, sending never does [BC-B2.2, BC-B2.3]', async () => {
     const machine = new Machine().agent('bob').agent('Ann');
     for (const channel of ['dev', '#Dev', 'two words', '']) await machine.said(['sub', channel], { as: 'bob' });
     expect(machine.record('bob')['subscriptions']).toEqual(['#dev', '#Dev', '#two words', '#']);
@@ -546,7 +546,7 @@ describe('what bch prints', () => {
     expect(machine.files('me', 'new')).toHaveLength(1);
   });
 
-  it('tells of every act in the words of the original [BC-B7.22, BC-B7.23, BC-B7.25, BC-B7.26, BC-B7.27]', async () => {
+  it('tells of every act in the words of the original [BC-B7.19, BC-B7.22, BC-B7.23, BC-B7.25, BC-B7.26, BC-B7.27]', async () => {
     const machine = new Machine();
     expect(await machine.said(['init', 'bob'])).toBe('registered as "bob" (local spool)\n');
     expect(await machine.said(['inbox'])).toBe('inbox empty\n');

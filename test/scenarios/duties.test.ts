@@ -53,6 +53,8 @@ describe('what is owed', () => {
     expect((await parley.run(['owe', '--blocking'])).out).toContain('@codex owes you');
     expect((await parley.run(['owe'])).out).toBe('you owe nothing\n');
     expect((await parley.run(['owe', '--blocking'], { as: 'codex' })).out).toBe('nobody owes you anything\n');
+    // Whoever asks first.
+    expect((await (await asked()).json<Owed>(['owe', '--blocking'])).count).toBe(1);
   });
 
   it('stays owed when it was only shown, and ends with an answer', async () => {

@@ -206,7 +206,7 @@ describe('bch at a relay of the original', () => {
 });
 
 describe('rooms and invites of bch', () => {
-  it('make a room, print an invite, and let a newcomer in [BC-B7.2, BC-B7.4, BC-B7.21, BC-B8.1, BC-B8.4, BC-B8.5]', async () => {
+  it('make a room, print an invite, and let newcomers in, as many as come [BC-B7.2, BC-B7.4, BC-B7.21, BC-B8.1, BC-B8.3, BC-B8.4, BC-B8.5]', async () => {
     const relay = original();
     const machine = new SetupMachine();
     const said = await machine.said(['room', 'new', '#dev', '--channel', 'ops', '--url', relay.url]);
@@ -265,10 +265,11 @@ describe('rooms and invites of bch', () => {
 
   it('print an invite for a token at hand, and send nothing [BC-B7.3, BC-B8.1, BC-B8.3]', async () => {
     const machine = new Machine();
-    const args = ['invite', '--url', 'https://relay.test/', '--token', 'secret', '--channel', 'dev', '--out', 'x'];
+    const channels = ['--channel', 'dev', '--channel', '#ops'];
+    const args = ['invite', '--url', 'https://relay.test/', '--token', 'secret', ...channels, '--out', 'x'];
     const [, text = ''] = /bch join (\S+) --as/.exec(await machine.said(args)) ?? [];
     const json = Buffer.from(text.slice('bch1-'.length), 'base64url').toString();
-    expect(json).toBe('{"url":"https://relay.test","token":"secret","channels":["#dev"]}');
+    expect(json).toBe('{"url":"https://relay.test","token":"secret","channels":["#dev","#ops"]}');
     expect(text).not.toContain('=');
     expect(await machine.said(args)).toStartWith('invite created.\n');
     expect(await machine.error(['invite', '--url', 'https://relay.test'])).toMatch(/^--token <room-token> required/);
@@ -311,6 +312,9 @@ describe('rooms and invites of bch', () => {
     expect(relay.requests.at(-1)?.headers.get('x-backchannel-room') ?? room).toBe(room);
     relay.leave('ann', { body: 'in the room' }, room);
     expect(await machine.said(['drain'])).toContain('in the room');
+    const other = new Machine();
+    await other.said(['init', 'bob', '--url', relay.url], { env: { BACKCHANNEL_ROOM: room } });
+    expect(config(other)).not.toHaveProperty('room');
   });
 
   it('show no token to a network without TLS unless told to', async () => {

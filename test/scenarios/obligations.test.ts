@@ -86,6 +86,7 @@ describe('an obligation', () => {
 
   it.each([
     ['to a channel', { to: '#dev' }],
+    ['to a channel, calling one by name', { to: '#dev', body: '@bob please look' }],
     ['to a role', { to: '@backend' }],
     ['that is only told', { intent: 'fyi' }],
     ['that is a status', { intent: 'status' }],

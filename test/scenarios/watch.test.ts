@@ -34,7 +34,7 @@ describe('bch watch', () => {
     expect(machine.files('bob', 'new')).toEqual([]);
   });
 
-  it('takes urgent mail, mail that matches, or what is not scoped, and leaves the rest [BC-3, BC-4, BC-B7.10]', async () => {
+  it('takes urgent mail, mail that matches, or what is not scoped, and leaves the rest [BC-3, BC-4, BC-B4.9, BC-B7.10]', async () => {
     const machine = new Machine().agent('bob');
     const urgent = machine.start('bch', ['watch', '--urgent-only', '--match', 'org/repo'], { as: 'bob' });
     machine.leave('bob', { body: 'not urgent' });
@@ -198,7 +198,7 @@ describe('watch --exec', () => {
     'x | {{body}}',
     '({{body}})',
   ];
-  it('refuses a template that would run the message itself', async () => {
+  it('refuses a template that would run the message itself [BC-C2]', async () => {
     const machine = new Machine().agent('bob');
     machine.leave('bob', { body: 'touch x' });
     const said = await Promise.all(AS_COMMAND.map((exec) => machine.bch(['watch', '--exec', exec], { as: 'bob' })));
@@ -276,6 +276,7 @@ describe('a message that is being worked on', () => {
     const entry = anEntry();
     await desk.own.spool.put(entry);
     const { id } = entry.message;
+    const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
     const { promise: finished, resolve: finish } = Promise.withResolvers<void>();
     const who = { name: bob, home: desk.own };
     const lease = { ms: 300, renewMs: 50 };
@@ -283,11 +284,14 @@ describe('a message that is being worked on', () => {
       who,
       id,
       async () => {
+        begin();
         await finished;
         return { done: true, evidence: { by: 'test' } };
       },
       lease,
     );
+    // Before that it is anybody's.
+    await begun;
     for (const end = Date.now() + 4 * lease.ms; Date.now() < end; await Bun.sleep(20)) {
       await desk.own.spool.heal();
       expect((await desk.own.spool.claim(bob, [id], { ms: 1000 })).copies).toEqual([]);

@@ -34,7 +34,7 @@ describe('a connection', () => {
     expect((await talk.ask('ping')).error?.code).toBe(-32600);
   });
 
-  it('agrees on what both sides can do, and on nothing that was not named [C2A-30]', async () => {
+  it('agrees on what both sides can do, and on nothing that was not named [C2A-26] [C2A-27] [C2A-28] [C2A-29] [C2A-30]', async () => {
     const theirs = {
       delivery: { ack: true, redelivery: false, telepathy: true },
       injection: { buffered: true },

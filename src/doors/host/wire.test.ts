@@ -48,7 +48,7 @@ describe('an event', () => {
     expect(refused).rejects.toMatchObject({ code: -32603, retryAfterMs: 500 });
   });
 
-  it('waits for no answer of a peer that never gives one [C2A-26]', async () => {
+  it('waits for no answer of a peer that never gives one [C2A-15] [C2A-26]', async () => {
     const capabilities = { ...EVERYTHING, delivery: { ack: false } };
     const talk = await new Talk().initialized({ capabilities });
     const wire = await talk.wire();

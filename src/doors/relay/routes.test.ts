@@ -28,12 +28,12 @@ const GUARDED: ['GET' | 'POST', string][] = [
 ];
 
 describe('the relay before it knows who asks', () => {
-  it('tells its health to everybody [BC-B5.1]', async () => {
+  it('tells its health to everybody [BC-B5.1, BC-B5.29]', async () => {
     const { status, value } = await new TestRelay().ask('GET', '/v1/health');
     expect([status, value]).toEqual([200, { ok: true, service: 'backchannel-relay' }]);
   });
 
-  it('makes a room with an id of 6 and a token of 24 bytes, in which agents see nothing of other rooms [BC-B5.2, BC-B5.27]', async () => {
+  it('makes a room with an id of 6 and a token of 24 bytes, in which agents see nothing of other rooms [BC-B5.2, BC-B5.27, BC-B5.29]', async () => {
     const relay = new TestRelay();
     const [alice] = await relay.agents('alice');
     const { status, value } = await relay.ask('POST', '/v1/rooms');
@@ -144,6 +144,15 @@ describe('the relay before it knows who asks', () => {
     expect([answer.status, answer.value]).toEqual([status, error(text)]);
     const agents = await relay.ask('GET', '/v1/agents', { token: alice });
     expect((agents.value as { name: string }[]).map(({ name }) => name)).toEqual(['alice']);
+  });
+
+  it('admits as many as come with the room token, however late [BC-B8.3]', async () => {
+    const relay = new TestRelay();
+    for (const name of ['alice', 'bob', 'carol']) {
+      const { status } = await relay.ask('POST', '/v1/register', { token: 'room secret', body: { name } });
+      expect(status).toBe(200);
+      relay.aheadMs += 365 * 24 * 3_600_000;
+    }
   });
 
   it('lets an agent register again with its own token: no new token, a newer lastSeen [BC-14, BC-B5.7]', async () => {
@@ -432,6 +441,28 @@ describe('an agent at the relay', () => {
     expect([status, value]).toEqual([200, { message: null }]);
   });
 
+  it('gets null for an id that can be no file of its mailbox, and nothing is looked for [BC-C1]', async () => {
+    const relay = new TestRelay();
+    const [bob] = await relay.agents('bob');
+    const { spool } = relay.home();
+    spool.claim = (_mailbox, ids) => Promise.reject(new Error(`looked for ${ids.join()}`));
+    for (const id of ['../../agents/bob', '/etc/passwd', 'a/b', 'a\0b']) {
+      const { value } = await relay.ask('POST', '/v1/take', { token: bob, body: { id } });
+      expect(value).toEqual({ message: null });
+    }
+  });
+
+  it.each<[what: string, path: string, body: object, text: string]>([
+    ['a flag that is none', '/v1/take', { id: 'x', keep: 'yes' }, '"keep" must be true or false'],
+    ['a number that is none', '/v1/lease', { max: '5' }, '"max" must be a whole number from 1 to 256'],
+    ['a channel that is none', '/v1/subscribe', { channel: ['#dev'] }, '"channel" must be a string'],
+  ])('is told what is wrong with %s [BC-B5.18]', async (_what, path, body, text) => {
+    const relay = new TestRelay();
+    const [bob] = await relay.agents('bob');
+    const { status, value } = await relay.ask('POST', path, { token: bob, body });
+    expect([status, value]).toEqual([400, error(text)]);
+  });
+
   it('keeps what it takes, if it says so [BC-9]', async () => {
     const relay = new TestRelay();
     const [alice, bob] = await relay.agents('alice', 'bob');
@@ -474,7 +505,7 @@ describe('every answer', () => {
     }
   });
 
-  it('hides our own faults: 500 without a stack, and the log has it', async () => {
+  it('hides our own faults: 500 without a stack, and the log has it [BC-B5.25]', async () => {
     const relay = new TestRelay();
     const [alice] = await relay.agents('alice');
     relay.home().directory.list = () => Promise.reject(new Error('the shelf fell down'));

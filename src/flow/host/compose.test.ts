@@ -81,15 +81,16 @@ describe('what somebody writes in pieces', () => {
     expect(wire.texts).toEqual(['so']);
   });
 
-  it('is never mixed with what another writes, or with another conversation [C2A-67b]', async () => {
+  it('is never mixed with what another writes, or with another conversation [C2A-63] [C2A-67b]', async () => {
     const { host, wire, surface } = await aSurface();
     await inChannel(host.desk, '#C1', 'lead');
     await surface.post('U1', { id: 'C1', kind: 'channel' }, '@lead one');
     await surface.post('U2', { id: 'C1', kind: 'channel' }, '@lead two');
     await surface.post('U1', { id: 'C1', kind: 'channel' }, '@lead three');
     await surface.dm('U1', 'lead', 'four');
+    await surface.post('U1', { id: 'C1', kind: 'thread', threadId: 'm2' }, '@lead five');
     await host.pass(5000);
-    expect(wire.texts.toSorted()).toEqual(['@lead one\n@lead three', '@lead two', 'four']);
+    expect(wire.texts.toSorted()).toEqual(['@lead five', '@lead one\n@lead three', '@lead two', 'four']);
     const inC1 = wire.delivered.filter(({ conversation }) => conversation.id === '#C1');
     expect(inC1.map(({ timing }) => timing.sequence)).toEqual(
       inC1.map(({ timing }) => timing.sequence).toSorted((a, b) => a - b),
@@ -122,7 +123,7 @@ describe('what somebody writes in pieces', () => {
     expect(wire.prompts.join()).not.toContain('delete');
   });
 
-  it('is never shown if it is deleted before, and ends as superseded [C2A-161]', async () => {
+  it('is never shown if it is deleted before, and ends as superseded [C2A-156] [C2A-161]', async () => {
     const { host, wire, surface } = await aSurface();
     const { eventId } = await surface.dm('U1', 'lead', 'never mind', { messageId: 'a' });
     await surface.delete('a');

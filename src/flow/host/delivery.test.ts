@@ -286,6 +286,9 @@ describe('what is delivered', () => {
     ]);
     expect(wire.prompts[0]).toContain('the marmalade build is red');
     expect(wire.prompts[0]).toContain('since the merge');
+    await host.send('carol', '#c', '@lead and where do I read of it?');
+    await host.pass(1000);
+    expect(wire.delivered[1]?.injection).toEqual({ mode: 'buffered', context: 'thread_window', role: 'user' });
   });
 
   it('has no secret in it [C2A-168]', async () => {
@@ -294,6 +297,7 @@ describe('what is delivered', () => {
     await host.bind(wire, 'lead');
     const { message } = await host.send('bob', '@lead', 'use AKIAIOSFODNN7EXAMPLE for it', {
       obligation: { blocks: 'halted', defaultAction: 'I take AKIAIOSFODNN7EXAMPLE' },
+      refs: ['https://example.com/AKIAIOSFODNN7EXAMPLE'],
     });
     await host.pass(1000);
     const read = await host.call(wire, 'chat.read_thread', { eventId: message.id });

@@ -37,6 +37,7 @@ describe('a session', () => {
     const wire = new FakeWire();
     const { warnings } = await host.bind(wire, ['ghost'], { deliver: 'all' });
     expect(warnings.join('\n')).toContain('no agent is called ghost');
+    expect(warnings.join('\n')).toContain('bound to no mailbox');
     await host.send('bob', '#c', '@ghost @lead look');
     await host.pass(60_000);
     expect(wire.delivered).toEqual([]);

@@ -34,7 +34,7 @@ describe('what people write at a surface', () => {
     expect(wire.delivered.toSorted((a, b) => a.timing.sequence - b.timing.sequence)).toMatchObject([
       {
         source: { platform: 'slack', workspaceId: 'T1' },
-        conversation: { kind: 'dm' },
+        conversation: { id: 'dm:lead,slack.U1', kind: 'dm' },
         author: { id: 'slack.U1', kind: 'human', displayName: 'Wilma' },
       },
       {
@@ -73,6 +73,7 @@ describe('what people write at a surface', () => {
     const { host, wire, surface } = await aTown();
     const first = await surface.dm('U1', 'lead', 'hello', { messageId: '1748890000.000100' });
     const second = await surface.dm('U1', 'lead', 'hello', { messageId: '1748890000.000100' });
+    expect(first.eventId).toBe(MessageId.parse('slack.1748890000.000100'));
     expect(second).toEqual({ ...first, first: false });
     await host.pass(5000);
     expect(wire.ids).toEqual([first.eventId]);
@@ -148,6 +149,25 @@ describe('what people write at a surface', () => {
         ),
     );
     expect(await Promise.all(sends)).toEqual([...Array.from({ length: 5 }, () => 'sent'), 'busy']);
+  });
+
+  it('has edits and reactions under the same limits, and so has what agents react [C2A-169]', async () => {
+    const { desk } = await aHost('lead');
+    const host = new TestHost(desk, {
+      limits: { postsPerSecond: 1, postsAtOnce: 3, postsWaiting: 0, sendsAtOnce: 1, sendsPerSecond: 1 },
+    });
+    const surface = await new TestSurface(host).bind();
+    const busy = { code: 'busy' };
+    const { eventId } = await surface.dm('U1', 'lead', 'hello', { messageId: 'a' });
+    await surface.edit('a', 'hello there');
+    await surface.react('U2', 'a', { glyph: '👀' });
+    await expect(surface.edit('a', 'hello again')).rejects.toMatchObject(busy);
+    await expect(surface.react('U2', 'a', { glyph: '👍' })).rejects.toMatchObject(busy);
+    const wire = new FakeWire();
+    await host.bind(wire, 'lead');
+    const react = (signal: string) => host.call(wire, 'chat.react', { inReplyTo: eventId, signal });
+    await react('seen');
+    await expect(react('agree')).rejects.toMatchObject(busy);
   });
 });
 
@@ -332,6 +352,8 @@ describe('what agents say to a surface', () => {
       first: false,
       shown: true,
     });
+    const other = host.call(wire, 'chat.send_message', said({ target: '@slack.U1', text: 'something else' }));
+    await expect(other).rejects.toMatchObject({ code: 'key_conflict' });
     expect(surface.wire.shown).toHaveLength(3);
   });
 

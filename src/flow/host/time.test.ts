@@ -139,7 +139,7 @@ describe('time', () => {
 });
 
 describe('a digest', () => {
-  it('tells at most every quarter of an hour who said how much where, and wants no answer [C2A-75] [C2A-76] [C2A-21]', async () => {
+  it('tells at most every quarter of an hour who said how much where, and wants no answer [C2A-75] [C2A-76] [C2A-21] [C2A-36]', async () => {
     const { host, wire } = await aDay();
     await inChannel(host.desk, '#ci', 'lead', 'bob');
     const ids: string[] = [];
@@ -151,18 +151,25 @@ describe('a digest', () => {
     await host.pass(15 * 60_000);
     expect(wire.delivered).toMatchObject([
       {
+        source: { platform: 'parley', workspaceId: 'parley' },
         attention: { policy: 'must_not_respond', reason: 'digest' },
         injection: { mode: 'digest' },
         conversation: { kind: 'system' },
         merged: ids,
       },
     ]);
-    expect(wire.prompts[0]).toMatch(/#ci.*4 messages/);
+    expect(wire.prompts[0]).toMatch(/#ci.*4 messages, from bob/);
     expect(wire.prompts[0]).not.toContain('zebra');
     expect(await Promise.all(ids.map((id) => host.ended('lead', id)))).toEqual(ids.map(() => 'ignored'));
+    // The next one waits for its quarter of an hour.
+    await host.send('bob', '#ci', 'build 4 zebra', { intent: 'status' });
+    await host.pass(5 * 60_000);
+    expect(wire.delivered).toHaveLength(1);
+    await host.pass(10 * 60_000);
+    expect(wire.delivered).toHaveLength(2);
     // Never an empty one.
     await host.pass(60 * 60_000);
-    expect(wire.delivered).toHaveLength(1);
+    expect(wire.delivered).toHaveLength(2);
   });
 
   it('that holds a call by name is more than news, and what is owed in it stays owed [C2A-76]', async () => {
@@ -200,6 +207,7 @@ describe('progress', () => {
     expect(await host.desk.own.ledger.history({ limit: 10 })).toHaveLength(2);
     await host.pass(15 * 60_000);
     expect(boss.delivered).toMatchObject([{ attention: { policy: 'must_not_respond', reason: 'digest' } }]);
+    expect(boss.prompts[0]).toContain('marmalade');
   });
 });
 

@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
 import { aMessage } from '../../../test/support/mail.ts';
 import { until } from '../../../test/support/bch.ts';
-import { EventParser, EventStream } from './events.ts';
+import { EventParser, EventStream, SILENCE_MS } from './events.ts';
 import { RelayHttp } from './http.ts';
 
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n';
@@ -51,6 +51,8 @@ describe('the stream of a relay', () => {
     await until('the message', () => heard.length > 0);
     expect(heard).toEqual(['late']);
     expect(requests).toHaveLength(1);
+    // The original's headers come with its first sign of life, after 25 s.
+    expect(SILENCE_MS).toBeGreaterThanOrEqual(30_000);
   });
 
   it('is made anew when it is silent for too long, as after a sleep of the machine', async () => {

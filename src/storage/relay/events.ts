@@ -9,7 +9,7 @@ const LONGEST_PAUSE_MS = 30_000;
  * A stream that is silent this long is dead: a relay says something every 25 s. The original's headers may take as long too, so
  * they get the same time. A laptop that wakes up finds its stream silent for hours, and makes a new one.
  */
-const SILENCE_MS = 60_000;
+export const SILENCE_MS = 60_000;
 const LOOK_MS = 5000;
 /** No message is as large as this; what is has to be something else. */
 const EVENT_LIMIT = 128 * 1024 * 1024;
