@@ -5,12 +5,15 @@ import { hashOf, newAgentToken, newRoomId, newRoomToken, sameHash } from './toke
 describe('tokens', () => {
   it('are 32 random bytes in hex for an agent, and 24 in base64url for a room', () => {
     expect(newAgentToken()).toMatch(/^[0-9a-f]{64}$/);
-    expect(newRoomToken()).toMatch(/^[A-Za-z0-9_-]{32}$/);
+    expect(Buffer.from(newRoomToken(), 'base64url')).toHaveLength(24);
     expect(new Set(Array.from({ length: 1000 }, newAgentToken)).size).toBe(1000);
   });
 
-  it('have room ids of 6 bytes that are no option on a command line', () => {
-    for (let n = 0; n < 2000; n += 1) expect(newRoomId()).toMatch(/^[A-Za-z0-9_][A-Za-z0-9_-]{7}$/);
+  it('have room ids of 6 bytes, and neither those nor the rooms’ tokens are an option on a command line', () => {
+    for (let n = 0; n < 2000; n += 1) {
+      expect(newRoomId()).toMatch(/^[A-Za-z0-9_][A-Za-z0-9_-]{7}$/);
+      expect(newRoomToken()).toMatch(/^[A-Za-z0-9_][A-Za-z0-9_-]{31}$/);
+    }
   });
 
   it('are kept as the SHA-256 of their UTF-8 text [BC-B5.21]', () => {

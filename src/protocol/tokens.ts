@@ -10,13 +10,17 @@ export function newAgentToken(): string {
 
 /** What admits new agents to a room. */
 export function newRoomToken(): string {
-  return randomBytes(24).toString('base64url');
+  return randomWord(24);
+}
+
+export function newRoomId(): RoomId {
+  return RoomId.parse(randomWord(6));
 }
 
 /** Never begins with a dash: on a command line that would be an option. */
-export function newRoomId(): RoomId {
-  const id = randomBytes(6).toString('base64url');
-  return id.startsWith('-') ? newRoomId() : RoomId.parse(id);
+function randomWord(bytes: number): string {
+  const word = randomBytes(bytes).toString('base64url');
+  return word.startsWith('-') ? randomWord(bytes) : word;
 }
 
 /** What is kept of a token. It has 24 or 32 random bytes: nothing to guess, so no salt and no slow hash. spec: relay#tokens */
