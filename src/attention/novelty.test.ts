@@ -68,6 +68,6 @@ describe('news in a thread', () => {
       const body = part.repeat((256 * 1024) / part.length);
       isNovel({ body: `${body}x` }, [{ body }]);
     }
-    expect(performance.now() - started).toBeLessThan(3_000);
+    expect(performance.now() - started).toBeLessThan(20_000);
   });
 });

@@ -66,7 +66,7 @@ describe('the rooms of a relay', () => {
     mkdirSync(`${house.rooms.root(roomId)}/spool`, { recursive: true });
     writeFileSync(`${house.rooms.root(roomId)}/spool/bob`, '');
     await house.home(roomId).spool.put(aCopy());
-    await within(5000, async () => troubles.length > 0);
+    await within(20_000, async () => troubles.length > 0);
     expect(troubles[0]).toStartWith(`${roomId}: `);
     expect(troubles.join()).not.toContain('hello');
     await house.close();

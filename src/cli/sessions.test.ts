@@ -86,7 +86,7 @@ describe('that nothing is left', () => {
   it('is noted only after two seconds where times are coarse', () => {
     arrive('elsewhere.json');
     const known = new Set(['elsewhere.json']);
-    age(1900);
+    age(1000);
     expect(session.noteSeen('seen', inbox, known, false)).toBe(false);
     age(2100);
     expect(session.noteSeen('seen', inbox, known, false)).toBe(true);

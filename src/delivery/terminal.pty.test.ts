@@ -105,13 +105,13 @@ describe.each(TERMINALS.filter(([name]) => name !== 'tmux' || Bun.which('tmux'))
       const reader = new LineReader();
       const terminal = await start(reader);
       const way = new TerminalWay({ terminal, signs: idle, composer: lineComposer, enterAfter: 5, proofWithin: 0 });
-      await within(5000, async () => (await shownBy(terminal, lineComposer)) === 'empty');
+      await within(20_000, async () => (await shownBy(terminal, lineComposer)) === 'empty');
       const parcel = aParcel('-n $HOME "quoted" \\back');
       expect(await way.offer([parcel], NEVER)).toMatchObject({ outcome: 'offered' });
       expect(await reader.got()).toEqual([parcel.text]);
-      await within(5000, async () => (await shownBy(terminal, lineComposer)) === 'empty');
+      await within(20_000, async () => (await shownBy(terminal, lineComposer)) === 'empty');
       await terminal.paste('begun by its user');
-      await within(5000, async () => (await shownBy(terminal, lineComposer)) === 'draft');
+      await within(20_000, async () => (await shownBy(terminal, lineComposer)) === 'draft');
       expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'left' });
       await terminal.enter();
       expect(await reader.got(2)).toEqual([parcel.text, 'begun by its user']);
@@ -124,7 +124,7 @@ const idle: Signs = { latest: async () => ({ state: 'idle', at: 1, source: 'even
 async function aPtyWith(tui: ScriptedTui): Promise<OwnPty> {
   const pty = new OwnPty(tui.command, PLACE);
   await tui.ready();
-  await within(5000, async () => (await shownBy(pty)) === 'empty');
+  await within(20_000, async () => (await shownBy(pty)) === 'empty');
   return pty;
 }
 

@@ -98,7 +98,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     const { options, tui, pane } = await anAgent();
     const lag = aLag(pane);
     const typing = new TerminalWay({ ...options, terminal: lag.terminal }).offer([aParcel()], NEVER);
-    await within(5000, async () => lag.looks() > 5);
+    await within(20_000, async () => lag.looks() > 5);
     expect(tui.prompts()).toEqual([]);
     lag.end();
     expect(await typing).toMatchObject({ outcome: 'taken' });
@@ -114,7 +114,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     };
     const terminal = { ...asTerminal(lag.terminal), screen: flickering };
     const typing = new TerminalWay({ ...options, terminal }).offer([aParcel()], NEVER);
-    await within(5000, async () => lag.looks() > 8);
+    await within(20_000, async () => lag.looks() > 8);
     expect(tui.prompts()).toEqual([]);
     lag.end();
     expect(await typing).toMatchObject({ outcome: 'taken' });
@@ -210,7 +210,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     const signs: Signs = {
       latest: async () => {
         process.kill(tui.pid, 'SIGKILL');
-        await within(5000, async () => (await pane.screen()) === null);
+        await within(20_000, async () => (await pane.screen()) === null);
         return { state: 'idle', at: 1, source: 'hook' };
       },
     };
@@ -243,7 +243,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     const { options, tui, pane } = await anAgent();
     const seen: string[] = [];
     const terminal = afterPaste(pane, async () => {
-      await within(5000, async () => (await shownBy(pane)) === 'draft');
+      await within(20_000, async () => (await shownBy(pane)) === 'draft');
       seen.push(...tui.prompts());
     });
     const since = performance.now();
@@ -301,7 +301,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     const { options, tui } = await anAgent();
     const ending = (text: string): string => (/\$\w+$/.test(text) ? `${text} ` : text);
     await typeInto({ ...options, ending }, 'ask $skill', NEVER);
-    await within(5000, async () => (await typeInto({ ...options, ending }, 'ask', NEVER)).typed === 'entered');
+    await within(20_000, async () => (await typeInto({ ...options, ending }, 'ask', NEVER)).typed === 'entered');
     expect(await tui.prompted(2)).toEqual(['ask $skill ', 'ask']);
   });
 });
@@ -325,7 +325,7 @@ async function anAgent(more: Partial<TypingOptions> = {}): Promise<Agent> {
   const server = opens(await TmuxServer.open({ path: tmux.path }));
   const pane = await server.terminal(id);
   const options = { terminal: pane, signs: new SignFile(tui.sign), composer: scriptedComposer, ...QUICK, ...more };
-  await within(5000, async () => (await shownBy(pane)) === 'empty');
+  await within(20_000, async () => (await shownBy(pane)) === 'empty');
   return { way: new TerminalWay(options), options, tui, pane, tmux };
 }
 
@@ -344,7 +344,7 @@ async function anOpenWay(): Promise<OpenWay> {
     },
     leave: async () => {
       process.kill(tui.pid, 'SIGKILL');
-      await within(5000, async () => (await pane.screen()) === null);
+      await within(20_000, async () => (await pane.screen()) === null);
     },
     comeBack: async () => {
       tui.forget();

@@ -99,11 +99,11 @@ describe.skipIf(!isHere)(`a terminal of another program${isHere ? '' : ' (skippe
   it('is refused for a process that is gone, and for one without a terminal', async () => {
     const { pid, holder } = await held(['cat']);
     holder.kill('SIGKILL');
-    await within(5000, async () => !existsSync(`/proc/${pid}`));
+    await within(20_000, async () => !existsSync(`/proc/${pid}`));
     expect(() => ForeignPty.open({ asked: true, where: { pid } })).toThrow('does not run');
     const bare = Bun.spawn(['setsid', 'sleep', '60']);
     started.push(bare);
-    await within(5000, async () => existsSync(`/proc/${bare.pid}`));
+    await within(20_000, async () => existsSync(`/proc/${bare.pid}`));
     expect(() => ForeignPty.open({ asked: true, where: { pid: bare.pid } })).toThrow('runs in no terminal');
   });
 
@@ -114,7 +114,7 @@ describe.skipIf(!isHere)(`a terminal of another program${isHere ? '' : ' (skippe
     await pty.enter();
     expect(mastersHere()).toBe(0);
     holder.kill('SIGKILL');
-    await within(5000, async () => (await pty.screen()) === null);
+    await within(20_000, async () => (await pty.screen()) === null);
     await expect(pty.paste('too late')).rejects.toThrow('is gone');
   });
 
@@ -138,7 +138,7 @@ async function held(
   for await (const said of holder.stdout) {
     const pid = Number(new TextDecoder().decode(said));
     // Until it has become its program it has no environment.
-    await within(5000, async () => readFileSync(`/proc/${pid}/environ`, 'utf8') !== '');
+    await within(20_000, async () => readFileSync(`/proc/${pid}/environ`, 'utf8') !== '');
     return { pid, holder };
   }
   throw new Error('the holder said nothing');

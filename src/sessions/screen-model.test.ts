@@ -106,7 +106,7 @@ describe('the screen of a PTY that we own', () => {
       const terminal = await server.terminal(pane);
       const model = new ScreenModel(120, 40);
       model.write(written);
-      await within(5000, async () => (await terminal.screen())?.lines.includes('end') === true);
+      await within(20_000, async () => (await terminal.screen())?.lines.includes('end') === true);
       const real = await terminal.screen();
       expect(model.screen().lines).toEqual([...(real?.lines ?? [])]);
       expect(model.screen().cursor).toEqual(real?.cursor as never);

@@ -69,7 +69,7 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     const { tui, pane } = await anAgent();
     await pane.paste('never mind');
     await pane.erase();
-    await within(5000, async () => (await shownBy(pane)) === 'empty');
+    await within(20_000, async () => (await shownBy(pane)) === 'empty');
     expect(tui.prompts()).toEqual([]);
   });
 
@@ -101,7 +101,7 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     await tmux.run('set-option', '-g', 'remain-on-exit', 'on');
     expect(await pane.screen()).not.toBeNull();
     process.kill(tui.pid, 'SIGKILL');
-    await within(5000, async () => (await pane.screen()) === null);
+    await within(20_000, async () => (await pane.screen()) === null);
     await expect(pane.paste('too late')).rejects.toThrow('has ended');
     await expect(pane.enter()).rejects.toThrow('has ended');
   });
@@ -136,7 +136,7 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
       const sent: string[] = [];
       for (let n = 0; n < 10; n += 1) {
         await cutDuring(n * 4, () => pane.paste(text(n)));
-        await within(5000, async () => (await shownBy(pane)) === 'draft');
+        await within(20_000, async () => (await shownBy(pane)) === 'draft');
         await cutDuring(n * 4, () => pane.enter());
         sent.push(text(n));
         expect(await tui.prompted(n + 1)).toEqual(sent);
@@ -181,7 +181,7 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
       if (screen) expect(scriptedComposer(screen)).toBe('dialog');
     }
     await tui.order('idle');
-    await within(5000, async () => (await shownBy(pane)) === 'empty');
+    await within(20_000, async () => (await shownBy(pane)) === 'empty');
   });
 
   it('finds the same pane again when the session that it was attached to ends', async () => {
@@ -201,7 +201,7 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
   it('does not mistake a pane of the next server for its own', async () => {
     const { pane, tmux } = await anAgent();
     await tmux.run('kill-server');
-    await within(5000, async () => (await pane.screen()) === null);
+    await within(20_000, async () => (await pane.screen()) === null);
     await tmux.start('anew', ['cat']);
     await expect(pane.paste('for somebody else')).rejects.toThrow('started anew');
     await expect(pane.paste('for\nsomebody else')).rejects.toThrow('started anew');
@@ -239,7 +239,7 @@ it('says that tmux is missing where it is', async () => {
 /** The process by which the terminal speaks with tmux now. Those that were ended may still be on tmux's list. */
 async function connectionTo(tmux: TestTmux, pane: TmuxPane, ended: ReadonlySet<number>): Promise<number> {
   let pid = 0;
-  await within(5000, async () => {
+  await within(20_000, async () => {
     await pane.screen();
     const pids = (await tmux.run('list-clients', '-F', '#{client_pid}')).split('\n').map(Number);
     pid = pids.find((one) => one > 1 && !ended.has(one)) ?? 0;

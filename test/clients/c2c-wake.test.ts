@@ -36,6 +36,5 @@ describe(`a managed Claude Code${claude.why}`, () => {
       await within(30_000, async () => (await c2c('instances')).includes('wake loop runs'));
       await c2c('stop', 'ember');
     },
-    120_000,
   );
 });

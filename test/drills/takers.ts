@@ -24,9 +24,9 @@ export const takers: Drill = {
     const faults = new Faults();
     faults.none(lost, 'messages were lost');
     faults.expect(twice === 0, `${twice} messages were taken twice`);
-    faults.expect(longest < 1000, `somebody waited ${longest} ms`);
-    // The short form is over before a rate means anything.
+    // The short form is over before a rate means anything, and runs on machines that are busy with something else.
     if (long) faults.expect(rate >= 5000, `only ${rate} a second`);
+    if (long) faults.expect(longest < 1000, `somebody waited ${longest} ms`);
     const counts = { taken: taken.length, twice, lost: lost.length, 'a second': rate, 'longest wait ms': longest };
     return { counts, faults: faults.found };
   },

@@ -238,7 +238,6 @@ describe('`c2c install` and its undoing', () => {
       await Promise.all(clients.map((client) => machine.does('c2c', ['install', client, '--uninstall'])));
       expect(machine.snapshot()).toEqual(before);
     },
-    60_000,
   );
 
   it('follow links, and give back modes [C2C-40]', async () => {

@@ -188,7 +188,7 @@ describe('c2c poll-inbox', () => {
     expect((await c2c.parley(['trace', message_id], bob)).out).toContain(`reply ${answer.message_id}`);
     // An answer to one's own words may be answered, and need not be.
     await c2c.said(['poll-inbox'], alice);
-    expect((await c2c.parley(['owe', '--as', 'alice'], alice)).out).not.toContain('8080');
+    expect((await c2c.parley(['owe', '--as', 'alice'], alice)).out).not.toContain('it is 8080');
   });
 
   it.each([
@@ -266,30 +266,26 @@ describe('c2c poll-inbox', () => {
     expect(await c2c.json(['poll-inbox'], bob)).toEqual([]);
   });
 
-  it.skipIf(!STRACE)(
-    'loses nothing if it is killed at any change of a file [C2C-20]',
-    async () => {
-      for (let nth = 1; nth < 20; nth += 1) {
-        const c2c = new Brokerage();
-        c2c.plant('registry.json', [{ session_id: 's-bob', alias: 'bob' }]);
-        c2c.plant('s-bob.inbox.json', [anOriginalEntry({ message_id: 'm-1' }), anOriginalEntry({ message_id: 'm-2' })]);
-        const { code, out } = await killedAt(c2c, 's-bob', `/^(rename|unlink|fsync):when=${nth}`, [
-          'poll-inbox',
-          '--json',
-        ]);
-        const first = out === '' ? [] : (JSON.parse(out) as Taken[]);
-        const again = await c2c.json<Taken[]>(['poll-inbox'], bob);
-        const seen = [...first, ...again].map(({ message_id }) => message_id);
-        expect([...new Set(seen)].toSorted()).toEqual(['m-1', 'm-2']);
-        expect(await c2c.json(['poll-inbox'], bob)).toEqual([]);
-        const told = await c2c.json<Taken[]>(['history'], bob);
-        expect(told.map(({ message_id }) => message_id).toSorted()).toEqual(['m-1', 'm-2']);
-        if (code === 0) return;
-      }
-      throw new Error('it never came to its end');
-    },
-    60_000,
-  );
+  it.skipIf(!STRACE)('loses nothing if it is killed at any change of a file [C2C-20]', async () => {
+    for (let nth = 1; nth < 20; nth += 1) {
+      const c2c = new Brokerage();
+      c2c.plant('registry.json', [{ session_id: 's-bob', alias: 'bob' }]);
+      c2c.plant('s-bob.inbox.json', [anOriginalEntry({ message_id: 'm-1' }), anOriginalEntry({ message_id: 'm-2' })]);
+      const { code, out } = await killedAt(c2c, 's-bob', `/^(rename|unlink|fsync):when=${nth}`, [
+        'poll-inbox',
+        '--json',
+      ]);
+      const first = out === '' ? [] : (JSON.parse(out) as Taken[]);
+      const again = await c2c.json<Taken[]>(['poll-inbox'], bob);
+      const seen = [...first, ...again].map(({ message_id }) => message_id);
+      expect([...new Set(seen)].toSorted()).toEqual(['m-1', 'm-2']);
+      expect(await c2c.json(['poll-inbox'], bob)).toEqual([]);
+      const told = await c2c.json<Taken[]>(['history'], bob);
+      expect(told.map(({ message_id }) => message_id).toSorted()).toEqual(['m-1', 'm-2']);
+      if (code === 0) return;
+    }
+    throw new Error('it never came to its end');
+  });
 });
 
 describe('c2c peek-inbox', () => {
@@ -390,27 +386,20 @@ describe('c2c oc-plugin drain-inbox-to-spool [C2C-60]', () => {
     expect(c2c.inbox('s-bob')).toMatchObject([{ content: 'one' }]);
   });
 
-  it.skipIf(!STRACE)(
-    'loses nothing and doubles nothing if it is killed at any change of a file',
-    async () => {
-      for (let nth = 1; nth < 20; nth += 1) {
-        const c2c = new Brokerage();
-        const path = `${c2c.program.home}/spool.json`;
-        c2c.plant('registry.json', [{ session_id: 's-bob', alias: 'bob' }]);
-        c2c.plant('s-bob.inbox.json', [anOriginalEntry({ message_id: 'm-1' }), anOriginalEntry({ message_id: 'm-2' })]);
-        const { code } = await killedAt(c2c, 's-bob', `/^(rename|unlink|fsync):when=${nth}`, [
-          ...drain(path),
-          '--json',
-        ]);
-        const { messages } = await c2c.json<{ messages: Taken[] }>(drain(path), bob);
-        expect(messages.map(({ message_id }) => message_id)).toEqual(['m-1', 'm-2']);
-        expect(c2c.inbox('s-bob')).toEqual([]);
-        if (code === 0) return;
-      }
-      throw new Error('it never came to its end');
-    },
-    60_000,
-  );
+  it.skipIf(!STRACE)('loses nothing and doubles nothing if it is killed at any change of a file', async () => {
+    for (let nth = 1; nth < 20; nth += 1) {
+      const c2c = new Brokerage();
+      const path = `${c2c.program.home}/spool.json`;
+      c2c.plant('registry.json', [{ session_id: 's-bob', alias: 'bob' }]);
+      c2c.plant('s-bob.inbox.json', [anOriginalEntry({ message_id: 'm-1' }), anOriginalEntry({ message_id: 'm-2' })]);
+      const { code } = await killedAt(c2c, 's-bob', `/^(rename|unlink|fsync):when=${nth}`, [...drain(path), '--json']);
+      const { messages } = await c2c.json<{ messages: Taken[] }>(drain(path), bob);
+      expect(messages.map(({ message_id }) => message_id)).toEqual(['m-1', 'm-2']);
+      expect(c2c.inbox('s-bob')).toEqual([]);
+      if (code === 0) return;
+    }
+    throw new Error('it never came to its end');
+  });
 
   it('lets two plugins share one spool: neither overwrites what the other put there', async () => {
     const c2c = await twoAgents();

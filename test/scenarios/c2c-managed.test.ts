@@ -147,19 +147,15 @@ describe('a managed session', () => {
     expect(await child.exited).toBe(0);
   });
 
-  it.each([[[]], [['--pty']]])(
-    'is started once by many who start it at the same moment %j',
-    async (how) => {
-      const words = ['start', 'codex', '-n', 'bob', '--bin', machine.client, ...how];
-      const runs = await Promise.all([1, 2, 3].map(async () => machine.c2c(words)));
-      expect(runs.filter(({ code }) => code === 0)).toHaveLength(1);
-      await machine.until(() => machine.noted('bob').length > 0);
-      expect(machine.noted('bob').filter(({ started }) => started)).toHaveLength(1);
-      expect(await instances()).toMatchObject([{ name: 'bob', alive: true, loop: { running: true } }]);
-      await machine.json(['stop', 'bob']);
-    },
-    60_000,
-  );
+  it.each([[[]], [['--pty']]])('is started once by many who start it at the same moment %j', async (how) => {
+    const words = ['start', 'codex', '-n', 'bob', '--bin', machine.client, ...how];
+    const runs = await Promise.all([1, 2, 3].map(async () => machine.c2c(words)));
+    expect(runs.filter(({ code }) => code === 0)).toHaveLength(1);
+    await machine.until(() => machine.noted('bob').length > 0);
+    expect(machine.noted('bob').filter(({ started }) => started)).toHaveLength(1);
+    expect(await instances()).toMatchObject([{ name: 'bob', alive: true, loop: { running: true } }]);
+    await machine.json(['stop', 'bob']);
+  });
 
   it('is not started twice, nor under the alias of another that lives, nor from inside of one', async () => {
     const { pid } = await start('bob');

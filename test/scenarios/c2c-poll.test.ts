@@ -71,6 +71,5 @@ describe('what waits for a session', () => {
       expect(JSON.parse(await machine.does('c2c', poll, broker))).toEqual([]);
       expect((await server.end()).code).toBe(0);
     },
-    60_000,
   );
 });

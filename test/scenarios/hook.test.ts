@@ -1,9 +1,19 @@
 import { describe, expect, it } from 'bun:test';
-import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { AgentName } from '../../src/protocol/names.ts';
 import { bindingOf, bodiesIn, contextIn, Hooks, SHELLS } from '../support/hooks.ts';
 import { LOUD, QUIET } from '../support/mail.ts';
 import { Program } from '../support/program.ts';
+import { within } from '../support/within.ts';
 
 const bob = AgentName.parse('bob');
 const ELSEWHERE = { scope: 'github.com/else/where' };
@@ -372,7 +382,7 @@ describe('trouble', () => {
     const script = `printf %s '${event}' | { sh '${hooks.home}/hook' claude; echo $? >'${hooks.user}/code'; } 2>'${hooks.user}/err' | true`;
     const shell = Bun.spawn(['sh', '-c', script], { env: { PATH: process.env['PATH'] ?? '', HOME: hooks.user } });
     await shell.exited;
-    for (let n = 0; n < 200 && !existsSync(`${hooks.user}/code`); n++) await Bun.sleep(10);
+    await within(20_000, async () => existsSync(`${hooks.user}/code`) && readFileSync(`${hooks.user}/code`).length > 0);
     expect((await Bun.file(`${hooks.user}/code`).text()).trim()).toBe('0');
     expect(await Bun.file(`${hooks.user}/err`).text()).toMatch(/^parley hook: [^\n]*EPIPE[^\n]*\n$/);
     expect([...bodiesIn(await hooks.said()).values()]).toEqual(['one']);

@@ -124,10 +124,9 @@ describe('`parley relay`', () => {
     await fetch(`${url}v1/health`);
     running.child.kill('SIGTERM');
     await running.complains('finishing');
-    const began = Date.now();
     running.child.kill('SIGTERM');
     await running.ended();
-    expect(Date.now() - began).toBeLessThan(1000);
+    // Had it waited for what it has in hand, it would have ended with 0.
     expect(running.child.exitCode).toBe(143);
     await stalled;
   });

@@ -30,8 +30,8 @@ const WAYS: Record<string, Asking> = {
       const client = await aServer(at);
       await client.write('{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"poll_inbox"}}');
       await client.write('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}');
-      await client.end();
-      return '';
+      // Where the answer was faster than the word that nobody wants it any more, it was seen.
+      return client.rest();
     },
   },
   hook: {

@@ -72,6 +72,15 @@ export class McpClient {
     return { text, isError: result['isError'] === true };
   }
 
+  /** Closes its stdin, and tells what it still said before its end. */
+  async rest(): Promise<string> {
+    await this.#child.stdin.end();
+    let said = '';
+    for (let line = await this.#lines.next(); !line.done; line = await this.#lines.next()) said += `${line.value}\n`;
+    await this.#child.exited;
+    return said;
+  }
+
   /** Closes its stdin, and waits for its end. */
   async end(): Promise<{ code: number; err: string }> {
     await this.#child.stdin.end();

@@ -24,8 +24,9 @@ export class TestRelay {
   /** Every room whose home was closed. What is in it stays, as on a disk. */
   readonly closed: RoomId[] = [];
   readonly deps: RelayDeps;
-  /** Moves the relay's clock. */
+  /** Moves the relay's clock, which stands still otherwise: how long a test takes must not matter. */
   aheadMs = 0;
+  readonly #began = Date.now();
   #app: RelayApp | undefined;
 
   constructor(settings: Partial<RelaySettings> = {}, roomToken: string | null = 'room secret') {
@@ -47,7 +48,7 @@ export class TestRelay {
       },
       version: '0.0.0-test',
       log: (event, facts) => this.logged.push({ event, facts }),
-      now: () => Date.now() + this.aheadMs,
+      now: () => this.#began + this.aheadMs,
     };
   }
 

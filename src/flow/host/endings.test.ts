@@ -123,4 +123,4 @@ it('every event that was delivered ends in one way, whatever is done about it or
   );
   expect([...seen.policies].toSorted()).toEqual(['ack_only', 'may_respond', 'must_not_respond', 'must_respond']);
   expect([...seen.ends].toSorted()).toEqual(FINAL.toSorted());
-}, 60_000);
+});

@@ -47,7 +47,7 @@ describe('a lock of the broker', () => {
     const child = Bun.spawn([process.execPath, '-e', program], { stdout: 'pipe' });
     const heard = new Response(child.stdout).text();
     // Until the kernel says that it waits for a lock.
-    await within(5000, async () => readFileSync('/proc/locks', 'utf8').includes(` ${child.pid} `));
+    await within(20_000, async () => readFileSync('/proc/locks', 'utf8').includes(` ${child.pid} `));
     for (let n = 0; n < 5; n += 1) child.kill('SIGUSR2');
     script.go();
     expect(await heard).toBe('waiting\nhad it\n');

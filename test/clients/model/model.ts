@@ -17,7 +17,7 @@ import { say, type Step } from './steps.ts';
 export const END = 'the script has ended';
 const SIDE = 'A title';
 /** For a machine under load; it only ends what hangs. */
-const DEADLINE = 60_000;
+const DEADLINE = 200_000;
 
 type Waiter = () => void;
 

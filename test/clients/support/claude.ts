@@ -17,7 +17,7 @@ import { aTerminal, type Terminal } from './terminal.ts';
 import { client } from './where.ts';
 
 const KEY = 'a-key-of-the-scripted-model';
-const DEADLINE = 60_000;
+const DEADLINE = 200_000;
 
 export interface ClaudeOptions {
   place: Place;

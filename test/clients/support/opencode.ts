@@ -19,7 +19,7 @@ import { aTerminal, type Terminal } from './terminal.ts';
 import { client, CLIENTS, PLUGIN_VERSION } from './where.ts';
 
 /** A first start does much: a loaded machine needs its time. */
-const DEADLINE = 100_000;
+const DEADLINE = 200_000;
 
 /** The hint in an empty composer, and a composer in which only the letter x was typed. */
 const EMPTY = /Ask anything/;

@@ -6,7 +6,7 @@
 import { opens } from './opened.ts';
 import type { Place } from './place.ts';
 
-const DEADLINE = 60_000;
+const DEADLINE = 200_000;
 
 export interface TerminalOptions {
   env?: Record<string, string>;
