@@ -4,7 +4,7 @@
 const FENCE = /^[ \t>]*(`{3,}(?=[^`]*$)|~{3,})/;
 const INLINE_CODE = /`+[^`\n]*`+/g;
 const URL_IN_TEXT = /\bhttps?:\/\/\S+/gi;
-const PUNCTUATION = new Set('.,;:!?-_*\'"’”…');
+const PUNCTUATION = '.,;:!?-_*\'"’”…';
 
 /** What is said, and the fenced blocks. A fence that is never closed runs to the end, as in Markdown. */
 export function splitCode(body: string): { prose: string; blocks: string[] } {
@@ -36,6 +36,6 @@ export function withoutQuotes(text: string): string {
 /** Cuts sentence marks off the end. A loop, because `/[.]+$/` is quadratic on a long run of dots. */
 export function trimPunctuation(token: string): string {
   let end = token.length;
-  while (end > 0 && PUNCTUATION.has(token.charAt(end - 1))) end -= 1;
+  while (end > 0 && PUNCTUATION.includes(token.charAt(end - 1))) end -= 1;
   return token.slice(0, end);
 }
