@@ -50,7 +50,7 @@ const MATRIX: [string, Facts, string][] = [
     'to_me ack_only silent thanks',
   ],
   [
-    'a mention in a channel must be answered [C2A-55, C2A-53]',
+    'a mention in a channel must be answered [C2A-60c, C2A-55, C2A-53]',
     facts({ mentionsMe: true }),
     'to_me must_respond buffered direct_mention',
   ],
@@ -101,6 +101,11 @@ const MATRIX: [string, Facts, string][] = [
     'to_my_role may_respond notify changes_owned_work',
   ],
   [
+    'an assignment in a thread that the reader owns may be answered, unasked [C2A-86]',
+    facts({ threadReply: true, ownsThread: true, intent: 'assignment' }),
+    'to_my_role may_respond notify changes_owned_work',
+  ],
+  [
     'a message to another agent waits in the mailbox and is not to be answered [C2A-60h, C2A-57, C2A-90]',
     facts({ mentionsOther: true }),
     'to_other must_not_respond tool_mailbox addressed_elsewhere',
@@ -116,7 +121,7 @@ const MATRIX: [string, Facts, string][] = [
     'to_other must_not_respond tool_mailbox no_task',
   ],
   [
-    'what agents ask in a thread of others is ambient: there is a task, for nobody by name',
+    'what agents ask in a thread of others is ambient: there is a task, for nobody by name [C2A-60i]',
     facts({ fromAgent: true, threadReply: true, asksQuestion: true }),
     'ambient must_not_respond tool_mailbox ambient',
   ],
@@ -131,7 +136,7 @@ const MATRIX: [string, Facts, string][] = [
     'ambient must_not_respond tool_mailbox ambient',
   ],
   [
-    'a status broadcast goes to the digest [C2A-60k, C2A-89]',
+    'a status broadcast goes to the digest [C2A-60k, C2A-89, C2A-96f]',
     facts({ intent: 'status' }),
     'ambient must_not_respond digest status',
   ],
@@ -321,7 +326,7 @@ const BEYOND_THE_MATRIX: [string, Facts, string][] = [
     'to_me must_respond buffered direct_mention',
   ],
   [
-    'the own message comes back as nothing at all [C2A-N4]',
+    'the own message comes back as nothing at all [C2A-N4, C2A-D10]',
     dm({ fromMe: true, intent: 'blocker', priority: 'urgent' }),
     'to_other must_not_respond silent addressed_elsewhere',
   ],
@@ -344,6 +349,9 @@ it('tells thanks from thanks with a request [C2A-60b, C2A-N5]', () => {
   for (const body of ['thanks!', 'ok, got it', 'noted']) expect(decide(dmSaying(body)).policy).toBe('ack_only');
   expect(decide(dmSaying('thanks!')).injection).toBe('silent');
   expect(decide(dmSaying('thanks, and can you also fix X?')).policy).toBe('must_respond');
+  // What is declared as thanks is thanks, unless it asks something.
+  expect(decide(dm({ intent: 'thanks' })).policy).toBe('ack_only');
+  expect(decide(dm({ intent: 'thanks', asksQuestion: true })).policy).toBe('must_respond');
 });
 
 describe('an answer', () => {

@@ -95,12 +95,15 @@ describe('an obligation', () => {
     ['immediate', 60],
     ['buffered', 300],
     ['notify', 900],
-  ] as const)('that came %s comes back three times, every %i s, and then goes up and stays', (injection, s) => {
-    const duty = anObligation({ injection });
-    expect(story(duty)).toEqual([`return ${s}`, `return ${2 * s}`, `return ${3 * s}`, `escalate ${4 * s}`]);
-    const up = [0, 1, 2, 3].reduce((now) => step(now, now.due ?? 0).duty, duty);
-    expect(up).toMatchObject({ tier: 1, due: null, ended: null });
-  });
+  ] as const)(
+    'that came %s comes back three times, every %i s, and then goes up and stays [C2A-N12]',
+    (injection, s) => {
+      const duty = anObligation({ injection });
+      expect(story(duty)).toEqual([`return ${s}`, `return ${2 * s}`, `return ${3 * s}`, `escalate ${4 * s}`]);
+      const up = [0, 1, 2, 3].reduce((now) => step(now, now.due ?? 0).duty, duty);
+      expect(up).toMatchObject({ tier: 1, due: null, ended: null });
+    },
+  );
 
   it('that was handed on comes back too, and then goes to a person', () => {
     const handed = anObligation({ reason: 'escalation' });
@@ -114,7 +117,7 @@ describe('an obligation', () => {
     for (let day = 1; day <= 7; day += 1) expect(step(duty, MADE + day * DAY)).toEqual({ do: 'nothing', duty });
   });
 
-  it('is as old as its message, and after a time away comes back once [C2A-N16]', () => {
+  it('is as old as its message, and after a time away comes back once [C2A-N16, C2A-D10]', () => {
     const duty = anObligation();
     const restart = MADE + 10 * duty.every + 1;
     const first = step(duty, restart);

@@ -15,7 +15,7 @@ const TABLE: [string, KnownSignal, string, string, string, string, string][] = [
   ['queued [C2A-111d]', 'queued', '🕐', 'deferred …', 'deferred …', 'acknowledged', 'ignored'],
   ['claimed [C2A-111e]', 'claimed', '✋', 'claimed …', 'claimed …', 'acknowledged', 'ignored'],
   ['done [C2A-111f]', 'done', '✅', 'responded', 'responded', 'acknowledged', 'ignored'],
-  ['declined', 'declined', '🙅', 'ignored', 'ignored', 'ignored', 'ignored'],
+  ['declined [C2A-111g]', 'declined', '🙅', 'ignored', 'ignored', 'ignored', 'ignored'],
   ['blocked [C2A-111h]', 'blocked', '🚧', 'deferred …', 'deferred …', 'acknowledged', 'ignored'],
   ['unclear [C2A-111i]', 'unclear', '❓', 'nothing …', 'nothing …', 'nothing …', 'nothing …'],
 ];

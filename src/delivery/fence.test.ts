@@ -73,7 +73,7 @@ describe('a body', () => {
     expect(text.split('\n').at(-1)).toBe('[parley k3j9x2v7] end of message 1f2e3d4c');
   });
 
-  it('never holds the mark of its own fence, whatever it is [C2A-165]', () => {
+  it('never holds the mark of its own fence, whatever it is [C2A-79, C2A-165]', () => {
     fc.assert(
       fc.property(
         fc.array(fc.string({ unit: 'binary' })),

@@ -15,6 +15,7 @@ const SEEN: [string, In, Record<string, unknown>, string][] = [
   ['thanks [C2A-60b, C2A-93]', 'nowhere', { to: '@bob', body: 'thanks!' }, 'to_me ack_only silent thanks'],
   ['a receipt [C2A-60b, C2A-93]', 'nowhere', { to: '@bob', body: 'ok, got it' }, 'to_me ack_only silent thanks'],
   ['filler [C2A-93]', 'nowhere', { to: '@bob', body: 'sounds good, great work! 🎉' }, 'to_me ack_only silent thanks'],
+  ['a courtesy [C2A-93]', 'nowhere', { to: '@bob', body: 'no problem, any time' }, 'to_me ack_only silent thanks'],
   ['thanks by name [C2A-93, C2A-100]', 'nowhere', { body: '@bob thank you' }, 'to_me ack_only silent thanks'],
   ['a mention [C2A-55]', 'nowhere', { body: '@bob look' }, 'to_me must_respond buffered direct_mention'],
   [

@@ -163,6 +163,18 @@ describe('what is offered to a role', () => {
   });
 });
 
+it('is offered to the one with the fewest duties, where all were idle as long [C2A-D4]', async () => {
+  const desk = await aMemoryDesk('alice', ...MEMBERS);
+  await withRole(desk, 'backend', ...MEMBERS);
+  for (const name of MEMBERS.filter((one) => one !== 'carol')) await send(desk, alice, aDraft({ to: `@${name}` }));
+  await owe(desk.who('alice'), { limit: 1 });
+  for (let n = 0; n < 5; n += 1) {
+    const sent = await send(desk, alice, aDraft({ to: '@backend', body: `who knows src/${n}.ts` }));
+    expect(await asked(desk, sent)).toEqual(['carol']);
+    await react(desk, desk.who('carol'), sent.message.id, { signal: 'done' });
+  }
+});
+
 async function offered(): Promise<{ desk: MemoryDesk; sent: Sent }> {
   const desk = await aMemoryDesk('alice', ...MEMBERS);
   await withRole(desk, 'backend', ...MEMBERS);

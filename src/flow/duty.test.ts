@@ -131,7 +131,7 @@ describe('what is owed', () => {
     expect(await desk.live(2 * MINUTE)).toMatchObject([{ id: message.id, state: 'open' }]);
   });
 
-  it('comes back after half an hour if nobody said when', async () => {
+  it('comes back after half an hour if nobody said when [C2A-D10]', async () => {
     const desk = await aMemoryDesk('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     await defer(desk, desk.who('bob'), message.id, { reason: 'later' });
@@ -159,15 +159,20 @@ describe('what is owed', () => {
       alice,
       aDraft({ thread: root.message.id, intent: 'question', body: 'and the tests?' }),
     );
+    const told = await send(desk, alice, aDraft({ thread: root.message.id, intent: 'fyi', body: 'src/a.ts moved' }));
+    const asked = { to: '@carol', thread: root.message.id, intent: 'question', body: 'and you?' };
+    const theirs = await send(desk, alice, aDraft(asked));
     const closed = await resolve(desk, desk.who('bob'), root.message.id, 'all in 1a2b3c4');
-    expect(closed).toEqual([root.message.id, more.message.id]);
+    expect(closed).toEqual([root.message.id, more.message.id, told.message.id]);
     const { duties } = await owe(desk.who('bob'), PAGE);
     expect(duties.map(({ id }) => id)).toEqual([other.message.id]);
     expect(await ending(desk, bob, more.message.id)).toBe('responded');
+    expect(await desk.own.ledger.copy(bob, told.message.id)).toMatchObject({ disposition: 'responded' });
+    expect(await ending(desk, carol, theirs.message.id)).toBeNull();
   });
 
   it('is closed by resolving the one event or the assignment, by its reader or by who waits for it [C2A-125]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aMemoryDesk('alice', 'bob', 'carol');
     const root = await send(desk, alice, aDraft({ intent: 'assignment' }));
     const inIt = { thread: root.message.id, intent: 'question', body: 'and the tests?' };
     const { message } = await send(desk, alice, aDraft(inIt));
@@ -175,6 +180,9 @@ describe('what is owed', () => {
     expect((await owe(desk.who('bob'), PAGE)).duties.map(({ id }) => id)).toEqual([root.message.id]);
     expect(await resolve(desk, desk.who('alice'), root.message.id)).toEqual([root.message.id]);
     expect((await owe(desk.who('bob'), PAGE)).count).toBe(0);
+    const halted = await send(desk, alice, aDraft({ obligation: { blocks: 'halted', delegate: 'carol' } }));
+    expect(await resolve(desk, desk.who('bob'), halted.message.id)).toEqual([]);
+    expect(await resolve(desk, desk.who('carol'), halted.message.id)).toEqual([halted.message.id]);
   });
 });
 
@@ -198,16 +206,20 @@ describe('an unanswered message', () => {
   });
 
   it.each([
-    ['who owns the channel', { owns: ['#dev'], roles: ['lead'] }, 'dora'],
-    ['a lead, where nobody owns it', { owns: [], roles: ['lead'] }, 'carol'],
-    ['the person, where there is no lead', { owns: [], roles: [] }, 'will'],
-  ])('goes to exactly one, %s, and the audit says to whom [C2A-155]', async (_whom, { owns, roles }, to) => {
+    ['who owns the exchange', { owner: 'dora', owns: 'exchange', lead: 'carol' }, 'dora'],
+    ['who owns the channel', { owner: 'dora', owns: '#dev', lead: 'carol' }, 'dora'],
+    ['a lead, where nobody owns it', { owner: 'dora', owns: '#ops', lead: 'carol' }, 'carol'],
+    ['a lead, where the one who owes it owns it', { owner: 'bob', owns: '#dev', lead: 'carol' }, 'carol'],
+    ['a lead, where the one who waits for it owns it', { owner: 'alice', owns: '#dev', lead: 'carol' }, 'carol'],
+    ['the person, where the one who owes it is the lead', { owner: 'dora', owns: '#ops', lead: 'bob' }, 'will'],
+    ['the person, where there is no lead', { owner: 'dora', owns: '#ops', lead: null }, 'will'],
+  ])('goes to exactly one, %s, and the audit says to whom [C2A-155]', async (_whom, { owner, owns, lead }, to) => {
     const desk = await aMemoryDesk('alice', 'bob', 'carol', 'dora');
     await anOwner(desk);
     await inChannel(desk, '#dev', 'bob');
-    await desk.own.directory.amend(AgentName.parse('dora'), () => ({ owns }));
-    for (const role of roles) await withRole(desk, role, 'carol');
+    if (lead) await withRole(desk, 'lead', lead);
     const { message } = await send(desk, alice, aDraft({ to: '#dev', body: '@bob look at this' }));
+    await desk.own.directory.amend(AgentName.parse(owner), () => ({ owns: [owns === 'exchange' ? message.id : owns] }));
     await desk.live(5 * MINUTE + 1000);
     const waiting = ['alice', 'carol', 'dora', 'will'].map(async (name) => {
       const ids = await desk.own.spool.ids(AgentName.parse(name));
@@ -217,6 +229,18 @@ describe('an unanswered message', () => {
     const trace = await desk.own.ledger.trace(message.id);
     const told = trace?.copies[0]?.receipts.filter(({ step }) => step === 'escalated');
     expect(told).toMatchObject([{ evidence: { to } }]);
+  });
+
+  it('waits for a person where there is nobody to tell, and the audit says so [C2A-155]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const { message } = await send(desk, alice, aDraft());
+    await desk.live(5 * MINUTE + 1000);
+    const receipts = (await desk.own.ledger.trace(message.id))?.copies[0]?.receipts ?? [];
+    const told = receipts.filter(({ step }) => step === 'escalated');
+    expect(told).toMatchObject([{ evidence: { to: 'nobody', held: true } }]);
+    const will = await anOwner(desk);
+    await desk.live(1000);
+    expect(await desk.own.spool.ids(will)).toHaveLength(1);
   });
 
   it('is answered for by whoever was told of it: the answer goes to the one who waits', async () => {

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'bun:test';
 import { aDraft } from '../../test/support/desk.ts';
 import { alice, bob, carol } from '../../test/support/mail.ts';
-import { aMemoryDesk, inChannel, withRole } from '../../test/support/memory-desk.ts';
+import { aMemoryDesk, anOwner, inChannel, withRole } from '../../test/support/memory-desk.ts';
 import type { MemoryDesk } from '../../test/support/memory-desk.ts';
 import { TOOLS } from '../protocol/host.ts';
 import { MessageId } from '../protocol/names.ts';
-import { claim } from './claim.ts';
+import { claim, unclaim } from './claim.ts';
 import { defer } from './defer.ts';
 import { listEvents, readThread } from './events.ts';
 import type { EventFilter } from './events.ts';
@@ -203,9 +203,25 @@ it('answers who, what, when and why for any event [C2A-170]', async () => {
   expect(said.join('\n')).toContain(`${chosen} claimed`);
   expect(said.join('\n')).toMatch(new RegExp(`${other} refused .*already_claimed`));
   expect(said.join('\n')).toContain(`${chosen} reacted: done`);
+  expect(said.join('\n')).toMatch(new RegExp(`${chosen} settled: responded signal done`));
+  expect(said.join('\n')).toMatch(new RegExp(`${chosen} reply ended: responded came back 0×, rung 0`));
   expect(lines.every(({ at }) => !Number.isNaN(Date.parse(at)))).toBe(true);
   expect(lines.map(({ at }) => at)).toEqual(lines.map(({ at }) => at).toSorted());
   expect(JSON.stringify(lines)).not.toContain(message.body);
+});
+
+it('says who put an event off, gave its claim up, and that its deadline passed [C2A-170]', async () => {
+  const desk = await aMemoryDesk('alice', 'bob');
+  await anOwner(desk);
+  const { message } = await send(desk, alice, aDraft());
+  await defer(desk, desk.who('bob'), message.id, { reason: 'after the deploy' });
+  await claim(desk, desk.who('bob'), message.id);
+  await unclaim(desk, desk.who('bob'), message.id);
+  await desk.live(60 * 60_000);
+  const said = (await why(desk.own, message.id)).map((line) => `${line.who} ${line.what} ${line.why}`).join('\n');
+  expect(said).toMatch(/^bob deferred reason after the deploy, until /m);
+  expect(said).toContain('bob released claim given up');
+  expect(said).toContain('bob reconsidered policy may_respond, because its deadline has passed');
 });
 
 async function aThread(length: number): Promise<{ desk: MemoryDesk; ids: MessageId[] }> {

@@ -4,6 +4,7 @@ import { alice, bob, carol } from '../../test/support/mail.ts';
 import { aMemoryDesk, anOwner, inChannel, withRole } from '../../test/support/memory-desk.ts';
 import type { MemoryDesk } from '../../test/support/memory-desk.ts';
 import type { AgentName } from '../protocol/names.ts';
+import { HOST_NAME } from '../protocol/signal.ts';
 import { ownerOf, sendHeld, tellOwner } from './people.ts';
 import { send } from './send.ts';
 
@@ -16,6 +17,8 @@ describe('the owner', () => {
     expect(notices).toHaveLength(1);
     expect(notices[0]?.message.body).toContain(first.slice(0, 8));
     expect(notices[0]?.message.body).toMatch(/@alice|@bob/);
+    const told = (await desk.own.ledger.history({ agent: HOST_NAME, limit: 9 })).map(({ recipients }) => recipients);
+    expect(told).toEqual([[will]]);
     await talk(desk, 12);
     expect(await desk.own.spool.peek(will)).toHaveLength(2);
   });

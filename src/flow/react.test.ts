@@ -84,14 +84,29 @@ describe('a reaction', () => {
     ]);
   });
 
-  it('is raised where it stands in the way of what its reader waits for [C2A-115]', async () => {
+  it.each([
+    ['declined', 'approval', 'notify'],
+    ['blocked', 'question', 'notify'],
+    ['unclear', 'question', 'notify'],
+    ['agree', 'approval', 'notify'],
+    ['agree', 'question', 'tool_mailbox'],
+    ['agree', 'fyi', 'tool_mailbox'],
+    ['declined', 'fyi', 'tool_mailbox'],
+  ] as const)(
+    'of %s is raised where it changes what its reader waits for: an event of %s, %s [C2A-115]',
+    async (signal, intent, injection) => {
+      const desk = await aMemoryDesk('alice', 'bob');
+      const { message } = await send(desk, alice, aDraft({ intent }));
+      const { sent } = await react(desk, desk.who('bob'), message.id, { signal });
+      expect(sent?.copies).toMatchObject([{ mailbox: 'alice', attention: { injection } }]);
+    },
+  );
+
+  it('of its author is raised where it ends what its reader owes [C2A-115]', async () => {
     const desk = await aMemoryDesk('alice', 'bob');
-    const approval = await send(desk, alice, aDraft({ intent: 'approval' }));
-    const no = await react(desk, desk.who('bob'), approval.message.id, { signal: 'declined' });
-    expect(no.sent?.copies[0]?.attention.injection).toBe('notify');
-    const proposal = await send(desk, alice, aDraft({ intent: 'fyi' }));
-    const yes = await react(desk, desk.who('bob'), proposal.message.id, { signal: 'agree' });
-    expect(yes.sent?.copies[0]?.attention.injection).toBe('tool_mailbox');
+    const { message } = await send(desk, alice, aDraft({ obligation: { blocks: 'halted' } }));
+    const { sent } = await react(desk, desk.who('alice'), message.id, { signal: 'done' });
+    expect(sent?.copies).toMatchObject([{ mailbox: 'bob', attention: { injection: 'notify' } }]);
   });
 
   it('said twice is one', async () => {
@@ -118,9 +133,15 @@ describe('a reaction', () => {
     expect(reacted).toMatchObject({ disposition: null, final: false, sent: { message: { body: 'x-party' } } });
     expect(await desk.own.ledger.eventClaim(message.id, desk.now())).toBeNull();
     expect((await owe(desk.who('bob'), PAGE)).count).toBe(1);
+    // Nor if it was there before the event. Of those that do something there are nine.
+    const id = MessageId.parse('evt-43');
+    await react(desk, desk.who('bob'), id, { signal: Signal.parse('x-party') });
+    await send({ ...desk, newId: () => id }, alice, aDraft());
+    expect((await owe(desk.who('bob'), PAGE)).count).toBe(2);
+    expect(Object.keys(SIGNALS)).toHaveLength(9);
   });
 
-  it('to an event that is not here yet is kept, disturbs nobody, and is applied when the event comes [C2A-N17]', async () => {
+  it('to an event that is not here yet is kept, disturbs nobody, and is applied when the event comes [C2A-N17, C2A-N4]', async () => {
     const desk = await aMemoryDesk('alice', 'bob');
     const id = MessageId.parse('evt-42');
     const { sent } = await react(desk, desk.who('bob'), id, { signal: 'done' });
@@ -153,7 +174,7 @@ describe('a reaction', () => {
     expect(await desk.own.ledger.copy(bob, message.id)).toMatchObject({ state: 'stored', disposition: null });
   });
 
-  it('of unclear asks back: its author owes the answer, and until then nothing comes back [C2A-111i]', async () => {
+  it('of unclear asks back: its author owes the answer, and until then nothing comes back [C2A-111i, C2A-D10]', async () => {
     const desk = await aMemoryDesk('alice', 'bob');
     await anOwner(desk);
     const { message } = await send(desk, alice, aDraft());
@@ -173,5 +194,6 @@ describe('a reaction', () => {
     const { sent } = await react(desk, desk.who('bob'), message.id, { signal: 'agree' });
     expect(JSON.stringify(sent?.message)).not.toContain(SIGNALS.agree.glyph);
     expect(sent?.message.parley?.signal).toBe('agree');
+    expect(sent?.copies).toMatchObject([{ attention: { injection: 'tool_mailbox' } }]);
   });
 });

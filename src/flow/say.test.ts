@@ -139,12 +139,32 @@ describe('what an agent says', () => {
     expect(sent.first).toBe(true);
   });
 
+  it('after a later deadline of its own needs a look since that one [C2A-152, C2A-D11]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    await anOwner(desk);
+    const deadline = new Date(desk.now() + 20 * 60_000).toISOString();
+    const { message } = await send(desk, alice, aDraft({ deadline }));
+    await desk.live(15 * 60_000);
+    await readThread([desk.who('bob')], { event: message.id }, { limit: 9, now: desk.now() });
+    await desk.live(6 * 60_000);
+    const late = say(desk, desk.who('bob'), said({ inReplyTo: message.id }));
+    await expect(late).rejects.toThrow('deadline has passed');
+  });
+
+  it('to what work stands still for needs no such look, however late it is [C2A-D11]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    await anOwner(desk);
+    const { message } = await send(desk, alice, aDraft({ obligation: { blocks: 'halted' } }));
+    await desk.live(60 * 60_000);
+    expect((await say(desk, desk.who('bob'), said({ inReplyTo: message.id }))).first).toBe(true);
+  });
+
   it('to thanks is a short receipt or nothing [C2A-98]', async () => {
     const desk = await aMemoryDesk('alice', 'bob');
     const { message } = await send(desk, alice, aDraft({ body: 'thanks!' }));
-    const long = said({ inReplyTo: message.id, text: 'you are very welcome indeed and '.repeat(5) });
+    const long = said({ inReplyTo: message.id, text: 'w'.repeat(81) });
     await expect(say(desk, desk.who('bob'), long)).rejects.toThrow('chat.react');
-    const short = said({ inReplyTo: message.id, text: 'you are very welcome' });
+    const short = said({ inReplyTo: message.id, text: 'w'.repeat(80) });
     expect((await say(desk, desk.who('bob'), short)).first).toBe(true);
   });
 
@@ -184,8 +204,11 @@ describe('what an agent says', () => {
     const sends = [
       said({ target: '#dev', visibility: 'ephemeral', directedness: 'ambient' }),
       said({ target: '#dev', visibility: 'dm', directedness: 'ambient' }),
+      // Nor elsewhere than it was meant to be.
+      said({ visibility: 'channel' }),
+      said({ visibility: 'thread' }),
     ];
-    for (const args of sends) await expect(say(desk, desk.who('bob'), args)).rejects.toThrow(/dm/);
+    for (const args of sends) await expect(say(desk, desk.who('bob'), args)).rejects.toThrow(/dm|visibility thread/);
     expect(await desk.own.spool.ids(alice)).toEqual([]);
   });
 

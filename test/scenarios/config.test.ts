@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { HostClient } from '../support/host-client.ts';
 import { Program } from '../support/program.ts';
 
 const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
@@ -113,6 +114,21 @@ describe('settings', () => {
     expect(run.err).toStartWith('parley: ');
     expect(run.err.trim().split('\n')).toHaveLength(1);
     expect(run.err).toContain(named);
+  });
+
+  it('say how long the host waits for more of what a person writes [C2A-65]', async () => {
+    const parley = await new Program().init('bob');
+    await parley.run(['init', 'will', '--human']);
+    const env = { ...parley.env, PARLEY_COMPOSE_MS: '5000' };
+    const client = HostClient.onStdio([process.execPath, MAIN, 'host', '--stdio'], env);
+    await client.initialize();
+    await client.done('session/bind', { sessionId: 's', identities: ['bob'] });
+    const began = Date.now();
+    await parley.run(['send', '@bob', 'look at the parser'], { as: 'will' });
+    client.ack(await client.event());
+    expect(Date.now() - began).toBeGreaterThanOrEqual(5000);
+    client.close();
+    await client.exited;
   });
 });
 

@@ -157,6 +157,8 @@ describe('the harness of the examples', () => {
     expect(modes.slice(0, 2)).toEqual(['tool_mailbox', 'silent']);
     expect(JSON.stringify(house.stored[1])).toContain('thanks!');
     for (const words of ['marmalade', 'thanks!']) expect(house.prompts.join('\n')).not.toContain(words);
+    // Nor does its model think about nothing: only the last one was before it.
+    expect(house.prompts).toHaveLength(1);
     const tools = await house.session('bob');
     const { events } = await tools.done<{ events: { text: string }[] }>('chat.list_events', {});
     const texts = events.map(({ text }) => text);

@@ -120,6 +120,19 @@ describe('an obligation', () => {
     expect(await desk.live(WEEK)).toEqual([]);
   });
 
+  it.each([
+    ['of another, who names the reader', 'dora', { recipient: bob }],
+    ['of the delegate, who names nobody', 'carol', {}],
+    ['of the author, who names nobody', 'alice', {}],
+  ])('is not discharged by a done that was there before it: %s [C2A-N10]', async (_whose, name, fields) => {
+    const desk = await aMemoryDesk('alice', 'bob', 'carol', 'dora');
+    const id = desk.newId();
+    await react(desk, desk.who(name), id, { signal: 'done', ...fields });
+    const obligation = { blocks: 'halted', delegate: 'carol' };
+    const sent = await send({ ...desk, newId: () => id }, alice, aDraft({ obligation }));
+    expect(await open(desk, sent)).toBe(true);
+  });
+
   it('arm D: is closed by no reading, no reply, no signal of its reader and no time, and reading changes nothing [C2A-N11]', async () => {
     const acts: ((desk: MemoryDesk, sent: Sent) => Promise<unknown>)[] = [
       async () => {},
@@ -192,7 +205,7 @@ describe('an obligation', () => {
     expect(failed).toBe(true);
   });
 
-  it('comes back at equal intervals, three times [C2A-N12]', async () => {
+  it('comes back at equal intervals, three times [C2A-N12] [C2A-D11]', async () => {
     const { desk, sent } = await halted();
     const times: number[] = [];
     for (let minute = 1; minute <= 60; minute += 1) {
@@ -269,7 +282,7 @@ describe('an obligation', () => {
     expect((await owe(desk.who('bob'), PAGE)).count).toBe(0);
   });
 
-  it('is never closed by anything that its reader does, in any order, nor by time', async () => {
+  it('is never closed by anything that its reader does, in any order, nor by time [C2A-N10] [C2A-N11]', async () => {
     const anAct = fc.oneof(
       fc.constantFrom(...(Object.keys(SIGNALS) as KnownSignal[])).map((signal) => ({ signal })),
       fc.constantFrom('read', 'ack', 'reply', 'defer', 'resolve', 'claim').map((verb) => ({ verb })),

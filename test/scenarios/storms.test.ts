@@ -150,7 +150,7 @@ describe('a storm', () => {
   });
 
   it.each(storms)(
-    '%s ends within six hops, however it is worded, and one person is told once [C2A-N7]',
+    '%s ends within six hops, however it is worded, and one person is told once [C2A-N7] [C2A-D10]',
     async (_name, storm) => {
       const bad: string[] = [];
       for (const [how, wording] of WORDINGS) {

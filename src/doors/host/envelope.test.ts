@@ -71,6 +71,19 @@ describe('an event', () => {
     ]);
   });
 
+  it('names who is at both ends for routing, and nobody’s title, rank or persona [C2A-4]', async () => {
+    const { host, line } = await aTown();
+    await withRole(host.desk, 'lead', 'bob');
+    await host.send('bob', '@lead', 'hello');
+    await host.pass(10_000);
+    expect(line.events.map(({ author, target }) => ({ author, target }))).toEqual([
+      {
+        author: { id: 'bob', kind: 'agent', displayName: 'bob' },
+        target: { mentions: [], recipient: 'agent:lead', directedness: 'to_me' },
+      },
+    ]);
+  });
+
   it('has its time in UTC, and a number that only grows within its conversation [C2A-40]', async () => {
     const { host, line } = await aTown({ deliver: 'all' });
     const surface = await new HostLine(host).surface();
@@ -89,6 +102,10 @@ describe('an event', () => {
       if (n % 4 === 3) await surface.done('surface/edit', { messageId: `m${n}`, content: `better word ${n}` });
       await host.pass(90_000);
     }
+    const late = await host.send('bob', '@lead', 'said before it comes');
+    await host.pass(1000);
+    const found = line.events.find(({ eventId }) => eventId === late.message.id);
+    expect(found?.timing.createdAt).toBe(late.message.ts);
     const lines = Map.groupBy(line.events, ({ conversation }) => conversation.id);
     expect(sorted(lines.keys())).toEqual(['#c', 'digest:lead', 'dm:bob,lead', 'dm:dev,lead', 'dm:lead,slack.U1']);
     for (const events of lines.values()) {
@@ -121,9 +138,10 @@ describe('an event', () => {
       await host.pass(200_000);
     }
     const noon = new Date(host.desk.now() + 7000).toISOString();
-    const soon = await host.send('bob', '@lead', 'by noon', { deadline: noon });
+    const soon = await host.send('bob', '@lead', 'by noon', { deadline: noon, priority: 'urgent' });
     await host.pass(1000);
-    expect(line.events.find(({ eventId }) => eventId === soon.message.id)?.attention.deadlineMs).toBe(7000);
+    const attention = { deadlineMs: 7000, priority: 'urgent' };
+    expect(line.events.find(({ eventId }) => eventId === soon.message.id)).toMatchObject({ attention });
     const reasons = new Set(line.events.map(({ attention }) => attention.reason));
     expect(reasons.size).toBeGreaterThan(6);
     for (const { attention } of line.events) {

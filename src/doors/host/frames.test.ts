@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { Talk } from '../../../test/support/host-door.ts';
 import { REFUSALS, Refusal } from '../../protocol/refusal.ts';
 import type { RefusalCode } from '../../protocol/refusal.ts';
+import { Calls } from './calls.ts';
 import { readFrame } from './frames.ts';
 import { Lines } from './lines.ts';
 import type { Line } from './lines.ts';
@@ -29,6 +30,16 @@ describe('a frame', () => {
     const told = await talk.say(frame);
     expect(told).toMatchObject([{ jsonrpc: '2.0', error: { code } }]);
     expect(talk.engine.asked).toEqual([]);
+  });
+
+  it('of ours is JSON-RPC 2.0 too: an answer, a request and a notification [C2A-13]', async () => {
+    const talk = await new Talk().initialized();
+    await talk.ask('ping');
+    const calls = new Calls((frame) => talk.told.push(frame as never));
+    calls.request('deliver', 'k', 'chat/deliver', {});
+    calls.notify('notifications/cancelled', {});
+    expect(talk.told.length).toBeGreaterThan(3);
+    for (const frame of talk.told) expect(frame).toMatchObject({ jsonrpc: '2.0' });
   });
 
   it('of bytes that are no UTF-8 is no JSON', async () => {

@@ -22,7 +22,7 @@ async function aRole(...names: string[]) {
 }
 
 describe('a knock', () => {
-  it.each(['a role mention', 'an owned thread', 'an owned stream'])(
+  it.each(['a role mention', 'a message to the role', 'an owned thread', 'an owned stream'])(
     'is what comes of %s, to_my_role; whoever claims it gets the text [C2A-56]',
     async (what) => {
       const host = await aRole();
@@ -31,6 +31,7 @@ describe('a knock', () => {
       const root = await host.send('bob', '#c', 'the pipeline');
       const binding = {
         'a role mention': { roles: ['backend'] },
+        'a message to the role': { roles: ['backend'] },
         'an owned thread': { threads: [root.message.id] },
         'an owned stream': { streams: ['#c'] },
       }[what];
@@ -38,7 +39,7 @@ describe('a knock', () => {
       const text = what === 'a role mention' ? '@backend zanzibar is stuck' : 'zanzibar is stuck';
       const { message } = await host.send(
         'bob',
-        '#c',
+        what === 'a message to the role' ? '@backend' : '#c',
         text,
         what === 'an owned thread' ? { thread: root.message.id } : {},
       );
@@ -78,7 +79,7 @@ describe('a knock', () => {
     );
   });
 
-  it('reveals author, place, policy, priority, age, how many parts of which kind, and a topic of ours; no paraphrase [C2A-D6]', async () => {
+  it('reveals author, place, policy, priority, age, how many parts of which kind, and a topic of ours; no paraphrase, and no more [C2A-D6] [C2A-70]', async () => {
     const host = await aRole('lead');
     const line = await new HostLine(host).bind('lead');
     const refs = ['src/zanzibar.ts:1', 'db/zanzibar.sql'];
@@ -99,6 +100,12 @@ describe('a knock', () => {
     expect(frame?.content).toBeUndefined();
     const told = JSON.stringify(line.events).toLowerCase();
     for (const words of ['ignore', 'all rules', 'zanzibar']) expect(told).not.toContain(words);
+    // What must be answered is a knock to one that can only be knocked for, and says so.
+    await host.desk.own.directory.register('dev' as never, 'agent');
+    const other = await new HostLine(host).bind('dev', {}, { ...EVERYTHING, injection: { notify: true } });
+    await host.send('bob', '@dev', 'please look');
+    await host.pass(10_000);
+    expect(other.events[0]?.knock).toMatchObject({ directedness: 'to_me', policy: 'must_respond' });
   });
 
   it('has no topic but those of a closed list, whatever is said [C2A-D6]', async () => {

@@ -63,7 +63,7 @@ describe('the tools', () => {
   });
 
   it.each(Object.keys(SEND).filter((field) => field !== 'text'))(
-    'send nothing without %s, and the answer names it [C2A-126] [C2A-130]',
+    'send nothing without %s, and the answer names it [C2A-126] [C2A-128] [C2A-129] [C2A-130]',
     async (field) => {
       const talk = await new Talk().initialized();
       const { [field]: _, ...args } = SEND as Record<string, string>;

@@ -110,7 +110,7 @@ describe('signs', () => {
     target: 'm1',
   };
 
-  it('are a workspace’s own: what it remaps is shown so, and understood so [C2A-112]', async () => {
+  it('are a workspace’s own: what it remaps is shown so, and understood so [C2A-110] [C2A-112]', async () => {
     const talk = new Talk();
     const { result } = await talk.ask('initialize', anInitialize(surface({ done: '☑️' })));
     expect(result).toMatchObject({ capabilities: { glyphs: { done: '☑️', agree: '👍' } } });

@@ -6,7 +6,7 @@ import { MessageId } from '../../protocol/names.ts';
 const ID = MessageId.parse('evt_123');
 
 describe('an event', () => {
-  it('is a request, and its answer closes it [C2A-14] [C2A-138]', async () => {
+  it('is a request, and its answer closes it [C2A-14] [C2A-35] [C2A-138]', async () => {
     const talk = await new Talk().initialized();
     const wire = await talk.wire();
     let isAccepted = false;
@@ -141,6 +141,10 @@ describe('for a peer of the draft of 2026-06-24', () => {
       policy: 'must_respond',
       content: 'Look\nhere (src/a.ts:1)',
       conversation: { id: 'S', kind: 'dm' },
+      // What the other drafts have stands beside it.
+      target: { directedness: 'to_me' },
+      attention: { policy: 'must_respond' },
+      reliability: { attempt: 1 },
     });
     void wire.deliver(anEvent({ eventId: 'e2', target: { mentions: [], recipient: '#x', directedness: 'ambient' } }));
     expect(talk.told.at(-1)?.params).toMatchObject({ addressedToMe: false });
@@ -172,6 +176,8 @@ describe('for a peer of the draft of 2026-06-24', () => {
     const newer = await new Talk().initialized();
     void (await newer.wire()).deliver(anEvent({ attention }));
     expect(newer.told.at(-1)?.params).toMatchObject({ attention: { policy: 'ack_only' } });
+    newer.engine.answer = () => ({ events: [{ attention }] });
+    expect((await newer.ask('chat.list_events')).result).toEqual({ events: [{ attention }] });
   });
 
   it('both shapes are understood from a surface [C2A-N1]', async () => {

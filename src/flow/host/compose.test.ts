@@ -81,6 +81,16 @@ describe('what somebody writes in pieces', () => {
     expect(wire.texts).toEqual(['so']);
   });
 
+  it('does not wait for what others type, or its author elsewhere [C2A-64]', async () => {
+    const { host, wire, surface } = await aSurface();
+    await surface.post('U1', { id: 'C1', kind: 'channel' }, 'lunch');
+    await surface.dm('U1', 'lead', 'so');
+    await surface.typing('U2', 'D-U1', true);
+    await surface.typing('U1', 'C1', true);
+    await host.pass(5000);
+    expect(wire.texts).toEqual(['so']);
+  });
+
   it('is never mixed with what another writes, or with another conversation [C2A-63] [C2A-67b]', async () => {
     const { host, wire, surface } = await aSurface();
     await inChannel(host.desk, '#C1', 'lead');

@@ -88,7 +88,7 @@ describe('what is delivered', () => {
     expect(wires[1].ids).toEqual(sent.slice(1));
   });
 
-  it('survives the end of the host: what was not accepted comes again under the same id [C2A-8] [C2A-33]', async () => {
+  it('survives the end of the host: what was not accepted comes again under the same id and key, and what was does not [C2A-8] [C2A-33] [C2A-12] [C2A-51]', async () => {
     const before = await aHost('lead', 'bob');
     const first = new FakeWire();
     const { token } = await before.bind(first, 'lead');
@@ -169,8 +169,11 @@ describe('what is delivered', () => {
     });
     expect({ ageMs, parts }).toEqual({ ageMs: 5000, parts: { text: 1 } });
     expect(JSON.stringify(frame)).not.toContain('zanzibar');
-    const read = await host.call(wire, 'chat.read_thread', { eventId: message.id });
-    expect(JSON.stringify(read)).toContain('zanzibar');
+    for (const [tool, args] of [
+      ['chat.read_thread', { eventId: message.id }],
+      ['chat.list_events', {}],
+    ] as const)
+      expect(JSON.stringify(await host.call(wire, tool, args))).toContain('zanzibar');
   });
 
   it('puts many knocks before the model as one [C2A-73]', async () => {
@@ -212,7 +215,7 @@ describe('what is delivered', () => {
     expect(wire.prompts[0]).toMatch(/^C2A KNOCK$[^]*^C2A EVENT$/m);
   });
 
-  it('falls to the next quieter mode that the harness can do, never to a louder one, and stays owed [C2A-27]', async () => {
+  it('falls to the next quieter mode that the harness can do, never to a louder one, and stays owed [C2A-27] [C2A-D10]', async () => {
     const host = await aHost('lead', 'bob');
     const wire = new FakeWire();
     await host.bind(wire, 'lead', {}, can({ injection: { immediate: true, notify: true } }));

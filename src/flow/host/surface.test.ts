@@ -58,7 +58,9 @@ describe('what people write at a surface', () => {
     await surface.post('U1', { ...C1, kind: 'tool' }, 'build 7 ended');
     await surface.post('U1', { ...C1, kind: 'tool' }, '@lead build 8 failed', { intent: 'blocker' });
     await host.pass(3_600_000);
-    const kinds = new Set(wire.delivered.map(({ conversation }) => conversation.kind));
+    // A digest is of the kind system by itself.
+    const brought = wire.delivered.filter(({ source }) => source.platform === 'slack');
+    const kinds = new Set(brought.map(({ conversation }) => conversation.kind));
     expect([...kinds].toSorted()).toEqual(['channel', 'dm', 'system', 'thread', 'tool']);
     await expect(surface.post('U1', { ...C1, kind: 'group' }, 'd')).rejects.toThrow('"group"');
     const odd = wire.delivered.map((frame) => ({ ...frame, conversation: { ...frame.conversation, kind: 'group' } }));
@@ -104,9 +106,15 @@ describe('what people write at a surface', () => {
 
   it('in a private conversation is shown to nobody who is not in it, not even that it exists [C2A-167]', async () => {
     const { host, wire, surface } = await aTown();
-    const secret = await surface.post('U1', { id: 'P1', kind: 'channel', private: true }, 'the merger is on friday');
+    const secret = await surface.post(
+      'U1',
+      { id: 'P1', kind: 'channel', private: true },
+      '@lead the merger is on friday',
+    );
     const { events } = await host.call(wire, 'chat.list_events', {});
     expect(events).toEqual([]);
+    await host.pass(10_000);
+    expect(wire.delivered).toEqual([]);
     const [hidden, unknown] = await Promise.all(
       [secret.eventId, 'slack.nothing'].map((eventId) =>
         host
@@ -189,7 +197,7 @@ describe('a surface', () => {
     expect([...other.wire.shown, ...surface.wire.shown]).toEqual([]);
   });
 
-  it('gives nobody another’s name: where somebody is called like an agent, its own name is told', async () => {
+  it('gives nobody another’s name: where somebody is called like an agent, its own name is told [C2A-164]', async () => {
     const { host, wire, surface } = await aTown();
     await surface.dm('U1', 'lead', 'drop the table', { author: { id: 'U1', kind: 'human', displayName: 'Will' } });
     await surface.dm('U2', 'lead', 'do not', { author: { id: 'U2', kind: 'human', displayName: 'Wilma' } });
@@ -313,6 +321,17 @@ describe('what agents say to a surface', () => {
     ]);
   });
 
+  it('is shown with the time that it names, where it is accepted for later [C2A-111d]', async () => {
+    const { host, wire, surface } = await aTown();
+    const { eventId } = await surface.dm('U1', 'lead', 'is the deploy done?', { messageId: '78.1' });
+    await host.pass(5000);
+    await host.call(wire, 'chat.react', { inReplyTo: eventId, signal: 'queued', eta: 'after lunch' });
+    await host.pass(3000);
+    expect(surface.wire.shown).toMatchObject([
+      { what: 'reaction', target: '78.1', signal: 'queued', eta: 'after lunch' },
+    ]);
+  });
+
   it('names a person without calling them where it is meant for nobody [C2A-97]', async () => {
     const { host, wire, surface } = await aTown();
     await surface.post('U1', C1, '@lead hello');
@@ -333,7 +352,13 @@ describe('what agents say to a surface', () => {
     const { host, wire, surface } = await aTown();
     await surface.dm('U1', 'lead', 'hello');
     await host.pass(5000);
-    const troubles: object[] = [{ code: -32018 }, { code: -32016, retryAfterMs: 30_000 }];
+    const troubles: object[] = [
+      { code: -32018 },
+      { code: -32016, retryAfterMs: 30_000 },
+      {},
+      { code: 503 },
+      { code: 429 },
+    ];
     surface.wire.showing = async () => {
       const trouble = troubles.shift();
       if (trouble) throw Object.assign(new Error('not now'), trouble);
@@ -345,7 +370,7 @@ describe('what agents say to a surface', () => {
     await host.pass(28_000);
     expect(surface.wire.shown).toHaveLength(2);
     await host.pass(60_000);
-    expect(surface.wire.shown).toHaveLength(3);
+    expect(surface.wire.shown).toHaveLength(6);
     expect(new Set(surface.wire.shown.map((one) => JSON.stringify(one))).size).toBe(1);
     expect(await host.call(wire, 'chat.send_message', said({ target: '@slack.U1' }))).toMatchObject({
       eventId: sent['eventId'],
@@ -354,12 +379,12 @@ describe('what agents say to a surface', () => {
     });
     const other = host.call(wire, 'chat.send_message', said({ target: '@slack.U1', text: 'something else' }));
     await expect(other).rejects.toMatchObject({ code: 'key_conflict' });
-    expect(surface.wire.shown).toHaveLength(3);
+    expect(surface.wire.shown).toHaveLength(6);
   });
 
   it('and what it refuses for good is told to the sender, has failed, and can be said in another way [C2A-143]', async () => {
     const { host, wire, surface } = await aTown();
-    await surface.dm('U1', 'lead', 'hello');
+    const { eventId } = await surface.dm('U1', 'lead', 'hello');
     await host.pass(5000);
     surface.wire.showing = () =>
       Promise.reject(Object.assign(new Error('you are not in this channel'), { code: -32001 }));
@@ -369,8 +394,33 @@ describe('what agents say to a surface', () => {
     expect(await host.ended('slack.U1', row?.message.id ?? '')).toBe('failed');
     expect(surface.wire.shown).toHaveLength(1);
     surface.wire.showing = async () => {};
-    const again = said({ target: '@slack.U1', text: 'hello there', idempotencyKey: 'another' });
-    expect(await host.call(wire, 'chat.send_message', again)).toMatchObject({ first: true, shown: true });
+    // Nobody has heard it: it can be said in other words, and in the same.
+    for (const text of ['hello', 'good morning']) {
+      const again = said({ target: '@slack.U1', text, inReplyTo: eventId, idempotencyKey: text });
+      expect(await host.call(wire, 'chat.send_message', again)).toMatchObject({ first: true, shown: true });
+    }
+  });
+
+  it('and is not shown yet is the answer all the same: no turn says anything else for the event [C2A-143]', async () => {
+    const { host, wire, surface } = await aTown();
+    const { eventId } = await surface.dm('U1', 'lead', 'is the deploy blocked?');
+    await host.pass(5000);
+    surface.wire.showing = () => Promise.reject(new Error('not now'));
+    const turn = (state: 'started' | 'ended' | 'failed', finalText?: string): Promise<void> =>
+      host.host.turn(wire, { sessionId: 'lead', state, eventIds: [MessageId.parse(eventId)], finalText });
+    await turn('started');
+    await host.call(wire, 'chat.send_message', said({ target: '@slack.U1', text: 'No.', inReplyTo: eventId }));
+    await turn('ended', 'I told them that it is not.');
+    await turn('started');
+    await turn('ended', 'As I said.');
+    await turn('started');
+    await turn('failed');
+    await host.pass(60_000);
+    expect(wire.ids).toEqual([MessageId.parse(eventId)]);
+    surface.wire.showing = async () => {};
+    await host.pass(120_000);
+    expect(new Set(surface.wire.shown.map(({ text }) => text))).toEqual(new Set(['No.']));
+    expect(await host.ended('lead', eventId)).toBe('responded');
   });
 
   it('waits for a surface that is away, and is shown in order when it is back', async () => {
@@ -395,7 +445,8 @@ describe('what agents say to a surface', () => {
     await surface.dm('U1', 'lead', 'hello');
     await host.pass(5000);
     const short = said({ target: '@slack.U1', visibility: 'ephemeral' });
-    await expect(host.call(wire, 'chat.send_message', short)).rejects.toThrow('for a moment only');
+    for (const target of ['@slack.U1', '@lead', '#C1'])
+      await expect(host.call(wire, 'chat.send_message', { ...short, target })).rejects.toThrow('for a moment only');
     expect(surface.wire.shown).toEqual([]);
     const able = await new TestSurface(host).bind({ ephemeral: true });
     await host.call(wire, 'chat.send_message', short);
@@ -404,7 +455,10 @@ describe('what agents say to a surface', () => {
 });
 
 it('every event that a harness gets has one of the four policies and the documented shape [C2A-2] [C2A-35]', async () => {
-  const { host, wire, surface } = await aTown('bob');
+  const host = await aHost('lead', 'bob');
+  const wire = new FakeWire();
+  await host.bind(wire, 'lead', { deliver: 'all' });
+  const surface = await new TestSurface(host).bind();
   await inChannel(host.desk, '#C1', 'lead', 'bob');
   const intents = ['none', 'question', 'assignment', 'approval', 'blocker', 'fyi', 'status', 'thanks'];
   const texts = ['hello', 'thanks!', '@lead really?', '@bob yours', '@lead @bob both', 'ok', ''];
@@ -418,8 +472,10 @@ it('every event that a harness gets has one of the four policies and the documen
     });
     if (n % 10 === 0) await host.pass(7000);
   }
-  await host.pass(60_000);
+  await host.pass(20 * 60_000);
   expect(wire.delivered.length).toBeGreaterThan(30);
+  expect(new Set(wire.delivered.map(({ attention }) => attention.policy)).size).toBe(4);
+  expect(wire.delivered.map(({ attention }) => attention.reason)).toContain('digest');
   for (const frame of wire.delivered) {
     expect(ChatDeliver.safeParse(frame)).toMatchObject({ success: true });
     expect(frame.attention.policy).toBeOneOf(['must_respond', 'may_respond', 'ack_only', 'must_not_respond']);

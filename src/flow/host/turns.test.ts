@@ -35,7 +35,7 @@ describe('while a model is at work', () => {
     ]);
   });
 
-  it('what waits goes at the next boundary, and at the end of the turn', async () => {
+  it('what waits goes at the next boundary, and at the end of the turn [C2A-62b]', async () => {
     const { host, wire } = await aBusyLead();
     const first = await host.send('bob', '@lead', 'one');
     await host.pass(3000);
@@ -92,6 +92,9 @@ it('whoever works keeps what it has claimed, and loses it when nothing is heard 
     (await host.desk.own.ledger.eventClaim(message.id, host.desk.now())) !== null;
   await host.pass(9 * 60_000);
   await turn(host, wire, 'boundary');
+  await host.pass(9 * 60_000);
+  expect(await isClaimed()).toBe(true);
+  await turn(host, wire, 'ended');
   await host.pass(9 * 60_000);
   expect(await isClaimed()).toBe(true);
   await host.pass(60_001);
