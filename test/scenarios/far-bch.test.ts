@@ -2,6 +2,7 @@ import { afterAll, describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { readInvite, writeInvite } from '../../src/protocol/invite.ts';
 import type { Message } from '../../src/protocol/message.ts';
+import { FIRST_PAUSE_MS } from '../../src/storage/relay/events.ts';
 import { Machine, until } from '../support/bch.ts';
 import { FarMachine } from '../support/far.ts';
 import { OriginalRelay } from '../support/original-relay.ts';
@@ -209,11 +210,22 @@ describe('rooms and invites of bch', () => {
   it('make a room, print an invite, and let newcomers in, as many as come [BC-B7.2, BC-B7.4, BC-B7.21, BC-B8.1, BC-B8.3, BC-B8.4, BC-B8.5]', async () => {
     const relay = original();
     const machine = new SetupMachine();
-    const said = await machine.said(['room', 'new', '#dev', '--channel', 'ops', '--url', relay.url]);
+    const said = await machine.said([
+      'room',
+      'new',
+      '#dev',
+      'qa',
+      '--channel',
+      'ops',
+      '--channel',
+      '#web',
+      '--url',
+      relay.url,
+    ]);
     const [headline, , line = ''] = said.split('\n');
     const [, invite = ''] = /^ {2}bch join (bch1-\S+) --as their-name$/.exec(line) ?? [];
     const { url, token, room, channels } = readInvite(invite);
-    expect({ url, channels }).toEqual({ url: relay.url, channels: ['#dev', '#ops'] });
+    expect({ url, channels }).toEqual({ url: relay.url, channels: ['#dev', '#qa', '#ops', '#web'] });
     expect(headline).toBe(`room "${room}" created.`);
     expect(token).toMatch(/^[A-Za-z0-9_-]{32}$/);
     const joined = await machine.said(['join', invite, '--as', 'ann']);
@@ -221,7 +233,9 @@ describe('rooms and invites of bch', () => {
     expect(joined.split('\n').filter((one) => !one.startsWith('['))).toEqual([
       `joined ${relay.url} (room ${room}) as "ann" (personal token saved)`,
       'subscribed to #dev',
+      'subscribed to #qa',
       'subscribed to #ops',
+      'subscribed to #web',
       '',
       'ready — try: bch send @<someone> "hello from ann"',
       '',
@@ -241,6 +255,7 @@ describe('rooms and invites of bch', () => {
     const env = { BACKCHANNEL_SETUP_HOME: machine.at('elsewhere') };
     machine.with({ 'elsewhere/.claude/': '' });
     const invite = writeInvite({ url: relay.url });
+    expect(await machine.error(['join', invite], { env })).toBe('usage: bch join <invite> --as <name>');
     const said = await machine.said(['join', invite, '--as', 'eve', '--no-hooks'], { env });
     expect(said).not.toContain('[');
     expect(readdirSync(machine.at('elsewhere/.claude'))).toEqual([]);
@@ -263,7 +278,7 @@ describe('rooms and invites of bch', () => {
     expect(await machine.said(['whoami'])).toBe(`ann via ${relay.url}\n`);
   });
 
-  it('print an invite for a token at hand, and send nothing [BC-B7.3, BC-B8.1, BC-B8.3]', async () => {
+  it('print an invite for a token at hand, and send nothing [BC-B7.3, BC-B8.1, BC-B8.3, BC-B8.4]', async () => {
     const machine = new Machine();
     const channels = ['--channel', 'dev', '--channel', '#ops'];
     const args = ['invite', '--url', 'https://relay.test/', '--token', 'secret', ...channels, '--out', 'x'];
@@ -296,12 +311,22 @@ describe('rooms and invites of bch', () => {
   it.each([
     ['another word', 'xyz', 'not a backchannel invite (expected it to start with bch1-)'],
     ['no JSON', 'bch1-xyz', 'malformed invite'],
+    [
+      'a token that is none',
+      `bch1-${Buffer.from('{"url":"https://x.test","token":5}').toString('base64url')}`,
+      'malformed invite',
+    ],
+    [
+      'an empty address',
+      `bch1-${Buffer.from('{"url":""}').toString('base64url')}`,
+      'malformed invite: missing relay url',
+    ],
     ['no address', `bch1-${Buffer.from('{"token":"x"}').toString('base64url')}`, 'malformed invite: missing relay url'],
   ])('refuse %s as an invite [BC-B8.2]', async (_what, invite, text) => {
     expect(await new Machine().error(['join', invite, '--as', 'ann'])).toBe(text);
   });
 
-  it('take the room of the environment, and only that variable [BC-B7.45]', async () => {
+  it('take the room of the environment, and only that variable [BC-B3.9, BC-B7.45]', async () => {
     const relay = original();
     const machine = new Machine();
     const [, invite = ''] = /join (\S+)/.exec(await machine.said(['room', 'new', '--url', relay.url])) ?? [];
@@ -316,6 +341,40 @@ describe('rooms and invites of bch', () => {
     const other = new Machine();
     await other.said(['init', 'bob', '--url', relay.url], { env: { BACKCHANNEL_ROOM: room } });
     expect(config(other)).not.toHaveProperty('room');
+  });
+
+  it('believe the environment before the config [BC-B7.47]', async () => {
+    const [relay, other] = [original(), original()];
+    const machine = new Machine();
+    mkdirSync(machine.root, { recursive: true });
+    const stale = { agent: 'ann', url: relay.url, token: 'stale', room: 'elsewhere', backend: 'fs' };
+    writeFileSync(`${machine.root}/config.json`, JSON.stringify(stale));
+    const env = {
+      BACKCHANNEL_BACKEND: 'relay',
+      BACKCHANNEL_RELAY_ROOM: 'default',
+      BACKCHANNEL_TOKEN: relay.agent('ann'),
+    };
+    relay.leave('ann', { body: 'by environment' });
+    expect(await machine.said(['drain'], { env })).toContain('by environment');
+    expect(await machine.said(['whoami'], { env: { ...env, BACKCHANNEL_URL: other.url } })).toBe(
+      `ann via ${other.url}\n`,
+    );
+  });
+
+  it('name the relay that the environment asks for [BC-B7.1]', async () => {
+    const relay = original();
+    const machine = new SetupMachine();
+    const env = { BACKCHANNEL_BACKEND: 'relay' };
+    const advice = 'a relay is wanted and none is named; run `bch init <name> --url <relay>`';
+    expect(await machine.error(['init', 'bob'], { env })).toBe(advice);
+    await machine.said(['init', 'bob', '--url', relay.url], { env });
+    expect(await machine.said(['whoami'], { env })).toBe(`bob via ${relay.url}\n`);
+    const newcomer = new SetupMachine();
+    await newcomer.said(['join', writeInvite({ url: relay.url }), '--as', 'ann', '--no-hooks'], { env });
+    expect(await newcomer.said(['whoami'], { env })).toBe(`ann via ${relay.url}\n`);
+    expect(await machine.error(['init', 'eve', '--url', relay.url], { env: { UNISON_TOKEN: 'x' } })).toMatch(
+      /^the brain/,
+    );
   });
 
   it('show no token to a network without TLS unless told to', async () => {
@@ -352,6 +411,7 @@ describe('bch watch at a relay of the original', () => {
     relay.leave('ann', { body: 'meanwhile' });
     await wire.up();
     await watch.says('meanwhile');
+    expect(FIRST_PAUSE_MS).toBe(2000);
     expect(Date.now() - began).toBeGreaterThan(1900);
     wire.cut();
     relay.leave('ann', { body: 'after', priority: 'urgent' });

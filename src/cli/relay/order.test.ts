@@ -9,7 +9,7 @@ function order(values: Parameters<typeof relayOrder>[0], env: Record<string, str
 }
 
 describe('the order for a relay', () => {
-  it('is for this machine only, on port 7117, unless told otherwise [BC-B5.26]', () => {
+  it('is for this machine only, on port 7117, unless told otherwise [BC-B5.26, BC-B7.13]', () => {
     expect(order({})).toMatchObject({ host: '127.0.0.1', port: 7117, token: null, tls: null, publicUrl: null });
   });
 
@@ -29,7 +29,7 @@ describe('the order for a relay', () => {
     });
   });
 
-  it('takes the room token from the option, else from the environment', () => {
+  it('takes the room token from the option, else from the environment [BC-B5.20]', () => {
     expect(order({ token: 'x' }, { BACKCHANNEL_TOKEN: 'y' }).token).toBe('x');
     expect(order({}, { BACKCHANNEL_TOKEN: 'y', BACKCHANNEL_ADMIN_TOKEN: 'z' })).toMatchObject({
       token: 'y',

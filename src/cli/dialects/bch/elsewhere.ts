@@ -15,15 +15,17 @@ export interface Elsewhere {
  * it is set to nothing. Any other place is refused in one line: that mail must not land where nobody looks.
  */
 export function elsewhere(env: Env, config: Config): Elsewhere | null {
-  for (const variable of ['UNISON_TOKEN', 'UNISON_API_URL']) if (env[variable]) throw noBrain(`${variable} is set`);
-  const local =
-    isLocal(env['BACKCHANNEL_BACKEND'], 'BACKCHANNEL_BACKEND is set') ??
-    isLocal(config.backend, 'config.json has a "backend"');
-  const url = (env['BACKCHANNEL_URL'] ?? config.url)?.replace(/\/+$/, '');
-  if (local) return null;
-  if (!url && local === false)
+  const place = relayInUse(env, config);
+  if (!place && isLocalSpool(env, config) === false)
     throw new Refusal('bad_config', 'a relay is wanted and none is named; run `bch init <name> --url <relay>`');
-  if (!url) return null;
+  return place;
+}
+
+/** The same for whoever is about to name a relay: that none was named before is no fault then. */
+export function relayInUse(env: Env, config: Config): Elsewhere | null {
+  const local = isLocalSpool(env, config);
+  const url = (env['BACKCHANNEL_URL'] ?? config.url)?.replace(/\/+$/, '');
+  if (local || !url) return null;
   if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
     throw new Refusal('bad_config', `"${url}" is no address of a relay; write https://host or http://localhost:7117`);
   }
@@ -52,6 +54,15 @@ export function noBrain(because: string): Refusal {
   return new Refusal(
     'not_in_this_version',
     `the brain backend is not part of this program (${because}); leave it out to use the local spool`,
+  );
+}
+
+/** Whether the local spool is asked for by name; undefined if nothing is said. */
+function isLocalSpool(env: Env, config: Config): boolean | undefined {
+  for (const variable of ['UNISON_TOKEN', 'UNISON_API_URL']) if (env[variable]) throw noBrain(`${variable} is set`);
+  return (
+    isLocal(env['BACKCHANNEL_BACKEND'], 'BACKCHANNEL_BACKEND is set') ??
+    isLocal(config.backend, 'config.json has a "backend"')
   );
 }
 

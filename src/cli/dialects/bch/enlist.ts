@@ -3,7 +3,7 @@ import { folderFor, readIdentity, writeIdentity } from '../../../storage/relay/i
 import { firstAbilities, registerAt, relayAddress } from '../../../storage/relay/register.ts';
 import type { Bch } from './bch.ts';
 import { becomeAgent } from './config.ts';
-import { roomAt, tokenAt } from './elsewhere.ts';
+import { relayInUse, roomAt, tokenAt } from './elsewhere.ts';
 
 export interface Admission {
   url: string;
@@ -23,7 +23,7 @@ export async function enlistAt(
 ): Promise<{ url: string; issued: boolean }> {
   const { env, config, root } = bch;
   // An address that is in use already was accepted before.
-  const inUse = admission.url.replace(/\/+$/, '') === bch.elsewhere?.url && !admission.byInvite;
+  const inUse = admission.url.replace(/\/+$/, '') === relayInUse(env, config)?.url && !admission.byInvite;
   const url = relayAddress(admission.url, admission.insecure || inUse);
   const room = admission.byInvite ? admission.room : roomAt(url, env, config);
   const place = { agent, url, ...(room && { room }) };
