@@ -182,7 +182,9 @@ export const BACKCHANNEL = {
 
   // B6 Event stream
   'BC-B6.1': 'The stream uses LF and `data: ` with a space, and carries nothing but messages as data events.',
-  'BC-B6.2': 'Our stream client reconnects 2 s after any end or error, quietly and for ever, also after a 401.',
+  'BC-B6.2':
+    'Our stream client reconnects 2 s after an end or error, and after several in a row ever more slowly, at most 30 s ' +
+    'apart; quietly and for ever, also after a 401.',
   'BC-B6.3':
     'Our relay sends the stream headers at once; our client counts as subscribed without them and waits at least ' +
     '30 s for them.',

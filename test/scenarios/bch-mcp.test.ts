@@ -26,7 +26,7 @@ function clientOn({ program }: Machine, env: Record<string, string>): McpClient 
 }
 
 describe('`bch mcp`', () => {
-  it('is the server backchannel 0.1.0 on stdio, with tools only [BC-B7.14, BC-B10.1]', async () => {
+  it('is the server backchannel 0.1.0 on stdio, with tools only [BC-B7.14, BC-B10.1, BC-B10.8]', async () => {
     const { machine } = await tools();
     const me = clientOn(machine, { BACKCHANNEL_AGENT: 'me' });
     clients.push(me);
@@ -40,12 +40,15 @@ describe('`bch mcp`', () => {
     }
   });
 
-  it('has exactly four tools, whose arguments are all named [BC-B10.7, BC-B10.8]', async () => {
+  it('has exactly four tools, whose arguments are all named [BC-B7.14, BC-B10.7, BC-B10.8]', async () => {
     const { me } = await tools();
     const { result } = await me.request('tools/list');
     const listed = result?.['tools'] as { name: string; inputSchema: { additionalProperties: unknown } }[];
     expect(listed.map(({ name }) => name)).toEqual(['bch_send', 'bch_inbox', 'bch_agents', 'bch_subscribe']);
     expect(listed.map(({ inputSchema }) => inputSchema.additionalProperties)).toEqual([false, false, false, false]);
+    for (const name of ['bch_unsubscribe', 'bch_peek', 'bch_read', 'bch_wait']) {
+      expect((await me.request('tools/call', { name, arguments: {} })).error?.code).toBe(-32602);
+    }
   });
 
   it('sends with everything that a message can have, and says its full id [BC-B10.2]', async () => {

@@ -23,6 +23,14 @@ describe('`bch setup`', () => {
     });
   });
 
+  it('leaves the hooks of others where they are, before its own [BC-B9.3]', async () => {
+    const theirs = { hooks: [{ type: 'command', command: 'true' }] };
+    const { machine } = await setUp({
+      '.claude/settings.json': JSON.stringify({ hooks: { UserPromptSubmit: [theirs] } }),
+    });
+    expect(machine.json('.claude/settings.json')).toEqual({ hooks: { UserPromptSubmit: [theirs, ENTRY] } });
+  });
+
   it('writes a hook that runs: in a repository it drains what is for its origin, elsewhere for the folder [BC-B9.3]', async () => {
     const { machine } = await setUp({ '.claude/': '', 'repo/': '', 'folder/': '' });
     const run = (cwd: string): string => {
@@ -72,6 +80,28 @@ describe('`bch setup`', () => {
       { UserPromptSubmit: [{ hooks: [{ type: 'command', command: '"bun" "cli.ts" drain --hook --match x' }] }] },
     ],
     ['another event', { SessionStart: [{ matcher: '*', hooks: [{ type: 'command', command: 'bch drain --hook' }] }] }],
+    [
+      'the second place of an entry',
+      {
+        Stop: [
+          {
+            hooks: [
+              { type: 'command', command: 'true' },
+              { type: 'command', command: 'bch drain --hook' },
+            ],
+          },
+        ],
+      },
+    ],
+    [
+      'a second entry',
+      {
+        Stop: [
+          { hooks: [{ type: 'command', command: 'true' }] },
+          { hooks: [{ type: 'command', command: 'bch drain --hook' }] },
+        ],
+      },
+    ],
   ])('adds no hook where one that drains is there, at %s [BC-B9.4]', async (_where, hooks) => {
     const text = JSON.stringify({ hooks });
     const { machine, said } = await setUp({ '.claude/settings.json': text });

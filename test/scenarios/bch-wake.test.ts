@@ -37,7 +37,7 @@ describe('the wake service', () => {
     expect(existsSync(machine.at('x'))).toBe(false);
   });
 
-  it('is a launchd agent on macOS, which logs to ~/.backchannel/wake.log [BC-B3.15, BC-B9.11]', () => {
+  it('is a launchd agent on macOS, which logs to ~/.backchannel/wake.log [BC-B3.15, BC-B9.11, BC-B9.12]', () => {
     const own = { program: '/opt/a & b/parley', words: ['bch'] };
     const { step, start, others } = wakeService('darwin', '/Users/me', own, { BACKCHANNEL_AGENT: 'me' }) ?? {};
     expect(step?.path).toBe('/Users/me/Library/LaunchAgents/parley-wake.plist');

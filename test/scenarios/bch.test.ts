@@ -17,7 +17,7 @@ const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/;
 const UUID4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 describe('a message that bch writes', () => {
-  it("has exactly the original's bytes [BC-B1.2, BC-B1.3, BC-B1.4]", async () => {
+  it("has exactly the original's bytes [BC-B1.2, BC-B1.3, BC-B1.4, BC-B7.22]", async () => {
     const machine = new Machine().agent('bob');
     const said = await machine.said(['send', '@bob', 'hello', 'there'], { as: 'ann' });
     const text = machine.onlyFile('bob');
@@ -29,7 +29,7 @@ describe('a message that bch writes', () => {
     expect(said).toBe(`sent ${id.slice(0, 8)} to @bob\n`);
   });
 
-  it('has its keys in order, and our own key after them where there is something to say [BC-B1.1]', async () => {
+  it('has its keys in order, and our own key after them where there is something to say [BC-1, BC-B1.1]', async () => {
     const machine = new Machine().agent('bob').agent('eve');
     const words = ['a', '--urgent', '--scope', 'org/repo', '--ref', 'x.ts', '--ref', 'https://e.org/1'];
     await machine.said(['send', '@bob', ...words], { as: 'ann' });
@@ -151,7 +151,7 @@ describe('a message that a plain script left', () => {
     expect(machine.files('bob', 'new')).toEqual([]);
   });
 
-  it('cannot write to the terminal, and comes out of --json as it is', async () => {
+  it('cannot write to the terminal, and comes out of --json as it is [BC-17]', async () => {
     const machine = new Machine().agent('bob');
     const body = 'a\u001b[2Jb\u0007\u202ec';
     machine.leave('bob', { body, from: 'x\nfake -> @bob', scope: 's\u001b' });
@@ -270,7 +270,10 @@ describe('names and targets of bch', () => {
     expect(machine.files('bob', 'new')).toEqual(before);
     await machine.said(['unsub', 'dev'], { as: 'bob' });
     expect(await machine.said(['channels'])).toBe('no channels yet — `bch sub #general` to create one\n');
-    expect(await machine.error(['sub', 'a', 'b'], { as: 'bob' })).toBe('usage: bch sub <#channel>');
+    for (const words of [[], ['a', 'b']]) {
+      expect(await machine.error(['sub', ...words], { as: 'bob' })).toBe('usage: bch sub <#channel>');
+      expect(await machine.error(['unsub', ...words], { as: 'bob' })).toBe('usage: bch unsub <#channel>');
+    }
     expect(await machine.error(['sub', 'a'], { as: 'new' })).toBe('unknown agent "new" — run `bch init new` first');
   });
 
@@ -283,7 +286,7 @@ describe('names and targets of bch', () => {
 });
 
 describe('the home of bch', () => {
-  it('is ~/.backchannel, or what BACKCHANNEL_HOME says, with config, agents and spool [BC-7, BC-B3.8, BC-B3.11]', async () => {
+  it('is ~/.backchannel, or what BACKCHANNEL_HOME says, with config, agents and spool [BC-7, BC-B3.8, BC-B3.11, BC-B7.44]', async () => {
     const machine = new Machine();
     const elsewhere = `${machine.program.home}/else/where`;
     await machine.said(['init', 'eve'], { env: { BACKCHANNEL_HOME: elsewhere } });
@@ -348,7 +351,7 @@ describe('the home of bch', () => {
     expect(machine.files('eve', 'new')).toHaveLength(1);
   });
 
-  it('shows its files to their owner only [BC-C12]', async () => {
+  it('shows its files to their owner only [BC-17, BC-C12]', async () => {
     const machine = new Machine();
     await machine.said(['init', 'bob']);
     const config = `${machine.root}/config.json`;
@@ -357,7 +360,8 @@ describe('the home of bch', () => {
     await machine.said(['init', 'bob']);
     expect(JSON.parse(readFileSync(config, 'utf8'))).toEqual({ agent: 'bob', token: 'secret' });
     for (const path of [config, `${machine.root}/agents/bob.json`]) expect(statSync(path).mode & 0o777).toBe(0o600);
-    expect(statSync(machine.root).mode & 0o777).toBe(0o700);
+    for (const path of ['', '/agents', '/spool/bob/new'])
+      expect(statSync(machine.root + path).mode & 0o777).toBe(0o700);
   });
 
   it("keeps each agent's token when another agent is made", async () => {
@@ -373,7 +377,7 @@ describe('the home of bch', () => {
     expect(now()).toEqual({ agent: 'ann', token: 'anns', tokens: { bob: 'bobs' } });
   });
 
-  it('knows who acts from the environment before the config [BC-B7.47]', async () => {
+  it('knows who acts from the environment before the config [BC-B7.28, BC-B7.47]', async () => {
     const machine = new Machine();
     await machine.said(['init', 'bob']);
     expect(await machine.said(['whoami'])).toBe('bob via local spool\n');
@@ -387,6 +391,11 @@ describe('scope', () => {
     ['https://GitHub.com/Org/Repo.git', 'git@github.com:org/repo.git', true],
     ['http://github.com/org/repo//', 'github.com/org/repo', true],
     ['host:8080/x', 'http://host/8080/x', true],
+    ['git@host:team/tool.git', 'https://host/team/tool', true],
+    ['HTTPS://Host/Z', 'host/z', true],
+    ['a:b:c', 'a/b/c', true],
+    ['host:', 'host', false],
+    ['y.git.git', 'y', false],
     ['repo', 'myrepo-old', true],
     ['org/repo', 'myorg/repo2', true],
     ['/', 'anything', true],
@@ -535,7 +544,7 @@ describe('what bch prints', () => {
     expect(existsSync(`${machine.root}/spool/me/new`) ? machine.files('me', 'new') : []).toEqual([]);
   });
 
-  it('never is the local inbox of somebody whose config names a relay', async () => {
+  it('never is the local inbox of somebody whose config names a relay [BC-B3.9]', async () => {
     const machine = new Machine().agent('me');
     machine.leave('me');
     const configs = [{ url: 'http://127.0.0.1:1' }, { backend: 'relay' }, { backend: 'brain' }, { backend: 'x' }];
@@ -562,6 +571,13 @@ describe('what bch prints', () => {
     expect(await machine.said(['unsub', '#x'])).toBe('unsubscribed from #x\n');
     expect(await machine.said(['send', 'bob', '--', '--not', 'a flag'])).toMatch(/^sent [0-9a-f]{8} to bob\n$/);
     expect(await machine.said(['whoami'])).toBe('bob via local spool\n');
+  });
+
+  it('is a refusal of surplus words after every command that takes none [BC-B7.17]', async () => {
+    const machine = new Machine().agent('me');
+    for (const command of ['inbox', 'drain', 'watch', 'setup', 'invite', 'relay', 'mcp']) {
+      expect(await machine.error([command, 'x'], { as: 'me' })).toStartWith("Unexpected argument 'x'.");
+    }
   });
 
   it('-- ends the options [BC-B7.17]', async () => {

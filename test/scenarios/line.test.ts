@@ -199,7 +199,7 @@ describe('a home', () => {
     expect(open).toEqual([]);
   });
 
-  it('is made for its owner alone, files 0600 and folders 0700, also where the umask forbids nothing [BC-C12]', async () => {
+  it('is made for its owner alone, files 0600 and folders 0700, also where the umask forbids nothing [BC-17, BC-C12]', async () => {
     const before = process.umask(0);
     try {
       const parley = await new Program().init('alice', 'bob');

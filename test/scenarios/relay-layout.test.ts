@@ -27,7 +27,7 @@ describe('on the disk of a relay', () => {
     relay = await relayOn(temporaryHome());
   });
 
-  it('a record is indented by two, has the four fields and the hash of its token, and is for its owner only [BC-B3.10]', async () => {
+  it('a record is indented by two, has the four fields and the hash of its token, and is for its owner only [BC-B3.5, BC-B3.10, BC-C12]', async () => {
     const ann = new OriginalClient(relay.url, 'ann');
     await ann.register();
     const text = readFileSync(`${relay.home}/agents/ann.json`, 'utf8');
@@ -38,11 +38,12 @@ describe('on the disk of a relay', () => {
     expect(statSync(`${relay.home}/agents/ann.json`).mode & 0o777).toBe(0o600);
   });
 
-  it('a new room has a folder, a hash and a date of its own, and its agents and mail stay in it [BC-B3.12, BC-B3.14]', async () => {
+  it('a new room has a folder, a hash and a date of its own, and its agents and mail stay in it [BC-B3.12, BC-B3.14, BC-B5.21, BC-C12]', async () => {
     const { roomId, roomToken } = await relay.as('').ask<{ roomId: string; roomToken: string }>('rooms', {});
     const folder = `${relay.home}/rooms/${roomId}`;
     const room = JSON.parse(readFileSync(`${folder}/room.json`, 'utf8')) as Record<string, string>;
     expect(room).toEqual({ tokenHash: hash(roomToken), createdAt: expect.any(String) });
+    expect(statSync(`${folder}/room.json`).mode & 0o777).toBe(0o600);
     expect(new Date(room['createdAt'] ?? '').toISOString()).toBe(room['createdAt'] ?? '');
     const [bea, cem] = [new OriginalClient(relay.url, 'bea', roomId), new OriginalClient(relay.url, 'cem', roomId)];
     await bea.register(roomToken);

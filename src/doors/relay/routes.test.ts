@@ -28,7 +28,7 @@ const GUARDED: ['GET' | 'POST', string][] = [
 ];
 
 describe('the relay before it knows who asks', () => {
-  it('tells its health to everybody [BC-B5.1, BC-B5.29]', async () => {
+  it('tells its health to everybody [BC-12, BC-B5.1, BC-B5.22, BC-B5.29]', async () => {
     const { status, value } = await new TestRelay().ask('GET', '/v1/health');
     expect([status, value]).toEqual([200, { ok: true, service: 'backchannel-relay' }]);
   });
@@ -41,6 +41,10 @@ describe('the relay before it knows who asks', () => {
     expect(status).toBe(200);
     expect(Object.keys(value as object)).toEqual(['roomId', 'roomToken']);
     expect([Buffer.from(roomId, 'base64url').length, Buffer.from(roomToken, 'base64url').length]).toEqual([6, 24]);
+    expect(roomToken).not.toMatch(/^[0-9a-f]+$/);
+    const another = (await relay.ask('POST', '/v1/rooms')).value as { roomId: string; roomToken: string };
+    expect(another.roomId).not.toBe(roomId);
+    expect(another.roomToken).not.toBe(roomToken);
     const headers = { 'x-backchannel-room': ` ${roomId} ` };
     const carol = await relay.ask('POST', '/v1/register', { token: roomToken, headers, body: { name: 'carol' } });
     const { token } = carol.value as { token: string };
@@ -62,7 +66,7 @@ describe('the relay before it knows who asks', () => {
     expect((await relay.ask('POST', '/v1/rooms', { token: 'the admin' })).status).toBe(200);
   });
 
-  it('registers a new agent with the room token and shows its token once, never its hash [BC-14, BC-B5.3, BC-B5.21]', async () => {
+  it('registers a new agent with the room token and shows its token once, never its hash [BC-13, BC-14, BC-B5.3, BC-B5.21]', async () => {
     const relay = new TestRelay();
     const { status, value } = await relay.ask('POST', '/v1/register', { token: 'room secret', body: { name: 'bob' } });
     const record = value as Record<string, string>;
@@ -76,12 +80,17 @@ describe('the relay before it knows who asks', () => {
 
   it.each<[what: string, asking: Asking, status: number, text: string]>([
     [
-      'a wrong room token [BC-B5.4]',
+      'a wrong room token [BC-13, BC-B5.4]',
       { token: 'wrong', body: { name: 'new' } },
       401,
       'unauthorized — registration requires the room token',
     ],
-    ['no room token [BC-B5.4]', { body: { name: 'new' } }, 401, 'unauthorized — registration requires the room token'],
+    [
+      'no room token [BC-13, BC-B5.4]',
+      { body: { name: 'new' } },
+      401,
+      'unauthorized — registration requires the room token',
+    ],
     [
       'an unknown room [BC-B5.5]',
       { token: 'room secret', body: { name: 'new' }, headers: { 'x-backchannel-room': 'nowhere' } },
@@ -188,6 +197,8 @@ describe('the relay before it knows who asks', () => {
       error('agent name "bob" is registered — present its token to re-register'),
     ]);
     await directory.giveToken(bobName, hashOf('issued on the host'));
+    const again = { token: 'issued on the host', body: { name: 'bob' } };
+    expect((await relay.ask('POST', '/v1/register', again)).status).toBe(200);
     expect((await relay.ask('GET', '/v1/agents', { token: 'issued on the host' })).status).toBe(200);
   });
 
@@ -268,7 +279,7 @@ describe('an agent at the relay', () => {
     expect(JSON.stringify(value)).not.toContain('tokenHash');
   });
 
-  it('joins and leaves channels by any name, for itself only [BC-B5.11, BC-B5.12, BC-B2.3]', async () => {
+  it('joins and leaves channels by any name, for itself only [BC-11, BC-B5.11, BC-B5.12, BC-B5.22, BC-B2.3]', async () => {
     const relay = new TestRelay();
     const [alice, bob] = await relay.agents('alice', 'bob');
     for (const channel of ['dev', '#Zoo', '', 'ä b/c', '#dev']) {
@@ -278,11 +289,15 @@ describe('an agent at the relay', () => {
       });
       expect([status, value]).toEqual([200, { ok: true }]);
     }
+    await relay.ask('POST', '/v1/subscribe', { token: bob, body: { channel: '#Zoo' } });
     const channels = await relay.ask('GET', '/v1/channels', { token: bob });
     expect(channels.value).toEqual(['#', '#Zoo', '#dev', '#ä b/c']);
-    expect((await relay.home().directory.get(bobName))?.subscriptions).toEqual([]);
-    for (const channel of ['dev', '#unknown']) {
-      const { status, value } = await relay.ask('POST', '/v1/unsubscribe', { token: alice, body: { channel } });
+    expect((await relay.home().directory.get(bobName))?.subscriptions).toEqual(['#Zoo']);
+    for (const channel of ['dev', '#Zoo', '#unknown']) {
+      const { status, value } = await relay.ask('POST', '/v1/unsubscribe', {
+        token: alice,
+        body: { agent: 'bob', channel },
+      });
       expect([status, value]).toEqual([200, { ok: true }]);
     }
     expect((await relay.ask('GET', '/v1/channels', { token: bob })).value).toEqual(['#', '#Zoo', '#ä b/c']);
@@ -298,7 +313,7 @@ describe('an agent at the relay', () => {
     );
   });
 
-  it('sends under its own name, whatever it claims, and gets the message back [BC-14, BC-B1.9, BC-B1.10, BC-B5.13]', async () => {
+  it('sends under its own name, whatever it claims, and gets the message back [BC-14, BC-17, BC-B1.9, BC-B1.10, BC-B5.13, BC-B5.22]', async () => {
     const relay = new TestRelay();
     const [alice, bob] = await relay.agents('alice', 'bob');
     const forged = { id: 'mine', from: 'bob', ts: '1999-01-01T00:00:00.000Z', more: { deep: true } };
@@ -322,7 +337,7 @@ describe('an agent at the relay', () => {
 
   it.each<[what: string, body: unknown, status: number, text: string | null]>([
     [
-      'an unknown agent [BC-B5.13]',
+      'an unknown agent [BC-15, BC-B5.13]',
       { to: '@nobody', body: 'x' },
       400,
       'unknown agent "nobody" — they must `bch init nobody` first',
@@ -362,6 +377,14 @@ describe('an agent at the relay', () => {
     if (status === 200) expect(answer.value).toMatchObject({ priority: 'normal' });
   });
 
+  it('leaves out an empty scope, thread and list of refs [BC-B1.7]', async () => {
+    const relay = new TestRelay();
+    const [alice] = await relay.agents('alice');
+    const body = { to: '@alice', body: 'x', scope: '', thread: '', refs: [] };
+    const { value } = await relay.ask('POST', '/v1/send', { token: alice, body });
+    expect(Object.keys(value as object)).toEqual(['id', 'from', 'to', 'body', 'priority', 'ts']);
+  });
+
   it('sends a priority word of its own: it is stored and passed on [BC-B1.6]', async () => {
     const relay = new TestRelay();
     const [alice, bob] = await relay.agents('alice', 'bob');
@@ -383,7 +406,7 @@ describe('an agent at the relay', () => {
     }
   });
 
-  it('reads its own inbox only, by a name that may be escaped, and takes nothing by it [BC-B5.14, BC-6]', async () => {
+  it('reads its own inbox only, by a name that may be escaped, and takes nothing by it [BC-14, BC-B5.14, BC-6]', async () => {
     const relay = new TestRelay();
     const [alice, bob] = await relay.agents('alice', 'b.o_b');
     const other = await relay.ask('GET', '/v1/inbox/alice', { token: bob });
@@ -408,7 +431,7 @@ describe('an agent at the relay', () => {
     );
   });
 
-  it('takes a message once, however many try at once [BC-6, BC-B5.15, BC-B3.4]', async () => {
+  it('takes a message once, however many try at once [BC-6, BC-14, BC-B5.15, BC-B5.22, BC-B3.4]', async () => {
     const relay = new TestRelay();
     const [alice, bob] = await relay.agents('alice', 'bob');
     const { value } = await relay.ask('POST', '/v1/send', { token: alice, body: { to: '@bob', body: 'once' } });
@@ -463,16 +486,35 @@ describe('an agent at the relay', () => {
     expect([status, value]).toEqual([400, error(text)]);
   });
 
-  it('keeps what it takes, if it says so [BC-9]', async () => {
+  it.each([true, false])('keeps what it takes, if it says so: %p [BC-9, BC-B3.4]', async (keep) => {
     const relay = new TestRelay();
     const [alice, bob] = await relay.agents('alice', 'bob');
     const { value } = await relay.ask('POST', '/v1/send', { token: alice, body: { to: '@bob', body: 'keep me' } });
     const { id } = value as Sent;
-    await relay.ask('POST', '/v1/take', { token: bob, body: { id, keep: true } });
+    await relay.ask('POST', '/v1/take', { token: bob, body: { id, ...(keep && { keep }) } });
     const copy = await relay
       .home()
       .ledger.copy(bobName, id as Parameters<ReturnType<typeof relay.home>['ledger']['copy']>[1]);
-    expect(copy).toMatchObject({ state: 'settled', keep: true, disposition: 'acknowledged' });
+    expect(copy).toMatchObject({ state: 'settled', keep, disposition: 'acknowledged' });
+  });
+});
+
+describe('the relay', () => {
+  it.each<['GET' | 'POST', string, object?]>([
+    ['GET', '/v1/health'],
+    ['POST', '/v1/rooms'],
+    ['POST', '/v1/register', { name: 'alice' }],
+    ['GET', '/v1/agents'],
+    ['GET', '/v1/channels'],
+    ['POST', '/v1/subscribe', { channel: 'dev' }],
+    ['POST', '/v1/unsubscribe', { channel: 'dev' }],
+    ['POST', '/v1/send', { to: '@alice', body: 'hello' }],
+    ['GET', '/v1/inbox/alice'],
+    ['POST', '/v1/take', { id: 'x' }],
+  ])('has the route %s %s [BC-15]', async (method, path, body) => {
+    const relay = new TestRelay();
+    const [alice] = await relay.agents('alice');
+    expect((await relay.ask(method, path, { token: alice, body })).status).toBe(200);
   });
 });
 

@@ -3,7 +3,7 @@ import type { RelayHttp } from './http.ts';
 import { mailFrom } from './mail.ts';
 
 /** After a failure: this long at first, then longer and longer. */
-const FIRST_PAUSE_MS = 2000;
+export const FIRST_PAUSE_MS = 2000;
 const LONGEST_PAUSE_MS = 30_000;
 /**
  * A stream that is silent this long is dead: a relay says something every 25 s. The original's headers may take as long too, so
