@@ -115,7 +115,7 @@ describe('our file calls mean the same as those of node:fs', () => {
   it('when a file is read: of any length, and whatever bytes it has', () => {
     const root = place();
     const half = new Uint8Array([0xf0, 0x9f]);
-    const texts = ['', '\u{feff}hello', 'x'.repeat(16 * 1024 - 1) + '🙂'.repeat(9000)];
+    const texts = ['', '\u{feff}hello', 'x'.repeat(16 * 1024 - 1) + '🙂'.repeat(9000), '🙂'.repeat(300_000)];
     for (const bytes of [...texts.map((text) => Buffer.from(text)), Buffer.concat([Buffer.from('é'), half])]) {
       node.writeFileSync(`${root}/file`, bytes);
       expect(ours.readFileSync(`${root}/file`, 'utf8') === node.readFileSync(`${root}/file`, 'utf8')).toBe(true);
