@@ -4,7 +4,7 @@ import { witnessOf } from './connection.ts';
 import { metaOf, setMeta } from './meta.ts';
 
 /**
- * A send changes six pages, and each is written whole. In turns with 4,096, a lone send to a relay took a tenth less and a command a
+ * A send changes seven or eight pages, and each is written whole. In turns with 4,096, a lone send to a relay took a tenth less and a command a
  * hundredth; with 1,024 a command took a twelfth more.
  */
 const PAGE_BYTES = 2048;
