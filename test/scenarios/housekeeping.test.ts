@@ -63,7 +63,7 @@ describe('parley doctor', () => {
     const { code, all } = await findings(await anExchange());
     expect(code).toBe(0);
     expect(all.filter(({ level, about }) => level !== 'ok' && !['PATH', 'hook', 'owner'].includes(about))).toEqual([]);
-    expect(all.map(({ what }) => what)).toContain('the ledger is sound, format 2');
+    expect(all.map(({ what }) => what)).toContain('the ledger is sound, format 3');
   });
 
   it('makes nothing where there is nothing, and says how to begin', async () => {
@@ -383,12 +383,12 @@ describe('parley version', () => {
   it('tells the version of the package, of Bun and of the ledger', async () => {
     const parley = new Program();
     expect((await parley.run(['--version'])).out).toBe(
-      `parley ${version} (Bun ${Bun.version}, ledger format 2, from source)\n`,
+      `parley ${version} (Bun ${Bun.version}, ledger format 3, from source)\n`,
     );
     expect(await parley.json<Record<string, unknown>>(['version'])).toMatchObject({
       version,
       bun: Bun.version,
-      ledgerFormat: 2,
+      ledgerFormat: 3,
       compiled: false,
     });
     expect(readdirSync(parley.home)).toEqual([]);

@@ -521,6 +521,8 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
         expect(idsOf(await ledger.history({ agent: bob, limit: 10 }))).toEqual([elsewhere, got, sent]);
         expect(idsOf(await ledger.history({ thread: got, limit: 10 }))).toEqual([between, got, sent]);
         expect(idsOf(await ledger.history({ agent: bob, thread: got, limit: 10 }))).toEqual([got, sent]);
+        const later = await accepted({ from: bob, to: '@carol' }, carol);
+        expect(idsOf(await ledger.history({ agent: bob, limit: 10 }))).toEqual([later, elsewhere, got, sent]);
       });
     });
 
@@ -562,11 +564,14 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
         expect(await lastWord(here.now() - HOUR + 1)).toBeUndefined();
       });
 
-      it('looks no further than the last 20 messages of each', async () => {
+      it('looks no further than the last 20 messages that each got, read or not', async () => {
         const last = await toAlice();
-        for (let n = 0; n < 19; n += 1) await accepted({ from: bob, to: '@carol' }, carol);
+        const toAliceToo = { from: carol, to: '@alice' };
+        for (let n = 0; n < 10; n += 1) await settled(toAliceToo, alice);
+        for (let n = 0; n < 9; n += 1) await accepted(toAliceToo, alice);
+        for (let n = 0; n < 30; n += 1) await accepted({ from: bob, to: '@carol' }, carol);
         expect(await lastWord()).toBe(last);
-        await accepted({ from: bob, to: '@carol' }, carol);
+        await accepted(toAliceToo, alice);
         expect(await lastWord()).toBeUndefined();
       });
     });
@@ -813,7 +818,15 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
         const [first, second] = await ledger.acceptTogether([anEntry({}, { key }), anEntry({}, { key })]);
         expect([first, second]).toMatchObject([{ first: true }, { first: false }]);
         expect((second as Acceptance).message.id).toBe((first as Acceptance).message.id);
+        expect((second as Acceptance).copies).toMatchObject(copiesFor(bob));
         expect((first as Acceptance).seq).toBe((await ledger.waiting(bob, 0, 1))[0]?.seq as number);
+      });
+
+      it('answers an id that comes twice within one act with what it has just accepted', async () => {
+        const entry = anEntry();
+        const [first, second] = await ledger.acceptTogether([entry, { ...entry }]);
+        expect([first, second]).toMatchObject([{ first: true }, { first: false, copies: copiesFor(bob) }]);
+        expect(await ledger.waitingCount(bob)).toBe(1);
       });
 
       it('lists them until they are filed, and says what to write', async () => {

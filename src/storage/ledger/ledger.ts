@@ -97,7 +97,7 @@ export interface HistoryRow {
   recipients: AgentName[];
 }
 
-/** How many of a writer's last messages are looked at for one to a certain reader. */
+/** How many of a reader's last messages are looked at for one from a certain writer. */
 export const LAST_MESSAGES = 20;
 
 /** What anyone may ask about the past. Reading changes nothing. */
@@ -128,7 +128,7 @@ export interface Records {
   exchange(root: MessageId, limit: number): Promise<Message[]>;
   /**
    * The newest message since then (ms) that `from` sent to `to` by name, and to nobody else, unless `to` has written to `from`
-   * after it; or null. Looks at the last 20 messages of each, so it costs the same however much history there is.
+   * after it; or null. Looks at the last 20 messages that each of them got, so it costs the same however much history there is.
    */
   unanswered(from: AgentName, to: AgentName, since: number): Promise<Message | null>;
   /** Messages that hold all these words, or, if none does, words that begin so; newest first. The first search after much mail takes a while: progress is told. */

@@ -94,9 +94,10 @@ export class MemoryRecords implements Records {
   async unanswered(one: AgentName, other: AgentName, since: number): Promise<Message | null> {
     const last = (from: AgentName, to: AgentName): Row[] =>
       this.rows
-        .filter(({ message }) => message.from === from)
+        .filter(({ copies }) => copies.has(to))
         .slice(-LAST_MESSAGES)
-        .filter(({ message, copies }) => copies.size === 1 && copies.has(to) && [to, `@${to}`].includes(message.to))
+        .filter(({ message, copies }) => message.from === from && copies.size === 1)
+        .filter(({ message }) => [to, `@${to}`].includes(message.to))
         .filter(({ message }) => Date.parse(message.ts) >= since && message.parley?.signal === undefined);
     const said = last(one, other).at(-1);
     const isAnswered = last(other, one).some(({ seq }) => said && seq > said.seq);

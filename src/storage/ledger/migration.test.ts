@@ -43,6 +43,7 @@ describe('a ledger of format 1', () => {
   it('is read right by this program', async () => {
     const ledger = open(oldHome());
     expect((await ledger.history({ limit: 10 })).map(({ message }) => message.id)).toEqual([5, 4, 3, 2, 1].map(id));
+    expect((await ledger.history({ agent: bob, limit: 10 })).map(({ seq }) => seq)).toEqual([5, 4, 3, 2, 1]);
     expect((await ledger.underKey(alice, 'key one' as SendKey))?.message.id).toBe(id(1));
     expect(await ledger.copy(bob, id(1))).toMatchObject({ state: 'stored', attention: LOUD });
     expect(await ledger.copy(carol, id(2))).toMatchObject({ state: 'stored', attention: QUIET });

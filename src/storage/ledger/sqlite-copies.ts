@@ -7,6 +7,7 @@ import { complete } from './meta.ts';
 import { attentionFrom, COPY_COLUMNS, copyFrom } from './rows.ts';
 import type { CopyRow } from './rows.ts';
 import { isAbandoned, isWaiting } from './rules.ts';
+import { catchUp } from './sqlite-catch-up.ts';
 import { claim } from './sqlite-claim.ts';
 import { SqliteLate, unfile } from './sqlite-late.ts';
 import { attentionText } from './sqlite-send.ts';
@@ -179,6 +180,7 @@ export class SqliteCopies extends SqliteLate {
 
   async forget(agent: AgentName): Promise<{ copies: number; messages: number }> {
     const { forget } = await import('./sqlite-retention.ts');
+    catchUp(this.connection, 'sent');
     return this.connection.erase(() => this.connection.write((db) => forget(db, agent, this.connection.now())));
   }
 

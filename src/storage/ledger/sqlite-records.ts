@@ -4,10 +4,10 @@ import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId, SendKey } from '../../protocol/names.ts';
 import type { Connection } from './connection.ts';
 import type { Acceptance, CopyRecord, HistoryRow, Mail, Page, Records, Trace } from './ledger.ts';
-import { metaOf, setMeta } from './meta.ts';
 import { COPY_COLUMNS, copyFrom, messageFrom, FILELESS } from './rows.ts';
 import type { CopyRow } from './rows.ts';
 import { termsIn } from './rules.ts';
+import { catchUp } from './sqlite-catch-up.ts';
 
 const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
 const ADDRESSED = `SELECT m.json, c.mailbox FROM messages m LEFT JOIN copies c ON c.seq = m.seq WHERE m.id = ? ORDER BY c.mailbox`;
@@ -23,8 +23,6 @@ const RETURNED = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages
 /** The first message of an exchange has no place in the index of answers: its id is the root. */
 const IN_EXCHANGE = `SELECT seq FROM messages WHERE root = ?1 AND root <> id
   UNION ALL SELECT seq FROM messages WHERE id = ?1 AND root = id`;
-/** How many messages one round of indexing takes in: small enough that senders do not wait for it. */
-const INDEX_STEP = 2000;
 
 interface Json {
   json: string;
@@ -108,6 +106,7 @@ export class SqliteRecords implements Omit<Records, 'unanswered'> {
 
   async history(page: Page): Promise<HistoryRow[]> {
     const before = page.before ?? Number.MAX_SAFE_INTEGER;
+    if (page.agent && !page.thread) catchUp(this.connection, 'sent');
     return this.connection.read((db) =>
       this.#seqs(db, page, before)
         .map(({ seq }) => this.#row(db, seq))
@@ -122,7 +121,7 @@ export class SqliteRecords implements Omit<Records, 'unanswered'> {
   }
 
   async search(words: string, page: Page, onProgress?: (left: number) => void): Promise<HistoryRow[]> {
-    this.#index(onProgress);
+    catchUp(this.connection, 'words', onProgress);
     const terms = termsIn(words);
     if (terms.length === 0) return [];
     const quoted = terms.map((term) => `"${term.replaceAll('"', '""')}"`);
@@ -224,7 +223,7 @@ export class SqliteRecords implements Omit<Records, 'unanswered'> {
     const newest = (from: string): string =>
       `SELECT seq FROM (SELECT seq FROM ${from} AND seq < ?2 ORDER BY seq DESC LIMIT ?3)`;
     const mine = [
-      newest('messages WHERE sender = ?1'),
+      newest('sent WHERE sender = ?1'),
       newest('copies WHERE mailbox = ?1 AND settled_at IS NULL'),
       newest('copies WHERE mailbox = ?1 AND settled_at IS NOT NULL'),
     ].join(' UNION ');
@@ -242,28 +241,6 @@ export class SqliteRecords implements Omit<Records, 'unanswered'> {
     const copies = db.query<{ mailbox: AgentName }, [number]>('SELECT mailbox FROM copies WHERE seq = ?').all(seq);
     const recipients = copies.map((copy) => copy.mailbox);
     return { seq, pruned: row.pruned === 1, message: messageFrom(row.json), recipients };
-  }
-
-  /** Full text is indexed when somebody searches, never inside a send. */
-  #index(onProgress?: (left: number) => void): void {
-    for (;;) {
-      const [done, newest] = this.connection.read((db) => [
-        Number(metaOf(db, 'indexed') ?? 0),
-        db.query<Seq, []>('SELECT ifnull(max(seq), 0) AS seq FROM messages').get()?.seq ?? 0,
-      ]);
-      if (newest <= done) return;
-      const upTo = Math.min(newest, done + INDEX_STEP);
-      onProgress?.(newest - done);
-      this.connection.write((db) => {
-        // Another searcher may have come first.
-        if (Number(metaOf(db, 'indexed') ?? 0) !== done) return;
-        db.query(
-          `INSERT INTO words (rowid, body) SELECT seq, json_extract(json, '$.body') FROM messages
-           WHERE seq > ? AND seq <= ? AND pruned = 0`,
-        ).run(done, upTo);
-        setMeta(db, 'indexed', String(upTo));
-      });
-    }
   }
 }
 

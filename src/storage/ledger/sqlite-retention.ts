@@ -3,6 +3,7 @@ import type { AgentName } from '../../protocol/names.ts';
 import type { Connection } from './connection.ts';
 import { NOBODY_WAITS, numberAt } from './duty-rules.ts';
 import { SETTLED } from './schema.ts';
+import { enteredIn } from './sqlite-catch-up.ts';
 import { entered } from './sqlite-entered.ts';
 
 /** How many messages are forgotten in one go: others want to write too. */
@@ -18,6 +19,10 @@ const ENDED_BEFORE = `SELECT m.seq FROM messages m LEFT JOIN copies c USING (seq
     AND (m.seq <= ?2 OR m.json ->> '$.parley.obligation' IS NULL)
   GROUP BY m.seq
   HAVING min(coalesce(c.state, ${SETTLED})) >= ${SETTLED} AND max(coalesce(c.settled_at, m.at)) < ?1`;
+
+/** What an agent wrote that nobody has a copy of; the newest may not be entered yet. */
+const OWN = `SELECT seq FROM (SELECT seq FROM sent WHERE sender = ?1 UNION ALL SELECT seq FROM messages WHERE seq > ?2 AND sender = ?1)
+  WHERE seq NOT IN (SELECT seq FROM copies)`;
 
 export function prune(
   connection: Connection,
@@ -44,12 +49,11 @@ export function forget(db: Database, agent: AgentName, now: number): { copies: n
   const settled = db.query('DELETE FROM copies WHERE mailbox = ? AND settled_at IS NOT NULL').run(agent).changes;
   db.query('DELETE FROM receipts WHERE mailbox = ?').run(agent);
   db.query('DELETE FROM unfiled WHERE mailbox = ?').run(agent);
-  const own = 'SELECT seq FROM messages WHERE sender = ? AND seq NOT IN (SELECT seq FROM copies)';
   const messages = dropMessages(
     db,
     db
-      .query<{ seq: number }, [string]>(own)
-      .all(agent)
+      .query<{ seq: number }, [string, number]>(OWN)
+      .all(agent, enteredIn(db, 'sent'))
       .map(({ seq }) => seq),
   );
   return { copies: open + settled, messages };
@@ -105,6 +109,8 @@ function dropMessages(db: Database, seqs: number[]): number {
   const ids = 'SELECT id FROM messages WHERE seq IN (SELECT value FROM json_each(?))';
   db.query(`DELETE FROM duties WHERE id IN (${ids})`).run(which);
   db.query(`DELETE FROM claims WHERE key IN (${ids})`).run(which);
+  const sent = 'SELECT sender, seq FROM messages WHERE seq IN (SELECT value FROM json_each(?))';
+  db.query(`DELETE FROM sent WHERE (sender, seq) IN (${sent})`).run(which);
   for (const [table, column] of [
     ['words', 'rowid'],
     ['receipts', 'seq'],

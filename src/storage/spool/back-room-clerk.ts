@@ -20,7 +20,13 @@ const GIVE_WAY = 5000;
 const LOOK_MS = 500;
 /** What could not be written is tried again after this. */
 const TROUBLE_MS = 1000;
-/** Under steady load the end of the log is never reached. At this many pages the counter is asked to wait a moment. */
+/**
+ * Under steady load the end of the log is never reached: what is added while it is moved stays, and so it does not begin anew. It is
+ * moved again until that is little, and for the rest the counter is asked to wait a moment.
+ */
+const LITTLE_PAGES = 512;
+const MOST_ROUNDS = 5;
+/** A log this short is left to grow: nobody has to wait for it. */
 const HOLD_PAGES = 3072;
 
 /** Does the paperwork of one home: late files, looks into folders, the ledger's log. */
@@ -89,10 +95,10 @@ export class Clerk {
         this.#looker.expected(order.mailbox, order.ids);
         break;
       case 'move log':
-        this.#tendLog();
+        await this.#tendLog();
         break;
       case 'held':
-        this.#moveLog();
+        this.#ledger.moveLog();
         this.report({ say: 'log moved' });
         this.#held?.resolve();
         this.#held = null;
@@ -203,18 +209,20 @@ export class Clerk {
     this.report({ say: 'looked', ticket: null, mailbox, found });
   }
 
-  #tendLog(): void {
+  async #tendLog(): Promise<void> {
     if (this.#held) return;
-    if (this.#moveLog() < HOLD_PAGES) this.report({ say: 'log moved' });
+    let { pages } = this.#ledger.moveLog();
+    for (let round = 1, before = 0; pages - before > LITTLE_PAGES && round < MOST_ROUNDS; round += 1) {
+      // Others are heard meanwhile.
+      await new Promise<void>((resolve) => setImmediate(resolve));
+      before = pages;
+      ({ pages } = this.#ledger.moveLog());
+    }
+    if (pages < HOLD_PAGES) this.report({ say: 'log moved' });
     else {
       this.#held = Promise.withResolvers();
       this.report({ say: 'hold' });
     }
-  }
-
-  /** Returns how long the log is, in pages. What is added while it is moved stays, and so it does not begin anew. */
-  #moveLog(): number {
-    return this.#ledger.moveLog().pages;
   }
 
   #trouble(error: unknown): void {
