@@ -98,6 +98,21 @@ describe('the original on the files of a home that our relay serves', () => {
     expect(await ben.inbox()).toEqual([]);
   });
 
+  it('makes room in a full mailbox by taking from its files [BC-C17]', async () => {
+    const small = await new RelayProcess(undefined, ['--quota', '3']).start();
+    try {
+      const [ann, ben] = [new OriginalClient(small.url, 'ann'), new OriginalClient(small.url, 'ben')];
+      for (const client of [ann, ben]) await client.register();
+      const sent = await Promise.all([1, 2, 3].map((n) => ann.send('@ben', `message ${n}`)));
+      const files = new OriginalSpool(small.home, 'ben');
+      for (const { id } of sent) while (!files.take(id)) await new Promise((resolve) => setTimeout(resolve, 5));
+      expect((await ann.send('@ben', 'one more')).body).toBe('one more');
+    } finally {
+      small.kill('SIGTERM');
+      await small.ended;
+    }
+  });
+
   it('races the relay for 50 messages, and each has one winner [BC-6]', async () => {
     const [ann, ben] = [await joined(), await joined()];
     const sent = await Promise.all(Array.from({ length: 50 }, (_, n) => ann.send(`@${ben.agent}`, `race ${n}`)));

@@ -83,4 +83,13 @@ describe('a home that was made before', () => {
     expect((await eve.take('old-1'))?.body).toBe('from before');
     expect(readdirSync(`${home}${folder}/spool/eve/new`)).toEqual([]);
   });
+
+  it('with a rooms/default/ in which nobody is goes on serving those who have joined in the home itself [BC-B3.13]', async () => {
+    const home = temporaryHome();
+    furnish(home);
+    mkdirSync(`${home}/rooms/default/agents`, { recursive: true });
+    const eve = new OriginalClient((await relayOn(home)).url, 'eve');
+    eve.token = 'eves-token';
+    expect(await eve.inbox()).toMatchObject([letter]);
+  });
 });

@@ -135,8 +135,15 @@ export class Running {
   err = '';
   readonly #read: Promise<unknown>;
 
-  constructor(name: string, args: string[], env: Record<string, string>, cwd: string) {
-    this.child = Bun.spawn([process.execPath, MAIN, ...args], {
+  /** Ours from its source, unless another program is named. */
+  constructor(
+    name: string,
+    args: string[],
+    env: Record<string, string>,
+    cwd: string,
+    program = [process.execPath, MAIN],
+  ) {
+    this.child = Bun.spawn([...program, ...args], {
       argv0: name,
       cwd,
       env,

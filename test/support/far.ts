@@ -30,12 +30,22 @@ export class FarMachine extends Machine {
   /** At a relay of ours, which runs as a process of its own. */
   static async atOurs(dialect: 'bch' | 'parley'): Promise<FarMachine & { relay: RelayProcess }> {
     const relay = await new RelayProcess(undefined, ['--token', 'room']).start();
-    const wire = await new Wire(() => Number(new URL(relay.url).port)).up();
-    const machine = new FarMachine(wire, await Caller.register(relay.url, 'bob', 'room'), async () => {
+    const machine = await FarMachine.at(relay, dialect, async () => {
       relay.kill('SIGTERM');
       await relay.ended;
     });
-    return Object.assign(await machine.#join(dialect), { relay });
+    return Object.assign(machine, { relay });
+  }
+
+  /** At a relay that runs already, whosever it is. The token of its room is `room`. */
+  static async at(
+    relay: { url: string },
+    dialect: 'bch' | 'parley',
+    stop: () => Promise<unknown> = async () => {},
+  ): Promise<FarMachine> {
+    const wire = await new Wire(() => Number(new URL(relay.url).port)).up();
+    const machine = new FarMachine(wire, await Caller.register(relay.url, 'bob', 'room'), stop);
+    return machine.#join(dialect);
   }
 
   async #join(dialect: 'bch' | 'parley'): Promise<this> {

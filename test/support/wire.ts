@@ -17,6 +17,10 @@ export class Wire {
   fault: { at: RegExp; kind: Fault } | null = null;
   /** How many requests met it. */
   met = 0;
+  /** The first line of every request that came. */
+  readonly asked: string[] = [];
+  /** What came back from the relay, piece by piece. */
+  readonly heard: string[] = [];
   #server: Server | undefined;
   #port = 0;
   readonly #sockets = new Set<Socket>();
@@ -55,7 +59,9 @@ export class Wire {
     this.#keep(client);
     client.on('data', (bytes) => {
       const [line = ''] = bytes.toString('latin1').split('\r\n');
-      const fault = line.endsWith(' HTTP/1.1') && this.fault?.at.test(line) ? this.fault.kind : null;
+      const isRequest = line.endsWith(' HTTP/1.1');
+      if (isRequest) this.asked.push(line);
+      const fault = isRequest && this.fault?.at.test(line) ? this.fault.kind : null;
       if (fault) this.met += 1;
       if (fault === 'stalled') return;
       if (fault === 'html')
@@ -77,7 +83,11 @@ export class Wire {
 
   #open(client: Socket, isLost: () => boolean): Socket {
     const there = this.#keep(connect(this.target(), '127.0.0.1'));
-    there.on('data', (bytes) => (isLost() ? client.destroy() : client.write(bytes)));
+    there.on('data', (bytes) => {
+      this.heard.push(bytes.toString('latin1'));
+      if (isLost()) client.destroy();
+      else client.write(bytes);
+    });
     there.on('close', () => client.destroy());
     return there;
   }

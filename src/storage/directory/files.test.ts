@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileS
 import { aClock } from '../../../test/support/clock.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { alice, bob } from '../../../test/support/mail.ts';
-import { AgentName } from '../../protocol/names.ts';
+import { AgentName, ChannelName } from '../../protocol/names.ts';
 import { directoryContract } from './directory.contract.ts';
 import { openFiles } from './open-files.ts';
 
@@ -24,6 +24,8 @@ directoryContract('files', async () => {
 });
 
 const CHILD = `${import.meta.dir}/../../../test/support/subscribe.child.ts`;
+const IN_PLACE = `${import.meta.dir}/../../../test/support/in-place.child.ts`;
+const DEV = ChannelName.parse('#dev');
 
 describe('the files directory, beyond the contract,', () => {
   it('keeps all of 20 subscribes that come from 4 processes at once [BC-C6]', async () => {
@@ -36,6 +38,27 @@ describe('the files directory, beyond the contract,', () => {
     });
     expect(await Promise.all(children.map(({ exited }) => exited))).toEqual([0, 0, 0, 0]);
     expect(new Set((await directory.get(bob))?.subscriptions).size).toBe(20);
+  });
+
+  it('knows an agent, and counts it in, while another program writes its record in place', async () => {
+    const root = temporaryHome();
+    const directory = openFiles(root, Date.now);
+    await directory.register(bob, 'foreign');
+    await directory.subscribe(bob, DEV);
+    const path = `${root}/agents/bob.json`;
+    const record = JSON.parse(readFileSync(path, 'utf8')) as object;
+    const texts = [record, { ...record, more: 'and more' }].map((each) => JSON.stringify(each, null, 2));
+    const writer = Bun.spawn([process.execPath, IN_PLACE, path, ...texts], { stdout: 'pipe' });
+    try {
+      await writer.stdout.getReader().read();
+      for (let round = 0; round < 200; round += 1) {
+        expect((await directory.get(bob))?.name).toBe(bob);
+        expect(await directory.subscribers(DEV)).toHaveLength(1);
+      }
+    } finally {
+      writer.kill('SIGKILL');
+      await writer.exited;
+    }
   });
 
   it('does not let a change bring a record back that another process removed', async () => {

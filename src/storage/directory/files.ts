@@ -65,10 +65,10 @@ export class FilesDirectory implements Directory {
   async register(name: AgentName, kind: 'agent' | 'human' | 'foreign', tokenHash?: string): Promise<AgentRecord> {
     return this.#files.locked(() => {
       const now = new Date(this.now()).toISOString();
-      const known = this.#files.read(name);
+      const known = this.#files.whole(name);
       if (known) {
-        this.#rewrite(name, { lastSeen: now });
-        return { ...known, lastSeen: now };
+        this.#files.write(name, rewritten(known.text, { lastSeen: now }));
+        return { ...known.record, lastSeen: now };
       }
       const names = this.#files.names();
       if (names.includes(name)) throw refuseUnreadable(this.#files.path(name));
@@ -110,14 +110,10 @@ export class FilesDirectory implements Directory {
   /** Read, change and write back under the lock: of many changes at once none is lost. */
   #change(name: AgentName, change: (record: AgentRecord) => Partial<AgentRecord> | null): void {
     this.#files.locked(() => {
-      const record = this.#files.read(name);
-      if (!record) throw new Refusal('not_found', `no agent is called ${name}`);
-      const changed = change(record);
-      if (changed) this.#rewrite(name, changed);
+      const before = this.#files.whole(name);
+      if (!before) throw new Refusal('not_found', `no agent is called ${name}`);
+      const changed = change(before.record);
+      if (changed) this.#files.write(name, rewritten(before.text, changed));
     });
-  }
-
-  #rewrite(name: AgentName, change: Partial<AgentRecord>): void {
-    this.#files.write(name, rewritten(this.#files.text(name), change));
   }
 }

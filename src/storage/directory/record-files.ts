@@ -70,12 +70,8 @@ export class RecordFiles extends RecordPlaces {
   /** Changes our own fields of a record. `written` is told what stands there then, before anybody can change it again. */
   amend(name: AgentName, change: Amendment, written: (record: AgentRecord) => void = () => {}): AgentRecord {
     return this.locked(() => {
-      const record = this.read(name);
-      if (!record) {
-        if (this.isThere(name)) throw refuseUnreadable(this.path(name));
-        throw new Refusal('not_found', `no agent is called ${name}`);
-      }
-      const after = amended(this.text(name), record, change, () => this.all());
+      const { record, text } = this.wholeOrRefuse(name);
+      const after = amended(text, record, change, () => this.all());
       if (after === null) return record;
       const changed = recordFrom(name, after);
       if (!changed?.parley) throw new Error(`the record of ${name} could not be read as it was to be written`);
@@ -83,6 +79,14 @@ export class RecordFiles extends RecordPlaces {
       written(changed);
       return changed;
     });
+  }
+
+  /** For whoever changes it. One that is there and cannot be read is named, and left alone. */
+  wholeOrRefuse(name: AgentName): { record: AgentRecord; text: string } {
+    const whole = this.whole(name);
+    if (whole) return whole;
+    if (this.isThere(name)) throw refuseUnreadable(this.path(name));
+    throw new Refusal('not_found', `no agent is called ${name}`);
   }
 
   remove(name: AgentName): void {

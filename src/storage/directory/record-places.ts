@@ -1,10 +1,14 @@
-import { readFileSync } from '../fs.ts';
+import { readFileSync, statSync } from '../fs.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { system } from '../platform/system.ts';
 import { AgentRecord } from './directory.ts';
 
 /** `lastSeen` is rewritten at most this often: a send should not cost a second file. */
 const SEEN_MS = 60_000;
+
+/** Other programs write a record in place: one that cannot be read and was changed so lately may be half written. */
+const HALF_WRITTEN_MS = 300;
+const PAUSE_MS = 2;
 
 /** The records of a home as files, `agents/<name>.json`, shared with other Backchannel programs. */
 export class RecordPlaces {
@@ -19,11 +23,25 @@ export class RecordPlaces {
   }
 
   read(name: AgentName): AgentRecord | null {
+    return this.whole(name)?.record ?? null;
+  }
+
+  /** A record and its text, both of one moment. Null: there is none, or nothing that can be read. */
+  whole(name: AgentName): { record: AgentRecord; text: string } | null {
     try {
-      return recordFrom(name, this.text(name));
+      for (const end = performance.now() + HALF_WRITTEN_MS; ; Bun.sleepSync(PAUSE_MS)) {
+        const text = this.text(name);
+        const record = recordFrom(name, text);
+        if (record) return { record, text };
+        if (performance.now() > end || !this.#isYoung(name)) return null;
+      }
     } catch {
       return null;
     }
+  }
+
+  #isYoung(name: AgentName): boolean {
+    return Math.abs(Date.now() - statSync(this.path(name)).mtimeMs) < HALF_WRITTEN_MS;
   }
 
   text(name: AgentName): string {

@@ -1,12 +1,11 @@
 import { renameSync, rmSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import type { AgentName } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
 import { explained } from '../disk.ts';
 import type { AgentRecord, Amendment } from './directory.ts';
 import type { RecordFiles } from './record-files.ts';
 import { recordFrom } from './record-places.ts';
-import { recordText, refuseUnreadable, rewritten } from './rules.ts';
+import { recordText, rewritten } from './rules.ts';
 
 /** What a change makes of a record; null: nothing. */
 type Change = (record: AgentRecord) => Partial<AgentRecord> | null;
@@ -80,12 +79,8 @@ export class RecordWriter {
   /** Nobody comes between; everybody waits. */
   #changeAtOnce(name: AgentName, change: Change): AgentRecord {
     return this.files.locked(() => {
-      const record = this.files.read(name);
-      if (!record) {
-        if (this.files.isThere(name)) throw refuseUnreadable(this.files.path(name));
-        throw new Refusal('not_found', `no agent is called ${name}`);
-      }
-      const after = changedText(this.files.text(name), record, change);
+      const { record, text } = this.files.wholeOrRefuse(name);
+      const after = changedText(text, record, change);
       this.files.write(name, after);
       this.written(name, parsed(name, after));
       return parsed(name, after);

@@ -47,8 +47,13 @@ export class WatchedDirectory implements Directory {
     this.#firstLook = this.#watch.look();
   }
 
-  async get(name: AgentName): Promise<AgentRecord | null> {
-    const book = this.#known() ?? (await this.#everybody());
+  get(name: AgentName): Promise<AgentRecord | null> {
+    const known = this.#known()?.get(name);
+    return known ? Promise.resolve(known) : this.#lookedFor(name);
+  }
+
+  async #lookedFor(name: AgentName): Promise<AgentRecord | null> {
+    const book = await this.#everybody();
     // Who came a moment ago may be asked for before anybody was told: then the disk knows.
     return book.get(name) ?? (this.#reread(name) ? book.get(name) : null);
   }
@@ -77,8 +82,9 @@ export class WatchedDirectory implements Directory {
     return (await this.#everybody()).rolesAmong(names);
   }
 
-  async byToken(tokenHash: string): Promise<AgentName | null> {
-    return (this.#known() ?? (await this.#everybody())).byToken(tokenHash);
+  byToken(tokenHash: string): Promise<AgentName | null> {
+    const book = this.#known();
+    return book ? Promise.resolve(book.byToken(tokenHash)) : this.#everybody().then((all) => all.byToken(tokenHash));
   }
 
   async register(name: AgentName, kind: 'agent' | 'human' | 'foreign', tokenHash?: string): Promise<AgentRecord> {

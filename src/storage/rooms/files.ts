@@ -14,6 +14,7 @@ import { RoomId } from '../../protocol/names.ts';
 import { Schema } from '../../protocol/schema.ts';
 import { hashOf, newRoomId, newRoomToken } from '../../protocol/tokens.ts';
 import { codeOf, explained, ifThere, isMissing } from '../disk.ts';
+import { RecordFiles } from '../directory/record-files.ts';
 import { DEFAULT_ROOM } from './rooms.ts';
 import type { Rooms } from './rooms.ts';
 
@@ -28,7 +29,8 @@ const BELIEVED_MS = 500;
 
 /**
  * One folder per room, `rooms/<id>/`, each with a `room.json`. The default room is the home itself, so that agents of this machine
- * and of others meet there; but where an original relay has left a `rooms/default/`, its agents and their mail are in that.
+ * and of others meet there; but where an original relay has left a `rooms/default/`, its agents and their mail are in that. It makes
+ * that folder at its first request, whoever asks: while nobody is in it, whoever has joined in the home itself is found there.
  */
 export class FilesRooms implements Rooms {
   readonly #folder: string;
@@ -41,7 +43,7 @@ export class FilesRooms implements Rooms {
   ) {
     this.#folder = `${home}/rooms`;
     const apart = `${this.#folder}/${DEFAULT_ROOM}`;
-    this.#defaultRoot = isFolder(apart) ? apart : home;
+    this.#defaultRoot = isFolder(apart) && !isDeserted(apart, home) ? apart : home;
   }
 
   async tokenHash(id: RoomId): Promise<string | null | undefined> {
@@ -130,6 +132,10 @@ function hashIn(text: string): string {
 function isWrittenSo(path: string, id: RoomId): boolean {
   const name = basename(realpathSync.native(path));
   return name === id || name.toLowerCase() !== id.toLowerCase();
+}
+
+function isDeserted(apart: string, home: string): boolean {
+  return new RecordFiles(apart).names().length === 0 && new RecordFiles(home).all().some(({ tokenHash }) => tokenHash);
 }
 
 function isFolder(path: string): boolean {
