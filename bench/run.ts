@@ -10,6 +10,7 @@ import { hookFigure } from './figures/hook.ts';
 import { openCodeFigure } from './figures/opencode.ts';
 import { peersFigure } from './figures/peers.ts';
 import { eventsFigure, relayFigure } from './figures/relay.ts';
+import { relayOriginalFigure } from './figures/relay-original.ts';
 import { storeFigure } from './figures/store.ts';
 import { takeFigure } from './figures/take.ts';
 import type { Bench, Figure, Row } from './figure.ts';
@@ -27,6 +28,7 @@ const FIGURES: readonly Figure[] = [
   attentionFigure,
   takeFigure,
   relayFigure,
+  relayOriginalFigure,
   eventsFigure,
   peekFigure,
   drainFigure,

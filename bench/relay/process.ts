@@ -1,3 +1,4 @@
+import { Database } from 'bun:sqlite';
 import { readFileSync } from 'node:fs';
 import type { Load, Loaded } from './load.child.ts';
 import type { Serving } from './server.child.ts';
@@ -9,6 +10,8 @@ export interface Relay {
   names: string[];
   /** What it has in memory now, in bytes. */
   memory(): number;
+  /** Resolves when everything that it accepted has its file, and all of that is on disk: what one relay left to do later must not slow the next one. */
+  settled(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -27,6 +30,7 @@ export async function startRelay(plan: Serving): Promise<Relay> {
     tokens: numbers.map((n) => `token-${n}`),
     names: numbers.map((n) => `agent-${n}`),
     memory: () => residentBytes(child.pid),
+    settled: () => allFiled(`${plan.home}/ledger.db`),
     async stop() {
       await child.stdin.end();
       await child.exited;
@@ -46,6 +50,18 @@ export async function drive(relay: Relay, plan: Pick<Load, 'connections' | 'requ
   return JSON.parse(said) as Loaded;
 }
 
-function residentBytes(pid: number): number {
+async function allFiled(ledger: string): Promise<void> {
+  const db = new Database(ledger, { readonly: true });
+  const left = db.query<{ n: number }, []>('SELECT count(*) AS n FROM unfiled');
+  while ((left.get()?.n ?? 0) > 0) await Bun.sleep(20);
+  db.close();
+  flushDisk();
+}
+
+export function flushDisk(): void {
+  Bun.spawnSync(['sync']);
+}
+
+export function residentBytes(pid: number): number {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) * 1024;
 }

@@ -98,10 +98,14 @@ export class Clerk {
         await this.#tendLog();
         break;
       case 'held':
-        this.#ledger.moveLog();
-        this.report({ say: 'log moved' });
-        this.#held?.resolve();
-        this.#held = null;
+        try {
+          this.#ledger.moveLog();
+        } finally {
+          // Whatever came of it: the counter waits.
+          this.report({ say: 'log moved' });
+          this.#held?.resolve();
+          this.#held = null;
+        }
         break;
       case 'close':
         await this.#close();
@@ -130,6 +134,7 @@ export class Clerk {
     let inHand: Promise<void> = Promise.resolve();
     while (!this.#closed) {
       await this.#mayGoOn(isFull);
+      if (this.#closed) break;
       const bite = await this.#ledger.unfiled(after, BITE);
       isFull = bite.length === BITE;
       const drafted = this.#late.draft(bite, (error) => this.#trouble(error));
@@ -211,12 +216,19 @@ export class Clerk {
 
   async #tendLog(): Promise<void> {
     if (this.#held) return;
-    let { pages } = this.#ledger.moveLog();
-    for (let round = 1, before = 0; pages - before > LITTLE_PAGES && round < MOST_ROUNDS; round += 1) {
-      // Others are heard meanwhile.
-      await new Promise<void>((resolve) => setImmediate(resolve));
-      before = pages;
-      ({ pages } = this.#ledger.moveLog());
+    let pages = 0;
+    try {
+      for (let round = 0, before = -Infinity; pages - before > LITTLE_PAGES && round < MOST_ROUNDS; round += 1) {
+        before = pages;
+        ({ pages } = this.#ledger.moveLog());
+        // Others are heard meanwhile.
+        await new Promise<void>((resolve) => setImmediate(resolve));
+        // Nobody would end a wait that begins after the end.
+        if (this.#closed) return;
+      }
+    } catch (error) {
+      this.#trouble(error);
+      pages = 0;
     }
     if (pages < HOLD_PAGES) this.report({ say: 'log moved' });
     else {

@@ -1,0 +1,57 @@
+import type { Bench, Row } from '../figure.ts';
+import { drive } from './process.ts';
+import type { Relay } from './process.ts';
+
+export interface Rate {
+  perSecond: number;
+  median: number;
+  p99: number;
+}
+
+interface Turns {
+  ours: Relay;
+  floor: Relay;
+  connections: number;
+  rounds?: number;
+  floorRequests?: number;
+}
+
+/** Rounds in turn, and backwards every other time. None begins before the one before has left nothing to do. */
+export async function inTurn(
+  bench: Bench,
+  { ours, floor, connections, rounds = 5, floorRequests }: Turns,
+): Promise<[Rate, Rate]> {
+  const many = bench.quick ? 3000 : 15_000;
+  const contestants = [
+    { relay: ours, requests: many, heard: [] as Rate[] },
+    { relay: floor, requests: floorRequests ?? many, heard: [] as Rate[] },
+  ];
+  for (const { relay, requests } of contestants) {
+    await drive(relay, { connections, requests: requests / 3 });
+    await relay.settled();
+  }
+  for (let n = 0; n < (bench.quick ? 1 : rounds); n += 1) {
+    for (const { relay, requests, heard } of n % 2 === 0 ? contestants : contestants.toReversed()) {
+      heard.push(await drive(relay, { connections, requests }));
+      await relay.settled();
+    }
+  }
+  const [mine, theirs] = contestants.map(({ heard }) => middle(heard)) as [Rate, Rate];
+  return [mine, theirs];
+}
+
+function middle(rates: Rate[]): Rate {
+  return rates.toSorted((a, b) => a.perSecond - b.perSecond)[Math.floor(rates.length / 2)] as Rate;
+}
+
+/** Two rates as a row tells them: how much longer a send takes here than there. */
+export function rates(ours: Rate, floor: Rate): Pick<Row, 'ours' | 'beside' | 'ratio' | 'tail'> {
+  const spoken = ({ perSecond, median, p99 }: Rate): string =>
+    `${Math.round(perSecond)}/s, ${median.toFixed(2)} / ${p99.toFixed(2)} ms`;
+  return {
+    ours: spoken(ours),
+    beside: spoken(floor),
+    ratio: floor.perSecond / ours.perSecond,
+    tail: ours.p99 / floor.p99,
+  };
+}
