@@ -5,7 +5,7 @@ import type { Lineage, Message } from '../protocol/message.ts';
 import { AgentName, isMessageId } from '../protocol/names.ts';
 import type { MessageId } from '../protocol/names.ts';
 import type { Quiet } from '../protocol/quiet.ts';
-import type { AgentRecord } from '../storage/directory/directory.ts';
+import type { AgentExtras, AgentRecord } from '../storage/directory/directory.ts';
 import type { Home } from './desk.ts';
 import { readingOf } from './reading.ts';
 
@@ -35,6 +35,9 @@ interface Aim {
   reader: AgentRecord;
   now: number;
 }
+
+/** Of a message that says of no other that it answers it, to readers who keep no policy: then nothing rests on more than this. */
+export const NO_EXCHANGE: Exchange = { fromAgent: true, lineage: undefined, earlier: [] };
 
 /** Where a message stands in its exchange, computed from what we stored ourselves. */
 export async function exchangeOf(home: Home, from: string, content: Content, aim?: Aim): Promise<Exchange> {
@@ -83,15 +86,28 @@ function answering() {
 }
 
 /** Step 3 of 5. Decides how one recipient should see a message: who is meant, must they answer, how much do they see. */
-export async function attend(
+export function attend(
   home: Home,
   message: Message,
-  { name: reader, parley }: AgentRecord,
+  reader: AgentRecord,
+  via: 'dm' | 'role' | 'channel',
+  exchange: Exchange,
+  now = Date.parse(message.ts),
+): Attention | Promise<Attention> {
+  const { name, parley } = reader;
+  return parley ? attendBy(parley, home, message, name, via, exchange, now) : EVERYTHING_SHOWN;
+}
+
+/** By a reader's own policy. */
+async function attendBy(
+  parley: AgentExtras,
+  home: Home,
+  message: Message,
+  reader: AgentName,
   via: 'dm' | 'role' | 'channel',
   { fromAgent, lineage, earlier }: Exchange,
-  now = Date.parse(message.ts),
+  now: number,
 ): Promise<Attention> {
-  if (!parley) return EVERYTHING_SHOWN;
   const { intent = 'none', signal, aim, replaces } = message.parley ?? {};
   const { owns = [], left = [] } = parley;
   const isHere = (what: string): boolean => what === message.to || what === lineage?.root;

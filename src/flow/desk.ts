@@ -29,7 +29,7 @@ export interface Desk {
   /** How a dialect says that nobody would get it; without it, Parley's own way, with the nearest names. */
   unreachable?: (text: string) => Refusal | Promise<Refusal>;
   /** Which of these recipients have room for one more copy. Refuses where none has. Without it, all have. */
-  admit?: (home: Home, recipients: AgentRecord[]) => Promise<AgentRecord[]>;
+  admit?: (home: Home, recipients: AgentRecord[]) => AgentRecord[] | Promise<AgentRecord[]>;
 }
 
 /** An agent, and the home in which its mailbox stands. */

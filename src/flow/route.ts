@@ -16,31 +16,30 @@ export interface Route {
 /** Step 2 of 5. Decides who gets a copy. Nobody is reached by guess: an unknown or doubtful name is refused. */
 export async function route(desk: Desk, from: AgentName, text: string): Promise<Route> {
   const address = (desk.readAddress ?? parseAddress)(text);
-  const homes = desk.homes.filter((home) => !address.home || home.label === address.home);
+  const homes = address.home ? desk.homes.filter(({ label }) => label === address.home) : desk.homes;
+  // Without a home in it the text stays as it was typed.
+  const to = address.home ? withoutHome(text) : text;
   const found: Route[] = [];
   for (const home of homes) {
-    const inHome = await routeIn(home, from, address);
-    // Without a home in it the text stays as it was typed.
-    if (inHome) found.push({ ...inHome, to: address.home ? withoutHome(text) : text });
+    const agent = address.kind === 'name' ? await home.directory.get(address.name) : null;
+    const recipients = agent ? [agent] : await several(home, from, address);
+    const via = agent ? 'dm' : address.kind === 'name' ? 'role' : 'channel';
+    if (recipients.length > 0) found.push({ home, to, via, recipients });
   }
-  const [only, ...others] = found;
+  const [only] = found;
   if (!only) throw (await desk.unreachable?.(text)) ?? (await unknown(homes, address));
-  if (others.length > 0) {
+  if (found.length > 1) {
     const forms = found.map((one) => `${withoutHome(text)}%${one.home.label}`).join(' or ');
     throw new Refusal('ambiguous', `${withoutHome(text)} is in several homes; write ${forms}`);
   }
   return only;
 }
 
-async function routeIn(home: Home, from: AgentName, address: Address): Promise<Omit<Route, 'to'> | null> {
-  if (address.kind === 'channel') {
-    const others = (await home.directory.subscribers(address.channel)).filter(({ name }) => name !== from);
-    return others.length > 0 ? { home, via: 'channel', recipients: others } : null;
-  }
-  const agent = await home.directory.get(address.name);
-  if (agent) return { home, via: 'dm', recipients: [agent] };
-  const members = (await home.directory.members(address.name)).filter(({ name }) => name !== from);
-  return members.length > 0 ? { home, via: 'role', recipients: members } : null;
+/** Who listens to a channel or has a role, besides the sender. */
+async function several({ directory }: Home, from: AgentName, address: Address): Promise<AgentRecord[]> {
+  const isChannel = address.kind === 'channel';
+  const all = await (isChannel ? directory.subscribers(address.channel) : directory.members(address.name));
+  return all.filter(({ name }) => name !== from);
 }
 
 async function unknown(homes: readonly Home[], address: Address): Promise<Refusal> {

@@ -1,12 +1,12 @@
 import { parseAddress } from '../protocol/address.ts';
 import { composeMessage } from '../protocol/message.ts';
 import type { Draft, Message } from '../protocol/message.ts';
-import type { AgentName, MessageId } from '../protocol/names.ts';
+import type { AgentName, MessageId, SendKey } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { HOST_NAME } from '../protocol/signal.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
 import type { Acceptance, Copy } from '../storage/ledger/ledger.ts';
-import { attend, exchangeOf } from './attend.ts';
+import { attend, exchangeOf, NO_EXCHANGE } from './attend.ts';
 import type { Desk, Home, Who } from './desk.ts';
 import { route } from './route.ts';
 
@@ -29,19 +29,24 @@ export interface Sent {
  */
 export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<Sent> {
   refuseTooLarge(draft.body, desk.bodyLimit);
-  const earlier = await underKey(desk, from, draft);
+  const earlier = draft.key ? await underKey(desk, from, draft, draft.key) : null;
   if (earlier) return earlier;
   const far = farHome(desk, draft.to);
   if (far) return posted(far, from, draft);
   const { home, to, via, recipients: meant } = await route(desk, from, draft.to);
-  const recipients = (await desk.admit?.(home, meant)) ?? meant;
+  const recipients = desk.admit ? await desk.admit(home, meant) : meant;
   const now = desk.now();
   const [reader] = via === 'dm' ? recipients : [];
-  const exchange = await exchangeOf(await whereKnown(desk, home, draft.thread), from, draft, reader && { reader, now });
-  const message = composeMessage(
-    { ...draft, to },
-    { id: desk.newId(), from, ts: new Date(now).toISOString(), lineage: exchange.lineage },
-  );
+  const isAlone = draft.thread === undefined && recipients.every(({ parley }) => !parley);
+  const exchange = isAlone
+    ? NO_EXCHANGE
+    : await exchangeOf(await whereKnown(desk, home, draft.thread), from, draft, reader && { reader, now });
+  const message = composeMessage(to === draft.to ? draft : { ...draft, to }, {
+    id: desk.newId(),
+    from,
+    ts: new Date(now).toISOString(),
+    lineage: exchange.lineage,
+  });
   const channel = via === 'channel' ? await import('./overhear.ts') : null;
   const decided: Copy[] = [];
   for (const reader of channel ? channel.withoutStrangers(recipients, message) : recipients) {
@@ -163,16 +168,15 @@ async function writerOf(home: Home, { from, thread }: Message): Promise<string> 
 }
 
 /** The recipients are decided once per key: a retry is answered from where the first try was stored. */
-async function underKey(desk: Desk, from: AgentName, draft: Draft): Promise<Sent | null> {
-  if (!draft.key) return null;
+async function underKey(desk: Desk, from: AgentName, draft: Draft, key: SendKey): Promise<Sent | null> {
   for (const home of desk.homes) {
-    const earlier: Acceptance | null = await home.ledger.underKey(from, draft.key);
+    const earlier: Acceptance | null = await home.ledger.underKey(from, key);
     if (!earlier) continue;
     // The spool refuses whatever is said otherwise under the key; what we bring is our own words and the first time's recipients.
     const { id } = earlier.message;
     const to = draft.to.replace(`%${home.label}`, '');
     const message = composeMessage({ ...draft, to }, { id, from, ts: new Date(desk.now()).toISOString() });
-    return { home, ...(await home.spool.put({ message, copies: earlier.copies, key: draft.key })) };
+    return { home, ...(await home.spool.put({ message, copies: earlier.copies, key })) };
   }
   return null;
 }

@@ -18,7 +18,7 @@ export function readName(text: unknown): AgentName {
 /** A target as Backchannel reads it: `#…` is a channel, whatever its name; all else is an agent, after one leading @. */
 export function readAddress(text: string): Address {
   if (text.startsWith('#')) return { kind: 'channel', channel: anyChannel(text) };
-  const name = AgentName.safeParse(text.replace(/^@/, ''));
+  const name = AgentName.safeParse(text.startsWith('@') ? text.slice(1) : text);
   if (name.success) return { kind: 'name', name: name.data };
   throw unreachable(text);
 }

@@ -176,32 +176,31 @@ export function composeMessage(
   stamp: { id: MessageId; from: AgentName; ts: string; lineage?: Lineage | undefined },
 ): Message {
   const { scope, thread, refs, intent, deadline, key, signal, eta, recipient, replaces, obligation, aim } = draft;
-  const extras: Extras = {
-    v: 1,
-    ...(key && { key }),
-    ...(intent !== 'none' && { intent }),
-    ...(deadline && { deadline }),
-    ...(stamp.lineage && { lineage: stamp.lineage }),
-    ...(signal && { signal }),
-    ...(eta && { eta }),
-    ...(recipient && { recipient }),
-    ...(replaces && { replaces }),
-    ...(obligation && { obligation }),
-    ...(aim && { aim }),
-    ...(draft.private && { private: true }),
-    ...(draft.held && { held: draft.held }),
-  };
-  return {
+  const extras: Extras = { v: 1 };
+  if (key) extras.key = key;
+  if (intent !== 'none') extras.intent = intent;
+  if (deadline) extras.deadline = deadline;
+  if (stamp.lineage) extras.lineage = stamp.lineage;
+  if (signal) extras.signal = signal;
+  if (eta) extras.eta = eta;
+  if (recipient) extras.recipient = recipient;
+  if (replaces) extras.replaces = replaces;
+  if (obligation) extras.obligation = obligation;
+  if (aim) extras.aim = aim;
+  if (draft.private) extras.private = true;
+  if (draft.held) extras.held = draft.held;
+  const message: Partial<Message> = {
     id: stamp.id,
     from: stamp.from,
     to: draft.to,
     body: draft.body,
     priority: draft.priority,
-    ...(scope && { scope }),
-    ...(thread && { thread }),
-    ...(refs?.length && { refs }),
-    ts: stamp.ts,
-    // A plain message carries nothing of ours: byte for byte what the original writes.
-    ...(Object.keys(extras).length > 1 && { parley: extras }),
   };
+  if (scope) message.scope = scope;
+  if (thread) message.thread = thread;
+  if (refs?.length) message.refs = refs;
+  message.ts = stamp.ts;
+  // A plain message carries nothing of ours: byte for byte what the original writes.
+  if (Object.keys(extras).length > 1) message.parley = extras;
+  return message as Message;
 }

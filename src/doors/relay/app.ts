@@ -21,6 +21,13 @@ export interface RelayApp {
 
 type Route = (c: Asked) => Response | Promise<Response>;
 
+type Facts = Parameters<RelayDeps['log']>[1];
+
+interface Found {
+  act: Route;
+  isForAnybody: boolean;
+}
+
 export function relayApp(deps: RelayDeps): RelayApp {
   return appOf(new Relay(deps));
 }
@@ -30,14 +37,15 @@ export function relayApp(deps: RelayDeps): RelayApp {
  * to a stranger and 404 to an agent. spec: relay#order
  */
 export function appOf(relay: Relay): RelayApp {
-  const forAnybody = new Routes({
+  const routes = new Routes();
+  routes.forAnybody({
     'GET /v1/health': (c) => json(c, { ok: true, service: 'backchannel-relay' }),
     'GET /v1/version': (c) => json(c, versionOf(relay.deps)),
     'GET /metrics': (c) => metrics(relay, c),
     'POST /v1/rooms': (c) => makeRoom(relay, c),
     'POST /v1/register': (c) => register(relay, c),
   });
-  const forAgents = new Routes({
+  routes.forAgents({
     'POST /v1/send': (c) => sendMessage(relay, c),
     'POST /v1/take': (c) => take(relay, c),
     'GET /v1/inbox/:agent': (c) => inbox(relay, c),
@@ -50,50 +58,56 @@ export function appOf(relay: Relay): RelayApp {
     'POST /v1/settle': (c) => settleMessages(relay, c),
     'GET /v1/trace/:id': (c) => trace(c),
   });
-  const routed = async (c: Asked): Promise<Response> => {
-    try {
-      refuseStrangers(relay, c);
-      const open = forAnybody.find(c);
-      return await (open ? open(c) : identified(relay, c, forAgents));
-    } catch (error) {
-      return refused(relay, error, c);
-    }
-  };
   let count = 0;
   return {
     async fetch(request, connections) {
       const began = performance.now();
       count += 1;
       const c = new Asked(request, connections, `${RUN}-${count}`);
-      const answer = await routed(c);
+      let answer: Response;
+      try {
+        refuseStrangers(relay, c);
+        const found = routes.find(c);
+        answer = await (found?.isForAnybody ? found.act(c) : identified(relay, c, found?.act ?? notFound));
+      } catch (error) {
+        answer = refused(relay, error, c);
+      }
       note(relay, c, answer.status, performance.now() - began);
-      return request.method === 'HEAD' ? new Response(null, answer) : answer;
+      return c.method === 'HEAD' ? new Response(null, answer) : answer;
     },
   };
 }
 
 /** By method and path. A name behind a colon stands for the last part of a path: one that is there, and has no slash. */
 class Routes {
-  readonly #whole = new Map<string, Route>();
-  readonly #begun = new Map<string, Route>();
+  readonly #whole = new Map<string, Found>();
+  readonly #begun = new Map<string, Found>();
 
-  constructor(table: Record<string, Route>) {
-    for (const [key, act] of Object.entries(table)) {
-      const name = key.slice(key.indexOf(' ') + 1);
-      const route: Route = (c) => {
-        c.route = name;
-        return act(c);
-      };
-      const colon = key.indexOf(':');
-      if (colon === -1) this.#whole.set(key, route);
-      else this.#begun.set(key.slice(0, colon), route);
-    }
+  forAnybody(table: Record<string, Route>): void {
+    for (const [key, act] of Object.entries(table)) this.#add(key, act, true);
   }
 
-  find({ request, path }: Asked): Route | undefined {
-    const key = `${request.method} ${path}`;
+  forAgents(table: Record<string, Route>): void {
+    for (const [key, act] of Object.entries(table)) this.#add(key, act, false);
+  }
+
+  find({ method, path }: Asked): Found | undefined {
+    const key = `${method} ${path}`;
+    const whole = this.#whole.get(key);
+    if (whole) return whole;
     const end = key.lastIndexOf('/') + 1;
-    return this.#whole.get(key) ?? (end < key.length ? this.#begun.get(key.slice(0, end)) : undefined);
+    return end < key.length ? this.#begun.get(key.slice(0, end)) : undefined;
+  }
+
+  #add(key: string, act: Route, isForAnybody: boolean): void {
+    const name = key.slice(key.indexOf(' ') + 1);
+    const named: Route = (c) => {
+      c.route = name;
+      return act(c);
+    };
+    const colon = key.indexOf(':');
+    if (colon === -1) this.#whole.set(key, { act: named, isForAnybody });
+    else this.#begun.set(key.slice(0, colon), { act: named, isForAnybody });
   }
 }
 
@@ -101,9 +115,10 @@ class Routes {
 function note(relay: Relay, c: Asked, status: number, ms: number): void {
   const { id, route } = c;
   relay.figures.answered(route, status, ms);
-  const facts = { id, method: c.request.method, route, status, ms: Math.round(ms * 1000) / 1000 };
+  const facts: Facts = { id, method: c.method, route, status, ms: Math.round(ms * 1000) / 1000 };
   const who = c.who as Asked['who'] | undefined;
-  relay.deps.log(status < 400 ? 'answered' : 'refused', who ? { ...facts, agent: who.name } : facts);
+  if (who) facts['agent'] = who.name;
+  relay.deps.log(status < 400 ? 'answered' : 'refused', facts);
 }
 
 /** The guards before any route. */
@@ -114,10 +129,10 @@ function refuseStrangers(relay: Relay, { request }: Asked): void {
 }
 
 /** Who is speaking. It comes from the token and from nothing else. spec: relay#tokens */
-async function identified(relay: Relay, c: Asked, routes: Routes): Promise<Response> {
+async function identified(relay: Relay, c: Asked, act: Route): Promise<Response> {
   const token = tokenOf(c.request);
   const id = relay.lobby.named(c.request);
-  const room = token === null ? null : await relay.lobby.enter(id);
+  const room = token === null ? null : (relay.lobby.enterKnown(id) ?? (await relay.lobby.enter(id)));
   try {
     const found = room && token !== null ? await relay.badges.whose(room, token) : null;
     if (!room || !found) {
@@ -130,7 +145,7 @@ async function identified(relay: Relay, c: Asked, routes: Routes): Promise<Respo
     c.room = room;
     c.who = found.who;
     c.tokenHash = found.hash;
-    return await (routes.find(c) ?? notFound)(c);
+    return await act(c);
   } finally {
     if (room) relay.lobby.leave(room);
   }

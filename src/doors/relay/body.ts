@@ -1,9 +1,8 @@
+import { Fields } from './fields.ts';
 import { badRequest, Declined } from './phrases.ts';
 
 /** Below this a body is read in one piece. Above it, so much must arrive within each span of time. */
 const PIECE = 64 * 1024;
-
-type Fields = Record<string, unknown>;
 
 /** Reads the bodies of requests: never more than allowed, never for ever. spec: relay#limits */
 export class Bodies {
@@ -18,28 +17,17 @@ export class Bodies {
 
   /** The JSON object of a request. */
   async fields(request: Request, limit = this.limit): Promise<Fields> {
-    const text = await this.#text(request, limit);
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch (error) {
-      throw badRequest(error instanceof Error ? error.message : 'malformed JSON');
-    }
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) throw badRequest('send a JSON object');
-    return value as Fields;
-  }
-
-  async #text(request: Request, limit: number): Promise<string> {
     const length = Number(request.headers.get('content-length') ?? Infinity);
     // Who says beforehand that it is too much is not listened to.
     if (Number.isFinite(length) && length > limit) throw tooLarge(limit);
+    let text: string;
     try {
-      if (length <= PIECE) return await this.#deadlines.within(request.text());
-      return await this.#pieces(request, limit);
+      text = await (length <= PIECE ? this.#deadlines.within(request.text()) : this.#pieces(request, limit));
     } catch (error) {
       if (error instanceof Declined) throw error;
       throw badRequest('the body ended before it was complete');
     }
+    return new Fields(objectIn(text));
   }
 
   async #pieces(request: Request, limit: number): Promise<string> {
@@ -64,6 +52,17 @@ export class Bodies {
   }
 }
 
+function objectIn(text: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw badRequest(error instanceof Error ? error.message : 'malformed JSON');
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw badRequest('send a JSON object');
+  return value as Record<string, unknown>;
+}
+
 /** At least 64 KiB; less only at the end. */
 async function nextPiece(reader: {
   read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
@@ -86,24 +85,26 @@ function tooLarge(limit: number): Declined {
 
 /** One clock for everything that must end in time: a timer per request would cost more than the request. */
 class Deadlines {
-  readonly #open = new Set<{ until: number; expire: () => void }>();
+  readonly #open = new Set<{ until: number; reject: (why: Declined) => void }>();
   #clock: ReturnType<typeof setInterval> | undefined;
 
   constructor(readonly ms: number) {}
 
   within<T>(work: Promise<T>): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const entry = { until: performance.now() + this.ms, expire: () => reject(timedOut()) };
-      this.#open.add(entry);
-      this.#clock ??= setInterval(() => this.#look(), Math.max(20, this.ms / 30));
-      const ending =
-        <A>(end: (how: A) => void) =>
-        (how: A): void => {
-          this.#open.delete(entry);
-          end(how);
-        };
-      work.then(ending<T>(resolve), ending(reject));
-    });
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const entry = { until: performance.now() + this.ms, reject };
+    this.#open.add(entry);
+    this.#clock ??= setInterval(() => this.#look(), Math.max(20, this.ms / 30));
+    const arrived = (result: T): void => {
+      this.#open.delete(entry);
+      resolve(result);
+    };
+    const failed = (error: unknown): void => {
+      this.#open.delete(entry);
+      reject(error);
+    };
+    work.then(arrived, failed);
+    return promise;
   }
 
   #look(): void {
@@ -112,7 +113,7 @@ class Deadlines {
       // They stand in the order of their ends.
       if (entry.until > now) break;
       this.#open.delete(entry);
-      entry.expire();
+      entry.reject(timedOut());
     }
     if (this.#open.size > 0) return;
     clearInterval(this.#clock);

@@ -1,6 +1,6 @@
 /** What the relay counts, in the text form of Prometheus. spec: relay#metrics */
 export class Figures {
-  readonly #answers = new Map<string, number>();
+  readonly #answers: { route: string; status: number; count: number }[] = [];
   readonly #startedAt: number;
   #busyMs = 0;
   accepted = 0;
@@ -15,9 +15,10 @@ export class Figures {
   }
 
   answered(route: string, status: number, ms: number): void {
-    const kind = `route="${route}",status="${status}"`;
-    this.#answers.set(kind, (this.#answers.get(kind) ?? 0) + 1);
     this.#busyMs += ms;
+    const known = this.#answers.find((one) => one.route === route && one.status === status);
+    if (known) known.count += 1;
+    else this.#answers.push({ route, status, count: 1 });
   }
 
   text(now: { at: number; listeners: number; cut: number; rooms: number }): string {
@@ -35,7 +36,9 @@ export class Figures {
       ['rooms_open', 'gauge', 'Rooms that somebody has entered.', now.rooms],
       ['resident_memory_bytes', 'gauge', 'Memory of the process.', process.memoryUsage.rss()],
     ];
-    const answers = [...this.#answers].map(([kind, count]) => `parley_relay_answers_total{${kind}} ${count}`);
+    const answers = this.#answers.map(
+      ({ route, status, count }) => `parley_relay_answers_total{route="${route}",status="${status}"} ${count}`,
+    );
     return [
       '# HELP parley_relay_answers_total Answers by route and status.',
       '# TYPE parley_relay_answers_total counter',

@@ -6,10 +6,9 @@ const LOOKS_LIKE_A_TOKEN = /(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])/i;
 const THIS_MACHINE = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
 /** The path as routes know it. An address with a slash at its end makes two of them. [BC-B5.23] */
-export function pathOf(request: Request): string {
+export function pathOf(method: string, url: string): string {
   // Only GET is answered by GET's routes: a HEAD would open streams that nobody reads.
-  if (request.method === 'HEAD') return '/';
-  const { url } = request;
+  if (method === 'HEAD') return '/';
   const from = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3);
   const query = url.indexOf('?', from);
   const path = url.slice(from, query === -1 ? undefined : query);

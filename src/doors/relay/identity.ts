@@ -1,4 +1,5 @@
 import type { Who } from '../../flow/desk.ts';
+import type { AgentName } from '../../protocol/names.ts';
 import { hashOf, sameHash } from '../../protocol/tokens.ts';
 import type { AgentRecord } from '../../storage/directory/directory.ts';
 import type { Room } from './lobby.ts';
@@ -16,8 +17,8 @@ const USUAL = /^Bearer [\w-]{1,1024}$/;
 interface Badge {
   hash: string;
   bucket: Bucket | null;
-  /** The record that was found to be its owner's: as long as it is this very one, nothing need be compared. */
-  record: AgentRecord | null;
+  /** Whose record was found to carry this hash: as long as the directory names the same, nothing need be compared. */
+  owner: AgentName | null;
 }
 
 /** The token of a request: after `Bearer`, in any case, or bare. Two of them would mean two callers. spec: relay#tokens */
@@ -45,17 +46,15 @@ export class Badges {
     const badge = known ?? this.#newBadge(token);
     const { directory } = room.home;
     const name = await directory.byToken(badge.hash);
-    const record = name && (await directory.get(name));
-    if (!record || (record !== badge.record && !isOwner(record, badge))) return null;
-    badge.record = record;
+    if (name === null || (name !== badge.owner && !isOwner(await directory.get(name), badge))) return null;
+    badge.owner = name;
     // Only good tokens are kept in mind: strangers cannot push them out.
     if (!known) this.#remember(token, badge);
-    const who = { name: record.name, home: room.home };
-    return { who, hash: badge.hash, waitS: badge.bucket?.take(this.now()) ?? 0 };
+    return { who: { name, home: room.home }, hash: badge.hash, waitS: badge.bucket?.take(this.now()) ?? 0 };
   }
 
   #newBadge(token: string): Badge {
-    return { hash: hashOf(token), bucket: this.rate && new Bucket(this.rate.perMinute, this.now()), record: null };
+    return { hash: hashOf(token), bucket: this.rate && new Bucket(this.rate.perMinute, this.now()), owner: null };
   }
 
   #remember(token: string, badge: Badge): void {
@@ -66,6 +65,6 @@ export class Badges {
   }
 }
 
-function isOwner({ tokenHash }: AgentRecord, { hash }: Badge): boolean {
-  return tokenHash !== undefined && sameHash(tokenHash, hash);
+function isOwner(record: AgentRecord | null, { hash }: Badge): boolean {
+  return record?.tokenHash !== undefined && sameHash(record.tokenHash, hash);
 }

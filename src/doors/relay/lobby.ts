@@ -79,11 +79,17 @@ export class Lobby {
     return id.success ? id.data : DEFAULT_ROOM;
   }
 
+  /** The same as `enter`, at once; null: it would have to be waited for. */
+  enterKnown(id: RoomId): Room | null {
+    const known = this.#rooms.get(id);
+    return known ? this.#held(known) : null;
+  }
+
   /** A room, held until the caller leaves it; null if there is none. A stranger may ask: nothing but its records is opened. */
   async enter(id: RoomId): Promise<Room | null> {
     for (;;) {
-      const known = this.#rooms.get(id);
-      if (known) return this.#held(known);
+      const known = this.enterKnown(id);
+      if (known) return known;
       const closing = this.#closing.get(id);
       if (closing) await closing;
       else if ((await this.deps.rooms.tokenHash(id)) === undefined) return null;
@@ -108,9 +114,9 @@ export class Lobby {
   }
 
   /** Somebody who belongs here has come. What dead readers held while it was closed waits again before anything is answered. */
-  async open(room: Room): Promise<void> {
+  open(room: Room): Promise<void> {
     room.opened ??= this.#wake(room);
-    await room.opened;
+    return room.opened;
   }
 
   /** Closes what nobody has used for some minutes. */

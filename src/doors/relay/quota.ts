@@ -5,8 +5,8 @@ import type { AgentRecord } from '../../storage/directory/directory.ts';
 
 /** A full mailbox is counted again this often: its reader may have taken something. */
 const RECOUNT_MS = 1000;
-/** What readers hold is counted copy by copy: that may take one part in so many of the time. */
-const HELD_SHARE = 50;
+/** What readers hold is counted copy by copy, and what is gone file by file: each may take one part in so many of the time. */
+const LOOK_SHARE = 50;
 
 interface Room {
   left: number;
@@ -14,6 +14,8 @@ interface Room {
   /** How many of them were in readers' hands at the last look, and when to look again (ms). */
   held: number;
   lookAt: number;
+  /** When to look again for what other programs have taken (ms). */
+  squareAt: number;
   countedAt: number;
   /** Admitted, and perhaps not stored yet: no count has seen them. */
   underway: number;
@@ -47,12 +49,15 @@ export class Quota {
   }
 
   /** Those that have room for one more. A message to one full mailbox is refused; in a channel the full ones are left out. */
-  async #admit(home: Home, recipients: AgentRecord[], admission: Admission): Promise<AgentRecord[]> {
-    const [first, ...others] = recipients;
-    if (first && others.length === 0) {
-      if (await this.#hasRoom(home, first.name, admission)) return recipients;
-      throw this.#full(first.name);
-    }
+  #admit(home: Home, recipients: AgentRecord[], admission: Admission): AgentRecord[] | Promise<AgentRecord[]> {
+    const [first] = recipients;
+    // Nearly every message: nothing is to be waited for.
+    if (first && recipients.length === 1 && this.#takesOne(first.name, admission)) return recipients;
+    return this.#admitted(home, recipients, admission);
+  }
+
+  async #admitted(home: Home, recipients: AgentRecord[], admission: Admission): Promise<AgentRecord[]> {
+    const [first] = recipients;
     const admitted: AgentRecord[] = [];
     for (const one of recipients) if (await this.#hasRoom(home, one.name, admission)) admitted.push(one);
     if (first && admitted.length === 0) throw this.#full(first.name);
@@ -60,13 +65,17 @@ export class Quota {
   }
 
   async #hasRoom(home: Home, name: AgentName, admission: Admission): Promise<boolean> {
+    if (this.#takesOne(name, admission)) return true;
     const room = this.#rooms.get(name) ?? this.#newRoom(name);
-    if (room.left <= 0) {
-      if (!room.counting && !this.#mayHaveRoom(room)) return false;
-      room.counting ??= this.#count(home, name, room);
-      await room.counting;
-      if (room.left <= 0) return false;
-    }
+    if (!room.counting && !this.#mayHaveRoom(room)) return false;
+    room.counting ??= this.#count(home, name, room);
+    await room.counting;
+    return this.#takesOne(name, admission);
+  }
+
+  #takesOne(name: AgentName, admission: Admission): boolean {
+    const room = this.#rooms.get(name);
+    if (!room || room.left <= 0) return false;
     room.left -= 1;
     room.underway += 1;
     admission.push(room);
@@ -76,7 +85,7 @@ export class Quota {
   async #count(home: Home, name: AgentName, room: Room): Promise<void> {
     try {
       const { underway } = room;
-      const waiting = await home.ledger.waitingCount(name);
+      const waiting = await this.#waiting(home, name, room);
       // Who has enough waiting is full, whatever else is held.
       if (waiting < this.most && this.most !== Infinity) await this.#lookAtHeld(home, name, room, waiting);
       room.waiting = waiting + room.held;
@@ -87,17 +96,25 @@ export class Quota {
     }
   }
 
+  /** Other programs take mail from the files. Before it counts against anybody, what they took is noted. */
+  async #waiting(home: Home, name: AgentName, room: Room): Promise<number> {
+    const waiting = await home.ledger.waitingCount(name);
+    if (waiting < this.most || this.now() < room.squareAt) return waiting;
+    room.squareAt = this.now() + (await pauseAfter(() => home.spool.adopt(name)));
+    return home.ledger.waitingCount(name);
+  }
+
   /** What a reader has borrowed stands on our disk as well: without it, who borrows everything has room without end. */
   async #lookAtHeld(home: Home, name: AgentName, room: Room, waiting: number): Promise<void> {
     if (this.now() < room.lookAt) return;
-    const began = performance.now();
-    room.held = Math.max(0, (await home.ledger.open(name)).size - waiting);
-    const spent = performance.now() - began;
-    room.lookAt = this.now() + Math.max(RECOUNT_MS, spent * HELD_SHARE);
+    const pause = await pauseAfter(async () => {
+      room.held = Math.max(0, (await home.ledger.open(name)).size - waiting);
+    });
+    room.lookAt = this.now() + pause;
   }
 
   #newRoom(name: AgentName): Room {
-    const room = { left: 0, waiting: 0, held: 0, lookAt: 0, countedAt: 0, underway: 0, counting: null };
+    const room = { left: 0, waiting: 0, held: 0, lookAt: 0, squareAt: 0, countedAt: 0, underway: 0, counting: null };
     this.#rooms.set(name, room);
     return room;
   }
@@ -111,4 +128,11 @@ export class Quota {
     const waiting = Math.max(this.most, this.#rooms.get(name)?.waiting ?? 0);
     return new Refusal('mailbox_full', `mailbox of "${name}" is full (${waiting} waiting) — try later`);
   }
+}
+
+/** Looks, and says how long nobody should look again (ms). */
+async function pauseAfter(look: () => Promise<unknown>): Promise<number> {
+  const began = performance.now();
+  await look();
+  return Math.max(RECOUNT_MS, (performance.now() - began) * LOOK_SHARE);
 }

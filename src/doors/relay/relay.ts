@@ -2,7 +2,7 @@ import type { Who } from '../../flow/desk.ts';
 import { Bodies } from './body.ts';
 import { timesOf } from './deps.ts';
 import type { Connections, RelayDeps } from './deps.ts';
-import { Fields } from './fields.ts';
+import type { Fields } from './fields.ts';
 import { Figures } from './figures.ts';
 import { addressOf, pathOf } from './guards.ts';
 import { Badges } from './identity.ts';
@@ -14,6 +14,7 @@ import { Addresses } from './rate.ts';
 
 /** A request, and what it carries from one check to the next. */
 export class Asked {
+  readonly method: string;
   readonly path: string;
   route = 'none';
   /** Known once it is known who asks. */
@@ -27,7 +28,8 @@ export class Asked {
     /** For the logs. */
     readonly id: string,
   ) {
-    this.path = pathOf(request);
+    this.method = request.method;
+    this.path = pathOf(this.method, request.url);
   }
 }
 
@@ -64,8 +66,8 @@ export class Relay {
     this.#joining = settings.rate && new Addresses(Math.max(JOINING_LEAST, settings.rate.perMinute / JOINING_PART));
   }
 
-  async fields(c: Asked, limit?: number): Promise<Fields> {
-    return new Fields(await this.bodies.fields(c.request, limit));
+  fields(c: Asked, limit?: number): Promise<Fields> {
+    return this.bodies.fields(c.request, limit);
   }
 
   /** Counts what a stranger costs us; too much of it is refused. */

@@ -36,8 +36,9 @@ function refuseLargeEnvelope(draft: Draft): void {
 
 /** Without references, a character of the rest has six bytes at most: nearly no envelope need be written to be measured. */
 function isSurelySmall({ to, priority, scope, thread, refs, key }: Draft): boolean {
-  const length = [to, priority, scope, thread, key].reduce((sum, text) => sum + (text?.length ?? 0), 0);
-  return refs === undefined && length * 6 < ENVELOPE / 2;
+  const named = to.length + priority.length;
+  const optional = (scope?.length ?? 0) + (thread?.length ?? 0) + (key?.length ?? 0);
+  return refs === undefined && (named + optional) * 6 < ENVELOPE / 2;
 }
 
 function headersFor(relay: Relay, sent: Awaited<ReturnType<typeof send>>): Record<string, string> | undefined {

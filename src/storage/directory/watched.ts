@@ -114,8 +114,13 @@ export class WatchedDirectory implements Directory {
   }
 
   /** In memory at once, on disk soon: no request waits for it. */
-  async seen(name: AgentName): Promise<void> {
-    const record = (this.#known() ?? (await this.#everybody())).get(name);
+  seen(name: AgentName): Promise<void> {
+    const record = this.#known()?.get(name);
+    return record && seenLately(record, this.now()) ? Promise.resolve() : this.#noteSeen(name);
+  }
+
+  async #noteSeen(name: AgentName): Promise<void> {
+    const record = (await this.#everybody()).get(name);
     if (!record || seenLately(record, this.now())) return;
     const at = new Date(this.now()).toISOString();
     this.#book.note(name, { ...record, lastSeen: at });
