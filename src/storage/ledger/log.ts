@@ -5,7 +5,7 @@ import type { HeldLock } from '../lock-file.ts';
 
 /** A log that is flushed at every commit is laid out ahead: first so far, then twice as far, up to the length that it never passes by much. */
 const FIRST_BYTES = 256 * 1024;
-const LAST_BYTES = 32 * 1024 * 1024;
+const LAST_BYTES = 64 * 1024 * 1024;
 /**
  * So much of it at a time. In a file that was laid out in ever larger pieces, the twelve writes of a lone commit took 42 to 88 µs, in
  * pieces of this size 34; in a ledger at work the gain is smaller.

@@ -24,7 +24,7 @@ const TROUBLE_MS = 1000;
  * Under steady load the end of the log is never reached: what is added while it is moved stays, and so it does not begin anew. It is
  * moved again until that is little, and for the rest the counter is asked to wait a moment.
  */
-const LITTLE_PAGES = 512;
+const LITTLE_PAGES = 256;
 const MOST_ROUNDS = 5;
 /** A log this short is left to grow: nobody has to wait for it. */
 const HOLD_PAGES = 3072;

@@ -23,8 +23,8 @@ export interface LateMaildirOptions extends Omit<MaildirOptions, 'backRoom'> {
   mostUnfiled?: number;
 }
 
-/** The ledger's log is moved after so many pages were added (16 MB), by our guess: a transaction has some, and each copy adds. */
-const LOG_PAGES = 8192;
+/** The ledger's log is moved after so many pages were added (48 MB), by our guess: a transaction has some, and each copy adds. */
+const LOG_PAGES = 24_576;
 const PAGES = { transaction: 10, copy: 2.5 };
 /** How many waiting messages are read in one go: others want an answer too. */
 const PAGE = 500;
