@@ -3,8 +3,12 @@ import { codeOf, isMissing } from '../disk.ts';
 import { holdLock } from '../lock-file.ts';
 import type { HeldLock } from '../lock-file.ts';
 
-/** A log that is flushed at every commit is laid out ahead: first so far, then twice as far, up to the length that it never passes by much. */
+/**
+ * A log that is flushed at every commit is laid out ahead: first so far, then twice as far, but never by more than a step, for which senders
+ * wait; up to the length that it never passes by much.
+ */
 const FIRST_BYTES = 256 * 1024;
+const STEP_BYTES = 2 * 1024 * 1024;
 const LAST_BYTES = 64 * 1024 * 1024;
 /**
  * So much of it at a time. In a file that was laid out in ever larger pieces, the twelve writes of a lone commit took 42 to 88 µs, in
@@ -74,7 +78,7 @@ export class LogFile {
     this.#unlooked = 0;
     const { size } = fstatSync(file.fd);
     if (size === this.#laidOut || size >= LAST_BYTES) return;
-    const length = Math.min(Math.max(2 * size, FIRST_BYTES), LAST_BYTES);
+    const length = Math.min(Math.max(2 * size, FIRST_BYTES), size + STEP_BYTES, LAST_BYTES);
     const zeros = new Uint8Array(PIECE_BYTES);
     try {
       for (let at = size; at < length; at += PIECE_BYTES) {
