@@ -328,3 +328,20 @@ it('keeps the ledger’s log short under steady load', async () => {
   // Three times what it has at most before it is moved. All that was written is over 200 MB.
   expect(statSync(`${home}/ledger.db-wal`).size).toBeLessThan(150 * 1024 * 1024);
 });
+
+it.if(process.platform === 'linux')('lets the files come second at the processor', async () => {
+  await here.spool.put(anEntry());
+  // The nineteenth of what the system says of a thread, counted from its number.
+  const niceness = (path: string): number => Number(readFileSync(path, 'utf8').split(') ').at(-1)?.split(' ')[16]);
+  const own = niceness('/proc/self/stat');
+  const threads = (): (number | null)[] =>
+    readdirSync('/proc/self/task').map((thread) => {
+      try {
+        return niceness(`/proc/self/task/${thread}/stat`);
+      } catch {
+        // It was listed, and has ended.
+        return null;
+      }
+    });
+  await within(20_000, async () => threads().includes(own + 5));
+});
