@@ -30,7 +30,10 @@ export async function startRelay(plan: Serving): Promise<Relay> {
     tokens: numbers.map((n) => `token-${n}`),
     names: numbers.map((n) => `agent-${n}`),
     memory: () => residentBytes(child.pid),
-    settled: () => allFiled(`${plan.home}/ledger.db`),
+    async settled() {
+      await allEntered(port);
+      await allFiled(`${plan.home}/ledger.db`);
+    },
     async stop() {
       await child.stdin.end();
       await child.exited;
@@ -48,6 +51,14 @@ export async function drive(relay: Relay, plan: Pick<Load, 'connections' | 'requ
   const said = await new Response(child.stdout).text();
   if ((await child.exited) !== 0) throw new Error('the load ended early');
   return JSON.parse(said) as Loaded;
+}
+
+/** Who asks for anything gets an answer when everything is entered. */
+async function allEntered(port: number): Promise<void> {
+  const inbox = `http://127.0.0.1:${port}/v1/inbox/agent-0?limit=1`;
+  const answer = await fetch(inbox, { headers: { authorization: 'Bearer token-0' } });
+  if (answer.status !== 200) throw new Error(`it answered ${answer.status} to a look into an inbox`);
+  await answer.text();
 }
 
 async function allFiled(ledger: string): Promise<void> {

@@ -22,7 +22,7 @@ export class Wire {
   }
 
   /** Sends a whole request and resolves with the status when the whole answer is there. */
-  ask(request: Uint8Array): Promise<number> {
+  ask(request: string): Promise<number> {
     return new Promise((resolve) => {
       this.#answer = resolve;
       this.#socket.write(request);
@@ -51,11 +51,18 @@ export class Wire {
   }
 }
 
-/** The bytes of one send. */
-export function sendRequest(token: string, to: string, body: string): Uint8Array {
+/** One send, in plain letters. */
+export function sendRequest(token: string, to: string, body: string): string {
+  return sendHead(token) + sendRest(to, body);
+}
+
+/** What is the same for every send of one sender. */
+export function sendHead(token: string): string {
+  return `POST /v1/send HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\n`;
+}
+
+/** What is the same for every send to one agent. */
+export function sendRest(to: string, body: string): string {
   const json = JSON.stringify({ to, body });
-  return new TextEncoder().encode(
-    `POST /v1/send HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${token}\r\n` +
-      `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(json)}\r\n\r\n${json}`,
-  );
+  return `Content-Length: ${json.length}\r\n\r\n${json}`;
 }

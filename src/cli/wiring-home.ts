@@ -25,7 +25,7 @@ export function lazyHome(
   root: string,
   durability: Settings['durability'],
   directory: Directory,
-  newSpool: (parts: SpoolParts) => Spool,
+  newSpool: (parts: SpoolParts) => Spool & { ledger?: Ledger },
 ): OpenHome {
   let parts: { ledger: Ledger; spool: Spool } | undefined;
   const open = (): { ledger: Ledger; spool: Spool } => {
@@ -41,7 +41,9 @@ export function lazyHome(
     const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability });
     const judge = (reader: Parameters<typeof attendForeign>[1], message: Parameters<typeof attendForeign>[2]) =>
       attendForeign(home, reader, message);
-    return { ledger, spool: newSpool({ root, ledger, judge, now: Date.now }) };
+    const spool = newSpool({ root, ledger, judge, now: Date.now });
+    // A spool that enters some of it later knows what everybody else should see.
+    return { ledger: spool.ledger ?? ledger, spool };
   };
   const home: Home = {
     label,

@@ -10,7 +10,6 @@ import { checkLedger } from '../storage/ledger/sqlite-check.ts';
 import type { LedgerState } from '../storage/ledger/sqlite-check.ts';
 import type { Rooms } from '../storage/rooms/rooms.ts';
 import { openMaildir } from '../storage/spool/open-maildir.ts';
-import type { Spool } from '../storage/spool/spool.ts';
 import type * as BrokerRoot from './dialects/c2c/root.ts';
 import type * as FarHome from './far-home.ts';
 import type { FarOrder } from './far-home.ts';
@@ -125,7 +124,7 @@ export async function openRelayHouse(
     if (known) return known.home;
     const directory = new WatchedDirectory(rooms.root(id), Date.now);
     const told = (error: unknown): void => onTrouble(id, error);
-    const spool = (parts: SpoolParts): Spool => new LateMaildir({ ...parts, onTrouble: told });
+    const spool = (parts: SpoolParts) => new LateMaildir({ ...parts, onTrouble: told });
     const opened = lazyHome('bch', rooms.root(id), durability, directory, spool);
     const close = async (): Promise<void> => {
       await directory.close();

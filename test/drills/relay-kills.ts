@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { Caller } from '../support/caller.ts';
 import { RelayProcess } from '../support/relay-process.ts';
 import { Faults } from './drill.ts';
@@ -14,10 +14,13 @@ interface Leased {
 }
 
 const SENDERS = 8;
+/** So many at once are a rush for the relay: what they send lies in its tray for a while. */
+const CROWD = 24;
 
 /**
  * A relay is killed again and again while agents send to it and one reads from it. Whoever got no answer repeats the same key
- * at the relay that comes next, as our client does. The reader settles what it read and knows by id what it has had.
+ * at the relay that comes next, as our client does. The reader settles what it read and knows by id what it has had. In every other
+ * life of the relay they wait, and a crowd sends without keys, as the original's client does, to a mailbox that nobody reads before the end.
  */
 export const relayKills: Drill = {
   name: 'a relay killed under load',
@@ -27,6 +30,7 @@ export const relayKills: Drill = {
     const register = async (name: string): Promise<string> => (await Caller.register(relay.url, name)).token;
     const senders = await Promise.all(Array.from({ length: SENDERS }, (_, n) => register(`sender-${n}`)));
     const token = await register('reader');
+    const pile = await register('pile');
     const up = new Turnstile();
     const accepted = new Map<string, string>();
     const twoIds: string[] = [];
@@ -42,15 +46,27 @@ export const relayKills: Drill = {
         accepted.set(key, id);
       }
     });
+    let trays = 0;
+    const crowd = new Crowd(relay, senders[0] ?? '');
     const reading = (async () => {
       while (!stop.signal.aborted) settled.push(...(await readSome(relay, up, token)));
     })();
 
     for (let n = 0; n < kills; n += 1) {
+      const isRush = n % 2 === 0;
+      if (isRush) {
+        up.shut();
+        crowd.come(CROWD);
+        // Where somebody has just read there is no tray yet.
+        const end = Date.now() + 10_000;
+        while (!existsSync(`${relay.home}/ledger.db.tray`) && Date.now() < end) await Bun.sleep(5);
+      }
       await Bun.sleep(150 + Math.random() * 250);
       up.shut();
       relay.kill('SIGKILL');
       await relay.ended;
+      await crowd.gone();
+      if (isRush && existsSync(`${relay.home}/ledger.db.tray`)) trays += 1;
       await relay.start();
       up.open();
       tell(`${n + 1} kills, ${accepted.size} accepted`);
@@ -68,6 +84,7 @@ export const relayKills: Drill = {
       }
     }
     const left = await relay.as(token, 'reader').inbox();
+    const piled = ((await relay.as(pile, 'pile').inbox()) as Mail[]).map(({ id }) => id);
     relay.kill('SIGTERM');
     await relay.ended;
     const faults = new Faults();
@@ -78,23 +95,67 @@ export const relayKills: Drill = {
     faults.none(twoIds, 'keys with two ids');
     faults.expect(known.size === settled.length, `${settled.length - known.size} settled twice`);
     faults.expect(left.length === 0, `${left.length} still wait`);
+    faults.none(
+      [...crowd.answered].filter((id) => !piled.includes(id)),
+      'messages of the crowd lost that were answered',
+    );
+    faults.expect(trays > 0, 'it never died with a tray');
+    faults.expect(new Set(piled).size === piled.length, 'the pile has one twice');
     faults.none(readdirSync(`${relay.home}/spool/reader/new`), 'files of messages that were read');
-    return { counts: { kills, accepted: accepted.size, settled: settled.length }, faults: faults.found };
+    return {
+      counts: { kills, accepted: accepted.size, settled: settled.length, crowd: crowd.answered.size, trays },
+      faults: faults.found,
+    };
   },
 };
+
+/** Many who send at once, without keys, until the relay dies: who got no answer does not know, and does not repeat it. */
+class Crowd {
+  readonly answered = new Set<string>();
+  #lanes: Promise<void>[] = [];
+
+  constructor(
+    readonly relay: RelayProcess,
+    readonly token: string,
+  ) {}
+
+  come(many: number): void {
+    this.#lanes = Array.from({ length: many }, () => this.#send());
+  }
+
+  /** Each ends at its first send without an answer. */
+  async gone(): Promise<void> {
+    await Promise.all(this.#lanes);
+  }
+
+  async #send(): Promise<void> {
+    try {
+      for (;;) {
+        const answer = await this.relay.as(this.token).post('send', { to: '@pile', body: 'one of many' });
+        this.answered.add(((await answer.json()) as Mail).id);
+      }
+    } catch {
+      // The relay died.
+    }
+  }
+}
 
 /** Everybody waits here while the relay is down. */
 class Turnstile {
   #open = Promise.resolve();
   #let: () => void = () => {};
+  #isShut = false;
 
   shut(): void {
+    if (this.#isShut) return;
+    this.#isShut = true;
     this.#open = new Promise((resolve) => {
       this.#let = resolve;
     });
   }
 
   open(): void {
+    this.#isShut = false;
     this.#let();
   }
 

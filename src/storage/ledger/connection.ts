@@ -241,6 +241,11 @@ export function witnessOf(path: string): string {
   return `${path}.id`;
 }
 
+/** Where a busy relay lays what is not in its ledger yet (see spool/in-tray.ts). It is only there while one is busy, or died so. */
+export function trayOf(path: string): string {
+  return `${path}.tray`;
+}
+
 /** Asked before every transaction, and nearly always there. To say `throwIfNoEntry` takes longer than to ask without. */
 function inodeOf(path: string): number | undefined {
   try {

@@ -1,6 +1,6 @@
 import { isQuiet } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { CopyNumber, Filed, OpenCopy, Standing, Unfiled } from './late.ts';
+import type { CopyNumber, Filed, OpenCopy, Standing, TrayPlace, Unfiled } from './late.ts';
 import type { CopyRecord } from './ledger.ts';
 import { MemoryRecords } from './memory-records.ts';
 import type { Row } from './memory-records.ts';
@@ -11,7 +11,13 @@ export class MemoryLate extends MemoryRecords {
   readonly #unfiled = new Set<CopyRecord>();
   readonly #drafted = new Set<CopyRecord>();
 
+  protected place: TrayPlace = { round: 0, bytes: 0 };
+
   async flush(): Promise<void> {}
+
+  async tray(): Promise<{ life: string; place: TrayPlace }> {
+    return { life: 'this process', place: this.place };
+  }
 
   leaveLog(): void {}
 

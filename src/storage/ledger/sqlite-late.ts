@@ -1,7 +1,8 @@
 import type { Database } from 'bun:sqlite';
 import { isQuiet } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { CopyNumber, Filed, OpenCopy, Standing, Unfiled } from './late.ts';
+import type { CopyNumber, Filed, OpenCopy, Standing, TrayPlace, Unfiled } from './late.ts';
+import { metaOf, setMeta } from './meta.ts';
 import { attentionFrom, FILELESS } from './rows.ts';
 import { SETTLED, STORED } from './schema.ts';
 import { SqliteAdoption } from './sqlite-adopt.ts';
@@ -55,6 +56,18 @@ interface StandingRow {
 export class SqliteLate extends SqliteAdoption {
   async flush(alone?: boolean): Promise<void> {
     await this.connection.log.flush(alone);
+  }
+
+  async tray(): Promise<{ life: string; place: TrayPlace }> {
+    return this.connection.read((db) => {
+      const [round = 0, bytes = 0] = (metaOf(db, 'tray') ?? '').split(' ').map(Number);
+      return { life: metaOf(db, 'generation') ?? '', place: { round, bytes } };
+    });
+  }
+
+  /** In the transaction that enters what lay before this place. */
+  noteTray(db: Database, { round, bytes }: TrayPlace): void {
+    setMeta(db, 'tray', `${round} ${bytes}`);
   }
 
   leaveLog(): void {

@@ -3,8 +3,10 @@ import type { Attention } from '../../protocol/attention.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { existsSync } from '../fs.ts';
+import { trayOf } from './connection.ts';
 import type { Connection } from './connection.ts';
-import type { CopyNumber } from './late.ts';
+import type { CopyNumber, TrayPlace } from './late.ts';
 import { LAST_MESSAGES } from './ledger.ts';
 import type { Acceptance, Entry, Troubles } from './ledger.ts';
 import type * as Rows from './rows.ts';
@@ -61,7 +63,7 @@ export class SqliteSending {
     });
   }
 
-  async acceptTogether(entries: Entry[]): Promise<(Acceptance | Refusal)[]> {
+  async acceptTogether(entries: Entry[], upTo?: TrayPlace): Promise<(Acceptance | Refusal)[]> {
     return this.#connection.write((db) => {
       const { late, unfiled } = statementsOf(db);
       let unplaced: { seq: number; copies: Entry['copies'] }[] = [];
@@ -90,6 +92,7 @@ export class SqliteSending {
         }
       });
       place();
+      if (upTo) this.#copies().noteTray(db, upTo);
       return outcomes;
     });
   }
@@ -110,7 +113,8 @@ export class SqliteSending {
     const row = this.#connection.read((db) =>
       db.query<{ life: string | null; held: number; unfiled: number }, []>(TROUBLES).get(),
     );
-    return { fresh: row?.life !== this.#connection.life, held: row?.held === 1, unfiled: row?.unfiled === 1 };
+    const unfiled = row?.unfiled === 1 || existsSync(trayOf(this.#connection.options.path));
+    return { fresh: row?.life !== this.#connection.life, held: row?.held === 1, unfiled };
   }
 
   async unanswered(from: AgentName, to: AgentName, since: number): Promise<Message | null> {

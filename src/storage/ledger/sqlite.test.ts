@@ -2,7 +2,7 @@ import { expect, it } from 'bun:test';
 import { copyFileSync, statSync } from 'node:fs';
 import { aClock } from '../../../test/support/clock.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
-import { anEntry } from '../../../test/support/mail.ts';
+import { anEntry, bob, copiesFor } from '../../../test/support/mail.ts';
 import { dutiesContract } from './duties.contract.ts';
 import { ledgerContract } from './ledger.contract.ts';
 import { keeperLock } from './log.ts';
@@ -46,6 +46,22 @@ it('a log that a living process looks after is left to it by whoever opens the l
   await openSqliteLedger({ path, durability: 'normal' }).close();
   expect(statSync(`${path}-wal`).size).toBe(0);
   await ledger.close();
+});
+
+it('what came from a tray is entered together with the word that it was, or not at all', async () => {
+  const path = `${temporaryHome()}/ledger.db`;
+  const ledger = openSqliteLedger({ path, durability: 'normal' });
+  const twiceInOneMailbox = anEntry({}, { copies: copiesFor(bob, bob) });
+  expect(ledger.acceptTogether([anEntry(), twiceInOneMailbox], { round: 1, bytes: 99 })).rejects.toThrow();
+  expect([await ledger.newest(), (await ledger.tray()).place]).toEqual([0, { round: 0, bytes: 0 }]);
+  await ledger.acceptTogether([anEntry()], { round: 1, bytes: 50 });
+  await ledger.close();
+  const again = openSqliteLedger({ path, durability: 'normal' });
+  expect([await again.newest(), (await again.tray()).place]).toEqual([1, { round: 1, bytes: 50 }]);
+  await again.close();
+  const other = openSqliteLedger({ path: `${temporaryHome()}/ledger.db`, durability: 'normal' });
+  expect((await other.tray()).life).not.toBe((await openSqliteLedger({ path, durability: 'normal' }).tray()).life);
+  await other.close();
 });
 
 it('a log that is flushed at every commit is laid out ahead, and what stands in it is read after a crash', async () => {

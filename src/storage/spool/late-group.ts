@@ -1,18 +1,21 @@
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained } from '../disk.ts';
 import type { Acceptance, Entry, Ledger } from '../ledger/ledger.ts';
+import type { InTray, Laid, Waiting } from './in-tray.ts';
 
-/** How many entries one transaction takes in at most: others want to write too. */
+/** How many entries one group has at most, and how many letters: others want to write too. */
 const GROUP = 512;
+const GROUP_LETTERS = 4 * 1024 * 1024;
 
 /** Fewer than this are not split. */
 const HALF = 16;
 
-interface Waiting {
-  entry: Entry;
-  resolve: (accepted: Acceptance) => void;
-  reject: (error: unknown) => void;
+/** So many at once are a rush, if nobody has asked for anything for so long. */
+export interface Rush {
+  atOnce: number;
+  unreadMs: number;
 }
+export const RUSH: Rush = { atOnce: 8, unreadMs: 500 };
 
 interface Accepted extends Waiting {
   outcome: Acceptance | Refusal | undefined;
@@ -20,12 +23,15 @@ interface Accepted extends Waiting {
 
 /**
  * Accepts what comes at the same time as one act, flushes once, and then answers all of them. While one group is on its way to
- * the disk the next is accepted already.
+ * the disk the next is accepted already. In a rush, what nobody waits for goes to the in-tray, and so does everything until all of that
+ * is entered: nobody overtakes. Otherwise it goes straight into the ledger, and so it does where somebody reads: who reads would wait for
+ * what lies in the tray again and again.
  */
 export class GroupCommit {
   #waiting: Waiting[] = [];
-  /** Accepted, and not known to be on disk. */
+  /** In the ledger or in the tray, and not known to be on disk. */
   #unflushed: Accepted[] = [];
+  #unlaid: Laid[] = [];
   #isDue = false;
   #flushing: Promise<void> | null = null;
   #pause: Promise<void> | null = null;
@@ -33,8 +39,14 @@ export class GroupCommit {
   constructor(
     readonly root: string,
     readonly ledger: Ledger,
-    /** Told after each commit, before the flush. */
-    readonly onCommit: (outcomes: (Acceptance | Refusal)[]) => void,
+    readonly tray: InTray,
+    readonly on: {
+      /** Told after each commit, before the flush. */
+      commit: (outcomes: (Acceptance | Refusal)[]) => void;
+      /** Whether somebody listens for this one. */
+      isAwaited: (entry: Entry) => boolean;
+    },
+    readonly rush: Rush,
   ) {}
 
   async put(entry: Entry): Promise<Acceptance> {
@@ -44,9 +56,10 @@ export class GroupCommit {
     return promise;
   }
 
-  /** Nothing is accepted until this promise is kept. */
+  /** Nothing is committed until this promise is kept. */
   pause(until: Promise<void>): void {
     this.#pause = this.#resumeAfter(until);
+    this.tray.pause(until);
   }
 
   async #resumeAfter(until: Promise<void>): Promise<void> {
@@ -64,21 +77,20 @@ export class GroupCommit {
 
   /** At the end of this turn of the event loop, so that everything that came in it goes together. */
   #commitSoon(): void {
-    if (this.#isDue || this.#pause || this.#waiting.length === 0) return;
+    if (this.#isDue || this.#waiting.length === 0 || (this.#pause && !this.tray.isOpen)) return;
     this.#isDue = true;
     setImmediate(() => void this.#commit());
   }
 
   async #commit(): Promise<void> {
+    await this.#roomInTray();
     this.#isDue = false;
-    if (this.#pause) return;
-    // While the disk works on one half, the other is accepted.
-    const half = this.#flushing ? this.#waiting.length : Math.max(HALF, Math.ceil(this.#waiting.length / 2));
-    const group = this.#waiting.splice(0, Math.min(half, GROUP));
+    const goesToTray = this.#goesToTray();
+    if (this.#pause && !goesToTray) return;
+    const group = this.#waiting.splice(0, this.#groupSize());
     try {
-      const outcomes = await this.ledger.acceptTogether(group.map(({ entry }) => entry));
-      group.forEach((one, at) => this.#unflushed.push({ ...one, outcome: outcomes[at] }));
-      this.onCommit(outcomes);
+      if (goesToTray) this.#unlaid.push(this.tray.write(group));
+      else await this.#accept(group);
       this.#flushing ??= this.#flush();
     } catch (error) {
       for (const one of group) one.reject(explained(error, this.root));
@@ -86,23 +98,98 @@ export class GroupCommit {
     this.#commitSoon();
   }
 
+  #goesToTray(): boolean {
+    if (!this.tray.isOpen) return false;
+    if (!this.tray.isEmpty || this.#pause) return true;
+    const { atOnce, unreadMs } = this.rush;
+    if (this.#waiting.length < atOnce || this.tray.unreadMs < unreadMs) return false;
+    return !this.#waiting.some(({ entry }) => this.#isWanted(entry));
+  }
+
+  /** While the disk works on one half, the other is accepted. */
+  #groupSize(): number {
+    const half = this.#flushing ? this.#waiting.length : Math.max(HALF, Math.ceil(this.#waiting.length / 2));
+    let [size, letters] = [0, 0];
+    for (const { entry } of this.#waiting) {
+      letters += entry.text?.length ?? 0;
+      if (size > 0 && (size >= Math.min(half, GROUP) || letters > GROUP_LETTERS)) break;
+      size += 1;
+    }
+    return size;
+  }
+
+  /** When more lies there than should, senders wait. */
+  async #roomInTray(): Promise<void> {
+    if (!this.tray.isFull) return;
+    try {
+      await this.#flushing;
+      await this.tray.emptied();
+    } catch (error) {
+      for (const one of this.#waiting.splice(0)) one.reject(explained(error, this.root));
+    }
+  }
+
+  async #accept(group: Waiting[]): Promise<void> {
+    const outcomes = await this.ledger.acceptTogether(group.map(({ entry }) => entry));
+    group.forEach((one, at) => this.#unflushed.push({ ...one, outcome: outcomes[at] }));
+    this.on.commit(outcomes);
+  }
+
   async #flush(): Promise<void> {
-    while (this.#unflushed.length > 0) {
-      const group = this.#unflushed;
+    while (this.#unflushed.length + this.#unlaid.length > 0) {
+      const [accepted, unlaid] = [this.#unflushed, this.#unlaid];
       this.#unflushed = [];
-      try {
-        await this.ledger.flush(group.length === 1 && this.#waiting.length === 0);
-        for (const one of group) answer(one);
-      } catch (error) {
-        const outcome = 'it may or may not be stored';
-        for (const one of group) one.reject(explained(error, this.root, outcome));
-      }
+      this.#unlaid = [];
+      if (accepted.length > 0) await this.#flushAccepted(accepted);
+      if (unlaid.length > 0) await this.#flushUnlaid(unlaid);
     }
     this.#flushing = null;
   }
+
+  async #flushAccepted(group: Accepted[]): Promise<void> {
+    try {
+      await this.ledger.flush(group.length === 1 && this.#waiting.length === 0);
+      for (const one of group) answer(one, one.outcome);
+    } catch (error) {
+      this.#doubt(group, error);
+    }
+  }
+
+  async #flushUnlaid(unlaid: Laid[]): Promise<void> {
+    try {
+      await this.tray.flush(false);
+      for (const { group } of unlaid)
+        for (const one of group) if (!asksLedger(one.entry)) one.resolve(isNew(one.entry));
+    } catch (error) {
+      for (const { group } of unlaid) this.#doubt(group, error);
+    }
+    for (const laid of unlaid)
+      this.tray.lay(
+        laid,
+        laid.group.some(({ entry }) => this.#isWanted(entry)),
+      );
+  }
+
+  #isWanted(entry: Entry): boolean {
+    return asksLedger(entry) || this.on.isAwaited(entry);
+  }
+
+  #doubt(group: Waiting[], error: unknown): void {
+    const outcome = 'it may or may not be stored';
+    for (const one of group) one.reject(explained(error, this.root, outcome));
+  }
 }
 
-function answer({ outcome, resolve, reject }: Accepted): void {
+/** Whether it is new can only be said by the ledger. */
+export function asksLedger({ key, fresh }: Entry): boolean {
+  return key !== undefined || !fresh;
+}
+
+function isNew({ message, copies }: Entry): Acceptance {
+  return { message, copies, first: true };
+}
+
+export function answer({ resolve, reject }: Waiting, outcome: Acceptance | Refusal | undefined): void {
   if (outcome instanceof Refusal) reject(outcome);
   else if (outcome) resolve(outcome);
   else reject(new Error('the ledger has no answer for an entry'));

@@ -4,12 +4,16 @@ import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence } from '../../protocol/receipt.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { CopyNumber, Standing } from '../ledger/late.ts';
-import type { Acceptance, CopyRecord, Entry, Mail, Settlement } from '../ledger/ledger.ts';
+import type { Acceptance, CopyRecord, Entry, Ledger, Mail, Settlement } from '../ledger/ledger.ts';
 import { messageFrom } from '../ledger/rows.ts';
 import type { Looked } from './back-room-talk.ts';
+import { InTray } from './in-tray.ts';
+import type { Waiting as Putting } from './in-tray.ts';
 import { BackRoom } from './late-back-room.ts';
 import { LateFiling, MOST_UNFILED } from './late-filing.ts';
-import { GroupCommit } from './late-group.ts';
+import { behindTray } from './late-fence.ts';
+import { answer, asksLedger, GroupCommit, RUSH } from './late-group.ts';
+import type { Rush } from './late-group.ts';
 import { LateRaised } from './late-raised.ts';
 import { LateWatchers } from './late-watchers.ts';
 import { Maildir } from './maildir.ts';
@@ -21,6 +25,8 @@ export interface LateMaildirOptions extends Omit<MaildirOptions, 'backRoom'> {
   onTrouble?: (error: unknown) => void;
   /** How many copies may wait for their files before senders wait too. */
   mostUnfiled?: number;
+  /** When to use the in-tray (see late-group.ts). */
+  rush?: Rush;
 }
 
 /** The ledger's log is moved after so many pages were added (48 MB), by our guess: a transaction has some, and each copy adds. */
@@ -33,10 +39,12 @@ const PAGE = 500;
  * Backchannel's Maildir for a process that lives long and is asked by many at once.
  *
  * put    P1 accept in the ledger everything that came in this turn, as one act      P2 flush the ledger's log once      ← stored
+ * rush   R1 write everything that came in this turn to the in-tray, as one sheet      R2 flush the tray's log once      ← stored
+ *        R3 accept in the ledger some sheets, and how far they reach, as one act, when nobody comes or somebody asks: see in-tray.ts
  * file   F1 write tmp/<id>.late      F2 `drafted` in the ledger      F3 rename to new/ or quiet/      F4 `filed` in the ledger
  * take   T1 claim in the ledger: a copy without a file comes from there, and never gets one; any other as in maildir-send.ts
  *
- * The flushed log is the proof of `stored`; the files follow, and are what other programs see. They are written by one process
+ * The log that was flushed, the ledger's or the tray's, is the proof of `stored`; the files follow, and are what other programs see. They are written by one process
  * only, the keeper of the ledger: by the back room of a living relay, or by `heal` of anybody after it died.
  *
  * | killed                 | files               | ledger              | answered | then                                        |
@@ -44,6 +52,11 @@ const PAGE = 500;
  * | before P1 commits      | –                   | –                   | no       | a retry sends it                            |
  * | P1, P2                 | –                   | stored, unfiled     | no       | heal files it; a retry gets the same id     |
  * | after P2               | –                   | stored, unfiled     | yes      | heal files it                               |
+ * | R1, half a sheet       | –                   | –                   | no       | the sheet is the end of the log: not stored |
+ * | R1, R2                 | –                   | –                   | no       | heal enters it                              |
+ * | after R2               | –                   | –                   | yes      | heal enters it, then files it               |
+ * | R3 before the commit   | –                   | –                   | yes      | the same                                    |
+ * | after R3               | –                   | stored, unfiled     | yes      | the ledger knows how far: not entered again |
  * | F1, half a draft       | tmp/.late           | stored, unfiled     | yes      | heal writes the draft anew                  |
  * | F2 before the commit   | tmp/.late           | stored, unfiled     | yes      | the same; or a claim takes it, drops the draft |
  * | F2 after the commit    | tmp/.late           | stored, drafted     | yes      | heal renames it; a claim finds it in tmp/   |
@@ -52,7 +65,8 @@ const PAGE = 500;
  * | T1 of a fileless copy  | – (or tmp/.late)    | held by the dead    | –        | heal: stored, unfiled again, marked         |
  * | settled, then killed   | – (or tmp/.late)    | settled             | –        | never gets a file; a draft goes with the next restart |
  * | settled with keep, before cur/ | –           | settled             | –        | the record is in the ledger, not in cur/    |
- * | any, and the ledger is lost or damaged | what was filed | a fresh one | yes | **what had no file yet is lost** (or in the damaged one, kept beside) |
+ * | any, and the ledger is lost or damaged | what was filed | a fresh one | yes | **what had no file yet is lost** (or in the damaged one, kept beside), also what lay in the tray: it belongs to the ledger that was |
+ * | power cut after R2     | –                   | with it, or without and not so far | yes | heal enters what the ledger does not have |
  * | power cut after P2     | any, some without text | stored, unfiled or drafted or filed | yes | `recount`: what has no whole file gets one |
  * | power cut after F2, lost in the ledger | new/ | stored, unfiled     | yes      | `recount` finds it filed                    |
  * | power cut after a settle | –                 | stored again, if nobody flushed | – | at least once, as in maildir-send.ts        |
@@ -64,6 +78,10 @@ export class LateMaildir implements Spool {
   readonly #watchers: LateWatchers;
   readonly #filing: LateFiling;
   readonly #raised: LateRaised;
+  readonly #tray: InTray;
+  /** With everything that we have answered, entered or not. */
+  readonly ledger: Ledger;
+  #opening: Promise<void> = Promise.resolve();
   /** How many pages we guess that the log has grown by since we last had it moved. */
   #logged = 0;
   #isMoving = false;
@@ -74,7 +92,14 @@ export class LateMaildir implements Spool {
   #closing: Promise<void> | null = null;
 
   constructor(readonly options: LateMaildirOptions) {
-    const { root, ledger } = options;
+    const { root } = options;
+    const tray = new InTray(root, options.ledger, {
+      entered: (group, outcomes) => this.#entered(group, outcomes),
+      trouble: (error) => options.onTrouble?.(error),
+    });
+    const ledger = behindTray(options.ledger, tray);
+    this.#tray = tray;
+    this.ledger = ledger;
     this.#room = new BackRoom(root, {
       drafted: async (copies) => {
         await this.#pause;
@@ -95,22 +120,49 @@ export class LateMaildir implements Spool {
       trouble: (error) => options.onTrouble?.(error),
     });
     this.#watchers = new LateWatchers(ledger, this.#room, (error) => options.onTrouble?.(error));
-    this.#maildir = new Maildir({ ...options, backRoom: this.#room });
+    this.#maildir = new Maildir({ ...options, ledger, backRoom: this.#room });
     this.#raised = new LateRaised(ledger, this.#maildir, this.#watchers);
-    this.#group = new GroupCommit(root, ledger, (outcomes) => this.#committed(outcomes));
+    const on = {
+      commit: (outcomes: (Acceptance | Refusal)[]) => this.#committed(outcomes),
+      isAwaited: ({ copies }: Entry) => copies.some(({ mailbox }) => this.#watchers.has(mailbox)),
+    };
+    this.#group = new GroupCommit(root, ledger, tray, on, options.rush ?? RUSH);
     ledger.leaveLog();
-    this.#filing = new LateFiling(root, ledger, this.#room, options.mostUnfiled ?? MOST_UNFILED);
+    this.#filing = new LateFiling(root, ledger, this.#room, options.mostUnfiled ?? MOST_UNFILED, () =>
+      this.#openTray(),
+    );
   }
 
   async put(entry: Entry): Promise<Acceptance> {
     await this.#filing.place();
     const text = JSON.stringify(entry.message);
     const accepted = await this.#group.put({ ...entry, text });
-    const { seq, copies } = accepted;
-    // Only what is new has a number.
-    if (seq === undefined) return accepted;
-    for (const { mailbox, attention } of copies) if (!isQuiet(attention)) this.#watchers.tell(mailbox, { seq, text });
+    if (!accepted.first) return accepted;
+    this.#tell(accepted, text);
     return { ...accepted, text };
+  }
+
+  /** What lies in the tray has no number yet: of that is told when it has. */
+  #tell({ seq, copies }: Acceptance, text: string): void {
+    if (seq === undefined) return;
+    for (const { mailbox, attention } of copies) if (!isQuiet(attention)) this.#watchers.tell(mailbox, { seq, text });
+  }
+
+  /** From the tray into the ledger. Who waits for the ledger's word tells by itself. */
+  #entered(group: Putting[], outcomes: (Acceptance | Refusal)[]): void {
+    this.#committed(outcomes);
+    group.forEach((one, at) => {
+      const outcome = outcomes[at];
+      answer(one, outcome);
+      if (outcome && !(outcome instanceof Refusal) && !asksLedger(one.entry)) this.#tell(outcome, one.entry.text ?? '');
+    });
+  }
+
+  #openTray(): void {
+    this.#opening = this.#tray
+      .open()
+      .then(() => this.#room.file())
+      .catch((error: unknown) => this.options.onTrouble?.(error));
   }
 
   #committed(outcomes: (Acceptance | Refusal)[]): void {
@@ -144,10 +196,10 @@ export class LateMaildir implements Spool {
   }
 
   async read(mailbox: AgentName, id: MessageId): Promise<Waiting | null> {
-    const standing = await this.options.ledger.standing(mailbox, id);
+    const standing = await this.ledger.standing(mailbox, id);
     if (standing) return { message: messageFrom(standing.text), quiet: standing.quiet };
     // Another program may have left it a moment ago.
-    return (await this.options.ledger.copy(mailbox, id)) ? null : this.#maildir.read(mailbox, id);
+    return (await this.ledger.copy(mailbox, id)) ? null : this.#maildir.read(mailbox, id);
   }
 
   /** A watched mailbox is looked after all the time. */
@@ -202,9 +254,9 @@ export class LateMaildir implements Spool {
   }
 
   async lower(mailbox: AgentName, id: MessageId): Promise<void> {
-    const copy = await this.options.ledger.copy(mailbox, id);
+    const copy = await this.ledger.copy(mailbox, id);
     if (!copy) return;
-    await this.options.ledger.reconsider(mailbox, id, { ...copy.attention, injection: 'tool_mailbox' });
+    await this.ledger.reconsider(mailbox, id, { ...copy.attention, injection: 'tool_mailbox' });
     await this.#maildir.lower(mailbox, id);
   }
 
@@ -217,13 +269,15 @@ export class LateMaildir implements Spool {
   }
 
   async heal(): Promise<void> {
-    const abandoned = await this.options.ledger.abandoned();
+    await this.#opening;
+    const abandoned = await this.ledger.abandoned();
     await this.#maildir.heal();
     for (const { mailbox, id } of abandoned) await this.#watchers.tellOf(mailbox, [id]);
   }
 
   async flush(): Promise<void> {
     await this.#group.settled();
+    await this.#tray.entered();
     await this.#filing.finish();
   }
 
@@ -234,7 +288,7 @@ export class LateMaildir implements Spool {
   async remove(mailbox: AgentName): Promise<void> {
     const waiting = await this.#standing(mailbox);
     await this.#maildir.remove(mailbox);
-    for (const { id } of waiting) await this.options.ledger.lost(mailbox, id);
+    for (const { id } of waiting) await this.ledger.lost(mailbox, id);
   }
 
   /** Accepts nothing more, and ends when everything that was accepted has its file. */
@@ -244,8 +298,13 @@ export class LateMaildir implements Spool {
   }
 
   async #close(): Promise<void> {
+    await this.#opening;
     await this.#group.settled();
-    await this.#filing.close();
+    try {
+      await this.#tray.close();
+    } finally {
+      await this.#filing.close();
+    }
   }
 
   /** Everything that waits, in order of arrival, with what other programs left. */
@@ -253,7 +312,7 @@ export class LateMaildir implements Spool {
     await this.adopt(mailbox);
     const all: Standing[] = [];
     for (;;) {
-      const page = await this.options.ledger.shelf(mailbox, all.at(-1)?.seq ?? 0, PAGE);
+      const page = await this.ledger.shelf(mailbox, all.at(-1)?.seq ?? 0, PAGE);
       all.push(...page);
       if (page.length < PAGE) return all;
       await new Promise<void>((resolve) => setImmediate(resolve));
@@ -270,7 +329,7 @@ export class LateMaildir implements Spool {
 
   async #filed(copies: CopyNumber[], handled: number): Promise<void> {
     await this.#pause;
-    await this.options.ledger.filed(copies);
+    await this.ledger.filed(copies);
     this.#filing.filed(handled);
     await this.#watchers.filed(copies);
     await this.#raised.filed(copies);
