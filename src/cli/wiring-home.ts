@@ -20,12 +20,14 @@ export interface OpenHome {
 }
 
 /** The ledger is opened by the first who asks for it: `parley agents` should not wait for a database. */
-export function lazyHome(
+export function lazyHome<S extends Spool>(
   label: HomeLabel,
   root: string,
   durability: Settings['durability'],
   directory: Directory,
-  newSpool: (parts: SpoolParts) => Spool & { ledger?: Ledger },
+  newSpool: (parts: SpoolParts) => S,
+  /** For a spool that enters some of it later: the ledger as everybody else should see it. */
+  ledgerOf?: (spool: S) => Ledger,
 ): OpenHome {
   let parts: { ledger: Ledger; spool: Spool } | undefined;
   const open = (): { ledger: Ledger; spool: Spool } => {
@@ -42,8 +44,7 @@ export function lazyHome(
     const judge = (reader: Parameters<typeof attendForeign>[1], message: Parameters<typeof attendForeign>[2]) =>
       attendForeign(home, reader, message);
     const spool = newSpool({ root, ledger, judge, now: Date.now });
-    // A spool that enters some of it later knows what everybody else should see.
-    return { ledger: spool.ledger ?? ledger, spool };
+    return { ledger: ledgerOf?.(spool) ?? ledger, spool };
   };
   const home: Home = {
     label,
@@ -57,11 +58,16 @@ export function lazyHome(
     },
   };
   const close = async (): Promise<void> => {
+    if (!parts) return;
+    const { spool, ledger } = parts;
     try {
-      await parts?.spool.flush();
-      await parts?.spool.close();
+      await spool.flush();
     } finally {
-      await parts?.ledger.close();
+      try {
+        await spool.close();
+      } finally {
+        await ledger.close();
+      }
     }
   };
   return { home, close };

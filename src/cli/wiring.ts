@@ -125,7 +125,7 @@ export async function openRelayHouse(
     const directory = new WatchedDirectory(rooms.root(id), Date.now);
     const told = (error: unknown): void => onTrouble(id, error);
     const spool = (parts: SpoolParts) => new LateMaildir({ ...parts, onTrouble: told });
-    const opened = lazyHome('bch', rooms.root(id), durability, directory, spool);
+    const opened = lazyHome('bch', rooms.root(id), durability, directory, spool, ({ ledger }) => ledger);
     const close = async (): Promise<void> => {
       await directory.close();
       await opened.close();

@@ -19,7 +19,7 @@ import type { RelayOrder } from './order.ts';
 const OPEN_FILES = 65_536;
 /** Rooms that stay open although nobody is at work there. Half of the files are for connections, where there are few. */
 const MOST_ROOMS = 200;
-const FILES_PER_ROOM = 6;
+const FILES_PER_ROOM = 8;
 /** Below this a busy relay runs out of them. */
 const FEW_FILES = 4096;
 

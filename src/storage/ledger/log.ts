@@ -29,7 +29,7 @@ interface Opened {
 }
 
 /**
- * The write-ahead log of a ledger, seen from beside SQLite. Only this file of the three may be opened and closed by hand: a closed
+ * The write-ahead log of a ledger, seen from beside SQLite, or the log of its in-tray. Of SQLite's three files only this one may be opened and closed by hand: a closed
  * descriptor of the ledger or of its index would take away the locks that SQLite holds in this process.
  */
 export class LogFile {

@@ -1,4 +1,6 @@
-import { closeSync, existsSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { flushFolder } from '../c2c/state-file.ts';
 import { trayOf } from '../ledger/connection.ts';
 import type { TrayPlace } from '../ledger/late.ts';
 import type { Entry } from '../ledger/ledger.ts';
@@ -14,8 +16,6 @@ export interface Sheet {
 const HEAD = /^( *\d{1,12}) ( *\d{1,10}) ([0-9a-f]{8})\n$/;
 const HEAD_BYTES = 33;
 const BLANK_HEAD = ' '.repeat(HEAD_BYTES);
-/** No sheet is longer: a group of the largest messages. */
-const LONGEST = 1024 * 1024 * 1024;
 
 function trayLogOf(root: string): string {
   return trayOf(`${root}/ledger.db`);
@@ -32,6 +32,7 @@ export class TrayLog {
   #round: number;
   #bytes = 0;
   #fd: number | null = null;
+  #inode: number | null = null;
 
   /** `after`: the place up to which the ledger has everything. */
   constructor(root: string, life: string, after: TrayPlace) {
@@ -47,7 +48,7 @@ export class TrayLog {
 
   /** Writes a sheet and returns the place behind it. If that fails, the next is written over it. */
   append(entries: Entry[]): TrayPlace {
-    this.#fd ??= openSync(this.#path, existsSync(this.#path) ? 'r+' : 'wx+', 0o600);
+    this.#fd ??= this.#open();
     this.#log.layOut();
     let text = BLANK_HEAD;
     for (const { message, text: json = JSON.stringify(message), copies, key, firstTried, fresh } of entries) {
@@ -61,13 +62,19 @@ export class TrayLog {
   }
 
   /** What was appended before this call is on disk when it returns. */
-  async flush(alone: boolean): Promise<void> {
-    await this.#log.flush(alone);
+  async flush(): Promise<void> {
+    await this.#log.flush();
+  }
+
+  /** Somebody has removed the file under us, or put another in its place. */
+  get isGone(): boolean {
+    return this.#bytes > 0 && inodeAt(this.#path) !== this.#inode;
   }
 
   /** From the beginning, once all of it is in the ledger and the ledger is on disk. */
   beginAnew(life: string): void {
-    if (this.#bytes === 0) return;
+    // What is behind a sheet that was never flushed would not be found.
+    if (inodeAt(this.#path) !== this.#inode) this.letGo();
     this.#life = life;
     this.#round += 1;
     this.#bytes = 0;
@@ -75,10 +82,25 @@ export class TrayLog {
 
   /** Leaves nothing of what was said. Only at the beginning of a round, or when nothing more is appended. */
   remove(): void {
-    this.#log.forget();
-    if (this.#fd !== null) closeSync(this.#fd);
-    this.#fd = null;
+    this.letGo();
     rmSync(this.#path, { force: true });
+  }
+
+  /** The file stays as it is. */
+  letGo(): void {
+    const fd = this.#fd;
+    this.#fd = null;
+    this.#log.forget();
+    if (fd !== null) closeSync(fd);
+  }
+
+  /** A file that nobody finds after a power cut would be as good as none. */
+  #open(): number {
+    const isNew = !existsSync(this.#path);
+    const fd = openSync(this.#path, isNew ? 'wx+' : 'r+', 0o600);
+    this.#inode = fstatSync(fd).ino;
+    if (isNew) flushFolder(dirname(this.#path));
+    return fd;
   }
 }
 
@@ -89,6 +111,11 @@ export function hasTray(root: string): boolean {
 
 export function removeTray(root: string): void {
   rmSync(trayLogOf(root), { force: true });
+}
+
+/** It is of another ledger, and perhaps the only copy of something. */
+export function setTrayAside(root: string): void {
+  renameSync(trayLogOf(root), `${trayLogOf(root)}.damaged-${Date.now()}`);
 }
 
 /** The sheets behind a place: those of its round, and then those of the next. A sheet that was not written to its end is the end. */
@@ -108,8 +135,8 @@ function* sheetsOf(fd: number, life: string, from: TrayPlace): Generator<Sheet> 
   const { round } = from;
   for (let { bytes } = from; ;) {
     const head = read(fd, HEAD_BYTES, bytes)?.toString('latin1') ?? '';
-    const length = Number(HEAD.exec(head)?.[2] ?? LONGEST);
-    const body = length < LONGEST ? read(fd, length, bytes + HEAD_BYTES) : null;
+    const length = Number(HEAD.exec(head)?.[2] ?? Infinity);
+    const body = length <= fstatSync(fd).size - bytes ? read(fd, length, bytes + HEAD_BYTES) : null;
     if (!body || headOf(body, life, round) !== head) return;
     bytes += HEAD_BYTES + length;
     yield { entries: entriesIn(body.toString('utf8')), place: { round, bytes } };
@@ -130,6 +157,10 @@ function entriesIn(body: string): Entry[] {
     entries.push({ ...rest, message: JSON.parse(text) as Entry['message'], text });
   }
   return entries;
+}
+
+function inodeAt(path: string): number | null {
+  return statSync(path, { throwIfNoEntry: false })?.ino ?? null;
 }
 
 /** So many bytes from there; null if there are fewer. */

@@ -1,20 +1,8 @@
-import type { Refusal } from '../../protocol/refusal.ts';
-import type { Acceptance, Entry, Ledger } from '../ledger/ledger.ts';
-import type { LateCopies, TrayPlace } from '../ledger/late.ts';
-import { hasTray, removeTray, sheetsAfter, TrayLog } from './in-tray-log.ts';
-
-/** One who put something, and waits for an answer. */
-export interface Waiting {
-  entry: Entry;
-  resolve: (accepted: Acceptance) => void;
-  reject: (error: unknown) => void;
-}
-
-/** What was written to the log together. */
-export interface Laid {
-  group: Waiting[];
-  place: TrayPlace;
-}
+import type { TrayPlace } from '../ledger/late.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { breath, enter, enterLeftovers, notYet } from './in-tray-enter.ts';
+import type { Laid, Outcome, Sender } from './in-tray-enter.ts';
+import { TrayLog } from './in-tray-log.ts';
 
 /** So many are entered in one transaction, or a few more: others want to be heard between two. */
 const BITE = 128;
@@ -33,18 +21,39 @@ const TROUBLE_MS = 1000;
 /**
  * Where a busy relay lays what it accepts: in a log, which is flushed before anybody is answered. Nobody need wait for the ledger: it is
  * entered there in order when the rush is over, or somebody asks for anything (`entered`), or too much lies here.
+ *
+ * R1 append a sheet to the log      R2 flush the log once      ← stored
+ * R3 accept some sheets in the ledger and note there how far they reach, as one act      R4 flush the ledger, then use the log anew
+ *
+ * | killed                 | log            | ledger             | answered | then                                        |
+ * |------------------------|----------------|--------------------|----------|---------------------------------------------|
+ * | R1, half a sheet       | ends before it | –                  | no       | a retry sends it                            |
+ * | R1, R2                 | the sheet      | –                  | no       | heal enters it                              |
+ * | after R2               | the sheet      | –                  | yes      | heal enters it                              |
+ * | R3 before the commit   | the sheet      | –                  | yes      | heal enters it                              |
+ * | R3 after the commit    | the sheet      | stored, and so far | yes      | it is not entered again                     |
+ * | R4                     | the next round | stored, and so far | yes      | sheets of the round before are no news      |
+ * | power cut before R4, a file of it on disk | the sheet | as before | yes | the sheet is entered first, then the file is found |
+ * | power cut after R2     | the sheet      | as before, or stored and so far | yes | heal enters what the ledger does not have |
+ * | any, and the ledger is lost | the sheet | another one        | yes      | **it is lost with the ledger**, if it had no file |
  */
 export class InTray {
   #log: TrayLog | null = null;
   /** All counted from the beginning: what was written to the log, what of it is flushed, what is in the ledger, and what somebody wants there. */
-  #logged = 0;
-  #laidCount = 0;
-  #enteredCount = 0;
-  #wantedCount = 0;
+  #written = 0;
+  #answered = 0;
+  #entered = 0;
+  #wanted = 0;
   #laid: Laid[] = [];
   #oldestAt = 0;
   #newestAt = 0;
   #readAt = -Infinity;
+  /** What a dead process left is not entered yet. */
+  #isOwed = false;
+  #opening: Promise<void> | null = null;
+  /** A flush has failed, or the ledger is another one: nothing may be written behind what stands there. */
+  #isSpoiled = false;
+  #life = '';
   #entering: Promise<void> | null = null;
   #asked: { count: number; resolve: () => void; reject: (error: unknown) => void }[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -56,16 +65,32 @@ export class InTray {
     readonly ledger: Ledger,
     readonly on: {
       /** These are in the ledger now. */
-      entered: (group: Waiting[], outcomes: (Acceptance | Refusal)[]) => void;
+      entered: (group: Sender[], outcomes: Outcome[]) => void;
       trouble: (error: unknown) => void;
     },
   ) {}
 
-  /** For the one process that may use it: enters what a dead one left, and is open from then on. */
-  async open(): Promise<void> {
-    await enterLeftovers(this.root, this.ledger);
+  /** For the one process that may use it: what a dead one left is entered before anything else. */
+  open(): void {
+    this.#isOwed = true;
+    this.opened().catch((error: unknown) => this.on.trouble(error));
+  }
+
+  /** Kept when that is done. If it could not be, it is tried again. */
+  async opened(): Promise<void> {
+    if (!this.#isOwed) return;
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = null;
+    });
+    await this.#opening;
+  }
+
+  async #open(): Promise<void> {
+    await enterLeftovers(this.root, this.ledger, this.on.trouble);
     const { life, place } = await this.ledger.tray();
-    this.#log ??= new TrayLog(this.root, life, place);
+    this.#life = life;
+    this.#log = new TrayLog(this.root, life, place);
+    this.#isOwed = false;
   }
 
   get isOpen(): boolean {
@@ -74,12 +99,12 @@ export class InTray {
 
   /** Everything that was written to the log is in the ledger. */
   get isEmpty(): boolean {
-    return this.#enteredCount === this.#logged;
+    return this.#entered === this.#written;
   }
 
   /** Everything that was answered is in the ledger. */
-  get isEntered(): boolean {
-    return this.#enteredCount === this.#laidCount;
+  get isCaughtUp(): boolean {
+    return this.#entered === this.#answered && !this.#isOwed;
   }
 
   /** How long nobody has asked for anything. */
@@ -92,45 +117,52 @@ export class InTray {
     this.#readAt = performance.now();
   }
 
+  /** Nothing may be written before it was emptied. */
   get isFull(): boolean {
-    return this.#laidCount - this.#enteredCount >= 2 * MOST || (this.#log?.bytes ?? 0) >= 2 * MOST_BYTES;
+    if (this.#isOwed || this.#isSpoiled) return true;
+    return this.#answered - this.#entered >= 2 * MOST || this.#bytes >= 2 * MOST_BYTES || (this.#log?.isGone ?? false);
   }
 
   /** Writes a group to the log. It counts after `flush`, when it is laid here. */
-  write(group: Waiting[]): Laid {
+  write(group: Sender[]): Laid {
     if (!this.#log) throw new Error('the in-tray is not open');
     const place = this.#log.append(group.map(({ entry }) => entry));
-    this.#logged += group.length;
+    this.#written += group.length;
     return { group, place };
   }
 
-  async flush(alone: boolean): Promise<void> {
-    await this.#log?.flush(alone);
+  async flush(): Promise<void> {
+    try {
+      await this.#log?.flush();
+    } catch (error) {
+      this.#isSpoiled = true;
+      throw error;
+    }
   }
 
   /** These are flushed. `soon`: somebody waits for what the ledger says. */
   lay(laid: Laid, soon: boolean): void {
-    const now = performance.now();
-    if (this.isEntered) this.#oldestAt = now;
-    this.#newestAt = now;
+    this.#newestAt = performance.now();
+    if (this.#laid.length === 0) this.#oldestAt = this.#newestAt;
     this.#laid.push(laid);
-    this.#laidCount += laid.group.length;
+    this.#answered += laid.group.length;
     if (soon) this.#want();
     else this.#wait();
   }
 
   /** Everything that was answered before this call is in the ledger when it returns. */
-  async entered(): Promise<void> {
-    if (this.isEntered) return;
+  async catchUp(): Promise<void> {
+    await this.opened();
+    if (this.isCaughtUp) return;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#asked.push({ count: this.#laidCount, resolve, reject });
+    this.#asked.push({ count: this.#answered, resolve, reject });
     this.#want();
     await promise;
   }
 
   /** The same, and the log begins anew. Nothing may be written meanwhile. */
-  async emptied(): Promise<void> {
-    await this.entered();
+  async empty(): Promise<void> {
+    await this.catchUp();
     await this.#entering;
     await this.#beginAnew();
   }
@@ -140,36 +172,45 @@ export class InTray {
     this.#pause = until;
   }
 
-  /** Everything is entered, and nothing is left of the log. */
+  /** Everything is entered, and nothing is left of the log. What cannot be entered stays there for who comes next. */
   async close(): Promise<void> {
-    await this.emptied();
-    clearTimeout(this.#timer);
-    clearTimeout(this.#emptying);
-    this.#log?.remove();
-    this.#log = null;
+    try {
+      for (await this.empty(); !this.isEmpty; await this.empty()) await breath();
+      this.#log?.remove();
+    } finally {
+      clearTimeout(this.#timer);
+      clearTimeout(this.#emptying);
+      this.#log?.letGo();
+      this.#log = null;
+      this.#laid = [];
+    }
   }
 
-  #wait(): void {
+  get #bytes(): number {
+    return this.#log?.bytes ?? 0;
+  }
+
+  #wait(ms = QUIET_MS): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       if (this.#isPressing()) this.#want();
       else if (this.#isQuiet()) this.#enterSoon();
       else this.#wait();
-    }, QUIET_MS);
+    }, ms);
   }
 
   #isPressing(): boolean {
-    const isLate = !this.isEntered && performance.now() - this.#oldestAt >= LATEST_MS;
-    return isLate || this.#laidCount - this.#enteredCount >= MOST || (this.#log?.bytes ?? 0) >= MOST_BYTES;
+    const isLate = this.#laid.length > 0 && performance.now() - this.#oldestAt >= LATEST_MS;
+    return isLate || this.#answered - this.#entered >= MOST || this.#bytes >= MOST_BYTES;
   }
 
   #isQuiet(): boolean {
-    return this.#laidCount === this.#logged && performance.now() - this.#newestAt >= QUIET_MS;
+    return this.#answered === this.#written && performance.now() - this.#newestAt >= QUIET_MS;
   }
 
   /** Somebody waits for what lies here now, or it is too much: it is entered although more comes. */
   #want(): void {
-    this.#wantedCount = this.#laidCount;
+    this.#wanted = this.#answered;
     this.#enterSoon();
   }
 
@@ -179,77 +220,74 @@ export class InTray {
       .finally(() => {
         this.#entering = null;
         // Somebody may have come at the very end.
-        if (this.#enteredCount < this.#wantedCount) this.#enterSoon();
-        else if (this.#log && this.#log.bytes > 0) this.#wait();
+        if (this.#entered < this.#wanted) this.#enterSoon();
+        else if (this.#bytes > 0) this.#wait();
       });
   }
 
   async #enterAll(): Promise<void> {
-    while (this.#laid.length > 0 && (this.#enteredCount < this.#wantedCount || this.#isQuiet())) {
+    while (this.#laid.length > 0 && (this.#entered < this.#wanted || this.#isQuiet())) {
       await this.#pause;
       await this.#enterBite();
-      // Others are heard meanwhile.
-      await new Promise<void>((resolve) => setImmediate(resolve));
+      await breath();
     }
-    if (this.#isQuiet() || (this.#log?.bytes ?? 0) >= ANEW_BYTES) await this.#beginAnew();
+    if (this.#isQuiet() || this.#bytes >= ANEW_BYTES) await this.#beginAnew();
   }
 
   async #enterBite(): Promise<void> {
+    const group: Sender[] = [];
+    let place: TrayPlace | undefined;
     let sheets = 0;
-    const group: Waiting[] = [];
-    for (const laid of this.#laid) {
+    while (group.length < BITE && sheets < this.#laid.length) {
+      const laid = this.#laid[sheets] as Laid;
       group.push(...laid.group);
+      ({ place } = laid);
       sheets += 1;
-      if (group.length >= BITE) break;
     }
-    const outcomes = await this.ledger.acceptTogether(
-      group.map(({ entry }) => entry),
-      this.#laid[sheets - 1]?.place,
-    );
+    if (!place) return;
+    const entries = group.map(({ entry }) => entry);
+    const outcomes = await enter(this.root, this.ledger, entries, place, this.on.trouble);
     this.#laid.splice(0, sheets);
-    this.#enteredCount += group.length;
+    this.#entered += group.length;
     this.#oldestAt = performance.now();
     this.on.entered(group, outcomes);
-    while (this.#asked[0] && this.#asked[0].count <= this.#enteredCount) this.#asked.shift()?.resolve();
+    while (this.#asked[0] && this.#asked[0].count <= this.#entered) this.#asked.shift()?.resolve();
+    // A damaged ledger was set aside meanwhile: what is written now should be found by the one in its place.
+    if ((await this.ledger.tray()).life !== this.#life) this.#isSpoiled = true;
   }
 
   /** If everything is entered: what the log says is then on disk in the ledger too. */
   async #beginAnew(): Promise<void> {
-    if (!this.#log || this.#log.bytes === 0 || !this.isEmpty) return;
+    if (!this.#log || !this.isEmpty || (this.#bytes === 0 && !this.#isSpoiled)) return;
     await this.ledger.flush();
     const { life } = await this.ledger.tray();
     // Somebody may have written meanwhile.
     if (!this.isEmpty) return;
     this.#log.beginAnew(life);
+    this.#life = life;
+    this.#isSpoiled = false;
     clearTimeout(this.#emptying);
-    this.#emptying = setTimeout(() => {
-      if (this.isEmpty && this.#log?.bytes === 0) this.#log.remove();
-    }, EMPTY_MS);
+    this.#emptying = setTimeout(() => this.#remove(), EMPTY_MS);
     this.#emptying.unref();
+  }
+
+  #remove(): void {
+    if (!this.isEmpty || this.#bytes > 0) return;
+    try {
+      this.#log?.remove();
+    } catch (error) {
+      this.on.trouble(error);
+    }
   }
 
   /** It stays in the log. Whoever waits for what the ledger says is told, and it is tried again. */
   #failed(error: unknown): void {
-    this.#wantedCount = 0;
+    this.#wanted = 0;
     this.on.trouble(error);
     for (const { reject } of this.#asked.splice(0)) reject(error);
-    for (const { group } of this.#laid) for (const one of group) one.reject(error);
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined;
-      this.#want();
-    }, TROUBLE_MS);
+    for (const { group } of this.#laid) for (const one of group) one.reject(notYet(error));
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#wait(TROUBLE_MS);
   }
-}
-
-/** Enters what a dead process left in its tray. Only for who holds the keeper's lock. */
-export async function enterLeftovers(root: string, ledger: LateCopies): Promise<void> {
-  if (!hasTray(root)) return;
-  const { life, place } = await ledger.tray();
-  let found = false;
-  for (const sheet of sheetsAfter(root, life, place)) {
-    await ledger.acceptTogether(sheet.entries, sheet.place);
-    found = true;
-  }
-  if (found) await ledger.flush();
-  removeTray(root);
 }

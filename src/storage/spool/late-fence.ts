@@ -23,11 +23,12 @@ export function behindTray(ledger: Ledger, tray: InTray): Ledger {
     const known = made.get(name);
     if (known) return known;
     const found = ledger[name as keyof Ledger] as unknown;
-    if (typeof found !== 'function' || OPEN.has(name)) return found;
+    if (typeof found !== 'function') return found;
+    if (OPEN.has(name)) return (found as Method).bind(ledger);
     const act = found as Method;
     const fenced: Method = (...asked) => {
       tray.noteReader();
-      return tray.isEntered ? act.apply(ledger, asked) : tray.entered().then(() => act.apply(ledger, asked));
+      return tray.isCaughtUp ? act.apply(ledger, asked) : tray.catchUp().then(() => act.apply(ledger, asked));
     };
     made.set(name, fenced);
     return fenced;

@@ -5,8 +5,6 @@ import type { HeldLock } from '../lock-file.ts';
 import { keeperLock } from '../ledger/log.ts';
 import { FIRST } from '../ledger/late.ts';
 import type { Filed, LateCopies, Unfiled } from '../ledger/late.ts';
-import { enterLeftovers } from './in-tray.ts';
-import { hasTray } from './in-tray-log.ts';
 import type { MaildirFiles } from './maildir-files.ts';
 
 /** How many files are written between two words with the ledger. */
@@ -132,12 +130,11 @@ function writeWhole(path: string, text: string): void {
  * busy relay may leave very many: whoever comes next goes on.
  */
 export async function fileLeftovers(root: string, late: LateFiles, ledger: LateCopies): Promise<void> {
-  if (!hasTray(root) && (await ledger.unfiledCount(1)) === 0) return;
+  if ((await ledger.unfiledCount(1)) === 0) return;
   const lock = filerLock(root);
   if (!lock) return;
   const end = performance.now() + PATIENCE_MS;
   try {
-    await enterLeftovers(root, ledger);
     await publishDrafted(late, ledger);
     let bite = await ledger.unfiled(FIRST, BITE);
     for (let last = bite.at(-1); last && performance.now() < end; last = bite.at(-1)) {

@@ -1,11 +1,13 @@
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained } from '../disk.ts';
 import type { Acceptance, Entry, Ledger } from '../ledger/ledger.ts';
-import type { InTray, Laid, Waiting } from './in-tray.ts';
+import type { InTray } from './in-tray.ts';
+import type { Laid, Outcome, Sender } from './in-tray-enter.ts';
 
 /** How many entries one group has at most, and how many letters: others want to write too. */
 const GROUP = 512;
 const GROUP_LETTERS = 4 * 1024 * 1024;
+const COPY_LETTERS = 150;
 
 /** Fewer than this are not split. */
 const HALF = 16;
@@ -17,8 +19,8 @@ export interface Rush {
 }
 export const RUSH: Rush = { atOnce: 8, unreadMs: 500 };
 
-interface Accepted extends Waiting {
-  outcome: Acceptance | Refusal | undefined;
+interface Accepted extends Sender {
+  outcome: Outcome;
 }
 
 /**
@@ -28,7 +30,7 @@ interface Accepted extends Waiting {
  * what lies in the tray again and again.
  */
 export class GroupCommit {
-  #waiting: Waiting[] = [];
+  #waiting: Sender[] = [];
   /** In the ledger or in the tray, and not known to be on disk. */
   #unflushed: Accepted[] = [];
   #unlaid: Laid[] = [];
@@ -88,6 +90,7 @@ export class GroupCommit {
     const goesToTray = this.#goesToTray();
     if (this.#pause && !goesToTray) return;
     const group = this.#waiting.splice(0, this.#groupSize());
+    if (group.length === 0) return;
     try {
       if (goesToTray) this.#unlaid.push(this.tray.write(group));
       else await this.#accept(group);
@@ -111,25 +114,25 @@ export class GroupCommit {
     const half = this.#flushing ? this.#waiting.length : Math.max(HALF, Math.ceil(this.#waiting.length / 2));
     let [size, letters] = [0, 0];
     for (const { entry } of this.#waiting) {
-      letters += entry.text?.length ?? 0;
+      letters += (entry.text?.length ?? 0) + COPY_LETTERS * entry.copies.length;
       if (size > 0 && (size >= Math.min(half, GROUP) || letters > GROUP_LETTERS)) break;
       size += 1;
     }
     return size;
   }
 
-  /** When more lies there than should, senders wait. */
+  /** When more lies there than should, or what a dead relay left, senders wait. */
   async #roomInTray(): Promise<void> {
     if (!this.tray.isFull) return;
     try {
       await this.#flushing;
-      await this.tray.emptied();
+      await this.tray.empty();
     } catch (error) {
       for (const one of this.#waiting.splice(0)) one.reject(explained(error, this.root));
     }
   }
 
-  async #accept(group: Waiting[]): Promise<void> {
+  async #accept(group: Sender[]): Promise<void> {
     const outcomes = await this.ledger.acceptTogether(group.map(({ entry }) => entry));
     group.forEach((one, at) => this.#unflushed.push({ ...one, outcome: outcomes[at] }));
     this.on.commit(outcomes);
@@ -157,7 +160,7 @@ export class GroupCommit {
 
   async #flushUnlaid(unlaid: Laid[]): Promise<void> {
     try {
-      await this.tray.flush(false);
+      await this.tray.flush();
       for (const { group } of unlaid)
         for (const one of group) if (!asksLedger(one.entry)) one.resolve(isNew(one.entry));
     } catch (error) {
@@ -174,7 +177,7 @@ export class GroupCommit {
     return asksLedger(entry) || this.on.isAwaited(entry);
   }
 
-  #doubt(group: Waiting[], error: unknown): void {
+  #doubt(group: Sender[], error: unknown): void {
     const outcome = 'it may or may not be stored';
     for (const one of group) one.reject(explained(error, this.root, outcome));
   }
@@ -189,8 +192,15 @@ function isNew({ message, copies }: Entry): Acceptance {
   return { message, copies, first: true };
 }
 
-export function answer({ resolve, reject }: Waiting, outcome: Acceptance | Refusal | undefined): void {
+export function answer({ resolve, reject }: Sender, outcome: Outcome): void {
   if (outcome instanceof Refusal) reject(outcome);
   else if (outcome) resolve(outcome);
   else reject(new Error('the ledger has no answer for an entry'));
+}
+
+/** Of what comes from the tray everybody was told already. */
+export function withoutNumber(outcome: Outcome): Outcome {
+  if (!outcome || outcome instanceof Refusal) return outcome;
+  const { seq: _seq, ...rest } = outcome;
+  return rest;
 }

@@ -8,16 +8,19 @@ import type { Acceptance, CopyRecord, Entry, Ledger, Mail, Settlement } from '..
 import { messageFrom } from '../ledger/rows.ts';
 import type { Looked } from './back-room-talk.ts';
 import { InTray } from './in-tray.ts';
-import type { Waiting as Putting } from './in-tray.ts';
+import type { Outcome, Sender } from './in-tray-enter.ts';
 import { BackRoom } from './late-back-room.ts';
 import { LateFiling, MOST_UNFILED } from './late-filing.ts';
 import { behindTray } from './late-fence.ts';
-import { answer, asksLedger, GroupCommit, RUSH } from './late-group.ts';
+import { answer, GroupCommit, RUSH, withoutNumber } from './late-group.ts';
 import type { Rush } from './late-group.ts';
+import { LateLog } from './late-log.ts';
 import { LateRaised } from './late-raised.ts';
+import { wholeShelf } from './late-shelf.ts';
 import { LateWatchers } from './late-watchers.ts';
 import { Maildir } from './maildir.ts';
 import type { MaildirOptions } from './maildir-send.ts';
+import { oldestFirst } from './oldest-first.ts';
 import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
 
 export interface LateMaildirOptions extends Omit<MaildirOptions, 'backRoom'> {
@@ -29,34 +32,22 @@ export interface LateMaildirOptions extends Omit<MaildirOptions, 'backRoom'> {
   rush?: Rush;
 }
 
-/** The ledger's log is moved after so many pages were added (48 MB), by our guess: a transaction has some, and each copy adds. */
-const LOG_PAGES = 24_576;
-const PAGES = { transaction: 10, copy: 2.5 };
-/** How many waiting messages are read in one go: others want an answer too. */
-const PAGE = 500;
-
 /**
  * Backchannel's Maildir for a process that lives long and is asked by many at once.
  *
  * put    P1 accept in the ledger everything that came in this turn, as one act      P2 flush the ledger's log once      ← stored
- * rush   R1 write everything that came in this turn to the in-tray, as one sheet      R2 flush the tray's log once      ← stored
- *        R3 accept in the ledger some sheets, and how far they reach, as one act, when nobody comes or somebody asks: see in-tray.ts
+ * rush   R1 write it to the in-tray      R2 flush that once      ← stored      R3 accept it in the ledger: see in-tray.ts
  * file   F1 write tmp/<id>.late      F2 `drafted` in the ledger      F3 rename to new/ or quiet/      F4 `filed` in the ledger
  * take   T1 claim in the ledger: a copy without a file comes from there, and never gets one; any other as in maildir-send.ts
  *
- * The log that was flushed, the ledger's or the tray's, is the proof of `stored`; the files follow, and are what other programs see. They are written by one process
- * only, the keeper of the ledger: by the back room of a living relay, or by `heal` of anybody after it died.
+ * The log that was flushed, the ledger's or the tray's, is the proof of `stored`; the files follow, and are what other programs see.
+ * They are written by one process only, the keeper of the ledger: by the back room of a living relay, or by `heal` of anybody after it died.
  *
  * | killed                 | files               | ledger              | answered | then                                        |
  * |------------------------|---------------------|---------------------|----------|---------------------------------------------|
  * | before P1 commits      | –                   | –                   | no       | a retry sends it                            |
  * | P1, P2                 | –                   | stored, unfiled     | no       | heal files it; a retry gets the same id     |
  * | after P2               | –                   | stored, unfiled     | yes      | heal files it                               |
- * | R1, half a sheet       | –                   | –                   | no       | the sheet is the end of the log: not stored |
- * | R1, R2                 | –                   | –                   | no       | heal enters it                              |
- * | after R2               | –                   | –                   | yes      | heal enters it, then files it               |
- * | R3 before the commit   | –                   | –                   | yes      | the same                                    |
- * | after R3               | –                   | stored, unfiled     | yes      | the ledger knows how far: not entered again |
  * | F1, half a draft       | tmp/.late           | stored, unfiled     | yes      | heal writes the draft anew                  |
  * | F2 before the commit   | tmp/.late           | stored, unfiled     | yes      | the same; or a claim takes it, drops the draft |
  * | F2 after the commit    | tmp/.late           | stored, drafted     | yes      | heal renames it; a claim finds it in tmp/   |
@@ -65,8 +56,7 @@ const PAGE = 500;
  * | T1 of a fileless copy  | – (or tmp/.late)    | held by the dead    | –        | heal: stored, unfiled again, marked         |
  * | settled, then killed   | – (or tmp/.late)    | settled             | –        | never gets a file; a draft goes with the next restart |
  * | settled with keep, before cur/ | –           | settled             | –        | the record is in the ledger, not in cur/    |
- * | any, and the ledger is lost or damaged | what was filed | a fresh one | yes | **what had no file yet is lost** (or in the damaged one, kept beside), also what lay in the tray: it belongs to the ledger that was |
- * | power cut after R2     | –                   | with it, or without and not so far | yes | heal enters what the ledger does not have |
+ * | any, and the ledger is lost or damaged | what was filed | a fresh one | yes | **what had no file yet is lost** (or in the damaged one, kept beside) |
  * | power cut after P2     | any, some without text | stored, unfiled or drafted or filed | yes | `recount`: what has no whole file gets one |
  * | power cut after F2, lost in the ledger | new/ | stored, unfiled     | yes      | `recount` finds it filed                    |
  * | power cut after a settle | –                 | stored again, if nobody flushed | – | at least once, as in maildir-send.ts        |
@@ -81,14 +71,7 @@ export class LateMaildir implements Spool {
   readonly #tray: InTray;
   /** With everything that we have answered, entered or not. */
   readonly ledger: Ledger;
-  #opening: Promise<void> = Promise.resolve();
-  /** How many pages we guess that the log has grown by since we last had it moved. */
-  #logged = 0;
-  #isMoving = false;
-  #isPaused = false;
-  /** Nobody commits until then. */
-  #pause: Promise<void> = Promise.resolve();
-  #goOn: () => void = () => {};
+  readonly #log: LateLog;
   #closing: Promise<void> | null = null;
 
   constructor(readonly options: LateMaildirOptions) {
@@ -102,7 +85,7 @@ export class LateMaildir implements Spool {
     this.ledger = ledger;
     this.#room = new BackRoom(root, {
       drafted: async (copies) => {
-        await this.#pause;
+        await this.#log.free;
         return ledger.drafted(copies);
       },
       filed: (copies, handled) => this.#filed(copies, handled),
@@ -112,11 +95,8 @@ export class LateMaildir implements Spool {
         this.#raised.allFiled();
         this.#filing.idle();
       },
-      hold: async () => this.#hold(),
-      goOn: () => {
-        this.#isMoving = false;
-        this.#goOn();
-      },
+      hold: async () => this.#log.hold(),
+      goOn: () => this.#log.moved(),
       trouble: (error) => options.onTrouble?.(error),
     });
     this.#watchers = new LateWatchers(ledger, this.#room, (error) => options.onTrouble?.(error));
@@ -127,10 +107,12 @@ export class LateMaildir implements Spool {
       isAwaited: ({ copies }: Entry) => copies.some(({ mailbox }) => this.#watchers.has(mailbox)),
     };
     this.#group = new GroupCommit(root, ledger, tray, on, options.rush ?? RUSH);
-    ledger.leaveLog();
-    this.#filing = new LateFiling(root, ledger, this.#room, options.mostUnfiled ?? MOST_UNFILED, () =>
-      this.#openTray(),
+    this.#log = new LateLog(
+      () => this.#room.moveLog(),
+      (until) => this.#group.pause(until),
     );
+    ledger.leaveLog();
+    this.#filing = new LateFiling(root, ledger, this.#room, options.mostUnfiled ?? MOST_UNFILED, () => tray.open());
   }
 
   async put(entry: Entry): Promise<Acceptance> {
@@ -148,47 +130,29 @@ export class LateMaildir implements Spool {
     for (const { mailbox, attention } of copies) if (!isQuiet(attention)) this.#watchers.tell(mailbox, { seq, text });
   }
 
-  /** From the tray into the ledger. Who waits for the ledger's word tells by itself. */
-  #entered(group: Putting[], outcomes: (Acceptance | Refusal)[]): void {
+  /** From the tray into the ledger. All are told of in order, before anybody who waits for the ledger's word goes on. */
+  #entered(group: Sender[], outcomes: Outcome[]): void {
     this.#committed(outcomes);
-    group.forEach((one, at) => {
+    group.forEach((one, at) => answer(one, withoutNumber(outcomes[at])));
+    group.forEach(({ entry }, at) => {
       const outcome = outcomes[at];
-      answer(one, outcome);
-      if (outcome && !(outcome instanceof Refusal) && !asksLedger(one.entry)) this.#tell(outcome, one.entry.text ?? '');
+      if (outcome && !(outcome instanceof Refusal)) this.#tell(outcome, entry.text ?? '');
     });
   }
 
-  #openTray(): void {
-    this.#opening = this.#tray
-      .open()
-      .then(() => this.#room.file())
-      .catch((error: unknown) => this.options.onTrouble?.(error));
-  }
-
-  #committed(outcomes: (Acceptance | Refusal)[]): void {
+  #committed(outcomes: Outcome[]): void {
     for (const one of outcomes) {
-      if (one instanceof Refusal || one.seq === undefined) continue;
+      if (!one || one instanceof Refusal || one.seq === undefined) continue;
       this.#filing.added(one.copies.length);
       if (this.#filing.isOurs) this.#watchers.tellOurselves(one.seq);
     }
     this.#room.file();
-    this.#countPages(outcomes.length);
-  }
-
-  #countPages(copies: number): void {
-    this.#logged += PAGES.transaction + PAGES.copy * copies;
-    if (!this.#isMoving && this.#logged >= LOG_PAGES) {
-      this.#logged = 0;
-      this.#isMoving = true;
-      this.#room.moveLog();
-    }
-    // The disk is too slow for all of us: senders wait rather than let the log grow without end.
-    if (this.#isMoving && this.#logged >= 2 * LOG_PAGES) this.#hold();
+    this.#log.count(outcomes.length);
   }
 
   async peek(mailbox: AgentName): Promise<Waiting[]> {
     const standing = await this.#standing(mailbox);
-    return standing.map(({ text, quiet }) => ({ message: messageFrom(text), quiet })).sort(oldestFirst);
+    return oldestFirst(standing.map(({ text, quiet }) => ({ message: messageFrom(text), quiet })));
   }
 
   async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
@@ -214,7 +178,7 @@ export class LateMaildir implements Spool {
     lease: Lease,
     read?: ReadonlyMap<MessageId, Message>,
   ): Promise<Claim> {
-    this.#countPages(ids.length);
+    this.#log.count(ids.length);
     return this.#maildir.claim(mailbox, ids, lease, read);
   }
 
@@ -228,7 +192,7 @@ export class LateMaildir implements Spool {
     settlement: Settlement,
     show?: () => void,
   ): Promise<boolean> {
-    this.#countPages(ids.length);
+    this.#log.count(ids.length);
     try {
       return await this.#maildir.settle(claim, ids, settlement, show);
     } catch (error) {
@@ -269,7 +233,7 @@ export class LateMaildir implements Spool {
   }
 
   async heal(): Promise<void> {
-    await this.#opening;
+    await this.#tray.opened();
     const abandoned = await this.ledger.abandoned();
     await this.#maildir.heal();
     for (const { mailbox, id } of abandoned) await this.#watchers.tellOf(mailbox, [id]);
@@ -277,7 +241,7 @@ export class LateMaildir implements Spool {
 
   async flush(): Promise<void> {
     await this.#group.settled();
-    await this.#tray.entered();
+    await this.#tray.catchUp();
     await this.#filing.finish();
   }
 
@@ -298,7 +262,6 @@ export class LateMaildir implements Spool {
   }
 
   async #close(): Promise<void> {
-    await this.#opening;
     await this.#group.settled();
     try {
       await this.#tray.close();
@@ -310,13 +273,7 @@ export class LateMaildir implements Spool {
   /** Everything that waits, in order of arrival, with what other programs left. */
   async #standing(mailbox: AgentName): Promise<Standing[]> {
     await this.adopt(mailbox);
-    const all: Standing[] = [];
-    for (;;) {
-      const page = await this.ledger.shelf(mailbox, all.at(-1)?.seq ?? 0, PAGE);
-      all.push(...page);
-      if (page.length < PAGE) return all;
-      await new Promise<void>((resolve) => setImmediate(resolve));
-    }
+    return wholeShelf(this.ledger, mailbox);
   }
 
   /** Takes in what a look has found, and tells of what is new. Returns what was adopted. */
@@ -328,26 +285,10 @@ export class LateMaildir implements Spool {
   }
 
   async #filed(copies: CopyNumber[], handled: number): Promise<void> {
-    await this.#pause;
+    await this.#log.free;
     await this.ledger.filed(copies);
     this.#filing.filed(handled);
     await this.#watchers.filed(copies);
     await this.#raised.filed(copies);
   }
-
-  #hold(): void {
-    if (this.#isPaused) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#isPaused = true;
-    this.#pause = promise;
-    this.#goOn = () => {
-      this.#isPaused = false;
-      resolve();
-    };
-    this.#group.pause(promise);
-  }
-}
-
-function oldestFirst({ message: a }: Waiting, { message: b }: Waiting): number {
-  return a.ts < b.ts ? -1 : a.ts > b.ts ? 1 : a.id < b.id ? -1 : 1;
 }

@@ -1,0 +1,113 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { LateCopies, TrayPlace } from '../ledger/late.ts';
+import type { Acceptance, Entry } from '../ledger/ledger.ts';
+import { filerLock } from './late-files.ts';
+import { hasTray, removeTray, setTrayAside, sheetsAfter } from './in-tray-log.ts';
+
+/** One who put something, and waits for an answer. */
+export interface Sender {
+  entry: Entry;
+  resolve: (accepted: Acceptance) => void;
+  reject: (error: unknown) => void;
+}
+
+/** What was written to the log together. */
+export interface Laid {
+  group: Sender[];
+  place: TrayPlace;
+}
+
+/** What the ledger says of each; undefined: no ledger can take it, and it is set aside. */
+export type Outcome = Acceptance | Refusal | undefined;
+
+/**
+ * Enters what lay in the tray up to a place, as one act. A ledger that cannot be written to takes nothing, and throws a refusal. If it is
+ * an entry that cannot be taken, they go one by one: one that nobody can store must not keep all behind it from being read.
+ */
+export async function enter(
+  root: string,
+  ledger: LateCopies,
+  entries: Entry[],
+  upTo: TrayPlace,
+  onTrouble: (error: unknown) => void,
+): Promise<Outcome[]> {
+  try {
+    return await ledger.acceptTogether(entries, upTo);
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    onTrouble(error);
+  }
+  const outcomes: Outcome[] = [];
+  for (const entry of entries) outcomes.push(await enterOne(root, ledger, entry, onTrouble));
+  await ledger.acceptTogether([], upTo);
+  return outcomes;
+}
+
+async function enterOne(
+  root: string,
+  ledger: LateCopies,
+  entry: Entry,
+  onTrouble: (error: unknown) => void,
+): Promise<Outcome> {
+  try {
+    return (await ledger.acceptTogether([entry]))[0];
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    const folder = `${root}/aside/tray`;
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    writeFileSync(`${folder}/${entry.message.id}.json`, JSON.stringify(entry), { mode: 0o600 });
+    onTrouble(new Error(`a message could not be entered and was set aside in ${folder}: ${String(error)}`));
+    return undefined;
+  }
+}
+
+/**
+ * Enters what a dead process left in its tray. Only for who holds the keeper's lock. Before the tray goes, the ledger is flushed, whoever
+ * has entered it: what it says may not be on disk.
+ */
+export async function enterLeftovers(
+  root: string,
+  ledger: LateCopies,
+  onTrouble: (error: unknown) => void = () => {},
+): Promise<void> {
+  if (!hasTray(root)) return;
+  const { life, place } = await ledger.tray();
+  let isOurs = place.round > 0;
+  for (const sheet of sheetsAfter(root, life, place)) {
+    isOurs = true;
+    await enter(root, ledger, sheet.entries, sheet.place, onTrouble);
+    await breath();
+  }
+  await ledger.flush();
+  if (isOurs) removeTray(root);
+  else setTrayAside(root);
+}
+
+/** The same for anybody: a tray of somebody alive is left alone. */
+export async function enterTrayOfDead(root: string, ledger: LateCopies): Promise<void> {
+  if (!hasTray(root)) return;
+  const lock = filerLock(root);
+  if (!lock) return;
+  try {
+    await enterLeftovers(root, ledger);
+  } finally {
+    lock.release();
+  }
+}
+
+/** For who waits for the ledger's word: the message is safe, and the word is not there. */
+export function notYet(error: unknown): Refusal {
+  const why = error instanceof Error ? error.message : String(error);
+  return new Refusal(
+    'storage_failed',
+    `it is written down and will be stored later, but it could not be entered yet: send it again under the same key, or not at all (${why})`,
+  );
+}
+
+/** Between two bites others are heard. */
+export function breath(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
