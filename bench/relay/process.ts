@@ -31,7 +31,7 @@ export async function startRelay(plan: Serving): Promise<Relay> {
     names: numbers.map((n) => `agent-${n}`),
     memory: () => residentBytes(child.pid),
     async settled() {
-      await allEntered(port);
+      if (plan.storage) await allEntered(port);
       await allFiled(`${plan.home}/ledger.db`);
     },
     async stop() {
