@@ -69,6 +69,14 @@ describe('a rush', () => {
     await relay.close();
   });
 
+  it('is not cut short by a relay that looks after its readers, as it does every few seconds', async () => {
+    const relay = await aRelay();
+    await rush(relay, entries(100));
+    await relay.spool.heal();
+    expect(await relay.ledger.newest()).toBe(0);
+    await relay.close();
+  });
+
   it('is overtaken by nobody: what comes alone after it waits behind it', async () => {
     const relay = await aRelay();
     const all = entries(50);

@@ -20,7 +20,7 @@ const TROUBLE_MS = 1000;
 
 /**
  * Where a busy relay lays what it accepts: in a log, which is flushed before anybody is answered. Nobody need wait for the ledger: it is
- * entered there in order when the rush is over, or somebody asks for anything (`entered`), or too much lies here.
+ * entered there in order when the rush is over, or somebody asks for anything (`catchUp`), or too much lies here.
  *
  * R1 append a sheet to the log      R2 flush the log once      ← stored
  * R3 accept some sheets in the ledger and note there how far they reach, as one act      R4 flush the ledger, then use the log anew

@@ -1,7 +1,7 @@
 import type { Ledger } from '../ledger/ledger.ts';
 import type { InTray } from './in-tray.ts';
 
-/** What says nothing of what lies in the tray, or is part of entering it. */
+/** What says nothing of what lies in the tray, or is part of entering it. What is in readers' hands is asked every few seconds, and was entered before. */
 const OPEN: ReadonlySet<PropertyKey> = new Set<keyof Ledger>([
   'acceptTogether',
   'flush',
@@ -12,6 +12,8 @@ const OPEN: ReadonlySet<PropertyKey> = new Set<keyof Ledger>([
   'unfiledCount',
   'drafted',
   'filed',
+  'abandoned',
+  'troubles',
 ]);
 
 type Method = (...asked: unknown[]) => unknown;
