@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { Refusal } from '../../protocol/refusal.ts';
+import { codeOf } from '../disk.ts';
 import type { LateCopies, TrayPlace } from '../ledger/late.ts';
 import type { Acceptance, Entry } from '../ledger/ledger.ts';
 import { filerLock } from './late-files.ts';
@@ -21,9 +22,12 @@ export interface Laid {
 /** What the ledger says of each; undefined: no ledger can take it, and it is set aside. */
 export type Outcome = Acceptance | Refusal | undefined;
 
+/** What SQLite says of a row that it can never take. Whatever else it says may be over in a moment. */
+const NEVER = /^SQLITE_(?:CONSTRAINT|TOOBIG|MISMATCH)/;
+
 /**
- * Enters what lay in the tray up to a place, as one act. A ledger that cannot be written to takes nothing, and throws a refusal. If it is
- * an entry that cannot be taken, they go one by one: one that nobody can store must not keep all behind it from being read.
+ * Enters what lay in the tray up to a place, as one act. If there is an entry that no ledger can ever take, they go one by one: it must
+ * not keep all behind it from being read. Any other trouble is thrown, and nothing is taken from the tray.
  */
 export async function enter(
   root: string,
@@ -35,7 +39,7 @@ export async function enter(
   try {
     return await ledger.acceptTogether(entries, upTo);
   } catch (error) {
-    if (error instanceof Refusal) throw error;
+    if (!NEVER.test(codeOf(error) ?? '')) throw error;
     onTrouble(error);
   }
   const outcomes: Outcome[] = [];
@@ -53,7 +57,7 @@ async function enterOne(
   try {
     return (await ledger.acceptTogether([entry]))[0];
   } catch (error) {
-    if (error instanceof Refusal) throw error;
+    if (!NEVER.test(codeOf(error) ?? '')) throw error;
     const folder = `${root}/aside/tray`;
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     writeFileSync(`${folder}/${entry.message.id}.json`, JSON.stringify(entry), { mode: 0o600 });

@@ -13,7 +13,7 @@ export interface Sheet {
 }
 
 /** Before each sheet: the round, the length of what follows in bytes, and its checksum. */
-const HEAD = /^( *\d{1,12}) ( *\d{1,10}) ([0-9a-f]{8})\n$/;
+const HEAD = /^ *\d{1,12} ( *\d{1,10}) [0-9a-f]{8}\n$/;
 const HEAD_BYTES = 33;
 const BLANK_HEAD = ' '.repeat(HEAD_BYTES);
 
@@ -73,7 +73,7 @@ export class TrayLog {
 
   /** From the beginning, once all of it is in the ledger and the ledger is on disk. */
   beginAnew(life: string): void {
-    // What is behind a sheet that was never flushed would not be found.
+    // Somebody has taken the file away: the next sheet makes another.
     if (inodeAt(this.#path) !== this.#inode) this.letGo();
     this.#life = life;
     this.#round += 1;
@@ -135,7 +135,7 @@ function* sheetsOf(fd: number, life: string, from: TrayPlace): Generator<Sheet> 
   const { round } = from;
   for (let { bytes } = from; ;) {
     const head = read(fd, HEAD_BYTES, bytes)?.toString('latin1') ?? '';
-    const length = Number(HEAD.exec(head)?.[2] ?? Infinity);
+    const length = Number(HEAD.exec(head)?.[1] ?? Infinity);
     const body = length <= fstatSync(fd).size - bytes ? read(fd, length, bytes + HEAD_BYTES) : null;
     if (!body || headOf(body, life, round) !== head) return;
     bytes += HEAD_BYTES + length;

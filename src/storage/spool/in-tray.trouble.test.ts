@@ -40,9 +40,9 @@ async function inOrder(ledger: Ledger, mailbox = bob): Promise<MessageId[]> {
 }
 
 /** Nothing can be entered until the returned function is called. */
-function failing(ledger: Ledger): () => void {
+function failing(ledger: Ledger, why: Error = FULL): () => void {
   const real = ledger.acceptTogether.bind(ledger);
-  ledger.acceptTogether = () => Promise.reject(FULL);
+  ledger.acceptTogether = () => Promise.reject(why);
   return () => {
     ledger.acceptTogether = real;
   };
@@ -141,6 +141,8 @@ describe('a relay with a disk that fails', () => {
     failing(relay.ledger);
     const ids = await rush(relay);
     expect(await relay.close().catch(String)).toContain('no room');
+    // Whoever still asks the old one does not wait for ever.
+    expect(await relay.spool.ledger.newest()).toBe(0);
     await relay.ledger.close();
     const next = await aRelay(root);
     expect(await inOrder(next.ledger)).toEqual(ids);
@@ -162,6 +164,18 @@ describe('a relay with a disk that fails', () => {
     writeFileSync(`${disk}/ledger.db.tray`, readFileSync(`${root}/ledger.db.tray`));
     const found = [...sheetsAfter(disk, life, place)].flatMap(({ entries: all }) => idsOf(all));
     expect(found).toEqual(ids);
+    await relay.close();
+  });
+
+  it('keeps in its tray what fails for any reason that may be over in a moment', async () => {
+    const root = temporaryHome();
+    const relay = await aRelay(root);
+    const mend = failing(relay.ledger, Object.assign(new Error('too many open files'), { code: 'EMFILE' }));
+    const ids = await rush(relay);
+    expect(await relay.spool.ids(bob).catch(String)).toContain('too many open files');
+    mend();
+    expect(await relay.spool.ids(bob)).toEqual(ids);
+    expect(existsSync(`${root}/aside/tray`)).toBe(false);
     await relay.close();
   });
 

@@ -182,7 +182,10 @@ export class InTray {
       clearTimeout(this.#emptying);
       this.#log?.letGo();
       this.#log = null;
+      // What is left belongs to who comes next: nobody here waits for it.
       this.#laid = [];
+      this.#isOwed = false;
+      this.#answered = this.#written = this.#wanted = this.#entered;
     }
   }
 

@@ -184,7 +184,7 @@ export class GroupCommit {
 }
 
 /** Whether it is new can only be said by the ledger. */
-export function asksLedger({ key, fresh }: Entry): boolean {
+function asksLedger({ key, fresh }: Entry): boolean {
   return key !== undefined || !fresh;
 }
 
