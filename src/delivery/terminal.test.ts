@@ -239,6 +239,25 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     });
   });
 
+  it('knows that the client took it when that wrote it down, though it never said busy [C2C-32]', async () => {
+    const { options, tui } = await anAgent({ signs: says('idle') });
+    const listen = async () => async (text: string) =>
+      tui.prompts().includes(text) ? ({ state: 'busy', at: 2, source: 'transcript' } as const) : null;
+    const way = new TerminalWay({ ...options, signs: { ...says('idle'), listen } });
+    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'taken', evidence: { source: 'transcript' } });
+  });
+
+  it.each([
+    ['cannot be opened', () => Promise.reject(new Error('no transcript today'))],
+    ['cannot be read', async () => () => Promise.reject(new Error('not a file'))],
+  ])('types once and says `offered` when what the client writes down %s', async (_what, listen) => {
+    const { options, tui } = await anAgent();
+    const way = new TerminalWay({ ...options, proofWithin: 50, signs: { ...says('idle'), listen } });
+    const parcel = aParcel();
+    expect(await way.offer([parcel], NEVER)).toMatchObject({ outcome: 'offered', evidence: { entered: true } });
+    expect(await tui.prompted()).toEqual([parcel.text]);
+  });
+
   it('waits between the paste and Enter for as long as the client needs [C2C-32]', async () => {
     const { options, tui, pane } = await anAgent();
     const seen: string[] = [];

@@ -104,6 +104,9 @@ function ifThere<T>(take: () => T): T | 'gone' {
 async function typeOnce(options: TypingOptions, before: Sign, text: string, signal: AbortSignal): Promise<Typed> {
   const { terminal } = options;
   if (signal.aborted) return nothing('it was stopped before', true);
+  // A second witness, and no more than that: where it fails, the client's sign must do.
+  const listened = await options.signs.listen?.().catch(() => null);
+  const heard = async (): Promise<Sign | null> => (await listened?.(text).catch(() => null)) ?? null;
   await terminal.paste(text);
   const pastedAt = performance.now();
   let isEntering = false;
@@ -116,7 +119,7 @@ async function typeOnce(options: TypingOptions, before: Sign, text: string, sign
     const back = await takeBack(options, reason(error), text, pastedAt);
     return isEntering && back.typed === 'stranded' ? { ...back, entered: 'unknown', again: false } : back;
   }
-  return { typed: 'entered', proof: await proof(options, before, signal) };
+  return { typed: 'entered', proof: await proof(options, before, signal, heard) };
 }
 
 /** The sign of an idle client with an empty composer, or why nothing may be typed. */
@@ -224,8 +227,13 @@ async function comes(
   return false;
 }
 
-/** The first sign of the client after Enter that it has work: it is busy, or it said something new meanwhile. */
-async function proof(options: TypingOptions, before: Sign, signal: AbortSignal): Promise<Sign | null> {
+/** The first sign of the client after Enter that it has work: it is busy, it said something new meanwhile, or it wrote the text down. */
+async function proof(
+  options: TypingOptions,
+  before: Sign,
+  signal: AbortSignal,
+  heard: () => Promise<Sign | null>,
+): Promise<Sign | null> {
   const until = performance.now() + options.proofWithin;
   do {
     const sign = await options.signs.latest();
@@ -234,6 +242,8 @@ async function proof(options: TypingOptions, before: Sign, signal: AbortSignal):
       (sign.state === 'busy' || (sign.at > before.at && sign.state !== 'unknown' && sign.state !== 'starting'))
     )
       return sign;
+    const written = await heard();
+    if (written) return written;
     await Bun.sleep(LOOK_EVERY);
   } while (performance.now() < until && !signal.aborted);
   return null;

@@ -38,10 +38,11 @@ describe(`mail through the terminal of Claude Code${claude.why}`, () => {
   claude.it('is put before the model of an idle session, whole and once [C2C-32]', async () => {
     const { way, model, session } = await aSession([say('read it'), say('read that too')]);
     const parcels = [aParcel('-n several\nlines\n\n$HOME'), aParcel('and a second one')];
+    // On a machine with too much to do its register can sleep through the whole turn; its transcript does not.
     expect(await way.offer(parcels, NEVER)).toMatchObject({
       outcome: 'taken',
       step: 'accepted',
-      evidence: { source: 'registry' },
+      evidence: { source: expect.stringMatching(/^(registry|transcript)$/) },
     });
     const asked = await model.saw(parcels[1]?.text ?? '');
     expect(parcels.map((parcel) => asked.count(parcel.text))).toEqual([1, 1]);

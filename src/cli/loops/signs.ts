@@ -21,17 +21,9 @@ export async function signsOf(wanted: Wanted, env: Env): Promise<Signs> {
   return new OpenCodeSigns({ path, sessionId: wanted.session });
 }
 
-/** Claude Code has names of its own for its sessions. One that we started is known by its process. */
 async function claudeSigns({ session, pid }: Wanted, env: Env): Promise<Signs> {
-  const { ClaudeSigns, claudeSessions } = await import('../../clients/claude/signs.ts');
-  const folder = env['CLAUDE_CONFIG_DIR'] || `${userHome(env)}/.claude`;
-  return {
-    async latest() {
-      const all = await claudeSessions(folder);
-      const meant = all.find((one) => one.pid === pid) ?? all.find((one) => one.sessionId === session);
-      return meant ? new ClaudeSigns(folder, meant.sessionId).latest() : null;
-    },
-  };
+  const { ClaudeSigns } = await import('../../clients/claude/signs.ts');
+  return new ClaudeSigns(env['CLAUDE_CONFIG_DIR'] || `${userHome(env)}/.claude`, session, pid);
 }
 
 /** The newest of what hooks left under any name that this session has. */

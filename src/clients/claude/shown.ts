@@ -21,21 +21,58 @@ export class ShownInTranscript {
   ) {}
 
   async wait(parcels: readonly Parcel[], signal: AbortSignal, patienceMs = PATIENCE_MS): Promise<Evidence | null> {
-    const before = this.#size();
+    const written = new WrittenSince(this.folders, this.session);
     const stop = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
     while (!stop.aborted) {
-      const path = transcriptOf(this.folders, this.session);
-      const lines = path ? textAfter(path, before).split('\n').filter(isSaid) : [];
+      const { path, lines: all } = written.look();
+      const lines = all.filter(isSaid);
       if (path && parcels.every(({ id }) => lines.some((line) => line.includes(`message_id=\\"${id}\\"`))))
         return { transcript: path, session: this.session };
       await change(path, stop);
     }
     return null;
   }
+}
 
-  #size(): number {
+/** Tells whether the transcript of a Claude session shows, in what is written from now on, that its user said this. */
+export function saidFromNowOn(folders: readonly string[], session: string): (text: string) => boolean {
+  const written = new WrittenSince(folders, session);
+  return (text) => {
+    const wanted = text.trim();
+    return written.look().lines.some((line) => userSaid(line)?.trim() === wanted);
+  };
+}
+
+/** What a transcript has more than when this was made. One that is begun later is read whole. */
+class WrittenSince {
+  readonly #before: number;
+
+  constructor(
+    readonly folders: readonly string[],
+    readonly session: string,
+  ) {
+    const path = transcriptOf(folders, session);
+    this.#before = path ? (statSync(path, { throwIfNoEntry: false })?.size ?? 0) : 0;
+  }
+
+  look(): { path: string | null; lines: string[] } {
     const path = transcriptOf(this.folders, this.session);
-    return path ? (statSync(path, { throwIfNoEntry: false })?.size ?? 0) : 0;
+    return { path, lines: path ? textAfter(path, this.#before).split('\n') : [] };
+  }
+}
+
+/** The text of an entry that is a user's; a queue's, a model's and a line that is only half there have none. */
+function userSaid(line: string): string | null {
+  if (!line.includes('"type":"user"')) return null;
+  try {
+    const { type, message } = JSON.parse(line) as { type?: string; message?: { content?: unknown } };
+    if (type !== 'user') return null;
+    const content = message?.content;
+    if (typeof content === 'string') return content;
+    const parts = (Array.isArray(content) ? content : []) as { type?: string; text?: string }[];
+    return parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+  } catch {
+    return null;
   }
 }
 

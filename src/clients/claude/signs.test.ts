@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { startOf } from '../../sessions/process.ts';
 import { ClaudeSigns } from './signs.ts';
@@ -34,6 +34,53 @@ describe('what Claude Code says of a session in its register', () => {
     writeFileSync(`${folder}/sessions/notes.json`, '{}');
     expect(await new ClaudeSigns(folder, 's').latest()).toBeNull();
   });
+});
+
+describe('what Claude Code writes down of what its user said', () => {
+  const said = (content: unknown, type = 'user'): string =>
+    JSON.stringify({ type, message: { role: 'user', content } });
+
+  it.each([
+    ['as a text', said('two\nlines')],
+    ['in parts', said([{ type: 'text', text: 'two\nlines' }])],
+    ['without the blank at its end', said('two\nlines ')],
+  ])('is a sign that it took just that, %s [C2C-32]', async (_how, line) => {
+    const { signs, write } = written('');
+    const heard = await signs.listen();
+    expect(await heard('two\nlines')).toBeNull();
+    write(`${line}\n`);
+    expect(await heard('two\nlines')).toMatchObject({ state: 'busy', source: 'transcript' });
+  });
+
+  it('is found in the transcript of the session that its process has now, and in one that is begun only then', async () => {
+    const signs = new ClaudeSigns(registered({ status: 'idle', sessionId: 'cleared' }).folder, 'ours', process.pid);
+    const heard = await signs.listen();
+    mkdirSync(`${signs.folder}/projects/-work`, { recursive: true });
+    writeFileSync(`${signs.folder}/projects/-work/cleared.jsonl`, `${said('hello')}\n`);
+    expect(await heard('hello')).toMatchObject({ source: 'transcript' });
+  });
+
+  it.each([
+    ['it was said before', said('hello'), ''],
+    ['it says more, or something else', '', said('hello you')],
+    ['it only waits in a queue', '', said('hello', 'queue-operation')],
+    ['its model said it', '', said('hello', 'assistant')],
+    ['a tool gave it', '', said([{ type: 'tool_result', content: 'hello' }])],
+    ['the line is only half there', '', said('hello').slice(0, -2)],
+  ])('is no sign when %s', async (_why, before, after) => {
+    const { signs, write } = written(before && `${before}\n`);
+    const heard = await signs.listen();
+    write(after);
+    expect(await heard('hello')).toBeNull();
+  });
+
+  function written(before: string): { signs: ClaudeSigns; write: (text: string) => void } {
+    const signs = registered({ status: 'idle' });
+    mkdirSync(`${signs.folder}/projects/-work`, { recursive: true });
+    const path = `${signs.folder}/projects/-work/s.jsonl`;
+    writeFileSync(path, before);
+    return { signs, write: (text) => appendFileSync(path, text) };
+  }
 });
 
 function registered(more: Record<string, unknown>): ClaudeSigns {

@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { isAlive, startOf } from '../../sessions/process.ts';
 import type { ClientState, Sign, Signs } from '../../sessions/sign.ts';
+import { saidFromNowOn } from './shown.ts';
 
 /** ~/.claude/sessions/<pid>.json, as far as it is read here. Claude Code 2.1.325 keeps it for every running session. */
 export interface ClaudeSession {
@@ -32,12 +33,12 @@ export class ClaudeSigns implements Signs {
     /** `~/.claude`, or what CLAUDE_CONFIG_DIR says. */
     readonly folder: string,
     readonly session: string,
+    /** Claude Code has names of its own for its sessions. One that we started is known by its process. */
+    readonly pid?: number,
   ) {}
 
   async latest(): Promise<Sign | null> {
-    const found = (await claudeSessions(this.folder)).find(
-      ({ sessionId, kind }) => sessionId === this.session && kind === 'interactive',
-    );
+    const found = await this.#registered();
     if (!found) return null;
     const { status, waitingFor, pid } = found;
     const state = status === undefined ? 'starting' : (STATES[status] ?? 'unknown');
@@ -49,6 +50,18 @@ export class ClaudeSigns implements Signs {
       pid,
       ...(detail && { detail }),
     };
+  }
+
+  /** Its transcript: seen on a machine with too much to do, the register slept through whole turns of some seconds. */
+  async listen(): Promise<(text: string) => Promise<Sign | null>> {
+    const session = (await this.#registered())?.sessionId ?? this.session;
+    const isSaid = saidFromNowOn([this.folder], session);
+    return async (text) => (isSaid(text) ? { state: 'busy', at: Date.now(), source: 'transcript' } : null);
+  }
+
+  async #registered(): Promise<ClaudeSession | undefined> {
+    const all = (await claudeSessions(this.folder)).filter(({ kind }) => kind === 'interactive');
+    return all.find(({ pid }) => pid === this.pid) ?? all.find(({ sessionId }) => sessionId === this.session);
   }
 }
 
