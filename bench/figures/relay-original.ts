@@ -30,7 +30,7 @@ export async function relayOriginalFigure(bench: Bench): Promise<Row[]> {
     const ours = await startRelay({ home: bench.fresh(), agents, storage: true });
     const floor = await startPeerRelay(program, bench.fresh(), agents);
     // With a thousand agents it answers some seventy a second.
-    const few = agents > 1 ? { floorRequests: 300, rounds: 3 } : {};
+    const few = agents > 1 ? { floorRequests: 300, rounds: 3 } : { rounds: 9 };
     const [mine, theirs] = await inTurn(bench, { ours, floor, connections, ...few });
     for (const relay of [ours, floor]) await relay.stop();
     rows.push({ what: title(one), floor: ORIGINAL, ...rates(mine, theirs), limit: rounded(1 / times) });

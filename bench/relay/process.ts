@@ -42,7 +42,7 @@ export async function startRelay(plan: Serving): Promise<Relay> {
 }
 
 /** Drives a relay from another process: a client in ours would share its time with the measuring. */
-export async function drive(relay: Relay, plan: Pick<Load, 'connections' | 'requests'>): Promise<Loaded> {
+export async function drive(relay: Relay, plan: Omit<Load, 'port' | 'tokens' | 'to'>): Promise<Loaded> {
   const { port, tokens, names } = relay;
   const load: Load = { port, tokens, to: names.map((name) => `@${name}`), ...plan };
   const child = Bun.spawn([process.execPath, `${FOLDER}/load.child.ts`, JSON.stringify(load)], {

@@ -2,6 +2,9 @@ import type { Bench, Row } from '../figure.ts';
 import { drive } from './process.ts';
 import type { Relay } from './process.ts';
 
+/** This part of a round is not measured. */
+const WARM_UP = 0.1;
+
 export interface Rate {
   perSecond: number;
   median: number;
@@ -32,7 +35,7 @@ export async function inTurn(
   }
   for (let n = 0; n < (bench.quick ? 1 : rounds); n += 1) {
     for (const { relay, requests, heard } of n % 2 === 0 ? contestants : contestants.toReversed()) {
-      heard.push(await drive(relay, { connections, requests }));
+      heard.push(await drive(relay, { connections, requests, warmUp: Math.ceil(requests * WARM_UP) }));
       await relay.settled();
     }
   }

@@ -65,8 +65,8 @@ export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<S
     if (via === 'channel' || message.thread !== undefined) await noteLeaving(home, message, recipients);
   }
   await home.directory.seen(from);
-  if (recipients === meant) return { home, ...stored };
-  return { home, ...stored, leftOut: meant.filter((one) => !recipients.includes(one)).map(({ name }) => name) };
+  if (recipients === meant) return { ...stored, home };
+  return { ...stored, home, leftOut: meant.filter((one) => !recipients.includes(one)).map(({ name }) => name) };
 }
 
 /** The home that has the exchange which a message is part of: nearly always that of its recipients. */

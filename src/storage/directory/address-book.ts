@@ -48,8 +48,8 @@ export class AddressBook {
   }
 
   byToken(tokenHash: string): AgentName | null {
-    const [holder, ...others] = this.#byToken.under(tokenHash);
-    return holder && others.length === 0 ? holder : null;
+    const holders = this.#byToken.under(tokenHash);
+    return holders.length === 1 && holders[0] ? holders[0] : null;
   }
 
   /** Who has this name, whatever the case of its letters. */
@@ -103,9 +103,11 @@ class NamesUnder {
 
   /** Sorted. */
   under(key: string): AgentName[] {
+    const known = this.#sorted.get(key);
+    if (known) return known;
     const names = this.#names.get(key);
     if (!names) return [];
-    const sorted = this.#sorted.get(key) ?? byName(names);
+    const sorted = byName(names);
     this.#sorted.set(key, sorted);
     return sorted;
   }

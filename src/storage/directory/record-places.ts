@@ -61,5 +61,14 @@ export function recordFrom(name: AgentName, text: string): AgentRecord | null {
 }
 
 export function seenLately(record: Pick<AgentRecord, 'lastSeen'>, now: number): boolean {
-  return Math.abs(now - (Date.parse(record.lastSeen) || 0)) < SEEN_MS;
+  return isLately(seenAt(record), now);
+}
+
+/** When its agent was last seen, in ms. */
+export function seenAt({ lastSeen }: Pick<AgentRecord, 'lastSeen'>): number {
+  return Date.parse(lastSeen) || 0;
+}
+
+export function isLately(at: number, now: number): boolean {
+  return Math.abs(now - at) < SEEN_MS;
 }

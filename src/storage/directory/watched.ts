@@ -5,7 +5,7 @@ import { RecordFiles } from './record-files.ts';
 import { RecordWatch } from './record-watch.ts';
 import type { WatchOptions } from './record-watch.ts';
 import { RecordWriter } from './record-writer.ts';
-import { recordFrom, seenLately } from './record-places.ts';
+import { isLately, recordFrom, seenAt } from './record-places.ts';
 import { newRecord, refuseLikeness, withChannel, withoutChannel } from './rules.ts';
 
 /** A record that could be read before is believed so long after it cannot: another program may be writing it. */
@@ -29,6 +29,8 @@ export class WatchedDirectory implements Directory {
   readonly #halves = new Map<AgentName, number>();
   /** When agents were seen, as far as it is not on disk yet. */
   readonly #sightings = new Map<AgentName, string>();
+  /** When records say that their agents were seen, in ms: a record never changes, and to read a date for every message takes long. */
+  readonly #seenAt = new WeakMap<AgentRecord, number>();
   #noting: Promise<void> | undefined;
 
   constructor(
@@ -116,12 +118,21 @@ export class WatchedDirectory implements Directory {
   /** In memory at once, on disk soon: no request waits for it. */
   seen(name: AgentName): Promise<void> {
     const record = this.#known()?.get(name);
-    return record && seenLately(record, this.now()) ? Promise.resolve() : this.#noteSeen(name);
+    return record && this.#wasSeenLately(record) ? Promise.resolve() : this.#noteSeen(name);
+  }
+
+  #wasSeenLately(record: AgentRecord): boolean {
+    let at = this.#seenAt.get(record);
+    if (at === undefined) {
+      at = seenAt(record);
+      this.#seenAt.set(record, at);
+    }
+    return isLately(at, this.now());
   }
 
   async #noteSeen(name: AgentName): Promise<void> {
     const record = (await this.#everybody()).get(name);
-    if (!record || seenLately(record, this.now())) return;
+    if (!record || this.#wasSeenLately(record)) return;
     const at = new Date(this.now()).toISOString();
     this.#book.note(name, { ...record, lastSeen: at });
     this.#sightings.set(name, at);
@@ -162,7 +173,7 @@ export class WatchedDirectory implements Directory {
     for (const [name, at] of this.#sightings) {
       this.#sightings.delete(name);
       const change = ({ lastSeen }: AgentRecord): Partial<AgentRecord> | null =>
-        (Date.parse(lastSeen) || 0) < Date.parse(at) ? { lastSeen: at } : null;
+        seenAt({ lastSeen }) < Date.parse(at) ? { lastSeen: at } : null;
       // Who has left meanwhile needs no note; after a disk that failed, the next sighting tries again.
       await this.#writer.change(name, change).catch(() => {});
     }

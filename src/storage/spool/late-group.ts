@@ -51,7 +51,7 @@ export class GroupCommit {
     readonly rush: Rush,
   ) {}
 
-  async put(entry: Entry): Promise<Acceptance> {
+  put(entry: Entry): Promise<Acceptance> {
     const { promise, resolve, reject } = Promise.withResolvers<Acceptance>();
     this.#waiting.push({ entry, resolve, reject });
     this.#commitSoon();
@@ -89,7 +89,7 @@ export class GroupCommit {
     this.#isDue = false;
     const goesToTray = this.#goesToTray();
     if (this.#pause && !goesToTray) return;
-    const group = this.#waiting.splice(0, this.#groupSize());
+    const group = this.#waiting.splice(0, this.#groupSize(goesToTray));
     if (group.length === 0) return;
     try {
       if (goesToTray) this.#unlaid.push(this.tray.write(group));
@@ -109,9 +109,10 @@ export class GroupCommit {
     return !this.#waiting.some(({ entry }) => this.#isWanted(entry));
   }
 
-  /** While the disk works on one half, the other is accepted. */
-  #groupSize(): number {
-    const half = this.#flushing ? this.#waiting.length : Math.max(HALF, Math.ceil(this.#waiting.length / 2));
+  /** While the disk works on one half, the other is accepted; to write it to the tray takes so little that there is nothing to be gained. */
+  #groupSize(goesToTray: boolean): number {
+    const isWhole = goesToTray || this.#flushing !== null;
+    const half = isWhole ? this.#waiting.length : Math.max(HALF, Math.ceil(this.#waiting.length / 2));
     let [size, letters] = [0, 0];
     for (const { entry } of this.#waiting) {
       letters += (entry.text?.length ?? 0) + COPY_LETTERS * entry.copies.length;
