@@ -16,15 +16,17 @@ interface Turns {
   floor: Relay;
   connections: number;
   rounds?: number;
+  /** In each round. */
+  requests?: number;
   floorRequests?: number;
 }
 
 /** Rounds in turn, and backwards every other time. None begins before the one before has left nothing to do. */
 export async function inTurn(
   bench: Bench,
-  { ours, floor, connections, rounds = 5, floorRequests }: Turns,
+  { ours, floor, connections, rounds = 5, requests: asked = 15_000, floorRequests }: Turns,
 ): Promise<[Rate, Rate]> {
-  const many = bench.quick ? 3000 : 15_000;
+  const many = bench.quick ? asked / 5 : asked;
   const contestants = [
     { relay: ours, requests: many, heard: [] as Rate[] },
     { relay: floor, requests: floorRequests ?? many, heard: [] as Rate[] },

@@ -62,8 +62,8 @@ export class TrayLog {
   }
 
   /** What was appended before this call is on disk when it returns. */
-  async flush(): Promise<void> {
-    await this.#log.flush();
+  async flush(alone = false): Promise<void> {
+    await this.#log.flush(alone);
   }
 
   /** Somebody has removed the file under us, or put another in its place. */

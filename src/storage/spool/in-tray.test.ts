@@ -30,8 +30,8 @@ async function rush({ spool }: OpenLateHome, all: Entry[]): Promise<void> {
   await Promise.all(all.map((entry) => spool.put(entry)));
 }
 
-async function aRelay(root = temporaryHome()): Promise<OpenLateHome & { root: string }> {
-  return { ...(await openLateHome(root, { rush: { atOnce: 8, unreadMs: 0 } })), root };
+async function aRelay(root = temporaryHome(), withinMs = 25): Promise<OpenLateHome & { root: string }> {
+  return { ...(await openLateHome(root, { rush: { atOnce: 8, withinMs, unreadMs: 0 } })), root };
 }
 
 /** A look at a time until it is so; the test's own time is the limit. */
@@ -48,6 +48,26 @@ describe('a rush', () => {
     expect(existsSync(`${relay.root}/ledger.db.tray`)).toBe(true);
     expect(await relay.spool.ids(bob)).toEqual(idsOf(all));
     expect(await relay.ledger.newest()).toBe(300);
+    await relay.close();
+  });
+
+  it('is one as well if they come one after the other, each when the one before is answered', async () => {
+    const relay = await aRelay(undefined, 60_000);
+    const all = entries(20);
+    for (const entry of all) await relay.spool.put(entry);
+    expect(existsSync(`${relay.root}/ledger.db.tray`)).toBe(true);
+    expect(await relay.spool.ids(bob)).toEqual(idsOf(all));
+    await relay.close();
+  });
+
+  it('is none if there is time between them', async () => {
+    const relay = await aRelay(undefined, 1);
+    for (const entry of entries(20)) {
+      await relay.spool.put(entry);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+    expect(await relay.ledger.newest()).toBe(20);
+    expect(existsSync(`${relay.root}/ledger.db.tray`)).toBe(false);
     await relay.close();
   });
 

@@ -27,7 +27,7 @@ function idsOf(all: Entry[]): MessageId[] {
 }
 
 function aRelay(root = temporaryHome()): Promise<OpenLateHome> {
-  return openLateHome(root, { rush: { atOnce: 8, unreadMs: 0 } });
+  return openLateHome(root, { rush: { atOnce: 8, withinMs: 25, unreadMs: 0 } });
 }
 
 async function rush({ spool }: OpenLateHome, all = entries(20)): Promise<MessageId[]> {

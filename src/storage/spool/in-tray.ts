@@ -131,9 +131,10 @@ export class InTray {
     return { group, place };
   }
 
-  async flush(): Promise<void> {
+  /** `alone`: nobody else waits (see `LogFile`). */
+  async flush(alone = false): Promise<void> {
     try {
-      await this.#log?.flush();
+      await this.#log?.flush(alone);
     } catch (error) {
       this.#isSpoiled = true;
       throw error;

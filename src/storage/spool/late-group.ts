@@ -12,12 +12,13 @@ const COPY_LETTERS = 150;
 /** Fewer than this are not split. */
 const HALF = 16;
 
-/** So many at once are a rush, if nobody has asked for anything for so long. */
+/** So many within a moment of so many ms are a rush, if nobody has asked for anything for so long. It lasts for the next moment. */
 export interface Rush {
   atOnce: number;
+  withinMs: number;
   unreadMs: number;
 }
-export const RUSH: Rush = { atOnce: 8, unreadMs: 500 };
+export const RUSH: Rush = { atOnce: 8, withinMs: 25, unreadMs: 500 };
 
 interface Accepted extends Sender {
   outcome: Outcome;
@@ -35,6 +36,8 @@ export class GroupCommit {
   #unflushed: Accepted[] = [];
   #unlaid: Laid[] = [];
   #isDue = false;
+  /** When this moment began, and how many came in it and in the one before. */
+  #moment = { at: -Infinity, came: 0, before: 0 };
   #flushing: Promise<void> | null = null;
   #pause: Promise<void> | null = null;
 
@@ -54,8 +57,19 @@ export class GroupCommit {
   put(entry: Entry): Promise<Acceptance> {
     const { promise, resolve, reject } = Promise.withResolvers<Acceptance>();
     this.#waiting.push({ entry, resolve, reject });
+    this.#count();
     this.#commitSoon();
     return promise;
+  }
+
+  #count(): void {
+    const { withinMs } = this.rush;
+    const now = performance.now();
+    const passed = now - this.#moment.at;
+    if (passed >= withinMs) {
+      this.#moment = { at: now, came: 0, before: passed < 2 * withinMs ? this.#moment.came : 0 };
+    }
+    this.#moment.came += 1;
   }
 
   /** Nothing is committed until this promise is kept. */
@@ -105,7 +119,8 @@ export class GroupCommit {
     if (!this.tray.isOpen) return false;
     if (!this.tray.isEmpty || this.#pause) return true;
     const { atOnce, unreadMs } = this.rush;
-    if (this.#waiting.length < atOnce || this.tray.unreadMs < unreadMs) return false;
+    const { came, before } = this.#moment;
+    if (Math.max(came, before) < atOnce || this.tray.unreadMs < unreadMs) return false;
     return !this.#waiting.some(({ entry }) => this.#isWanted(entry));
   }
 
@@ -161,7 +176,7 @@ export class GroupCommit {
 
   async #flushUnlaid(unlaid: Laid[]): Promise<void> {
     try {
-      await this.tray.flush();
+      await this.tray.flush(unlaid.length === 1 && unlaid[0]?.group.length === 1 && this.#waiting.length === 0);
       for (const { group } of unlaid)
         for (const one of group) if (!asksLedger(one.entry)) one.resolve(isNew(one.entry));
     } catch (error) {

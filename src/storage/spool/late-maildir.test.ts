@@ -12,7 +12,7 @@ spoolContract('late-maildir', () => subject());
 
 // The same when every single message is a rush: it lies in the tray until somebody asks.
 spoolContract('late-maildir in a rush', async () => {
-  const { spool, ...rest } = await subject({ atOnce: 1, unreadMs: 0 });
+  const { spool, ...rest } = await subject({ atOnce: 1, withinMs: 25, unreadMs: 0 });
   const put = spool.put.bind(spool);
   const known = new Set<MessageId>();
   // A relay makes the ids of what it accepts.
