@@ -18,7 +18,7 @@ export interface Rush {
   withinMs: number;
   unreadMs: number;
 }
-export const RUSH: Rush = { atOnce: 8, withinMs: 25, unreadMs: 500 };
+export const RUSH: Rush = { atOnce: 8, withinMs: 25, unreadMs: 250 };
 
 interface Accepted extends Sender {
   outcome: Outcome;
