@@ -43,7 +43,7 @@ describe('what Claude Code writes down of what its user said', () => {
   it.each([
     ['as a text', said('two\nlines')],
     ['in parts', said([{ type: 'text', text: 'two\nlines' }])],
-    ['without the blank at its end', said('two\nlines ')],
+    ['with a blank behind it', said('two\nlines ')],
   ])('is a sign that it took just that, %s [C2C-32]', async (_how, line) => {
     const { signs, write } = written('');
     const heard = await signs.listen();

@@ -1,7 +1,7 @@
 /**
- * Begins what comes in the same turn of the event loop together, at its end: between two system calls a processor forgets most of what it
- * knew of our code, so requests that are begun one by one, as they are read from their connections, cost more. By then their bodies are
- * there, too. Who comes when nobody else is at work does not wait.
+ * Begins what comes in the same turn of the event loop together, at its end. Requests that are begun one by one, between the system calls
+ * that read them from their connections, cost more; and by then nearly all bodies are there. Who comes when nobody else is at work does
+ * not wait.
  */
 export class Together {
   #atWork = 0;
