@@ -2,6 +2,7 @@ import { statSync, watch } from 'node:fs';
 import type { FSWatcher, Stats } from 'node:fs';
 import type { AgentName } from '../../protocol/names.ts';
 import { ifThere } from '../disk.ts';
+import { platform } from '../platform/platform.ts';
 import { nameOf } from './record-files.ts';
 import type { RecordFiles } from './record-files.ts';
 
@@ -9,7 +10,7 @@ import type { RecordFiles } from './record-files.ts';
 const LOOK_MS = 500;
 /** Looking takes at most one part in so many of the time, with and without file events. A look at 10,000 agents costs 30 ms. */
 const LOOK_SHARE = { events: 50, alone: 20 };
-/** So many files are looked at in one go; then others have their turn. */
+/** So many files are looked at in one go; then others have their turn. Where events can be trusted, a look is no more than that. */
 const SLICE = 100;
 /** Who writes a file in place cuts it first: to wait a little spares reading it half written. */
 const SETTLE_MS = 5;
@@ -36,13 +37,19 @@ export interface Keeper {
 
 /**
  * Sees what anybody adds, changes or removes in `agents/`, until closed. File events tell at once; they can be lost, and some file
- * systems have none, so every file's times are looked at again and again too. The folder may be missing, come and go.
+ * systems have none, so every file's times are looked at again and again too: all of them each time, or, where the system tells of
+ * every change, some of them in turn, so that it costs the same however many agents there are. The folder may be missing, come and go.
  */
 export class RecordWatch {
   readonly #options: WatchOptions;
   readonly #stamps = new Map<AgentName, string>();
   readonly #touched = new Set<AgentName>();
-  #events: { watcher: FSWatcher; folder: string } | null = null;
+  /** Those that may be half written: they have their turn at every look. */
+  readonly #doubtful = new Set<AgentName>();
+  #events: { watcher: FSWatcher; folder: string; areTrusted: boolean } | null = null;
+  /** Everything was looked at since the events began. */
+  #hasSeenAll = false;
+  #round: Generator<number> | null = null;
   #settling: Timer | undefined;
   #next: Timer | undefined;
   #look: Promise<void> | undefined;
@@ -92,12 +99,10 @@ export class RecordWatch {
     let spent = 0;
     try {
       this.#follow();
-      for (const slice of this.#slices()) {
-        spent += slice;
-        await new Promise((resolve) => setImmediate(resolve));
-      }
+      spent = await this.#lookAtSome();
       this.looked(null);
     } catch (error) {
+      this.#round = null;
       this.looked(error);
     }
     this.#isAsleep = !this.#closed && performance.now() - this.#askedAt > this.#options.napMs;
@@ -105,6 +110,24 @@ export class RecordWatch {
     const pause = Math.max(this.#options.lookMs, spent * LOOK_SHARE[this.#events ? 'events' : 'alone']);
     this.#next = setTimeout(() => void this.look(), pause);
     this.#next.unref();
+  }
+
+  /** At everybody, if nobody would have told us of a change; otherwise at those whose turn it is. Returns how long it took (ms). */
+  async #lookAtSome(): Promise<number> {
+    const isAll = !this.#hasSeenAll || this.#isAsleep || !this.#events?.areTrusted;
+    if (isAll) this.#round = null;
+    const heard = this.#events;
+    let spent = 0;
+    for (const name of [...this.#doubtful].slice(0, SLICE)) this.#lookAt(name);
+    do {
+      this.#round ??= this.#slices();
+      const { value, done } = this.#round.next();
+      if (done) this.#round = null;
+      else spent += value;
+      await new Promise((resolve) => setImmediate(resolve));
+    } while (isAll && this.#round);
+    if (isAll) this.#hasSeenAll = heard === this.#events;
+    return spent;
   }
 
   /** Looks at everybody's record in slices, each of which says how long it took. Who is kept and not listed has left. */
@@ -131,6 +154,8 @@ export class RecordWatch {
   /** A stamp is kept only if it will tell the next change. */
   #reread(name: AgentName, stamp = ''): void {
     const isWhole = this.keeper.reread(name);
+    if (isWhole) this.#doubtful.delete(name);
+    else this.#doubtful.add(name);
     if (isWhole && stamp !== '') this.#stamps.set(name, stamp);
     else this.#stamps.delete(name);
   }
@@ -145,7 +170,8 @@ export class RecordWatch {
     try {
       const watcher = watch(this.files.folder, { persistent: false }, (_kind, file) => this.#heard(file));
       watcher.on('error', () => this.#unfollow());
-      this.#events = { watcher, folder };
+      this.#events = { watcher, folder, areTrusted: platform.tellsOfChanges(this.files.folder) };
+      this.#hasSeenAll = false;
     } catch {
       // The system has no more of them to give.
     }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { aClock } from '../../../test/support/clock.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { alice, bob, carol } from '../../../test/support/mail.ts';
@@ -7,7 +7,10 @@ import { within } from '../../../test/support/within.ts';
 import { AgentName, ChannelName } from '../../protocol/names.ts';
 import { hashOf } from '../../protocol/tokens.ts';
 import { directoryContract } from './directory.contract.ts';
+import { platform } from '../platform/platform.ts';
 import { FilesDirectory } from './files.ts';
+import { RecordFiles } from './record-files.ts';
+import { RecordWatch } from './record-watch.ts';
 import type { WatchOptions } from './record-watch.ts';
 import { recordFrom } from './record-places.ts';
 import { WatchedDirectory } from './watched.ts';
@@ -128,6 +131,39 @@ describe('the watched directory, beyond the contract,', () => {
       for (let n = 0; n < 20; n += 1) plant('bob', { tokenHash: hashOf(`token ${n}`) });
       await within(20_000, async () => (await signsIn(directory, 'token 19')) === 'bob');
     });
+  });
+
+  it('finds in the end what no event told of, also among very many agents', async () => {
+    for (let n = 0; n < 350; n += 1) plant(`agent-${n}`);
+    plant('zoe');
+    // Whoever writes under another name of the same file changes the record, and nothing in the folder that is watched.
+    linkSync(`${root}/agents/zoe.json`, `${root}/elsewhere`);
+    const directory = aDirectory(Date.now, { lookMs: 5 });
+    await within(20_000, async () => (await signsIn(directory, 'token of zoe')) === 'zoe');
+    await Bun.sleep(150);
+    writeFileSync(`${root}/elsewhere`, JSON.stringify({ name: 'zoe', tokenHash: hashOf('another') }));
+    await within(20_000, async () => (await signsIn(directory, 'another')) === 'zoe');
+  });
+
+  it('looks at no more records at a time where the system tells of every change, however many there are [BC-C14]', async () => {
+    for (let n = 0; n < 1000; n += 1) plant(`agent-${n}`);
+    const files = new RecordFiles(root);
+    const looks: number[] = [];
+    let count = 0;
+    const path = files.path.bind(files);
+    files.path = (name) => {
+      count += 1;
+      return path(name);
+    };
+    const keeper = { names: () => files.names(), reread: () => true };
+    const watch = new RecordWatch(files, keeper, () => looks.push(count), { lookMs: 5 });
+    await watch.look();
+    await within(20_000, async () => looks.length > 30);
+    await watch.close();
+    // The files are young at first, and looked at once more.
+    const each = looks.slice(1).map((all, at) => all - (looks[at] ?? 0));
+    expect(looks[0]).toBe(1000);
+    expect(Math.max(...each)).toBe(platform.tellsOfChanges(root) ? 100 : 1000);
   });
 
   it('looks before it answers whoever asks after a long silence', async () => {

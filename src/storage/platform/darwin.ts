@@ -15,6 +15,9 @@ export const darwin: Platform = {
     const mounted = ask('stat', '-f', '%T', path);
     return ['nfs', 'smbfs', 'afpfs', 'webdav'].includes(mounted) ? mounted : null;
   },
+
+  // Not tried on a Mac.
+  tellsOfChanges: () => false,
 };
 
 function ask(program: string, ...args: string[]): string {

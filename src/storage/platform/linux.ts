@@ -12,6 +12,11 @@ const NETWORK: Record<number, string> = {
   0x00c36400: 'ceph',
 };
 
+/** ext, xfs, btrfs, tmpfs, f2fs, zfs, bcachefs: nobody can change a file there but through this machine's kernel. */
+const LOCAL: ReadonlySet<number> = new Set([
+  0xef53, 0x58465342, 0x9123683e, 0x01021994, 0xf2f52010, 0x2fc12fc1, 0xca451a4e,
+]);
+
 /** Neither changes while we run, and a claim that meets other readers asks for both of each of them. */
 let boot: string | undefined;
 let space: string | undefined;
@@ -39,13 +44,22 @@ export const linux: Platform = {
   },
 
   networkFileSystem(path) {
-    try {
-      return NETWORK[nodeFs().statfsSync(path).type >>> 0] ?? null;
-    } catch {
-      return null;
-    }
+    return NETWORK[kindOf(path)] ?? null;
+  },
+
+  tellsOfChanges(path) {
+    return LOCAL.has(kindOf(path));
   },
 };
+
+/** The number of the file system below a path; 0 if the system will not say. */
+function kindOf(path: string): number {
+  try {
+    return nodeFs().statfsSync(path).type >>> 0;
+  } catch {
+    return 0;
+  }
+}
 
 function ownSpace(): string {
   try {

@@ -11,6 +11,8 @@ export interface Platform {
   processStart(pid: number): string | null;
   /** The kind of file system below this path if it is a network one (locks and renames cannot be trusted there). */
   networkFileSystem(path: string): string | null;
+  /** Whoever changes a file below this path, file events tell of it: the file system is this machine's alone. False where that is not known. */
+  tellsOfChanges(path: string): boolean;
 }
 
 export const platform: Platform = process.platform === 'darwin' ? darwin : linux;
