@@ -12,7 +12,7 @@ import { idsIn } from './maildir-places.ts';
 /** How many files are written between two words with the counter: a look into a mailbox waits no longer than this takes. */
 const BITE = 64;
 /** New mail waits so long for more, so that its files are written in one go. */
-const LINGER_MS = 25;
+const LINGER_MS = 10;
 /** While mail comes in, the counter goes first: disk and processor are its. But no longer than this, and not for more copies. */
 const GIVE_WAY_MS = 1000;
 const GIVE_WAY = 5000;

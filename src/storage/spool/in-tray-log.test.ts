@@ -70,7 +70,7 @@ describe('the log of an in-tray', () => {
     const log = new TrayLog(root, LIFE, NOTHING);
     log.append([entry()]);
     const place = log.append([entry()]);
-    log.beginAnew(LIFE);
+    log.beginAnew(LIFE, () => {});
     expect(found(root, place)).toEqual([]);
     const news = [entry()];
     log.append(news);
@@ -88,7 +88,7 @@ describe('the log of an in-tray', () => {
     const root = temporaryHome();
     const log = new TrayLog(root, LIFE, NOTHING);
     const place = log.append([entry()]);
-    log.beginAnew(LIFE);
+    log.beginAnew(LIFE, () => {});
     const [second, third] = [[entry()], [entry()]];
     const later = log.append(second);
     log.append(third);

@@ -16,6 +16,8 @@ export interface Sheet {
 const HEAD = /^ *\d{1,12} ( *\d{1,10}) [0-9a-f]{8}\n$/;
 const HEAD_BYTES = 33;
 const BLANK_HEAD = ' '.repeat(HEAD_BYTES);
+/** How long the words of what is entered may stand in the log. */
+const EMPTY_MS = 10_000;
 
 function trayLogOf(root: string): string {
   return trayOf(`${root}/ledger.db`);
@@ -33,6 +35,7 @@ export class TrayLog {
   #bytes = 0;
   #fd: number | null = null;
   #inode: number | null = null;
+  #emptying: ReturnType<typeof setTimeout> | undefined;
 
   /** `after`: the place up to which the ledger has everything. */
   constructor(root: string, life: string, after: TrayPlace) {
@@ -71,13 +74,24 @@ export class TrayLog {
     return this.#bytes > 0 && inodeAt(this.#path) !== this.#inode;
   }
 
-  /** From the beginning, once all of it is in the ledger and the ledger is on disk. */
-  beginAnew(life: string): void {
+  /** From the beginning, once all of it is in the ledger and the ledger is on disk. What it said does not stay for long. */
+  beginAnew(life: string, onTrouble: (error: unknown) => void): void {
     // Somebody has taken the file away: the next sheet makes another.
     if (inodeAt(this.#path) !== this.#inode) this.letGo();
     this.#life = life;
     this.#round += 1;
     this.#bytes = 0;
+    clearTimeout(this.#emptying);
+    this.#emptying = setTimeout(() => this.#removeIfUnused(onTrouble), EMPTY_MS);
+    this.#emptying.unref();
+  }
+
+  #removeIfUnused(onTrouble: (error: unknown) => void): void {
+    try {
+      if (this.#bytes === 0) this.remove();
+    } catch (error) {
+      onTrouble(error);
+    }
   }
 
   /** Leaves nothing of what was said. Only at the beginning of a round, or when nothing more is appended. */
@@ -88,6 +102,7 @@ export class TrayLog {
 
   /** The file stays as it is. */
   letGo(): void {
+    clearTimeout(this.#emptying);
     const fd = this.#fd;
     this.#fd = null;
     this.#log.forget();

@@ -6,15 +6,14 @@ import { TrayLog } from './in-tray-log.ts';
 
 /** So many are entered in one transaction, or a few more: others want to be heard between two. */
 const BITE = 128;
-/** What nobody asks for is entered when nothing came for so long; not later than this; and not when so much lies there. */
+/** What nobody asks for is entered when nothing came for so long, sooner if it is few; not later than this; and not when so much lies there. */
 const QUIET_MS = 25;
+const FEW = { most: 64, quietMs: 10 };
 const LATEST_MS = 2000;
 const MOST = 20_000;
 const MOST_BYTES = 32 * 1024 * 1024;
 /** After so much the log begins anew as soon as everything is entered: before that the ledger's own log has to be flushed. */
 const ANEW_BYTES = 4 * 1024 * 1024;
-/** How long the words of what is entered may stand in the log. */
-const EMPTY_MS = 10_000;
 /** What could not be entered is tried again after this. */
 const TROUBLE_MS = 1000;
 
@@ -57,7 +56,6 @@ export class InTray {
   #entering: Promise<void> | null = null;
   #asked: { count: number; resolve: () => void; reject: (error: unknown) => void }[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #emptying: ReturnType<typeof setTimeout> | undefined;
   #pause: Promise<void> = Promise.resolve();
 
   constructor(
@@ -180,7 +178,6 @@ export class InTray {
       this.#log?.remove();
     } finally {
       clearTimeout(this.#timer);
-      clearTimeout(this.#emptying);
       this.#log?.letGo();
       this.#log = null;
       // What is left belongs to who comes next: nobody here waits for it.
@@ -194,7 +191,11 @@ export class InTray {
     return this.#log?.bytes ?? 0;
   }
 
-  #wait(ms = QUIET_MS): void {
+  get #quietMs(): number {
+    return this.#answered - this.#entered <= FEW.most ? FEW.quietMs : QUIET_MS;
+  }
+
+  #wait(ms = this.#quietMs): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       if (this.#isPressing()) this.#want();
@@ -204,12 +205,12 @@ export class InTray {
   }
 
   #isPressing(): boolean {
-    const isLate = this.#laid.length > 0 && performance.now() - this.#oldestAt >= LATEST_MS;
-    return isLate || this.#answered - this.#entered >= MOST || this.#bytes >= MOST_BYTES;
+    if (this.#laid.length > 0 && performance.now() - this.#oldestAt >= LATEST_MS) return true;
+    return this.#answered - this.#entered >= MOST || this.#bytes >= MOST_BYTES;
   }
 
   #isQuiet(): boolean {
-    return this.#answered === this.#written && performance.now() - this.#newestAt >= QUIET_MS;
+    return this.#answered === this.#written && performance.now() - this.#newestAt >= this.#quietMs;
   }
 
   /** Somebody waits for what lies here now, or it is too much: it is entered although more comes. */
@@ -267,21 +268,9 @@ export class InTray {
     const { life } = await this.ledger.tray();
     // Somebody may have written meanwhile.
     if (!this.isEmpty) return;
-    this.#log.beginAnew(life);
+    this.#log.beginAnew(life, this.on.trouble);
     this.#life = life;
     this.#isSpoiled = false;
-    clearTimeout(this.#emptying);
-    this.#emptying = setTimeout(() => this.#remove(), EMPTY_MS);
-    this.#emptying.unref();
-  }
-
-  #remove(): void {
-    if (!this.isEmpty || this.#bytes > 0) return;
-    try {
-      this.#log?.remove();
-    } catch (error) {
-      this.on.trouble(error);
-    }
   }
 
   /** It stays in the log. Whoever waits for what the ledger says is told, and it is tried again. */
