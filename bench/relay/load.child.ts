@@ -23,9 +23,12 @@ export interface Loaded {
 const BODY = 'x'.repeat(500);
 const plan = JSON.parse(process.argv[2] ?? '') as Load;
 const wires = await Promise.all(Array.from({ length: plan.connections }, () => Wire.open(plan.port)));
-/** Made beforehand, and in two parts: whole, the requests of 64 connections to 1,000 agents would be 45 MB, in no cache of any processor. */
+/**
+ * Made beforehand, and in two parts: whole, the requests of 64 connections to 1,000 agents would be 45 MB, in no cache of any processor.
+ * As many for one agent as for a thousand: what it costs this program to have them at hand must not count.
+ */
 const heads = wires.map((_, at) => sendHead(plan.tokens[at % plan.tokens.length] ?? ''));
-const rests = plan.to.map((to) => sendRest(to, BODY));
+const rests = Array.from({ length: 1000 }, (_, at) => sendRest(plan.to[at % plan.to.length] ?? '', BODY));
 const times: number[] = [];
 let left = plan.warmUp ?? 0;
 await Promise.all(wires.map(drive));

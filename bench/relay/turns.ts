@@ -45,7 +45,7 @@ export async function inTurn(
   return [mine, theirs];
 }
 
-function middle(rates: Rate[]): Rate {
+export function middle(rates: Rate[]): Rate {
   return rates.toSorted((a, b) => a.perSecond - b.perSecond)[Math.floor(rates.length / 2)] as Rate;
 }
 

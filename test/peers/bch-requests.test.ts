@@ -20,6 +20,8 @@ async function answers(relay: Brand, asks: Ask[]): Promise<string[]> {
   for (const ask of asks) {
     const { status, text } = await asker.ask(ask);
     told.push(`${JSON.stringify(ask)} → ${status} ${text}`);
+    // The original knows no order of two messages of the same millisecond.
+    for (const now = Date.now(); Date.now() === now;) await Bun.sleep(1);
   }
   return told;
 }
