@@ -1,4 +1,4 @@
-import { statSync, watch } from 'node:fs';
+import { lstatSync, statSync, watch } from 'node:fs';
 import type { FSWatcher, Stats } from 'node:fs';
 import type { AgentName } from '../../protocol/names.ts';
 import { ifThere } from '../disk.ts';
@@ -44,8 +44,9 @@ export class RecordWatch {
   readonly #options: WatchOptions;
   readonly #stamps = new Map<AgentName, string>();
   readonly #touched = new Set<AgentName>();
-  /** Those that may be half written: they have their turn at every look. */
+  /** Those that may be half written, and links, of whose other end the folder tells nothing: they have their turn at every look. */
   readonly #doubtful = new Set<AgentName>();
+  readonly #linked = new Set<AgentName>();
   #events: { watcher: FSWatcher; folder: string; areTrusted: boolean } | null = null;
   /** Everything was looked at since the events began. */
   #hasSeenAll = false;
@@ -54,6 +55,7 @@ export class RecordWatch {
   #next: Timer | undefined;
   #look: Promise<void> | undefined;
   #askedAt = performance.now();
+  #isFirst = true;
   #isAsleep = false;
   #closed = false;
 
@@ -107,7 +109,10 @@ export class RecordWatch {
     }
     this.#isAsleep = !this.#closed && performance.now() - this.#askedAt > this.#options.napMs;
     if (this.#closed || this.#isAsleep) return;
-    const pause = Math.max(this.#options.lookMs, spent * LOOK_SHARE[this.#events ? 'events' : 'alone']);
+    // The first look has read everything; the next ones will not.
+    const share = this.#isFirst ? 0 : LOOK_SHARE[this.#events ? 'events' : 'alone'];
+    this.#isFirst = false;
+    const pause = Math.max(this.#options.lookMs, spent * share);
     this.#next = setTimeout(() => void this.look(), pause);
     this.#next.unref();
   }
@@ -118,14 +123,14 @@ export class RecordWatch {
     if (isAll) this.#round = null;
     const heard = this.#events;
     let spent = 0;
-    for (const name of [...this.#doubtful].slice(0, SLICE)) this.#lookAt(name);
+    for (const name of [...this.#doubtful, ...this.#linked].slice(0, SLICE)) this.#lookAt(name);
     do {
       this.#round ??= this.#slices();
       const { value, done } = this.#round.next();
       if (done) this.#round = null;
       else spent += value;
       await new Promise((resolve) => setImmediate(resolve));
-    } while (isAll && this.#round);
+    } while (isAll ? this.#round : !this.#round && !this.#closed);
     if (isAll) this.#hasSeenAll = heard === this.#events;
     return spent;
   }
@@ -146,9 +151,22 @@ export class RecordWatch {
   }
 
   #lookAt(name: AgentName): void {
-    const stat = ifThere(() => statSync(this.files.path(name)));
-    const stamp = stat ? stampOf(stat) : '';
+    const stamp = this.#stampOf(name);
     if (stamp === '' || stamp !== this.#stamps.get(name)) this.#reread(name, stamp);
+  }
+
+  /** Empty: there is none that would tell a change. What is in the way of one record is no reason to look at no other. */
+  #stampOf(name: AgentName): string {
+    const path = this.files.path(name);
+    this.#linked.delete(name);
+    try {
+      const stat = lstatSync(path);
+      if (!stat.isSymbolicLink() && stat.nlink === 1) return stampOf(stat);
+      this.#linked.add(name);
+      return stampOf(statSync(path));
+    } catch {
+      return '';
+    }
   }
 
   /** A stamp is kept only if it will tell the next change. */
