@@ -108,6 +108,8 @@ async function oldest(who: Who, match: string | undefined, max: number): Promise
       found.set(message.id, message);
       if (found.size === max) return found;
     }
+    // Much may wait that does not fit: others want an answer meanwhile.
+    if (!shelf.isRead) await new Promise<void>((resolve) => setImmediate(resolve));
   }
   return found;
 }

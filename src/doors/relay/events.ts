@@ -7,9 +7,10 @@ import type { Asked, Relay } from './relay.ts';
 export async function events(relay: Relay, c: Asked): Promise<Response> {
   const who = ownMailbox(c);
   const { tokenHash } = c;
-  if (relay.listeners.isFull(tokenHash)) throw new Declined(429, TOO_MANY_STREAMS, { 'retry-after': '25' });
   await who.home.directory.seen(who.name);
   const after = await lastSeen(who, c.request.headers.get('last-event-id'));
+  // From here to the open stream nothing is waited for: of many who ask at once, each sees what those before it have opened.
+  if (relay.listeners.isFull(tokenHash)) throw new Declined(429, TOO_MANY_STREAMS, { 'retry-after': '25' });
   const { request, connections } = c;
   // A stream may be silent between two signs of life for longer than a connection may idle.
   connections?.timeout?.(request, 0);

@@ -226,6 +226,38 @@ describe('a rate', () => {
       401, 429, 401,
     ]);
   });
+
+  it.each<[caller: string, mayBeTheProxy: boolean]>([
+    ['127.0.0.1', true],
+    ['127.8.9.10', true],
+    ['::1', true],
+    ['::ffff:127.0.0.1', true],
+    ['172.17.0.1', true],
+    ['::ffff:172.31.0.1', true],
+    ['10.1.2.3', true],
+    ['192.168.65.1', true],
+    ['fd00:dead::1', true],
+    ['9.9.9.9', false],
+    ['::ffff:9.9.9.9', false],
+    ['172.32.0.1', false],
+    ['100.1.2.3', false],
+    ['192.16.8.1', false],
+    ['2001:db8::127', false],
+    ['1270::1', false],
+  ])(
+    'lets nobody from afar choose its own address: whom %s asks for is believed: %p',
+    async (caller, mayBeTheProxy) => {
+      const relay = new TestRelay({ rate: { perMinute: 100 }, proxied: true });
+      const ask = async (forwarded: string): Promise<number> =>
+        (
+          await relay.app.fetch(
+            request('http://x/v1/agents', 'GET', { headers: { 'x-forwarded-for': forwarded } }),
+            from(caller),
+          )
+        ).status;
+      expect([await ask('8.8.4.4'), await ask('8.8.8.8')]).toEqual([401, mayBeTheProxy ? 401 : 429]);
+    },
+  );
 });
 
 describe('a full mailbox', () => {

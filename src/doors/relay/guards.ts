@@ -4,6 +4,9 @@ import { badRequest, Declined } from './phrases.ts';
 const SECRET_NAMES = /token|auth|bearer|secret|passw|api_?key/i;
 const LOOKS_LIKE_A_TOKEN = /(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])/i;
 const THIS_MACHINE = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
+const LOOPBACK = /^(?:::ffff:)?127\.|^::1$/i;
+/** Addresses that no one has on the internet. In a container the proxy of its machine calls from one of them. */
+const PRIVATE = /^(?:::ffff:)?(?:10|172\.(?:1[6-9]|2\d|3[01])|192\.168)\.|^f[cd][\da-f]{2}:/i;
 
 /** The path as routes know it. An address with a slash at its end makes two of them. [BC-B5.23] */
 export function pathOf(method: string, url: string): string {
@@ -60,14 +63,18 @@ export function isThisMachine(host: string, port: number): boolean {
   return THIS_MACHINE.test(name) && (given === undefined || Number(given) === port);
 }
 
-/** Where a request comes from. Behind a proxy it is the last address that the proxy itself has added. */
+/**
+ * Where a request comes from. Behind a proxy it is the last address that the proxy itself has added; whoever cannot be that proxy,
+ * because it calls from afar, is believed nothing. spec: relay#rate
+ */
 export function addressOf(request: Request, connections: Connections | undefined, proxied: boolean): string {
-  const forwarded = proxied ? request.headers.get('x-forwarded-for')?.split(',').at(-1)?.trim() : undefined;
-  return forwarded || connections?.requestIP?.(request)?.address || 'unknown';
+  const peer = connections?.requestIP?.(request)?.address || 'unknown';
+  if (!proxied || !(LOOPBACK.test(peer) || PRIVATE.test(peer))) return peer;
+  return request.headers.get('x-forwarded-for')?.split(',').at(-1)?.trim() || peer;
 }
 
 /** True if a program of this machine asks by itself, and no proxy for somebody else. */
 export function isFromHere(request: Request, connections: Connections | undefined, deps: RelayDeps): boolean {
   if (deps.settings.proxied || request.headers.has('x-forwarded-for') || request.headers.has('forwarded')) return false;
-  return /^(?:::ffff:)?127\.|^::1$/.test(addressOf(request, connections, false));
+  return LOOPBACK.test(addressOf(request, connections, false));
 }

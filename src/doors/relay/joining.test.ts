@@ -40,6 +40,19 @@ describe('the rate of an address', () => {
     expect(await register({ name: 'later' }, '10.0.0.1')).toBe(200);
   });
 
+  it('is asked before anything else of the room, and nobody who joins makes it list everybody', async () => {
+    const { register, relay } = aRelay(100);
+    const { directory } = relay.home();
+    const asked: string[] = [];
+    const [list, count] = [directory.list.bind(directory), directory.count.bind(directory)];
+    directory.list = () => (asked.push('list'), list());
+    directory.count = () => (asked.push('count'), count());
+    const statuses: number[] = [];
+    for (let n = 0; n < 61; n += 1) statuses.push(await register({ name: `agent-${n}` }, '10.0.0.1'));
+    expect(statuses).toEqual([...Array.from({ length: 60 }, () => 200), 429]);
+    expect(asked).toEqual(Array.from({ length: 60 }, () => 'count'));
+  });
+
   it.each([
     ['2001:db8:1:2::1', '2001:db8:1:2:ffff:0:0:9', 429],
     ['2001:db8:1:2::1', '2001:0DB8:0001:0002::1', 429],

@@ -38,6 +38,24 @@ describe('one agent', () => {
     for (const stream of streams) await stream.body?.cancel();
   });
 
+  it('has no more than a hundred streams, also if it asks for all of them at once', async () => {
+    const { relay, bob } = await aRoom();
+    const shared = new Relay(relay.deps);
+    const app = appOf(shared);
+    const unbound: Request[] = [];
+    const connections = {
+      requestIP: () => null,
+      timeout: (one: Request, seconds: number) => void (seconds === 0 && unbound.push(one)),
+    };
+    const asked = Array.from({ length: 400 }, () => request('http://x/v1/events/bob', 'GET', { token: bob }));
+    const answers = await Promise.all(asked.map((one) => app.fetch(one, connections)));
+    const streams = answers.filter(({ status }) => status === 200);
+    expect([streams.length, answers.length - streams.length]).toEqual([100, 300]);
+    expect([shared.listeners.size, unbound.length, shared.lobby.rooms[0]?.holds]).toEqual([100, 100, 100]);
+    for (const stream of streams) await stream.body?.cancel();
+    expect([shared.listeners.size, shared.lobby.rooms[0]?.holds]).toEqual([0, 0]);
+  });
+
   it('gets no more by one lease than an answer can carry, and the rest by the next', async () => {
     const { relay, bob, send } = await aRoom({ bodyLimit: 2_000_000 });
     const ids: string[] = [];

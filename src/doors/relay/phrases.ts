@@ -29,8 +29,14 @@ export class Declined extends Error {
 /** Where Backchannel's statuses differ from Parley's own. */
 const STATUS: Partial<Record<RefusalCode, number>> = { unknown_recipient: 400 };
 
-/** What storage says of a message that it could not store, without the paths of this host. */
-const OUTCOMES = ['it may or may not be stored', 'nothing was stored', 'nothing was changed', 'nothing was lost'];
+/** What storage says of a message that it could not store, without the paths of this host. Who is safe with it is told so, whatever else is said. */
+const OUTCOMES = [
+  'it is written down and will be stored later',
+  'it may or may not be stored',
+  'nothing was stored',
+  'nothing was changed',
+  'nothing was lost',
+];
 
 /** Trouble of our own disk: its operator reads where it is, a caller only what became of its request. */
 export function hostTrouble(error: unknown): Declined | null {

@@ -59,9 +59,9 @@ async function registerIn(relay: Relay, c: Asked, room: Room, roomHash: string |
   const name = readName(asked);
   // However it is written: readers would take it for ours.
   if (name.toLowerCase() === RELAY_NAME) throw new Declined(409, nameTaken(name));
-  const { mostAgents } = relay.deps.settings;
-  if ((await directory.list()).length >= mostAgents) throw new Declined(403, roomFull(mostAgents));
   relay.countJoining(c);
+  const { mostAgents } = relay.deps.settings;
+  if ((await directory.count()) >= mostAgents) throw new Declined(403, roomFull(mostAgents));
   const fresh = newAgentToken();
   const record = await directory.register(name, 'foreign', hashOf(fresh));
   // Of several who come at once, one has made the record.

@@ -22,6 +22,11 @@ export class AddressBook {
     return [...this.#records.keys()];
   }
 
+  /** How many these are. */
+  get size(): number {
+    return this.#records.size;
+  }
+
   unreadable(): AgentName[] {
     return this.names().filter((name) => this.#records.get(name) === null);
   }

@@ -46,6 +46,10 @@ export class C2cRegistry implements Directory {
       .flatMap(({ row, value }, at) => (row ? [] : `${this.file.path}, row ${at + 1}${calledIn(value)}`));
   }
 
+  async count(): Promise<number> {
+    return this.mailboxes().length + (await this.unreadable()).length;
+  }
+
   async channels(): Promise<ChannelName[]> {
     return channelsAmong([...this.#roomsOf().values()].flat());
   }

@@ -397,6 +397,15 @@ export function directoryContract(
       expect(await names()).toEqual(['alice', 'bob', 'Carol', 'dave']);
     });
 
+    it('counts who is here, readable or not', async () => {
+      expect(await directory.count()).toBe(0);
+      for (const one of [alice, bob, bob]) await directory.register(one, 'agent');
+      await here.plant('carol', '{ half');
+      expect(await directory.count()).toBe(3);
+      await directory.remove(alice);
+      expect(await directory.count()).toBe(2);
+    });
+
     it('notes that an agent was here, within a minute of the truth', async () => {
       await directory.register(bob, 'agent');
       const since = iso();

@@ -80,6 +80,8 @@ export interface Register {
   list(): Promise<AgentRecord[]>;
   /** Records that cannot be read, as paths. */
   unreadable(): Promise<string[]>;
+  /** How many records are here. One that cannot be read counts too: it has its place on the disk. */
+  count(): Promise<number>;
   /** A channel exists if and only if somebody subscribes to it. Sorted. */
   channels(): Promise<ChannelName[]>;
   subscribers(channel: ChannelName): Promise<AgentRecord[]>;

@@ -42,6 +42,10 @@ export class FilesDirectory implements Directory {
     return unread.map((name) => this.#files.path(name));
   }
 
+  async count(): Promise<number> {
+    return this.#files.names().length;
+  }
+
   async channels(): Promise<ChannelName[]> {
     return sortedChannels(this.#files.all());
   }

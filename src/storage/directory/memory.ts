@@ -37,6 +37,10 @@ export class MemoryDirectory implements Directory {
     return [...this.texts.keys()].filter((name) => this.#read(name) === null);
   }
 
+  async count(): Promise<number> {
+    return this.texts.size;
+  }
+
   async channels(): Promise<ChannelName[]> {
     return sortedChannels(this.#all());
   }

@@ -38,6 +38,10 @@ export class RelayDirectory implements Directory {
     return [];
   }
 
+  async count(): Promise<number> {
+    return (await this.list()).length;
+  }
+
   async channels(): Promise<ChannelName[]> {
     return sortedChannels(await this.list());
   }

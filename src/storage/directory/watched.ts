@@ -68,6 +68,10 @@ export class WatchedDirectory implements Directory {
     return (await this.#everybody()).unreadable().map((name) => this.#files.path(name));
   }
 
+  async count(): Promise<number> {
+    return (await this.#everybody()).size;
+  }
+
   async channels(): Promise<ChannelName[]> {
     return (await this.#everybody()).channels();
   }
