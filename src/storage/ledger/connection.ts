@@ -106,6 +106,13 @@ export class Connection {
     this.#db.run(BUSY);
   }
 
+  /** After a flush of the log that failed: all of it is moved into the ledger, which is flushed; if that cannot be done now, nothing changes. */
+  beginLogAnew(): void {
+    const sql = 'PRAGMA wal_checkpoint(RESTART)';
+    const row = this.read((db) => db.query<{ busy: number; log: number; checkpointed: number }, []>(sql).get());
+    if (row?.busy === 0 && row.checkpointed === row.log) this.log.hasBegunAnew();
+  }
+
   close(): void {
     this.#log?.forget();
     this.#db.close();

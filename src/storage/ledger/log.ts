@@ -35,6 +35,8 @@ interface Opened {
 export class LogFile {
   #file: Opened | null = null;
   #lastMs = Infinity;
+  /** Why a flush failed. */
+  #failure: unknown = null;
   #laidOut = 0;
   #unlooked = 0;
 
@@ -42,16 +44,35 @@ export class LogFile {
 
   /**
    * What stands in the log is on disk when this returns. The event loop goes on meanwhile, unless `alone` says that nobody else
-   * waits and the disk was quick the last time: to hand a short wait to another thread takes a third of the wait.
+   * waits and the disk was quick the last time: to hand a short wait to another thread takes a third of the wait. After one that failed
+   * none succeeds until the log has begun anew: a system tells of a lost page once, and finds all well the next time.
    */
   async flush(alone = false): Promise<void> {
+    if (this.hasFailed) throw this.#failure;
     const file = this.#opened();
     // Without a log everything was moved into the ledger, with flushes of its own.
     if (!file) return;
     const began = performance.now();
-    if (alone && this.#lastMs < QUICK_MS) fdatasyncSync(file.fd);
-    else await this.#flushBeside(file);
+    try {
+      if (alone && this.#lastMs < QUICK_MS) fdatasyncSync(file.fd);
+      else await this.#flushBeside(file);
+    } catch (error) {
+      this.#failure = error;
+    }
+    // Perhaps another one at the same time.
+    if (this.hasFailed) throw this.#failure;
     this.#lastMs = performance.now() - began;
+  }
+
+  get hasFailed(): boolean {
+    return this.#failure !== null;
+  }
+
+  /** What stands in it is on disk elsewhere, and what comes is written from its beginning. */
+  hasBegunAnew(): void {
+    if (!this.hasFailed) return;
+    this.#failure = null;
+    this.forget();
   }
 
   async #flushBeside(file: Opened): Promise<void> {

@@ -55,6 +55,7 @@ interface StandingRow {
  */
 export class SqliteLate extends SqliteAdoption {
   async flush(alone?: boolean): Promise<void> {
+    if (this.connection.log.hasFailed) this.connection.beginLogAnew();
     await this.connection.log.flush(alone);
   }
 

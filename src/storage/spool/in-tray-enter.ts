@@ -4,7 +4,7 @@ import { codeOf } from '../disk.ts';
 import type { LateCopies, TrayPlace } from '../ledger/late.ts';
 import type { Acceptance, Entry } from '../ledger/ledger.ts';
 import { filerLock } from './late-files.ts';
-import { hasTray, removeTray, setTrayAside, sheetsAfter } from './in-tray-log.ts';
+import { hasTray, isOfAnother, removeTray, setTrayAside, sheetsAfter } from './in-tray-log.ts';
 
 /** One who put something, and waits for an answer. */
 export interface Sender {
@@ -77,15 +77,13 @@ export async function enterLeftovers(
 ): Promise<void> {
   if (!hasTray(root)) return;
   const { life, place } = await ledger.tray();
-  let isOurs = place.round > 0;
   for (const sheet of sheetsAfter(root, life, place)) {
-    isOurs = true;
     await enter(root, ledger, sheet.entries, sheet.place, onTrouble);
     await breath();
   }
   await ledger.flush();
-  if (isOurs) removeTray(root);
-  else setTrayAside(root);
+  if (isOfAnother(root, life)) setTrayAside(root);
+  else removeTray(root);
 }
 
 /** The same for anybody: a tray of somebody alive is left alone. */

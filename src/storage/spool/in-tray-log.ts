@@ -49,8 +49,27 @@ export class TrayLog {
     return this.#bytes;
   }
 
+  /** Whether a ledger of this life, which has everything up to that place, would find what is written next. */
+  isFoundAfter(life: string, { round }: TrayPlace): boolean {
+    return life === this.#life && round === (this.#bytes > 0 ? this.#round : this.#round - 1);
+  }
+
+  /** Begins the round after a place of another ledger, or of the same as it was before. Only if everything is entered. */
+  follow(life: string, after: TrayPlace): void {
+    this.#life = life;
+    this.#round = after.round + 1;
+    this.#bytes = 0;
+  }
+
+  /** A round that neither we nor the ledger have used, for who has to say up to where it has everything. */
+  unusedAfter(place: TrayPlace): TrayPlace {
+    return { round: Math.max(place.round, this.#round) + 1, bytes: 0 };
+  }
+
   /** Writes a sheet and returns the place behind it. If that fails, the next is written over it. */
   append(entries: Entry[]): TrayPlace {
+    // Somebody has taken the file away since the last round.
+    if (this.#bytes === 0 && inodeAt(this.#path) !== this.#inode) this.letGo();
     this.#fd ??= this.#open();
     this.#log.layOut();
     let text = BLANK_HEAD;
@@ -76,8 +95,7 @@ export class TrayLog {
 
   /** From the beginning, once all of it is in the ledger and the ledger is on disk. What it said does not stay for long. */
   beginAnew(life: string, onTrouble: (error: unknown) => void): void {
-    // Somebody has taken the file away: the next sheet makes another.
-    if (inodeAt(this.#path) !== this.#inode) this.letGo();
+    this.#log.hasBegunAnew();
     this.#life = life;
     this.#round += 1;
     this.#bytes = 0;
@@ -126,6 +144,19 @@ export function hasTray(root: string): boolean {
 
 export function removeTray(root: string): void {
   rmSync(trayLogOf(root), { force: true });
+}
+
+/** Whether something stands at its beginning that was not written for this life of a ledger, in whichever round. */
+export function isOfAnother(root: string, life: string): boolean {
+  const fd = openSync(trayLogOf(root), 'r');
+  try {
+    const head = read(fd, HEAD_BYTES, 0)?.toString('latin1') ?? '';
+    // Laid out, and nothing written yet.
+    if (/^\0*$/.test(head)) return false;
+    return sheetsOf(fd, life, { round: Number(head.slice(0, 12)), bytes: 0 }).next().done === true;
+  } finally {
+    closeSync(fd);
+  }
 }
 
 /** It is of another ledger, and perhaps the only copy of something. */

@@ -1,6 +1,6 @@
 // What a relay answered from its tray is safe, whatever fails and whoever dies.
 import { describe, expect, it } from 'bun:test';
-import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { openLateHome } from '../../../test/support/late.ts';
 import type { OpenLateHome } from '../../../test/support/late.ts';
@@ -46,6 +46,13 @@ function failing(ledger: Ledger, why: Error = FULL): () => void {
   return () => {
     ledger.acceptTogether = real;
   };
+}
+
+function takeLedgerAway(root: string): void {
+  for (const part of ['', '-wal', '-shm']) {
+    if (existsSync(`${root}/ledger.db${part}`))
+      renameSync(`${root}/ledger.db${part}`, `${root}/ledger.db.damaged-1${part}`);
+  }
 }
 
 /** A home in which a relay that is dead now has answered these. */
@@ -122,6 +129,23 @@ describe('a tray whose relay died', () => {
   });
 });
 
+it('a tray of which a part reached a fresh ledger is kept beside: the rest of it may be nowhere else', async () => {
+  const root = temporaryHome();
+  const [first, second] = [entries(2), entries(2)];
+  await leftIn(root, first, second);
+  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+  const { life, place } = await ledger.tray();
+  const [sheet] = sheetsAfter(root, life, place);
+  await ledger.close();
+  takeLedgerAway(root);
+  const fresh = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+  await fresh.acceptTogether(sheet?.entries ?? [], sheet?.place);
+  await enterLeftovers(root, fresh);
+  const [kept = ''] = readdirSync(root).filter((name) => name.startsWith('ledger.db.tray.damaged-'));
+  expect(readFileSync(`${root}/${kept}`, 'utf8')).toContain(idsOf(second)[1] as string);
+  await fresh.close();
+});
+
 describe('a relay with a disk that fails', () => {
   it('answers again when it is well, after it could not flush the ledger while the tray was full', async () => {
     const relay = await aRelay();
@@ -196,13 +220,51 @@ it('what is answered after a damaged ledger was replaced is found by the fresh o
   const root = temporaryHome();
   const relay = await aRelay(root);
   await rush(relay);
-  for (const part of ['', '-wal', '-shm']) renameSync(`${root}/ledger.db${part}`, `${root}/ledger.db.damaged-1${part}`);
+  takeLedgerAway(root);
   await relay.spool.ledger.newest();
   const ids = await rush(relay);
   const { life, place } = await relay.ledger.tray();
   expect([...sheetsAfter(root, life, place)].flatMap(({ entries: all }) => idsOf(all))).toEqual(ids);
   await relay.close();
 });
+
+it.each([
+  ['is lost', (root: string) => takeLedgerAway(root)],
+  [
+    'is put back as it was before',
+    (root: string) => {
+      takeLedgerAway(root);
+      for (const part of ['', '.id']) copyFileSync(`${root}/backup${part}`, `${root}/ledger.db${part}`);
+    },
+  ],
+] as const)(
+  'what is answered after the ledger %s, while nothing lay in the tray, is found by whoever comes next',
+  async (_what, act) => {
+    const root = temporaryHome();
+    const relay = await aRelay(root);
+    await rush(relay);
+    await relay.spool.flush();
+    const backup = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+    while (backup.moveLog().moved < backup.moveLog().pages) await Bun.sleep(1);
+    await backup.close();
+    for (const part of ['', '.id']) copyFileSync(`${root}/ledger.db${part}`, `${root}/backup${part}`);
+    for (let n = 0; n < 3; n += 1) {
+      await rush(relay);
+      await relay.spool.flush();
+    }
+    act(root);
+    const ids = await rush(relay);
+    // The relay is killed now, and this is what it leaves.
+    const disk = temporaryHome();
+    for (const part of ['', '-wal', '.id', '.tray'])
+      copyFileSync(`${root}/ledger.db${part}`, `${disk}/ledger.db${part}`);
+    const next = openSqliteLedger({ path: `${disk}/ledger.db`, durability: 'normal' });
+    await enterLeftovers(disk, next);
+    expect((await inOrder(next)).slice(-ids.length)).toEqual(ids);
+    await next.close();
+    await relay.close();
+  },
+);
 
 describe('who listens', () => {
   it('is told once of everything that lay in a tray, in order, also of what was sent under a key', async () => {

@@ -122,11 +122,24 @@ export class InTray {
   }
 
   /** Writes a group to the log. It counts after `flush`, when it is laid here. */
-  write(group: Sender[]): Laid {
-    if (!this.#log) throw new Error('the in-tray is not open');
-    const place = this.#log.append(group.map(({ entry }) => entry));
+  async write(group: Sender[]): Promise<Laid> {
+    const log = this.#log;
+    if (!log) throw new Error('the in-tray is not open');
+    if (this.isEmpty) await this.#follow(log);
+    const place = log.append(group.map(({ entry }) => entry));
     this.#written += group.length;
     return { group, place };
+  }
+
+  /** Another ledger may be in its place by now, or the same as it was before: whoever enters this after our death asks that one where to begin. */
+  async #follow(log: TrayLog): Promise<void> {
+    const { life, place } = await this.ledger.tray();
+    if (log.isFoundAfter(life, place)) return;
+    const after = log.unusedAfter(place);
+    await this.ledger.acceptTogether([], after);
+    await this.ledger.flush();
+    log.follow(life, after);
+    this.#life = life;
   }
 
   /** `alone`: nobody else waits (see `LogFile`). */

@@ -86,7 +86,7 @@ export class GroupCommit {
 
   /** Everything that was put is answered. */
   async settled(): Promise<void> {
-    while (this.#waiting.length > 0 || this.#flushing) {
+    while (this.#waiting.length > 0 || this.#isDue || this.#flushing) {
       await (this.#flushing ?? this.#pause ?? new Promise((resolve) => setImmediate(resolve)));
     }
   }
@@ -100,19 +100,22 @@ export class GroupCommit {
 
   async #commit(): Promise<void> {
     await this.#roomInTray();
-    this.#isDue = false;
     const goesToTray = this.#goesToTray();
-    if (this.#pause && !goesToTray) return;
-    const group = this.#waiting.splice(0, this.#groupSize(goesToTray));
-    if (group.length === 0) return;
+    const group = this.#pause && !goesToTray ? [] : this.#waiting.splice(0, this.#groupSize(goesToTray));
     try {
-      if (goesToTray) this.#unlaid.push(this.tray.write(group));
-      else await this.#accept(group);
-      this.#flushing ??= this.#flush();
+      if (group.length > 0) await this.#write(group, goesToTray);
     } catch (error) {
       for (const one of group) one.reject(explained(error, this.root));
     }
-    this.#commitSoon();
+    // Not before: no group overtakes another.
+    this.#isDue = false;
+    if (group.length > 0) this.#commitSoon();
+  }
+
+  async #write(group: Sender[], goesToTray: boolean): Promise<void> {
+    if (goesToTray) this.#unlaid.push(await this.tray.write(group));
+    else await this.#accept(group);
+    this.#flushing ??= this.#flush();
   }
 
   #goesToTray(): boolean {
