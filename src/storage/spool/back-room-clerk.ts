@@ -4,7 +4,7 @@ import { openSqliteLedger } from '../ledger/sqlite.ts';
 import type { SqliteLedger } from '../ledger/sqlite.ts';
 import { Looker } from './back-room-look.ts';
 import { troubleOf } from './back-room-talk.ts';
-import type { Order, Report } from './back-room-talk.ts';
+import type { Errand, Report } from './back-room-talk.ts';
 import { LateFiles, publishDrafted } from './late-files.ts';
 import { MaildirFiles } from './maildir-files.ts';
 import { idsIn } from './maildir-places.ts';
@@ -57,14 +57,14 @@ export class Clerk {
     }, LOOK_MS);
   }
 
-  take(order: Exclude<Order, { say: 'open' }>): void {
+  take(order: Errand): void {
     this.#take(order).catch((error: unknown) => {
       if ('ticket' in order) this.report({ say: 'failed', ticket: order.ticket, trouble: troubleOf(error) });
       else this.#trouble(error);
     });
   }
 
-  async #take(order: Exclude<Order, { say: 'open' }>): Promise<void> {
+  async #take(order: Errand): Promise<void> {
     switch (order.say) {
       case 'file':
         this.#turn = order.turn;
@@ -247,9 +247,13 @@ export class Clerk {
     this.#wake();
     this.#hearMine(null);
     this.#held?.resolve();
-    await this.#filing;
-    await this.#ledger.close();
-    this.report({ say: 'closed' });
+    try {
+      await this.#filing;
+      await this.#ledger.close();
+    } finally {
+      // Whatever came of it: the counter waits.
+      this.report({ say: 'closed' });
+    }
   }
 }
 

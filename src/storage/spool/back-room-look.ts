@@ -9,8 +9,9 @@ import { list } from './maildir-places.ts';
 
 /** A folder that changed this shortly before it was listed may change once more without a new time. */
 const BLUR_MS = 100;
-/** A look that took this long is not repeated before five times its length: a huge mailbox must not fill the clerk's day. */
+/** What took this long is not repeated before five times its length: a huge mailbox must not fill the clerk's day. */
 const LONG_MS = 20;
+const REST = 5;
 
 /** So many rows are read at a time: as many as wait would be in memory at once. */
 const PAGE = 1000;
@@ -20,6 +21,8 @@ const THERE = 1;
 const WITH_FILE = 1;
 const WITHOUT_FILE = 2;
 const FOUND = 3;
+/** It was there, and is in a reader's hand. */
+const AWAY = 2;
 
 /** After a look at more than this what it left behind is cleared away at once: it is tens of megabytes, and the next look adds as much. */
 const MANY = 5000;
@@ -33,6 +36,7 @@ interface Known {
   notBefore: number;
   /** For a watched one: what stood in new/, or was brought there by ourselves. */
   seen: IdNotes | null;
+  isWatched: boolean;
 }
 
 /** Notices what other programs do in mailboxes: what they bring, what they take. It lists a folder only if its time has changed. */
@@ -49,16 +53,28 @@ export class Looker {
   /** From now on news of this mailbox are gathered. What came after this number in the ledger is news already. */
   async watch(mailbox: AgentName, since: number): Promise<void> {
     const known = this.#of(mailbox);
+    known.isWatched = true;
+    if (known.seen) return this.#resume(mailbox, known.seen);
+    const begun = Date.now();
     const seen = new IdNotes();
     for await (const page of this.#open(mailbox)) {
       for (const { seq, id, waits } of page) if (waits && seq <= since) seen.set(id, THERE);
     }
     known.seen = seen;
     known.times = null;
+    rest(known, begun);
   }
 
+  /** What we know of a mailbox that must rest is kept until it has: whoever comes back before that goes on with it. */
   unwatch(mailbox: AgentName): void {
-    this.#known.delete(mailbox);
+    const known = this.#known.get(mailbox);
+    if (known) known.isWatched = false;
+    if (known && hasRested(known)) this.#known.delete(mailbox);
+  }
+
+  /** Whoever comes back is told by others of what waits. What a reader has in hand does not: if it is put back, that is news. */
+  #resume(mailbox: AgentName, seen: IdNotes): void {
+    for (const id of this.#ids(mailbox, 'held')) seen.set(id, AWAY);
   }
 
   /** These come into new/ by our own doing. */
@@ -67,9 +83,12 @@ export class Looker {
     if (seen) for (const id of ids) seen.set(id, THERE);
   }
 
-  /** The watched mailboxes. */
+  /** The watched mailboxes. What was kept of others is dropped as soon as they have rested: looks come one after the other, so few do. */
   due(): AgentName[] {
-    return [...this.#known].filter(([, { seen }]) => seen).map(([mailbox]) => mailbox);
+    for (const [mailbox, known] of this.#known) {
+      if (known.seen && !known.isWatched && hasRested(known)) this.#known.delete(mailbox);
+    }
+    return [...this.#known].filter(([, { isWatched }]) => isWatched).map(([mailbox]) => mailbox);
   }
 
   async look(mailbox: AgentName): Promise<Looked> {
@@ -82,8 +101,7 @@ export class Looker {
     if (this.#read > MANY) Bun.gc(true);
     // A stranger may be half written: its folder does not change when the rest comes.
     known.times = found.strangers.length === 0 && begun - newest > BLUR_MS ? text : null;
-    const took = Date.now() - begun;
-    known.notBefore = took < LONG_MS ? 0 : begun + 5 * took;
+    rest(known, begun);
     return found;
   }
 
@@ -102,7 +120,7 @@ export class Looker {
       if (open.get(id) === 0) found.strangers.push(id);
       else open.set(id, FOUND);
       if (!seen) continue;
-      if (seen.get(id) === 0) found.arrived.push(id);
+      if (seen.get(id) !== THERE) found.arrived.push(id);
       loud.set(id, THERE);
     }
     if (seen) known.seen = loud;
@@ -120,7 +138,7 @@ export class Looker {
     }
   }
 
-  *#ids(mailbox: AgentName, folder: 'new' | 'quiet'): Generator<MessageId> {
+  *#ids(mailbox: AgentName, folder: 'new' | 'quiet' | 'held'): Generator<MessageId> {
     for (const name of list(this.files.folder(mailbox, folder))) {
       const id = name.slice(0, -5);
       if (name.endsWith('.json') && isMessageId(id)) yield id;
@@ -139,8 +157,17 @@ export class Looker {
   }
 
   #of(mailbox: AgentName): Known {
-    const known = this.#known.get(mailbox) ?? { times: null, notBefore: 0, seen: null };
+    const known = this.#known.get(mailbox) ?? { times: null, notBefore: 0, seen: null, isWatched: false };
     this.#known.set(mailbox, known);
     return known;
   }
+}
+
+function rest(known: Known, begun: number): void {
+  const took = Date.now() - begun;
+  if (took >= LONG_MS) known.notBefore = Math.max(known.notBefore, begun) + REST * took;
+}
+
+function hasRested({ notBefore }: Known): boolean {
+  return Date.now() >= notBefore;
 }

@@ -23,6 +23,9 @@ export type Order =
   | { say: 'held' }
   | { say: 'close' };
 
+/** An order for the clerk of a home. */
+export type Errand = Exclude<Order, { say: 'open' }>;
+
 /** What the clerk says to the counter. */
 export type Report =
   /** A draft of each of these is written: may they be published? */
