@@ -5,6 +5,7 @@ import type { LateCopies, TrayPlace } from '../ledger/late.ts';
 import type { Acceptance, Entry } from '../ledger/ledger.ts';
 import { filerLock } from './late-files.ts';
 import { hasTray, isOfAnother, removeTray, setTrayAside, sheetsAfter } from './in-tray-log.ts';
+import type { TrayLog } from './in-tray-log.ts';
 
 /** One who put something, and waits for an answer. */
 export interface Sender {
@@ -96,6 +97,20 @@ export async function enterTrayOfDead(root: string, ledger: LateCopies): Promise
   } finally {
     lock.release();
   }
+}
+
+/**
+ * Before something is written to a tray that has nothing else. Another ledger may be in its place by now, or the same as it was before: whoever
+ * enters the tray after our death asks that one where to begin. Returns the ledger's life.
+ */
+export async function followLedger(log: TrayLog, ledger: LateCopies): Promise<string> {
+  const { life, place } = await ledger.tray();
+  if (log.isFoundAfter(life, place)) return life;
+  const after = log.unusedAfter(place);
+  await ledger.acceptTogether([], after);
+  await ledger.flush();
+  log.follow(life, after);
+  return life;
 }
 
 /** For who waits for the ledger's word: the message is safe, and the word is not there. */

@@ -1,6 +1,6 @@
 import type { TrayPlace } from '../ledger/late.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { breath, enter, enterLeftovers, notYet } from './in-tray-enter.ts';
+import { breath, enter, enterLeftovers, followLedger, notYet } from './in-tray-enter.ts';
 import type { Laid, Outcome, Sender } from './in-tray-enter.ts';
 import { TrayLog } from './in-tray-log.ts';
 
@@ -125,21 +125,16 @@ export class InTray {
   async write(group: Sender[]): Promise<Laid> {
     const log = this.#log;
     if (!log) throw new Error('the in-tray is not open');
-    if (this.isEmpty) await this.#follow(log);
-    const place = log.append(group.map(({ entry }) => entry));
+    const isFirst = this.isEmpty;
+    // Counted before: while something is on its way the log does not begin anew.
     this.#written += group.length;
-    return { group, place };
-  }
-
-  /** Another ledger may be in its place by now, or the same as it was before: whoever enters this after our death asks that one where to begin. */
-  async #follow(log: TrayLog): Promise<void> {
-    const { life, place } = await this.ledger.tray();
-    if (log.isFoundAfter(life, place)) return;
-    const after = log.unusedAfter(place);
-    await this.ledger.acceptTogether([], after);
-    await this.ledger.flush();
-    log.follow(life, after);
-    this.#life = life;
+    try {
+      if (isFirst) this.#life = await followLedger(log, this.ledger);
+      return { group, place: log.append(group.map(({ entry }) => entry)) };
+    } catch (error) {
+      this.#written -= group.length;
+      throw error;
+    }
   }
 
   /** `alone`: nobody else waits (see `LogFile`). */
