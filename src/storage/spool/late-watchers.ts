@@ -17,7 +17,8 @@ export class LateWatchers {
   ) {}
 
   has(mailbox: AgentName): boolean {
-    return this.#watchers.has(mailbox);
+    // Where nobody listens at all, the name need not be looked at: among a thousand it lies in no cache.
+    return this.#watchers.size > 0 && this.#watchers.has(mailbox);
   }
 
   watch(mailbox: AgentName, onArrival: (mail: Mail) => void): Watch {
