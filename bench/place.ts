@@ -21,7 +21,7 @@ export function openPlace(): Place {
   const root = mkdtempSync(`${above}/parley-bench-`);
   let homes = 0;
   return {
-    disk: `${fileSystemOf(root)} (${above})`,
+    disk: fileSystemOf(root),
     fresh() {
       homes += 1;
       mkdirSync(`${root}/${homes}`);

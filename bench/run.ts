@@ -19,8 +19,8 @@ import { buildProgram } from './program.ts';
 import { line, machine, page, writePage } from './report.ts';
 
 /**
- * In the order of the table. The relay comes first and those that delete many files come last: for minutes after an inode was freed, ext4
- * passes it over for every new file, and they are looked at one by one.
+ * In the order of the table. The relay comes first and those that delete many files come last: for a while ext4
+ * passes over every inode that was freed, one by one, for each new file.
  */
 const FIGURES: readonly Figure[] = [
   relayFigure,
