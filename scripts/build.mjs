@@ -29,7 +29,7 @@ const BEFORE = [
   ['c2c send alice hello', 'bob'],
 ];
 
-const bun = setUp();
+const bun = await setUp();
 // Tests build one of their own: `node scripts/build.mjs <file>`.
 const outfile = process.argv[2] ?? 'dist/parley';
 mkdirSync(`${root}dist`, { recursive: true });

@@ -1,4 +1,4 @@
 // `node scripts/bun.mjs <arguments>`: the project's own Bun, set up first if need be.
 import { runBun } from './setup.mjs';
 
-runBun(process.argv.slice(2));
+await runBun(process.argv.slice(2));

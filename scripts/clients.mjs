@@ -12,6 +12,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
+import { npm } from './npm.mjs';
 import { root } from './setup.mjs';
 
 const pinned = `${root}test/clients`;
@@ -24,14 +25,14 @@ const PROGRAMS = {
 };
 
 /** Brings the clients if they are not there. Returns null, or why they could not be had. */
-export function bringClients() {
+export async function bringClients() {
   if (isComplete()) return null;
   // A folder that somebody else filled needs only to be looked through.
   if (isInstalled(folder) && lookThrough(folder) === null) return null;
-  console.error('Setting up the clients of the tests: npm install (once, some 750 MB) …');
+  console.error('Installing the real clients for the tests (once, some 750 MB) …');
   const fresh = `${folder}.new-${process.pid}`;
   try {
-    return install(fresh) ?? lookThrough(fresh) ?? moveIn(fresh);
+    return (await install(fresh)) ?? lookThrough(fresh) ?? moveIn(fresh);
   } finally {
     rmSync(fresh, { recursive: true, force: true });
   }
@@ -54,15 +55,12 @@ function isInstalled(place) {
   });
 }
 
-function install(place) {
+async function install(place) {
   mkdirSync(place, { recursive: true });
   for (const name of ['package.json', 'package-lock.json']) copyFileSync(`${pinned}/${name}`, `${place}/${name}`);
   // Not `npm ci`: that wants the programs for all other platforms in the lock file too, and some registries lack them.
-  const npm = spawnSync('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], {
-    cwd: place,
-    stdio: ['ignore', 2, 2],
-  });
-  return npm.status === 0 ? null : 'npm install did not finish; check the network or the npm registry setting';
+  const isDone = await npm(['install', '--ignore-scripts'], place);
+  return isDone ? null : 'npm install did not finish; check the network or the npm registry setting';
 }
 
 /** Finds the programs, sees that they start, and writes down where they are. */

@@ -3,6 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { npm } from './npm.mjs';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 const modules = `${root}node_modules`;
@@ -14,17 +15,11 @@ function isFresh() {
 }
 
 /** Installs what the lock file says, if that has not been done; then returns the path of Bun. */
-export function setUp() {
+export async function setUp() {
   if (!isFresh()) {
-    console.error('Setting up: npm ci (once) …');
-    const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
-      cwd: root,
-      stdio: ['ignore', 2, 2],
-    });
-    if (npm.status !== 0) {
-      console.error(
-        'Setting up failed: npm ci did not finish. Check the network or the npm registry setting and run this again.',
-      );
+    console.error('Installing the npm packages of Parley (once) …');
+    if (!(await npm(['ci'], root))) {
+      console.error('npm ci failed. Check the network or the npm registry setting, then run this again.');
       process.exit(1);
     }
     writeFileSync(stamp, readFileSync(`${root}package-lock.json`));
@@ -48,7 +43,7 @@ function bunPath() {
 }
 
 /** Runs Bun with these arguments in the project's root and ends this process the way Bun ended. */
-export function runBun(args, options = {}) {
-  const done = spawnSync(setUp(), args, { cwd: root, stdio: 'inherit', ...options });
+export async function runBun(args, options = {}) {
+  const done = spawnSync(await setUp(), args, { cwd: root, stdio: 'inherit', ...options });
   process.exit(done.status ?? 1);
 }

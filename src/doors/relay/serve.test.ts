@@ -257,10 +257,7 @@ describe('a relay that stops', () => {
     };
     const inHand = send('never').catch(() => null);
     await within(20_000, async () => isHeld);
-    const since = performance.now();
     await server.stop();
-    // Less than it would wait without that setting.
-    expect(performance.now() - since).toBeLessThan(5000);
     await inHand;
   });
 

@@ -217,7 +217,7 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
       whereDurable(`is durable before it answers: another process reads it${durable} [BC-8]`, async () => {
         const message = await arrived();
         const other = await here.another();
-        if (isLate) await within(1000, async () => (await other.peek(bob)).length > 0);
+        if (isLate) await within(20_000, async () => (await other.peek(bob)).length > 0);
         expect(await other.peek(bob)).toEqual([{ message, quiet: false }]);
         expect(await take(bob, [message.id], other)).toEqual([message.id]);
         expect(await waitingFor(bob)).toEqual([]);

@@ -1,0 +1,79 @@
+import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const SCRIPTS = join(import.meta.dir, '../scripts');
+let folder = '';
+
+beforeEach(() => {
+  folder = mkdtempSync(`${tmpdir()}/parley-scripts-`);
+  mkdirSync(`${folder}/bin`);
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A program of this name that is first on the search path. */
+function plant(name: string, script: string): void {
+  writeFileSync(`${folder}/bin/${name}`, `#!/bin/sh\n${script}\n`);
+  chmodSync(`${folder}/bin/${name}`, 0o755);
+}
+
+function node(args: string[], env: Record<string, string> = {}) {
+  const PATH = `${folder}/bin:${process.env['PATH']}`;
+  return Bun.spawn([Bun.which('node') ?? 'node', ...args], {
+    cwd: folder,
+    env: { ...process.env, PATH, ...env },
+    stdout: 'pipe',
+    stderr: 'pipe',
+  });
+}
+
+describe('an install by npm', () => {
+  it('shows how many packages are there while it still runs', async () => {
+    const packages = { '': {}, 'node_modules/a': {}, 'node_modules/@b/c': {}, 'node_modules/d': { os: ['none'] } };
+    writeFileSync(`${folder}/package-lock.json`, JSON.stringify({ packages }));
+    // It ends only after its progress was read.
+    plant('npm', 'mkdir -p node_modules/a; while [ ! -e enough ]; do sleep 0.1; done');
+    const child = node(['-e', `import('${SCRIPTS}/npm.mjs').then(({ npm }) => npm(['ci'], '.'))`]);
+    let shown = '';
+    for await (const text of child.stderr.pipeThrough(new TextDecoderStream())) {
+      shown += text;
+      if (shown.includes('npm ci: 1 of 2 packages')) writeFileSync(`${folder}/enough`, '');
+    }
+    expect(await child.exited).toBe(0);
+    expect(shown).toContain('npm ci: 1 of 2 packages');
+    expect(shown).toContain('npm ci: done after');
+  });
+});
+
+describe('npm test', () => {
+  it('gives tests an empty home of their own, and prints a line for each file', async () => {
+    const report = `${folder}/home`;
+    writeFileSync(
+      `${folder}/own.test.ts`,
+      `import { it } from 'bun:test';
+       import { readdirSync, writeFileSync } from 'node:fs';
+       it('x', () => writeFileSync('${report}', JSON.stringify([process.env.HOME, readdirSync(process.env.HOME)])));`,
+    );
+    const child = node([`${SCRIPTS}/test.mjs`, `${folder}/own.test.ts`]);
+    const out = await new Response(child.stdout).text();
+    expect(out).toMatch(/own\.test\.ts: 1 passed \(\d+ s\)\n/);
+    expect(out).toEndWith('1 passed, 0 failed\n');
+    const [home, entries] = JSON.parse(readFileSync(report, 'utf8'));
+    expect(home).not.toBe(process.env['HOME']);
+    expect(entries).toEqual([]);
+  });
+
+  it('names the system packages that are missing and the line to type, and installs nothing where that is forbidden', async () => {
+    // Nothing but a shell is on the search path, and an apt-get that must not run.
+    const shell = Bun.which('sh');
+    if (shell) symlinkSync(shell, `${folder}/bin/sh`);
+    plant('apt-get', `echo called >'${folder}/called'`);
+    const script = `import('${SCRIPTS}/system-packages.mjs').then(({ systemPackages }) => systemPackages())`;
+    const child = node(['-e', script], { PATH: `${folder}/bin`, PARLEY_TEST_NO_INSTALL: '1', CI: '' });
+    const out = await new Response(child.stdout).text();
+    expect(out).toContain('To run them: sudo apt-get install -y dash strace openssl tmux git python3');
+    expect(out).toContain('skipped without tmux');
+    expect(await Bun.file(`${folder}/called`).exists()).toBe(false);
+  });
+});
