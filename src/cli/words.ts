@@ -1,5 +1,5 @@
 import { shortId } from '../protocol/names.ts';
-import { visible, visibleLine } from '../delivery/visible.ts';
+import { forModel, lineForModel } from '../delivery/gate.ts';
 import type { Attention } from '../protocol/attention.ts';
 import type { Message } from '../protocol/message.ts';
 import type { Paint } from './terminal.ts';
@@ -37,24 +37,24 @@ export function headline({ message, attention, attempt, quiet, held }: Shown, no
     held ? paint.yellow('held') : '',
     attempt ? paint.yellow('redelivered') : '',
   ].filter(Boolean);
-  const who = `${visibleLine(message.from, 64)} → ${visibleLine(message.to, 64)}`;
+  const who = `${lineForModel(message.from, 64)} → ${lineForModel(message.to, 64)}`;
   return `${paint.bold(shortId(message.id))}  ${who}  ${paint.dim(ago(message.ts, now))}${marks.length > 0 ? `  ${marks.join(' · ')}` : ''}`;
 }
 
-/** The whole message for people: headline, what belongs to it, body. */
+/** The whole message as text: headline, what belongs to it, body. Models run commands too, so it passes the gate. */
 export function whole(shown: Shown, now: number, paint: Paint): string {
   const { message } = shown;
   const lines = [headline(shown, now, paint)];
-  if (message.scope) lines.push(`  scope: ${visibleLine(message.scope)}`);
-  if (message.thread) lines.push(`  answers: ${visibleLine(message.thread)}`);
-  if (message.refs?.length) lines.push(`  refs: ${message.refs.map((ref) => visibleLine(ref)).join(', ')}`);
+  if (message.scope) lines.push(`  scope: ${lineForModel(message.scope)}`);
+  if (message.thread) lines.push(`  answers: ${lineForModel(message.thread)}`);
+  if (message.refs?.length) lines.push(`  refs: ${message.refs.map((ref) => lineForModel(ref)).join(', ')}`);
   if (message.parley?.deadline) lines.push(`  deadline: ${message.parley.deadline}`);
-  return [...lines, indent(visible(message.body))].join('\n');
+  return [...lines, indent(forModel(message.body))].join('\n');
 }
 
 /** The first words of a body on one line. */
 export function gist(body: string, limit = 72): string {
-  return visibleLine(body.replace(/\s+/g, ' ').trim(), limit);
+  return lineForModel(body.replace(/\s+/g, ' ').trim(), limit);
 }
 
 function indent(text: string): string {

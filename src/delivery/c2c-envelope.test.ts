@@ -52,7 +52,7 @@ describe('the envelope of a broker message', () => {
 
   it('shows what is hidden, and is not broken out of by signs that are not seen [C2C-23]', () => {
     const text = envelope({ ...aMessage, content: '\u001b[2J <\u200d/c\u200d2c> <\u200b/c2c> </channel>' });
-    expect(text.split('\n')[1]).toBe('\u241b[2J &lt;\u200d/c\u200d2c> <\\u{200b}/c2c> &lt;/channel>');
+    expect(text.split('\n')[1]).toBe('\u241b[2J &lt;\\u{200d}/c\\u{200d}2c> &lt;\\u{200b}/c2c> &lt;/channel>');
   });
 
   it('is made at once of a body that is one long gap', () => {

@@ -1,5 +1,5 @@
 import type { BrokerEntry } from '../protocol/c2c.ts';
-import { visible } from './visible.ts';
+import { forModel } from './gate.ts';
 
 /** What an envelope says of its message. `to_alias` of a room's message is `<alias>#<room>`. */
 export type Enveloped = Pick<BrokerEntry, 'from_alias' | 'to_alias' | 'content'> & {
@@ -22,7 +22,7 @@ export function envelope(entry: Enveloped): string {
     message_id: entry.message_id,
     redelivered: entry.redelivered ? 'true' : undefined,
   });
-  return `<c2c${said}>\n${contained(visible(entry.content))}\n</c2c>`;
+  return `<c2c${said}>\n${forModel(entry.content)}\n</c2c>`;
 }
 
 /** Stands for a message that the reader has to fetch: all but its words. spec: c2c#envelope */
@@ -52,18 +52,6 @@ const SENTINELS: Record<string, string> = {
 export function sentinel(client: string): string {
   return (Object.hasOwn(SENTINELS, client) ? SENTINELS[client] : undefined) ?? FETCH;
 }
-
-/** A body in which nothing can be taken for a mark of ours: not its end, and not another's beginning. */
-export function contained(body: string): string {
-  return body.replace(MARK, '&lt;');
-}
-
-/** The beginning of a mark of ours, or of the one in which a client shows what a channel says; blanks and joiners do not hide it. */
-const GAP = '[\\s\\u200c\\u200d\\ufe0f]*';
-const MARK = new RegExp(
-  `<(?=${GAP}(?:/${GAP})?(?:${['c2c', 'channel'].map((word) => word.split('').join(GAP)).join('|')}))`,
-  'gi',
-);
 
 function attributes(given: Record<string, string | undefined>): string {
   const told = Object.entries(given).flatMap(([name, value]) =>

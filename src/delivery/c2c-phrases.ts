@@ -2,7 +2,6 @@ import { masked } from '../attention/secrets.ts';
 import { envelope, pendingMark } from './c2c-envelope.ts';
 import type { Mail } from './fence.ts';
 import type { Phrases } from './round.ts';
-import { visible } from './visible.ts';
 
 /** The words in which a hook of this dialect says what waits: an envelope for each message, and how to get the rest. spec: c2c#hook */
 export function c2cPhrases(reader: string): Phrases {
@@ -19,12 +18,12 @@ export function c2cPhrases(reader: string): Phrases {
   };
 }
 
-/** As a model may see it: nothing hidden in it, its secrets masked. `c2c history` has the text as it was sent. */
+/** Its secrets are masked: the model did not ask for it. The envelope does the rest. */
 function enveloped(reader: string, { message, attempt }: Mail) {
   return {
     from_alias: masked(message.from),
     to_alias: message.to.startsWith('#') ? `${reader}${message.to}` : reader,
-    content: visible(masked(message.body)),
+    content: masked(message.body),
     ts: Date.parse(message.ts) / 1000,
     message_id: message.id,
     redelivered: attempt > 0,

@@ -1,8 +1,8 @@
 import { masked } from '../attention/secrets.ts';
 import type { Evidence } from '../protocol/receipt.ts';
-import { attribute, contained } from './c2c-envelope.ts';
+import { attribute } from './c2c-envelope.ts';
 import type { Enveloped } from './c2c-envelope.ts';
-import { visible } from './visible.ts';
+import { forModel } from './gate.ts';
 import type { Offer, Parcel, Way } from './way.ts';
 
 export interface ChannelParts {
@@ -37,11 +37,11 @@ export class ChannelWay implements Way {
 
 /**
  * What the client is told. The keys of `meta` become attributes of what the model sees: plain words, and no text of others but in
- * `content`. Nobody asked for it, so secrets are masked and nothing is hidden in it; `poll_inbox` and `history` have the text as it was sent.
+ * `content`. Nobody asked for it, so secrets are masked too.
  */
 export function channelNotice({ from_alias, to_alias, content, ts = 0, message_id, redelivered }: Enveloped): object {
   return {
-    content: contained(visible(masked(content))),
+    content: forModel(masked(content)),
     meta: {
       from_alias: attribute(masked(from_alias)),
       to_alias: attribute(to_alias),

@@ -2,8 +2,8 @@ import { masked } from '../attention/secrets.ts';
 import type { Attention } from '../protocol/attention.ts';
 import type { Message } from '../protocol/message.ts';
 import type { AgentName } from '../protocol/names.ts';
+import { forModel, lineForModel } from './gate.ts';
 import type { Phrases } from './round.ts';
-import { visible, visibleLine } from './visible.ts';
 
 /** A copy with the decision how it should be seen. `attempt` above 0 means that it was begun before. */
 export interface Mail {
@@ -37,10 +37,10 @@ export function greeting(voice: Voice): string {
 /** The whole message: a line that says what it is, the body with its secrets masked, and a line that ends it. */
 export function wholeMessage(voice: Voice, mail: Mail): string {
   const { message } = mail;
-  const refs = message.refs?.length ? [`refs: ${message.refs.map((ref) => visibleLine(masked(ref))).join(', ')}`] : [];
+  const refs = message.refs?.length ? [`refs: ${message.refs.map((ref) => lineForModel(masked(ref))).join(', ')}`] : [];
   return [
     marked(voice, `message ${[named(mail), ...facts(voice, mail)].join(' · ')}`),
-    visible(masked(message.body)),
+    forModel(masked(message.body)),
     ...refs,
     marked(voice, `end of message ${shortId(message.id)}`),
   ].join('\n');
@@ -114,7 +114,7 @@ function named({ message }: Mail): string {
 function nameOf(written: string, sign: '@' | ''): string {
   const text = masked(written);
   if (/^[\p{L}\p{N}._-]{1,128}$/u.test(text)) return `${sign}${text}`;
-  return /^[@#][\p{L}\p{N}._-]{1,128}$/u.test(text) ? text : JSON.stringify(visibleLine(text, 64));
+  return /^[@#][\p{L}\p{N}._-]{1,128}$/u.test(text) ? text : JSON.stringify(lineForModel(text, 64));
 }
 
 function facts(voice: Voice, { message, attention, attempt }: Mail): string[] {

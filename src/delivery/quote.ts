@@ -1,5 +1,7 @@
 import { masked } from '../attention/secrets.ts';
-import { visible, visibleLine } from './visible.ts';
+import { lineForModel, withoutTags } from './gate.ts';
+import { asLatin } from './look-alikes.ts';
+import { visible } from './visible.ts';
 
 /**
  * Somebody's words as they may stand below a header: secrets masked, everything visible, and every line that could be read as
@@ -25,13 +27,13 @@ function lines(
   const whole = masked(text);
   // Not between the two halves of a character.
   const cut = whole.length > limit ? whole.slice(0, limit).replace(/[\ud800-\udbff]$/, '') : whole;
-  const shown = visible(cut).split('\n').map(quote);
-  return [...shown, ...(cut === whole ? [] : [rest(whole.length - cut.length)])].join('\n');
+  const shown = withoutTags(visible(cut).split('\n').map(quote).join('\n'));
+  return cut === whole ? shown : `${shown}\n${rest(whole.length - cut.length)}`;
 }
 
 /** Our own words that may hold some of somebody's, on one line: what a refusal says. */
 export function plainLine(text: string, limit = 1000): string {
-  return visibleLine(masked(text), limit);
+  return lineForModel(masked(text), limit);
 }
 
 /** Somebody's words as they may stand inside a line of ours. */
@@ -41,13 +43,13 @@ export function phrase(text: string, limit = 200): string {
 
 /** A name, an id or a topic as it may stand in a header: on one line, and in quotes unless it is plain. */
 export function inline(text: string, limit = 120): string {
-  const line = visibleLine(masked(text), limit);
+  const line = lineForModel(masked(text), limit);
   return PLAIN.test(line) || TIME.test(line) ? line : JSON.stringify(line);
 }
 
 /** An id of a message, a conversation or a thread: one word, as it is. */
 export function idText(text: string): string {
-  const line = visibleLine(masked(text), 200);
+  const line = lineForModel(masked(text), 200);
   return /^[\p{L}\p{N}@#._%/+:,-]+$/u.test(line) ? line : JSON.stringify(line);
 }
 
@@ -57,22 +59,12 @@ const PLAIN = /^[\p{L}\p{N}@#._%/+-]+(?: [\p{L}\p{N}@#._%/+()-]+)*$/u;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
 
 /**
- * Would a reader, also one that is easily fooled, take this line for ours? Case, accents, wide letters, wide gaps, joiners, Greek
- * and Cyrillic look-alikes and signs before the first letter do not hide anything.
+ * Would a reader, also one that is easily fooled, take this line for ours? Look-alikes and signs before the first letter do not hide
+ * anything.
  */
 export function readsAsProtocol(line: string): boolean {
-  const plain = line
-    .replace(/\\u\{[0-9a-f]+\}|[\u2400-\u2421\u200c\u200d]/g, '')
-    .replace(SIGNS, '')
-    .slice(0, 200)
-    .normalize('NFKD')
-    .toLowerCase()
-    .replace(/\p{M}/gu, '')
-    .replace(/\s+/g, ' ')
-    .replace(/[\u02d0\u2236\ua789]/g, ':')
-    .replace(/[^\0-\x7f]/g, (letter) => LATIN[FOREIGN.indexOf(letter)] ?? letter)
-    .replace(SIGNS, '');
-  return PROTOCOL.test(plain);
+  const start = line.replace(/\\u\{[0-9a-f]+\}|[\u2400-\u2421\u200c\u200d]/g, '').replace(SIGNS, '');
+  return PROTOCOL.test(asLatin(start.slice(0, 200)).replace(SIGNS, ''));
 }
 
 /** What may stand before the first letter; a letter in a circle or a box is one. */
@@ -85,7 +77,3 @@ const PROTOCOL = new RegExp(
   `^(?:c2a(?![a-z0-9])|message\\s*(?::|[^a-z0-9]*$)|end[ _-]of[ _-]message|parley [a-z0-9]+\\]|(?:${FIELDS})\\s*[:=]|` +
     `${ROLES}\\s*[:\\]>|]|im_(?:start|end)\\||/?inst\\])`,
 );
-
-/** Letters of other alphabets that look like Latin ones, after lower-casing; each above what it looks like. */
-const FOREIGN = 'асеорхуіѕјвнкмтԁԍѵԛԝαεορικμντυβηζχςѡƨıɡɑ';
-const LATIN = 'aceopxyisjbhkmtdgvqwaeopikmntybhzxcw2iga';

@@ -16,5 +16,12 @@ export function visibleLine(text: string, limit = 200): string {
 }
 
 // Control characters but tab and newline, separators, and everything that is drawn as nothing or changes how the rest is drawn:
-// such characters can carry text that only a model sees. Joiners and the emoji selector stay; scripts and emoji need them.
-const UNSAFE = /(?!\t|\n|\u200c|\u200d|\ufe0f)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
+// such characters can carry text that only a model sees.
+const HIDDEN = '(?!\\t|\\n)[\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\u2800]';
+// Where emoji and scripts need a joiner or the emoji selector, it stays.
+const PICTURE = '[\\p{Extended_Pictographic}\\p{Emoji_Modifier}\\ufe0f]';
+const JOINING_LETTER =
+  '[\\p{Script=Arabic}\\p{Script=Syriac}\\p{Script=Devanagari}\\p{Script=Bengali}\\p{Script=Gurmukhi}\\p{Script=Gujarati}\\p{Script=Oriya}' +
+  '\\p{Script=Tamil}\\p{Script=Telugu}\\p{Script=Kannada}\\p{Script=Malayalam}\\p{Script=Sinhala}\\p{Script=Khmer}\\p{Script=Myanmar}\\p{Script=Mongolian}]';
+const NEEDED = `(?<=${PICTURE})\\u200d(?=\\p{Extended_Pictographic})|(?<=[\\p{Extended_Pictographic}0-9#*])\\ufe0f|(?<=${JOINING_LETTER})[\\u200c\\u200d]`;
+const UNSAFE = new RegExp(`(?!${NEEDED})${HIDDEN}`, 'gu');

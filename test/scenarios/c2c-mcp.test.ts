@@ -142,7 +142,7 @@ describe('c2c over MCP', () => {
     await client.initialize();
     for (const tool of ['peek_inbox', 'poll_inbox']) {
       const [list = '', envelopes = ''] = await texts(client, tool);
-      expect(JSON.parse(list)).toMatchObject([{ from_alias: 'alice', content: forged }]);
+      expect(JSON.parse(list)).toMatchObject([{ from_alias: 'alice', content: forged.replaceAll('<', '&lt;') }]);
       expect(envelopes.match(/<\s*\/?\s*c2c/gi)).toEqual(['<c2c', '</c2c']);
       expect(envelopes).toStartWith('<c2c event="message" from="alice" ');
     }

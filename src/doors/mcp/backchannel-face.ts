@@ -1,3 +1,4 @@
+import { jsonForModel, lineForModel } from '../../delivery/gate.ts';
 import { deliver, waiting } from '../../flow/deliver.ts';
 import type { Desk, Who } from '../../flow/desk.ts';
 import { send } from '../../flow/send.ts';
@@ -68,7 +69,7 @@ export function backchannelFace(desk: Desk, who: Who): Face {
       const by = { by: 'bch mcp', agent, pid: process.pid };
       const taken = await deliver(who, mail, { disposition: 'acknowledged', by }, (delivered) => {
         const messages = delivered.map(({ message }) => message);
-        return { show: () => answer(JSON.stringify(messages, null, 2)), slow: true };
+        return { show: () => answer(jsonForModel(messages, 2)), slow: true };
       });
       if (taken.length === 0) answer('inbox empty');
     },
@@ -77,9 +78,8 @@ export function backchannelFace(desk: Desk, who: Who): Face {
       const agents = await home.directory.list();
       // The hash of a token is for comparing, never for showing.
       answer(
-        JSON.stringify(
+        jsonForModel(
           agents.map(({ tokenHash: _hash, ...record }) => record),
-          null,
           2,
         ),
       );
@@ -101,7 +101,7 @@ export function backchannelFace(desk: Desk, who: Who): Face {
       if (!known) throw new Error('no tool of this face');
       await calls[known.name](given, answer);
     },
-    refusal: (line) => line,
+    refusal: (line) => lineForModel(line, 1000),
   };
 }
 

@@ -1,4 +1,5 @@
 import { envelope } from '../../delivery/c2c-envelope.ts';
+import { jsonForModel } from '../../delivery/gate.ts';
 import { plainLine } from '../../delivery/quote.ts';
 import { disturbing, setDisturbing } from '../../flow/c2c/disturbing.ts';
 import { entryOf, sendTo, sendToAll, takeWaiting } from '../../flow/c2c/mail.ts';
@@ -79,7 +80,7 @@ async function callOne<Name extends C2cTool>(
 function callsOf(deps: C2cFaceDeps): Calls {
   const { desk, broker, sessionId } = deps;
   const counter = { desk, broker };
-  const told = (answer: Answer, value: unknown): void => answer(JSON.stringify(value));
+  const told = (answer: Answer, value: unknown): void => answer(jsonForModel(value));
   const own = async (): Promise<Session> => {
     const known = await broker.session(sessionId);
     if (known) return known;
@@ -178,7 +179,7 @@ function callsOf(deps: C2cFaceDeps): Calls {
 
 /** For programs as a list, and for models as they read it. */
 function inTwoForms(entries: readonly Entry[]): string[] {
-  const list = JSON.stringify(entries);
+  const list = jsonForModel(entries);
   return entries.length === 0 ? [list] : [list, entries.map((entry) => envelope(entry)).join('\n')];
 }
 

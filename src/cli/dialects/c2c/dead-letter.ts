@@ -1,4 +1,4 @@
-import { visibleLine } from '../../../delivery/visible.ts';
+import { lineForModel } from '../../../delivery/gate.ts';
 import { BadArguments } from '../../arguments.ts';
 import { c2cCommand, FLAG, TEXT } from './command.ts';
 
@@ -14,7 +14,7 @@ export default c2cCommand({
     for (const { message } of letters) {
       const { from_alias: from = '?', to_alias: to = '?', content = '' } = (message ?? {}) as Record<string, unknown>;
       c2c.say(
-        `${visibleLine(String(from), 64)} → ${visibleLine(String(to), 130)}  ${visibleLine(String(content), 120)}`,
+        `${lineForModel(String(from), 64)} → ${lineForModel(String(to), 130)}  ${lineForModel(String(content), 120)}`,
       );
     }
   },

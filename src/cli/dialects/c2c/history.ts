@@ -1,4 +1,4 @@
-import { visibleLine } from '../../../delivery/visible.ts';
+import { lineForModel } from '../../../delivery/gate.ts';
 import { readSessionId } from '../../../protocol/c2c.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import type { Archived } from '../../../storage/c2c/broker.ts';
@@ -53,5 +53,5 @@ function told({ entry, drainedAt }: Archived) {
 }
 
 function line({ entry, drainedAt }: Archived): string {
-  return `[${minuteOf(entry.ts || drainedAt)}] <${visibleLine(entry.from_alias, 64)}> ${visibleLine(entry.content, 2000)}`;
+  return `[${minuteOf(entry.ts || drainedAt)}] <${lineForModel(entry.from_alias, 64)}> ${lineForModel(entry.content, 2000)}`;
 }

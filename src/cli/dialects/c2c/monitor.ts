@@ -1,4 +1,4 @@
-import { visibleLine } from '../../../delivery/visible.ts';
+import { lineForModel } from '../../../delivery/gate.ts';
 import { entryOf } from '../../../flow/c2c/mail.ts';
 import type { Entry } from '../../../flow/c2c/mail.ts';
 import type { AgentName, MessageId } from '../../../protocol/names.ts';
@@ -154,9 +154,9 @@ class Monitor {
 /** One line, whatever stands in the message: who reads lines must not see two. */
 function lineOf({ from_alias, to_alias, content }: Entry, full: boolean): string {
   const [, room] = to_alias.split('#', 2);
-  const text = visibleLine(content, full ? Infinity : BRIEF);
+  const text = lineForModel(content, full ? Infinity : BRIEF);
   const time = new Date().toTimeString().slice(0, 8);
-  return `[${time}] 📬  ${visibleLine(from_alias, 64)}→${room ? `@${room}` : 'you'}  "${text}"`;
+  return `[${time}] 📬  ${lineForModel(from_alias, 64)}→${room ? `@${room}` : 'you'}  "${text}"`;
 }
 
 /** Seconds with three decimals, as a text: so other programs know it. */

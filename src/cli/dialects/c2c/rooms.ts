@@ -1,4 +1,4 @@
-import { visibleLine } from '../../../delivery/visible.ts';
+import { lineForModel } from '../../../delivery/gate.ts';
 import { joinRoom, leaveRoom, roomsJson, saidJson, sayInRoom } from '../../../flow/c2c/rooms.ts';
 import { readRoom } from '../../../protocol/c2c.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
@@ -109,7 +109,7 @@ async function members(c2c: C2c, given: Given, words: string[]): Promise<void> {
 }
 
 function sayLine(c2c: C2c, { ts, from_alias, content }: { ts: number; from_alias: string; content: string }): void {
-  c2c.say(`[${minuteOf(ts)}] <${visibleLine(from_alias, 64)}> ${visibleLine(content, 2000)}`);
+  c2c.say(`[${minuteOf(ts)}] <${lineForModel(from_alias, 64)}> ${lineForModel(content, 2000)}`);
 }
 
 function othersIn(count: number): string {
