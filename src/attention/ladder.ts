@@ -57,6 +57,11 @@ export function newDuty(mail: { message: Message; mailbox: AgentName; attention:
   };
 }
 
+/** When a reply to this duty is late. After that it needs a look at the thread. */
+export function deadlineOf({ at, every }: Pick<Duty, 'at' | 'every'>): number {
+  return at + 3 * every;
+}
+
 export type Step = { do: 'return' | 'escalate' | 'expire' | 'nothing'; duty: Duty };
 
 /** What is due now, and the duty after it. After a time in which nobody looked it comes back once. spec: c2a#duties */

@@ -1,4 +1,4 @@
-import { DEADLINE_MS } from '../attention/ladder.ts';
+import { deadlineOf } from '../attention/ladder.ts';
 import type { Attention, Policy } from '../protocol/attention.ts';
 import type { Message } from '../protocol/message.ts';
 import { isMessageId } from '../protocol/names.ts';
@@ -177,11 +177,11 @@ export function dispositionOf({ state, ended }: Duty): Disposition | null {
 }
 
 /** After its deadline an answer needs a look at the thread: this is the proof that there was one. */
-async function notePulled(whos: readonly Who[], { id, at, mailbox }: EventView, now?: number): Promise<void> {
+async function notePulled(whos: readonly Who[], { id, mailbox }: EventView, now?: number): Promise<void> {
   const who = whos.find(({ name }) => name === mailbox);
-  if (!who || now === undefined || Date.parse(at) + DEADLINE_MS > now) return;
+  if (!who || now === undefined) return;
   const duty = await who.home.ledger.duty(who.name, id);
-  if (!duty || duty.ended) return;
+  if (!duty || duty.ended || now < deadlineOf(duty)) return;
   const evidence = { by: 'chat.read_thread' };
   await who.home.ledger.record(who.name, id, { step: 'offered', at: new Date(now).toISOString(), evidence });
 }

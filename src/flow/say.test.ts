@@ -139,6 +139,18 @@ describe('what an agent says', () => {
     expect(sent.first).toBe(true);
   });
 
+  it('after an earlier deadline of its own needs a look since that one [C2A-152, C2A-D11]', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    await anOwner(desk);
+    const deadline = new Date(desk.now() + 60_000).toISOString();
+    const { message } = await send(desk, alice, aDraft({ deadline }));
+    await desk.live(61_000);
+    const late = say(desk, desk.who('bob'), said({ inReplyTo: message.id }));
+    await expect(late).rejects.toThrow('deadline has passed');
+    await readThread([desk.who('bob')], { event: message.id }, { limit: 9, now: desk.now() });
+    expect((await say(desk, desk.who('bob'), said({ inReplyTo: message.id }))).first).toBe(true);
+  });
+
   it('after a later deadline of its own needs a look since that one [C2A-152, C2A-D11]', async () => {
     const desk = await aMemoryDesk('alice', 'bob');
     await anOwner(desk);

@@ -1,5 +1,5 @@
 import { mentionsIn } from '../attention/mentions.ts';
-import { DEADLINE_MS } from '../attention/ladder.ts';
+import { deadlineOf } from '../attention/ladder.ts';
 import { replyOutcome } from '../attention/outcome.ts';
 import { refusalOf } from '../attention/reply-rules.ts';
 import type { Reply } from '../attention/reply-rules.ts';
@@ -175,14 +175,14 @@ function policyOf(
   return duty && isLate(duty, now) ? 'may_respond' : copy.attention.policy;
 }
 
-function isLate({ kind, at, every, ended }: Duty, now: number): boolean {
-  return kind === 'reply' && ended === null && now > at + Math.max(3 * every, DEADLINE_MS);
+function isLate(duty: Duty, now: number): boolean {
+  return duty.kind === 'reply' && duty.ended === null && now > deadlineOf(duty);
 }
 
 /** Has this reader read the thread since the deadline? */
-async function wasPulled(who: Who, message: Message, { at, every }: Duty): Promise<boolean> {
+async function wasPulled(who: Who, message: Message, duty: Duty): Promise<boolean> {
   const copy = (await who.home.ledger.trace(message.id))?.copies.find(({ mailbox }) => mailbox === who.name);
-  const since = at + Math.max(3 * every, DEADLINE_MS);
+  const since = deadlineOf(duty);
   return (copy?.receipts ?? []).some((one) => one.evidence['by'] === 'chat.read_thread' && Date.parse(one.at) >= since);
 }
 

@@ -16,6 +16,8 @@ import { isOffered, passOn } from './responders.ts';
 const BITE = 100;
 /** When a step is tried again that was begun and not finished. */
 const SOON_MS = 60_000;
+/** How much of a message its reminder repeats. */
+const TEXT_SHOWN = 2000;
 
 /** What only the one who keeps time can do. */
 export interface Acts {
@@ -26,7 +28,7 @@ export interface Acts {
 /**
  * What time does in one home: what is owed comes back, goes up or runs out; and an event that the chosen one did not take is offered
  * to the next. Every step is taken by changing the duty first, so of several processes one acts, and a second call does nothing. A
- * crash between the two loses one return, never the duty. Returns when to come again.
+ * return or an escalation is counted after it was done: after a crash in between it is due again soon. Returns when to come again.
  */
 export async function tick(desk: Desk, home: Home, now: number, act: Acts): Promise<number | null> {
   await enterDuties(home);
@@ -57,7 +59,11 @@ async function see(desk: Desk, home: Home, duty: Duty, now: number, act: Acts, r
   }
   if (message && (await applyLate(desk, home, duty, message))) return true;
   const done = await taken(home, duty, now);
-  if (done.do === 'return') await comeBack(desk, home, done.duty, message, copy, act);
+  if (done.do === 'return') {
+    await comeBack(desk, home, done.duty, message, copy, act);
+    const { state, returns, due } = done.duty;
+    await home.ledger.changeDuty(duty.mailbox, duty.id, (open) => ({ ...open, state, returns, due }));
+  }
   if (done.do === 'escalate') rising.push(done.duty);
   if (done.do === 'expire') await afterEnd(home, done.duty);
   return done.do !== 'nothing';
@@ -69,13 +75,13 @@ async function waitOn(home: Home, { mailbox, id }: Duty, now: number): Promise<t
   return true;
 }
 
-/** Takes the step that is due, alone among all processes. To tell another may fail: until it is done, it is due again soon. */
+/** Takes the step that is due, alone among all processes. What is told to others may fail: until it is done, it is due again soon. */
 async function taken(home: Home, { mailbox, id }: Duty, now: number): Promise<Step> {
   let done: Step | undefined;
   await home.ledger.changeDuty(mailbox, id, (open) => {
     done = step(open, now);
     if (done.do === 'nothing') return null;
-    return done.do === 'escalate' ? { ...open, due: now + SOON_MS } : done.duty;
+    return done.do === 'expire' ? done.duty : { ...open, due: now + SOON_MS };
   });
   return done ?? { do: 'nothing', duty: { mailbox, id } as Duty };
 }
@@ -137,12 +143,14 @@ async function comeBack(
   }
   if (copy?.state === 'held' || !message || message.from === HOST_NAME) return;
   const asked = duty.kind === 'obligation' ? 'stands still until this is done' : 'waits for an answer';
+  const short = duty.id.slice(0, 8);
+  const text = message.body.length > TEXT_SHOWN ? `${message.body.slice(0, TEXT_SHOWN)}…` : message.body;
   await post(
     desk,
     home,
     {
       to: `@${duty.mailbox}`,
-      body: `@${duty.from} ${asked}: message ${duty.id.slice(0, 8)}; read it with \`parley trace ${duty.id.slice(0, 8)}\``,
+      body: `@${duty.from} ${asked}: message ${short}. Answer with \`parley reply ${short} "…"\`. It said:\n\n${text}`,
       key: keyOf(`return/${duty.mailbox}/${duty.id}/${duty.returns}`),
       thread: duty.id,
     },

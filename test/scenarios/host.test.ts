@@ -285,6 +285,31 @@ describe('the host', () => {
     await crowd.end();
   });
 
+  it('answers tools while a thousand posts of a chat wait', async () => {
+    const busy = new House('Unix socket');
+    await busy.program.init('bob');
+    const surface = await (await busy.connect()).initialize({ role: 'surface' });
+    await surface.done('surface/bind', { platform: 'slack', workspaceId: 'T1' });
+    const harness = await (await busy.connect()).initialize();
+    await harness.done('session/bind', { sessionId: 'one', identities: ['bob'] });
+    let answered = 0;
+    const posts = Array.from({ length: 1000 }, async (_, at) => {
+      await surface.done('surface/post', {
+        messageId: `m${at}`,
+        conversation: { id: `C${at % 7}`, kind: 'channel' },
+        author: { id: 'U1', kind: 'human' },
+        content: [{ type: 'text', text: `word ${at}` }],
+      });
+      answered += 1;
+    });
+    for (let call = 0; call < 5; call += 1) {
+      await harness.done('tools/call', { sessionId: 'one', name: 'chat.list_events', arguments: {} });
+    }
+    expect(answered).toBeLessThan(500);
+    await Promise.all(posts);
+    await busy.end();
+  });
+
   it.each([
     [['host', '--stdio', '--ws', '1'], 64, '--stdio serves one program only'],
     [['host', '--ws', 'many'], 64, '"many" is no port'],

@@ -19,15 +19,22 @@ export class HostClient {
 
   static async onSocket(path: string): Promise<HostClient> {
     const decoder = new TextDecoder();
+    // A full socket takes only a part: the rest follows when it has room again.
+    let rest = Buffer.alloc(0);
+    const flush = (): void => void (rest = rest.subarray(Math.max(0, socket.write(rest))));
     const socket = await Bun.connect({
       unix: path,
       socket: {
         data: (_socket, bytes) => client.#bytes(decoder.decode(bytes, { stream: true })),
+        drain: flush,
         close: () => client.#ended(),
       },
     });
     const client = new HostClient(
-      (text) => void socket.write(text),
+      (text) => {
+        rest = Buffer.concat([rest, Buffer.from(text)]);
+        flush();
+      },
       () => socket.end(),
     );
     client.pause = () => socket.pause();

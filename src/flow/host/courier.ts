@@ -176,7 +176,9 @@ export class Courier {
     for (const item of group.items) {
       item.attempts += 1;
       const into = item === lastOf(group) ? {} : { merged: lastOf(group).message.id };
-      const evidence = { session: this.session.id, attempt: item.attempts, seq: item.seq, mode: group.mode, ...into };
+      const returns = group.returns > 0 ? { returns: group.returns } : {};
+      const { attempts: attempt, seq } = item;
+      const evidence = { session: this.session.id, attempt, seq, mode: group.mode, ...into, ...returns };
       await noted(this.house, item.who.name, item.message.id, 'offered', evidence);
     }
     if (this.#out.get(group) !== shipment) return;

@@ -31,7 +31,7 @@ export async function noted(
   { deps }: House,
   mailbox: Item['who']['name'],
   id: MessageId,
-  step: 'offered' | 'accepted' | 'shown' | 'knocked' | 'cancelled',
+  step: 'offered' | 'accepted' | 'shown' | 'knocked' | 'cancelled' | 'released',
   evidence: Record<string, string | number | boolean>,
 ): Promise<void> {
   const at = new Date(deps.now()).toISOString();

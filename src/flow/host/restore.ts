@@ -12,17 +12,20 @@ export async function attemptsOf({ who, message }: Pick<Item, 'who' | 'message'>
 }
 
 /**
- * Finds again what a session has in hand, after a restart of the host: by the name under which it holds it. What its harness had
- * accepted is open; the rest goes out once more, as it went out before. What was claimed a moment before the end, and never offered,
- * waits again.
+ * Finds what a session held before the host was restarted. What its harness had accepted is open. What it had not accepted, and what
+ * was to be tried again after a failed turn, goes out again as before; a return that was counted and never offered goes out as a
+ * knock. What was claimed and never offered waits again.
  */
 export async function restoreHeld(session: Session): Promise<void> {
   const unaccepted: { item: Item; event: string }[] = [];
   for (const who of session.whos) {
     for (const copy of await who.home.ledger.heldBy(who.name, session.owner)) {
       const found = await foundIn(session, who, copy);
-      if (found?.isAccepted) session.open.set(keyOf(found.item), found.item);
-      else if (found) unaccepted.push(found);
+      if (!found) continue;
+      if (!found.isAccepted) unaccepted.push(found);
+      else session.open.set(keyOf(found.item), found.item);
+      if (found.isAccepted && found.returns > 0)
+        session.queue.putBack(aGroup({ ...found.item, mode: 'notify' }, { returns: found.returns }));
     }
   }
   for (const together of Map.groupBy(unaccepted, ({ item, event }) => `${event}:${item.who.name}`).values()) {
@@ -43,6 +46,8 @@ interface Found {
   /** The event in whose turn it stood: itself, or what was merged with it. */
   event: string;
   isAccepted: boolean;
+  /** It came back this often, and the last time was not offered. 0: nothing was missed. */
+  returns: number;
 }
 
 async function foundIn(session: Session, who: Who, copy: CopyRecord): Promise<Found | null> {
@@ -69,13 +74,24 @@ async function foundIn(session: Session, who: Who, copy: CopyRecord): Promise<Fo
     item,
     event: typeof merged === 'string' ? merged : message.id,
     isAccepted: wasAccepted(receipts, session.id),
+    returns: await missedReturn(who, copy.id, receipts),
   };
 }
 
+/** Accepted by this session, and not given back since by a turn that failed. */
 function wasAccepted(receipts: readonly Receipt[], session: string): boolean {
-  return receipts.some(
-    ({ step, evidence }) => (step === 'accepted' || step === 'knocked') && evidence['session'] === session,
-  );
+  const own = receipts.filter(({ evidence }) => evidence['session'] === session);
+  const accepted = own.findLastIndex(({ step }) => step === 'accepted' || step === 'knocked');
+  return accepted > own.findLastIndex(({ step }) => step === 'released');
+}
+
+/** The number of the last return, if the host ended before it was offered. */
+async function missedReturn({ name, home }: Who, id: MessageId, receipts: readonly Receipt[]): Promise<number> {
+  const duty = await home.ledger.duty(name, id);
+  if (!duty || duty.ended || duty.state !== 'open') return 0;
+  const known = receipts.filter(({ step }) => step === 'offered' || step === 'reconsidered');
+  const offered = Math.max(0, ...known.map(({ evidence }) => Number(evidence['returns'] ?? 0)));
+  return duty.returns > offered ? duty.returns : 0;
 }
 
 function offersIn(receipts: readonly Receipt[]): Receipt[] {

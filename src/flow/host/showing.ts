@@ -30,8 +30,9 @@ interface Letter {
 
 /**
  * Shows what agents say to the people and channels of one surface. A letter is waiting → held under the surface's name → shown and
- * settled, or failed for good. Whatever passes is tried again, with the same id, key and words; a surface that has shown it shows
- * nothing new. If the surface or we go away it waits again. In one conversation they are shown in order.
+ * settled, or failed for good. What fails for a while is tried again with the same id, key and words, so a surface that has shown it
+ * shows nothing new. If the surface goes away the letter waits again. If the host is killed the letter stays held, and the next
+ * connection of the surface releases it first. In one conversation letters are shown in order.
  */
 export class Showing {
   readonly #rounds: Rounds;
@@ -41,6 +42,7 @@ export class Showing {
   readonly #waiters = new Map<MessageId, ((shown: Shown) => void)[]>();
   readonly #ephemeral = new Set<MessageId>();
   #out = 0;
+  #hasReleased = false;
   #isOver = false;
   #stop: () => void = () => {};
   readonly #stopped: Promise<void>;
@@ -59,11 +61,13 @@ export class Showing {
     if (!this.#isOver) this.#rounds.ask();
   }
 
-  close(): void {
+  /** Resolves when nothing is held any more. */
+  async close(): Promise<void> {
     this.#isOver = true;
     this.#alarm.close();
     this.#stop();
     for (const id of this.#waiters.keys()) this.#tell(id, 'later');
+    await Promise.allSettled(this.#lanes.values());
   }
 
   /** This one is to be seen for a moment only. */
@@ -87,12 +91,23 @@ export class Showing {
     try {
       // Of thousands of people few have mail at one time.
       const { ledger, directory } = this.house.deps.home;
-      for (const mailbox of await ledger.mailboxesWithMail(`${this.platform}.`)) await this.#look(mailbox);
+      const mailboxes = await ledger.mailboxesWithMail(`${this.platform}.`);
+      if (!this.#hasReleased) for (const mailbox of mailboxes) await this.#release(mailbox);
+      this.#hasReleased = true;
+      for (const mailbox of mailboxes) await this.#look(mailbox);
       // Other processes see by this whether a surface may still take up what they send.
       await directory.seen(bridgeName(this.platform));
     } finally {
       if (!this.#isOver) this.#alarm.at(this.house.deps.now() + LOOK_MS);
     }
+  }
+
+  /** A host that was killed left these held. Whether they were shown is not known; the surface knows by their keys. */
+  async #release(mailbox: AgentName): Promise<void> {
+    const { ledger, spool } = this.house.deps.home;
+    const held = (await ledger.heldBy(mailbox, this.#owner)).map(({ id }) => id);
+    const because = 'the host was started again';
+    if (held.length > 0) await spool.release({ mailbox, owner: this.#owner }, held, { because });
   }
 
   async #look(mailbox: AgentName): Promise<void> {

@@ -228,8 +228,8 @@ describe('an answer that a surface has not shown yet', () => {
     await next.bind(again, 'lead', { token });
     const back = new TestSurface(next);
     saysNo(back, ...codes);
-    await back.bind();
     expect(await standing(next, eventId)).toMatchObject(OPEN);
+    await back.bind();
     await next.pass(HOUR);
     expect(new Set([...surface.wire.shown, ...back.wire.shown].map(({ id }) => id)).size).toBe(1);
     expect(await standing(next, eventId)).toMatchObject(ends);

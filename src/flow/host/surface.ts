@@ -40,8 +40,11 @@ export interface Surface {
  */
 export class Surfaces {
   readonly #bound = new Map<AgentName, Surface>();
+  /** Connections that ended and may still hold something. */
+  readonly #ending = new Map<AgentName, Promise<void>>();
   readonly #typing = new Map<string, number>();
   readonly #order: InOrder;
+  #lastPost: Promise<void> = Promise.resolve();
   readonly #members: Members;
 
   constructor(
@@ -55,7 +58,8 @@ export class Surfaces {
   /** A surface of the same platform takes the place of the one before: that one's connection may be dead. */
   async bind(wire: Wire, { platform, workspaceId, ephemeral }: Params<'surface/bind'>): Promise<{ platform: string }> {
     if (platform.includes('.')) throw new Refusal('invalid_request', 'a platform has no "." in its name');
-    this.#bound.get(platform)?.showing.close();
+    this.#end(this.#bound.get(platform));
+    await this.#ending.get(platform);
     const { limits, deps } = this.house;
     const rate = new Rate(deps, {
       perSecond: limits.postsPerSecond,
@@ -72,13 +76,18 @@ export class Surfaces {
   gone(wire: Wire): void {
     for (const [platform, surface] of this.#bound) {
       if (surface.wire !== wire) continue;
-      surface.showing.close();
+      this.#end(surface);
       this.#bound.delete(platform);
     }
   }
 
   close(): void {
-    for (const { showing } of this.#bound.values()) showing.close();
+    for (const surface of this.#bound.values()) this.#end(surface);
+  }
+
+  /** The next connection of this platform waits until this one holds nothing. */
+  #end(surface: Surface | undefined): void {
+    if (surface) this.#ending.set(surface.platform, surface.showing.close());
   }
 
   all(): Surface[] {
@@ -94,7 +103,21 @@ export class Surfaces {
     const surface = this.#on(wire);
     await surface.rate.turn('messages');
     const place = `${surface.platform} ${post.conversation.id}`;
-    return this.#order.run(place, post.sequence, () => this.#post(surface, post));
+    return this.#order.run(place, post.sequence, () => this.#oneByOne(() => this.#post(surface, post)));
+  }
+
+  /** Storing keeps the process busy. Between two posts everybody else has a turn: a tool must not wait for a thousand of them. */
+  async #oneByOne<T>(job: () => Promise<T>): Promise<T> {
+    const before = this.#lastPost;
+    const mine = Promise.withResolvers<void>();
+    this.#lastPost = mine.promise;
+    await before;
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    try {
+      return await job();
+    } finally {
+      mine.resolve();
+    }
   }
 
   async #post(surface: Surface, post: Post): Promise<{ eventId: MessageId; first: boolean }> {

@@ -1,3 +1,4 @@
+import { quieter } from '../../attention/fallback.ts';
 import type { Turn } from '../../protocol/host.ts';
 import { SendKey } from '../../protocol/names.ts';
 import type { MessageId } from '../../protocol/names.ts';
@@ -134,8 +135,12 @@ async function retryLater({ session }: Runner, { eventIds }: Turn): Promise<void
   for (const item of openIn(session.open, ids)) {
     if (session.turn?.said.has(item.message.id) || item.attempts >= MOST_ATTEMPTS) continue;
     if (await isAnswerWaiting(item)) continue;
+    // Written down first: a host that is killed now offers it again after its restart.
+    const because = 'its turn failed';
+    await noted(session.house, item.who.name, item.message.id, 'released', { session: session.id, because });
     session.open.delete(keyOf(item));
-    session.queue.putBack(aGroup(item, { notBefore: session.house.deps.now() + AFTER_FAILURE_MS }));
+    const again = { ...item, mode: quieter(item.attention.injection, session.link?.capabilities.injection ?? {}) };
+    session.queue.putBack(aGroup(again, { notBefore: session.house.deps.now() + AFTER_FAILURE_MS }));
   }
 }
 

@@ -84,15 +84,15 @@ export class FilesDirectory implements Directory {
   }
 
   async amend(name: AgentName, change: Amendment): Promise<AgentRecord> {
-    return this.#files.amend(name, change);
+    return this.#files.amend(name, change, () => this.#files.markChange());
   }
 
   async subscribe(name: AgentName, channel: ChannelName): Promise<void> {
-    this.#change(name, (record) => withChannel(record, channel));
+    this.#change(name, (record) => withChannel(record, channel), true);
   }
 
   async unsubscribe(name: AgentName, channel: ChannelName): Promise<void> {
-    this.#change(name, (record) => withoutChannel(record, channel));
+    this.#change(name, (record) => withoutChannel(record, channel), true);
   }
 
   async seen(name: AgentName): Promise<void> {
@@ -112,12 +112,14 @@ export class FilesDirectory implements Directory {
   async close(): Promise<void> {}
 
   /** Read, change and write back under the lock: of many changes at once none is lost. */
-  #change(name: AgentName, change: (record: AgentRecord) => Partial<AgentRecord> | null): void {
+  #change(name: AgentName, change: (record: AgentRecord) => Partial<AgentRecord> | null, marked = false): void {
     this.#files.locked(() => {
       const before = this.#files.whole(name);
       if (!before) throw new Refusal('not_found', `no agent is called ${name}`);
       const changed = change(before.record);
-      if (changed) this.#files.write(name, rewritten(before.text, changed));
+      if (!changed) return;
+      this.#files.write(name, rewritten(before.text, changed));
+      if (marked) this.#files.markChange();
     });
   }
 }

@@ -1,4 +1,4 @@
-import { lstatSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { AgentName } from '../../protocol/names.ts';
 import { codeOf, explained, ifThere, isMissing, isNoPlainFile } from '../disk.ts';
 import { locked } from '../lock-file.ts';
@@ -46,10 +46,26 @@ export class RecordFiles extends RecordPlaces {
   locked<T>(act: () => T): T {
     try {
       this.makeFolder();
-      return locked(`${this.root}/agents.lock`, act);
+      return locked(this.#lock, act);
     } catch (error) {
       throw explained(error, this.root, 'nothing was changed');
     }
+  }
+
+  get #lock(): string {
+    return `${this.root}/agents.lock`;
+  }
+
+  /** Marks, under the lock, that subscriptions or roles changed: who keeps records in memory must not wait for a file event. */
+  markChange(): void {
+    const before = statSync(this.#lock).mtimeMs;
+    const time = Math.max(Date.now(), Math.floor(before) + 1) / 1000;
+    utimesSync(this.#lock, time, time);
+  }
+
+  /** The time of the last such change. */
+  lastChange(): number {
+    return ifThere(() => statSync(this.#lock))?.mtimeMs ?? 0;
   }
 
   makeFolder(): void {

@@ -75,6 +75,13 @@ export class RecordWatch {
     return this.#look;
   }
 
+  /** Looks at everything that is there now: a look that is under way may have passed what is asked for. */
+  async lookAtAll(): Promise<void> {
+    await this.#look;
+    this.#hasSeenAll = false;
+    await this.look();
+  }
+
   /** The folder is there now: its events need not wait for the next look. */
   follow(): void {
     if (!this.#events && !this.#closed) this.#follow();

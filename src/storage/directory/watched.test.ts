@@ -120,6 +120,19 @@ describe('the watched directory, beyond the contract,', () => {
       await within(20_000, async () => (await directory.get(alice)) === null);
     });
 
+    it('knows at the next question what another Parley program has subscribed, however soon that is', async () => {
+      const directory = aDirectory(Date.now, { events });
+      const other = new FilesDirectory(root, Date.now);
+      await directory.register(alice, 'agent');
+      for (let n = 0; n < 20; n += 1) {
+        const channel = ChannelName.parse(`#dev-${n}`);
+        await other.subscribe(alice, channel);
+        expect((await directory.subscribers(channel)).map(({ name }) => name)).toEqual([alice]);
+        await other.unsubscribe(alice, channel);
+        expect(await directory.subscribers(channel)).toEqual([]);
+      }
+    });
+
     it('begins without a folder, and follows it when it comes, goes and comes again', async () => {
       const directory = aDirectory(Date.now, { events, lookMs: 50 });
       expect(await directory.get(bob)).toBeNull();

@@ -25,6 +25,8 @@ export class WatchedDirectory implements Directory {
   #isLoaded = false;
   /** Why nobody is known, as long as it is so. */
   #failure: unknown = null;
+  /** The last change of subscriptions or roles by others that is in memory. */
+  #lastChange = 0;
   /** Since when a record that was readable is not. */
   readonly #halves = new Map<AgentName, number>();
   /** When agents were seen, as far as it is not on disk yet. */
@@ -77,11 +79,11 @@ export class WatchedDirectory implements Directory {
   }
 
   async subscribers(channel: ChannelName): Promise<AgentRecord[]> {
-    return (await this.#everybody()).subscribers(channel);
+    return (await this.#upToDate()).subscribers(channel);
   }
 
   async members(role: AgentName): Promise<AgentRecord[]> {
-    return (await this.#everybody()).members(role);
+    return (await this.#upToDate()).members(role);
   }
 
   async rolesAmong(names: readonly AgentName[]): Promise<AgentName[]> {
@@ -165,6 +167,16 @@ export class WatchedDirectory implements Directory {
     await (waking ?? this.#firstLook);
     if (!this.#isLoaded) throw this.#failure;
     return this.#book;
+  }
+
+  /** For questions about everybody at once. A change by another program of ours that is over is never missed; this costs one `stat`. */
+  async #upToDate(): Promise<AddressBook> {
+    const book = await this.#everybody();
+    const changed = this.#files.lastChange();
+    if (changed === this.#lastChange) return book;
+    await this.#watch.lookAtAll();
+    this.#lastChange = changed;
+    return book;
   }
 
   async #change(name: AgentName, change: (record: AgentRecord) => Partial<AgentRecord> | null): Promise<void> {
