@@ -186,7 +186,7 @@ export function parleyAtARelay(
     it('watches: what waited, what comes, and what comes after the stream broke, each once [BC-C10]', async () => {
       const machine = await far();
       await machine.peer.send('@ann', 'before');
-      const watch = machine.start('parley', ['watch', '--peek', '--json']);
+      const watch = machine.start('parley', ['watch', '--json']);
       await watch.says('before');
       await machine.peer.send('@ann', 'while');
       await watch.says('while');
@@ -224,6 +224,15 @@ export function parleyAtARelay(
       const working = machine.start('parley', ['watch', '--exec', 'echo "ran on {{body}}"']);
       await working.says('ran on work');
       await working.stop();
+      expect(await machine.json<Message[]>('inbox')).toEqual([]);
+    });
+
+    it('takes what watch --take has printed, and shows it to nobody again', async () => {
+      const machine = await far();
+      await machine.peer.send('@ann', 'take this');
+      const taking = machine.start('parley', ['watch', '--take']);
+      await taking.says('take this');
+      await taking.stop();
       expect(await machine.json<Message[]>('inbox')).toEqual([]);
     });
 
