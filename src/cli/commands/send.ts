@@ -76,11 +76,23 @@ function obligationFrom(values: { blocks?: string; 'or-else'?: string; delegate?
   throw new Refusal('invalid_request', '--or-else and --delegate go with --blocks halted, degraded or none');
 }
 
-/** The first complaint about a draft, in one line. */
+/** The options behind the parts of a draft that have another name. */
+const OPTION_FOR: Partial<Record<string, string>> = {
+  refs: 'ref',
+  thread: 'reply-to',
+  firstTried: 'first-tried',
+  'obligation.blocks': 'blocks',
+  'obligation.defaultAction': 'or-else',
+  'obligation.delegate': 'delegate',
+};
+
+/** The first complaint about a draft, in one line, by the option that it is about. */
 export function parseDraft(input: Record<string, unknown>): Draft {
   const draft = Draft.safeParse(input);
   if (draft.success) return draft.data;
-  throw new Refusal('invalid_request', `${draft.path || 'message'}: ${draft.why}`);
+  const part = draft.path.replace(/\.\d+$/, '');
+  const isOption = part !== '' && part !== 'to' && part !== 'body';
+  throw new Refusal('invalid_request', `${isOption ? `--${OPTION_FOR[part] ?? part}: ` : ''}${draft.why}`);
 }
 
 /** Says what is proven of a send, and no more: stored. */
