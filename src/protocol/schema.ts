@@ -33,8 +33,11 @@ export class Schema<S extends Inner> {
     return { success: false, path: v.getDotPath(issue) ?? '', why: issue.message };
   }
 
+  /** For what must fit: anything else is our bug. */
   parse(input: unknown): InferOutput<S> {
-    return this.isPlain?.(input) ? input : v.parse(this.inner, input, { message: adviceFor });
+    const parsed = this.safeParse(input);
+    if (parsed.success) return parsed.data;
+    throw new TypeError(`${parsed.path || 'value'}: ${parsed.why}`);
   }
 }
 
