@@ -26,8 +26,8 @@ export interface Desk {
   bodyLimit: number;
   /** How a dialect reads what its users write as a recipient; without it, Parley's own way. */
   readAddress?: (text: string) => Address;
-  /** How a dialect says that nobody would get it; without it, Parley's own way, with the nearest names. */
-  unreachable?: (text: string) => Refusal | Promise<Refusal>;
+  /** What is said to a sender whose recipient has no mailbox here; without it, or if it has nothing to say, the nearest names. */
+  unreachable?: (text: string, from: AgentName) => Refusal | null | Promise<Refusal | null>;
   /** Which of these recipients have room for one more copy. Refuses where none has. Without it, all have. */
   admit?: (home: Home, recipients: AgentRecord[]) => AgentRecord[] | Promise<AgentRecord[]>;
 }
