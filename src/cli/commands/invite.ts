@@ -42,7 +42,7 @@ export default command({
     const invite = writeInvite({ url, token, room, channels });
     if (context.json) return context.sayJson({ url, room, channels, invite });
     context.say(joinLine(invite));
-    context.note('whoever has the invite can join, as often as they like: send it over a private way');
+    context.note('anybody who has the invite can join, any number of times: send it in private');
   },
 });
 

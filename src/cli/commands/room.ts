@@ -31,6 +31,6 @@ export default command({
     if (context.json) return context.sayJson({ url, room, channels, invite });
     context.say(`${context.paint.green(`room "${room}" made`)} at ${url}`);
     context.say(joinLine(invite));
-    context.note('whoever has the invite can join, as often as they like: send it over a private way');
+    context.note('anybody who has the invite can join, any number of times: send it in private');
   },
 });
