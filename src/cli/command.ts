@@ -64,6 +64,9 @@ export function parse(options: Options, argv: string[]): { values: Record<string
     const { nearest } = require('../flow/nearest.ts') as typeof Nearest;
     const unknown = /^Unknown option '--?([^']+)'/.exec(error.message)?.[1];
     const [near] = unknown ? nearest(unknown, Object.keys(options)) : [];
+    const [, needy] = /^Option '(--[\w-]+) <value>' argument/.exec(error.message) ?? [];
+    if (needy)
+      throw new Refusal('invalid_request', `${needy} needs a value (one that begins with - is written ${needy}=-…)`);
     throw new Refusal('invalid_request', near ? `${error.message}; did you mean --${near}?` : error.message);
   }
 }

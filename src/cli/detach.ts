@@ -8,6 +8,7 @@ import { whoIsOnDuty } from './duty.ts';
 import type { Notice } from './duty.ts';
 import { ownCommand } from './program.ts';
 import { parleyHome } from './env.ts';
+import { tokenFrom, tokenWarning } from './token.ts';
 
 /** How long the daemon may take until every door answers. */
 const PATIENCE_MS = 15_000;
@@ -23,13 +24,15 @@ export async function detach(
   const home = parleyHome(context.env);
   const there = whoIsOnDuty(`${home}/daemon`);
   if (there) return tellRunning(context, home, there, rows);
+  if (values['token'] !== undefined) context.note(`warning: ${tokenWarning('BACKCHANNEL_TOKEN')}`);
+  const env = environment(context, values);
   const log = `${home}/daemon.log`;
   const { fd, from } = openLog(home, log);
   const child = Bun.spawn(
     [...ownCommand(), 'up', ...argumentsOf(rows, values), ...(context.verbose ? ['--verbose'] : [])],
     {
       argv0: 'parley',
-      env: environment(context, values),
+      env,
       cwd: context.cwd,
       stdio: ['ignore', fd, fd],
       // A session of its own: it outlives this terminal.
@@ -61,19 +64,23 @@ function addressOf(notice: Notice, row: DoorRow): string {
   return notice.doors.find(({ name }) => name === row.name)?.address ?? '';
 }
 
-/** What was said before `--detach`, without the secret: everybody can see the words of a running program. */
+/** What was said before `--detach`, without the token: everybody can see the words of a running program. */
 function argumentsOf(rows: readonly DoorRow[], values: Record<string, unknown>): string[] {
   const options = Object.assign({}, ...rows.map((row) => row.options)) as DoorRow['options'];
   const given = Object.keys(options).flatMap((name) => {
-    const value = name === 'token' ? undefined : values[name];
+    const value = name === 'token' || name === 'token-file' ? undefined : values[name];
     if (typeof value === 'string') return [`--${name}=${value}`];
     return value === true ? [`--${name}`] : [];
   });
   return [...rows.map((row) => `--with=${row.name}`), ...given];
 }
 
-function environment({ env }: Context, { token }: Record<string, unknown>): Record<string, string | undefined> {
-  return { ...env, ...(typeof token === 'string' && { BACKCHANNEL_TOKEN: token }) };
+/** The token goes to the daemon by the environment. A stdin that holds it is ours: it is read here. */
+function environment(
+  { env, cwd }: Context,
+  values: { token?: string; 'token-file'?: string },
+): Record<string, string | undefined> {
+  return { ...env, BACKCHANNEL_TOKEN: tokenFrom(values, cwd, env['BACKCHANNEL_TOKEN']) };
 }
 
 function openLog(home: string, log: string): { fd: number; from: number } {

@@ -1,3 +1,4 @@
+import { isBlank } from '../protocol/message.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { codeOf } from '../storage/disk.ts';
 import { spanMs } from './span.ts';
@@ -12,10 +13,27 @@ export async function bodyFrom(words: string[], limit: number): Promise<string> 
   if (words.length > 0 && !(words.length === 1 && words[0] === '-')) return words.join(' ');
   if (isTerminal(0)) throw new Refusal('invalid_request', 'give the text on the command line, or pipe it in');
   const body = utf8(await fromStdin(limit)).replace(/\n$/, '');
-  // A closed stdin is no text: many programs start commands that way. An empty text can be said: "".
-  if (body === '')
-    throw new Refusal('invalid_request', 'the text is empty; give it on the command line, or pipe it in');
+  // A closed stdin is no text: many programs start commands that way.
+  if (body === '') throw emptyText();
   return body;
+}
+
+/** The body of a message of Parley's own: it says something. `bodyFrom` also takes an empty word, as other programs' documents allow. */
+export async function textFrom(words: string[], limit: number): Promise<string> {
+  const body = await bodyFrom(words, limit);
+  if (isBlank(body)) throw emptyText();
+  return body;
+}
+
+function emptyText(): Refusal {
+  return new Refusal('invalid_request', 'the text is empty; give it on the command line, or pipe it in');
+}
+
+/** What the sender wants, by `--intent` or its short form `--fyi`. */
+export function intentFrom({ intent, fyi }: { intent?: string; fyi?: boolean }): string {
+  if (!fyi) return intent ?? 'none';
+  if (intent === undefined || intent === 'fyi') return 'fyi';
+  throw new Refusal('invalid_request', `--fyi means --intent fyi; leave out --fyi or --intent ${intent.slice(0, 40)}`);
 }
 
 async function fromStdin(limit: number): Promise<Uint8Array> {

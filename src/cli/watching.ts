@@ -31,7 +31,7 @@ export interface WatchOrder {
 /** After a signal, a command at work has this long to end by itself. */
 const PATIENCE_MS = 3000;
 
-/** `watch` of every dialect: prints each message and takes it, or runs a command on it, until a signal or a broken pipe. */
+/** `watch` of every dialect: prints each message, then leaves it, takes it or runs a command on it, until a signal or a broken pipe. */
 export async function watchMail(who: Who, order: WatchOrder): Promise<void> {
   const command = order.exec === undefined ? undefined : shellCommand(order.exec);
   const signals = listenToSignals();

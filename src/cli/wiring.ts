@@ -39,7 +39,13 @@ export function openDesk(
     now: Date.now,
     newId: () => crypto.randomUUID() as MessageId,
     bodyLimit: settings.bodyLimit,
+    ...(own === 'parley' && { unreachable: async (text) => inOtherBroker(env, broker, text) }),
   };
+}
+
+/** A name that only the broker of another folder knows is no unknown name. */
+async function inOtherBroker(env: Env, own: string | undefined, text: string): Promise<Refusal | null> {
+  return existsSync(brokersFolder(env)) ? (await import('./other-brokers.ts')).inOtherBroker(env, own, text) : null;
 }
 
 /** A home at a relay. What that takes is read only here, by those who have one: no other command should pay for it. */

@@ -26,8 +26,8 @@ export interface Desk {
   bodyLimit: number;
   /** How a dialect reads what its users write as a recipient; without it, Parley's own way. */
   readAddress?: (text: string) => Address;
-  /** How a dialect says that nobody would get it; without it, Parley's own way, with the nearest names. */
-  unreachable?: (text: string) => Refusal | Promise<Refusal>;
+  /** What is said to a sender whose recipient has no mailbox here; without it, or if it has nothing to say, the nearest names. */
+  unreachable?: (text: string, from: AgentName) => Refusal | null | Promise<Refusal | null>;
   /** Which of these recipients have room for one more copy. Refuses where none has. Without it, all have. */
   admit?: (home: Home, recipients: AgentRecord[]) => AgentRecord[] | Promise<AgentRecord[]>;
 }
@@ -38,13 +38,31 @@ export interface Who {
   home: Home;
 }
 
-/** Finds a message by the start of its id in every home. An ambiguous start is refused with the candidates. */
+/**
+ * Finds a message by the start of its id in every home, also by the id under which it was queued for a relay. An ambiguous start is
+ * refused with the candidates.
+ */
 export async function findMessage(desk: Desk, prefix: string): Promise<{ home: Home; id: MessageId }> {
   const found: { home: Home; id: MessageId }[] = [];
   for (const home of desk.homes) {
-    for (const id of await home.ledger.idsLike(prefix)) found.push({ home, id });
+    const ids = [...(await home.ledger.idsLike(prefix)), ...((await home.far?.sentAs(prefix)) ?? [])];
+    for (const id of new Set(ids)) found.push({ home, id });
   }
+  if (found.length === 0 && prefix !== '') await refuseQueued(desk, prefix);
   return onlyOne(prefix, found);
+}
+
+/** What has not left yet has an id and nothing that could be shown or answered. */
+async function refuseQueued(desk: Desk, prefix: string): Promise<void> {
+  for (const { far } of desk.homes) {
+    const letter = (await far?.outbox())?.find((one) => one.letter.id?.startsWith(prefix));
+    if (!letter) continue;
+    const id = letter.letter.id?.slice(0, 8);
+    throw new Refusal(
+      'not_found',
+      `${id} is in the outbox (${letter.state}), and not at the relay yet; see \`parley outbox\``,
+    );
+  }
 }
 
 /** Of several things whose ids begin alike, the one that is meant; otherwise a refusal that names them. */

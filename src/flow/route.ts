@@ -27,7 +27,7 @@ export async function route(desk: Desk, from: AgentName, text: string): Promise<
     if (recipients.length > 0) found.push({ home, to, via, recipients });
   }
   const [only] = found;
-  if (!only) throw (await desk.unreachable?.(text)) ?? (await unknown(homes, address));
+  if (!only) throw (await desk.unreachable?.(text, from)) ?? (await unknown(homes, address));
   if (found.length > 1) {
     const forms = found.map((one) => `${withoutHome(text)}%${one.home.label}`).join(' or ');
     throw new Refusal('ambiguous', `${withoutHome(text)} is in several homes; write ${forms}`);

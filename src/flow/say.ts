@@ -5,6 +5,7 @@ import { refusalOf } from '../attention/reply-rules.ts';
 import type { Reply } from '../attention/reply-rules.ts';
 import type { Duty } from '../protocol/duty.ts';
 import type { ToolArguments } from '../protocol/host.ts';
+import { isBlank } from '../protocol/message.ts';
 import type { Message } from '../protocol/message.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
@@ -33,6 +34,7 @@ const EXCHANGE = 50;
  * nothing is sent. What answers an event is linked to it, also where the caller forgot to say so. spec: host#send
  */
 export async function say(desk: Desk, who: Who, said: Said): Promise<Sent> {
+  if (isBlank(said.text)) throw new Refusal('invalid_request', 'text is empty: write what you want to say');
   const earlier = await who.home.ledger.underKey(who.name, said.idempotencyKey);
   const { to, thread } = await aimOf(who, said);
   const draft = {

@@ -54,7 +54,8 @@ export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<S
   }
   if (draft.obligation) refuseObligation(decided);
   const meantFor = channel ? channel.withoutOverhearers(decided) : decided;
-  const isOffered = decided.some(({ attention }) => attention.reason === 'role_mention');
+  // What is only for information is offered to nobody: every member of the role sees it, and none owes an answer.
+  const isOffered = draft.intent !== 'fyi' && decided.some(({ attention }) => attention.reason === 'role_mention');
   const copies = isOffered ? await (await responders()).oneResponder(home, message, meantFor, now) : meantFor;
   const fresh = desk.givenIds ? undefined : true;
   const stored = await home.spool.put({ message, copies, key: draft.key, firstTried: draft.firstTried, fresh });

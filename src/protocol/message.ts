@@ -135,6 +135,11 @@ function isPlainMessage(value: unknown): boolean {
 /** The largest body that is accepted unless the user sets another limit (bytes of UTF-8). spec: message#limits */
 export const BODY_LIMIT = 256 * 1024;
 
+/** Does a text say nothing: only blanks, line ends and characters that nobody sees? */
+export function isBlank(text: string): boolean {
+  return /^[\s\p{Cc}\p{Cf}]*$/u.test(text);
+}
+
 /** What a sender hands in; everything else about a message is decided by us. spec: message#draft */
 export const Draft = new Schema(
   () =>

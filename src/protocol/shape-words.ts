@@ -17,7 +17,6 @@ export {
   number,
   object,
   optional,
-  parse,
   picklist,
   pipe,
   record,

@@ -476,9 +476,11 @@ describe('parley, in the same repository,', () => {
     const agents = JSON.parse((await place.parley(['agents', '--json'], as)).out) as Row[];
     expect(agents).toContainEqual(expect.objectContaining({ name: 'bob', home: 'c2c' }));
     expect((await place.parley(['agents'], as)).out).toContain('@bob%c2c');
-    // In another folder nobody knows of it.
+    // In another folder nothing is sent by guess.
     const elsewhere = { ...as, cwd: temporaryHome() };
-    expect((await place.parley(['send', '@bob', 'lost'], elsewhere)).err).toContain('no agent or role is called @bob');
+    expect((await place.parley(['send', '@bob', 'lost'], elsewhere)).err).toContain(
+      '@bob is a session of c2c at the broker of another folder; type: C2C_MCP_BROKER_ROOT=',
+    );
     expect((await place.parley(['send', '@bob%c2c', 'again'], as)).code).toBe(0);
     const mail = await place.json<Row[]>(['poll-inbox'], { ...as, session: 's-bob' });
     expect(mail.map(({ content }) => content)).toEqual(['from outside', 'again']);

@@ -7,6 +7,7 @@ import type { FarMachine } from '../support/far.ts';
 
 /** A letter in the outbox, as it is told. */
 export interface Letter {
+  id: string;
   key: string;
   state: string;
   body: string;
@@ -104,7 +105,7 @@ export function parleyAtARelay(
       await machine.wire.down();
       const one = await machine.parley('send', '@bob', 'one', '--key', 'k1');
       expect(one.err).toMatch(
-        /^parley: queued as k1: the relay \S+ cannot be reached \(nothing listens there\); it is sent when the relay is back/,
+        /^parley: queued as [0-9a-f-]{36} \(key k1\): the relay \S+ cannot be reached \(nothing listens there\); it is sent when the relay is back/,
       );
       expect(one.code).toBe(72);
       expect((await machine.parley('send', '@bob', 'two')).code).toBe(72);
@@ -124,6 +125,43 @@ export function parleyAtARelay(
       expect(await machine.json<Letter[]>('outbox')).toEqual([]);
       // The key is known from the outbox on.
       expect(await machine.tells('send', '@bob', 'one', '--key', 'k1')).toContain('already stored under this key');
+    });
+
+    it('knows a queued message by its id, before it is sent and after', async () => {
+      const machine = await far();
+      await machine.wire.down();
+      const { err } = await machine.parley('send', '@bob', 'one', '--key', 'k1');
+      const [letter] = await machine.json<Letter[]>('outbox');
+      const { id } = letter ?? { id: '' };
+      expect(err).toStartWith(`parley: queued as ${id} (key k1): `);
+      expect(await machine.tells('outbox')).toStartWith(`${id}  key k1  queued  to @bob`);
+      expect((await machine.parley('trace', id)).err).toBe(
+        `parley: ${id.slice(0, 8)} is in the outbox (queued), and not at the relay yet; see \`parley outbox\`\n`,
+      );
+      await machine.wire.up();
+      await machine.tells('inbox');
+      const [there] = await machine.peer.inbox();
+      const trace = await machine.json<{ message: Message; queuedAs?: string }>('trace', id.slice(0, 8));
+      expect(trace.message).toMatchObject({ id: there?.id, body: 'one' });
+      expect(trace.queuedAs).toBe(there?.id === id ? undefined : id);
+      expect((await machine.parley('outbox', 'drop', id)).err).toContain(
+        `it was sent: parley trace ${there?.id.slice(0, 8)}\n`,
+      );
+      await machine.tells('send', '@bob', 'two', '--reply-to', id.slice(0, 8));
+      expect(await machine.peer.inbox()).toMatchObject([{ body: 'one' }, { body: 'two', thread: there?.id }]);
+    });
+
+    it('sends and drops by id what is in the outbox', async () => {
+      const machine = await far();
+      await machine.wire.down();
+      await machine.parley('send', '@bob', 'one', '--key', 'k1');
+      await machine.parley('send', '@bob', 'two');
+      const [one, two] = await machine.json<Letter[]>('outbox');
+      expect(two?.key).toBe(two?.id);
+      await machine.tells('outbox', 'drop', two?.id.slice(0, 8) ?? '');
+      await machine.wire.up();
+      expect(await machine.tells('outbox', 'retry', one?.id.slice(0, 8) ?? '')).toMatch(/^stored /);
+      expect(await machine.peer.bodies()).toEqual(['one']);
     });
 
     it('keeps of the outbox what the relay refused, until it is dropped', async () => {
@@ -186,7 +224,7 @@ export function parleyAtARelay(
     it('watches: what waited, what comes, and what comes after the stream broke, each once [BC-C10]', async () => {
       const machine = await far();
       await machine.peer.send('@ann', 'before');
-      const watch = machine.start('parley', ['watch', '--peek', '--json']);
+      const watch = machine.start('parley', ['watch', '--json']);
       await watch.says('before');
       await machine.peer.send('@ann', 'while');
       await watch.says('while');
@@ -224,6 +262,15 @@ export function parleyAtARelay(
       const working = machine.start('parley', ['watch', '--exec', 'echo "ran on {{body}}"']);
       await working.says('ran on work');
       await working.stop();
+      expect(await machine.json<Message[]>('inbox')).toEqual([]);
+    });
+
+    it('takes what watch --take has printed, and shows it to nobody again', async () => {
+      const machine = await far();
+      await machine.peer.send('@ann', 'take this');
+      const taking = machine.start('parley', ['watch', '--take']);
+      await taking.says('take this');
+      await taking.stop();
       expect(await machine.json<Message[]>('inbox')).toEqual([]);
     });
 

@@ -1,6 +1,9 @@
 import { afterAll, describe, expect, it } from 'bun:test';
 import type { Message } from '../../src/protocol/message.ts';
+import { AgentName } from '../../src/protocol/names.ts';
+import { newSenderId } from '../../src/protocol/sender-id.ts';
 import { until } from '../support/bch.ts';
+import { Caller } from '../support/caller.ts';
 import { FarMachine } from '../support/far.ts';
 import { parleyAtARelay, parleyWithoutKeys } from './far-parley.contract.ts';
 import type { Letter } from './far-parley.contract.ts';
@@ -41,6 +44,34 @@ describe('parley at a relay that knows keys', () => {
     expect(await machine.peer.bodies()).toEqual(['once']);
   });
 
+  it('keeps the id of what was queued, and of what is sent at once', async () => {
+    const machine = await far('ours');
+    await machine.wire.down();
+    await machine.parley('send', '@bob', 'queued');
+    const [letter] = await machine.json<Letter[]>('outbox');
+    await machine.wire.up();
+    const { id } = await machine.json<Message>('send', '@bob', 'at once');
+    expect((await machine.peer.inbox()).map((one) => one.id)).toEqual([letter?.id ?? '', id]);
+  });
+
+  it('takes an id from its sender once, however many bring it at the same time', async () => {
+    const machine = await far('ours');
+    const carl = await Caller.register(machine.relay.url, 'carl', 'room');
+    const id = newSenderId(AgentName.parse('carl'));
+    const send = async (body: string, key: string): Promise<Message> => {
+      const headers = { 'x-parley-id': id, 'idempotency-key': key };
+      return (await (await carl.post('send', { to: '@bob', body }, headers)).json()) as Message;
+    };
+    const same = await Promise.all(Array.from({ length: 20 }, () => send('one', 'k')));
+    expect(new Set(same.map((one) => one.id))).toEqual(new Set([id]));
+    const others = await Promise.all(Array.from({ length: 20 }, (_, n) => send(`other ${n}`, `k${n}`)));
+    for (const [n, other] of others.entries()) expect(other).toMatchObject({ from: 'carl', body: `other ${n}` });
+    expect(new Set([id, ...others.map((one) => one.id)]).size).toBe(21);
+    expect((await machine.peer.inbox()).map((one) => one.id).toSorted()).toEqual(
+      [id, ...others.map((one) => one.id)].toSorted(),
+    );
+  });
+
   it('needs no second command if the answer comes at the second try', async () => {
     const machine = await far('ours');
     machine.wire.fault = { at: /\/v1\/send/, kind: 'answer lost' };
@@ -67,6 +98,25 @@ describe('parley at a relay that knows keys', () => {
     expect(await machine.peer.ask(`trace/${sent.id}`)).toMatchObject({
       copies: [{ mailbox: 'ann', state: 'settled', settledBy: { fetched: 'to the machine of its reader' } }],
     });
+  });
+});
+
+describe('parley at a relay that gives ids of its own', () => {
+  it('says both ids of a message that was queued', async () => {
+    const machine = await far('the original');
+    await machine.wire.down();
+    await machine.parley('send', '@bob', 'queued');
+    const [letter] = await machine.json<Letter[]>('outbox');
+    const ours = letter?.id ?? '';
+    await machine.wire.up();
+    await machine.tells('inbox');
+    const [there] = await machine.peer.inbox();
+    expect(there?.id).not.toBe(ours);
+    for (const id of [ours, there?.id ?? '']) {
+      expect(await machine.tells('trace', id)).toContain(
+        `queued here as ${ours}; the relay gave it the id ${there?.id}\n`,
+      );
+    }
   });
 });
 

@@ -15,6 +15,7 @@ import { Machine, until } from '../support/bch.ts';
 import { aDesk } from '../support/desk.ts';
 import { temporaryHome } from '../support/home.ts';
 import { anEntry, bob } from '../support/mail.ts';
+import type { Program } from '../support/program.ts';
 
 describe('bch watch', () => {
   it('prints in brief what waited and what comes, takes it, and says so on stderr [BC-B7.30, BC-B7.35]', async () => {
@@ -111,7 +112,7 @@ describe('bch watch', () => {
   it('holds up nobody else while its own reader is slow', async () => {
     const machine = new Machine().agent('bob').agent('eve');
     for (let count = 0; count < 40; count += 1) machine.leave('bob', { body: 'x'.repeat(5000) });
-    const stuck = machine.stuck('parley', ['watch', '--json', '--as', 'bob']);
+    const stuck = machine.stuck('parley', ['watch', '--take', '--json', '--as', 'bob']);
     await machine.takesNoMore('bob');
     const waiting = machine.files('bob', 'new').length;
     expect(waiting).toBeGreaterThan(0);
@@ -358,11 +359,57 @@ describe('a message that is being worked on', () => {
 });
 
 describe('parley watch', () => {
-  it('prints words, or one JSON value a line, and takes what it printed', async () => {
+  it('only shows: each message once, and after a restart what still waits', async () => {
     const machine = new Machine();
     const { program } = machine;
     await program.init('alice', 'bob');
-    const json = machine.start('parley', ['watch', '--json', '--as', 'bob']);
+    await program.run(['send', '@bob', 'one']);
+    const first = machine.start('parley', ['watch', '--as', 'bob']);
+    await first.complains('watching for mail to @bob; it still waits when shown, --take takes it (Ctrl-C stops)');
+    await first.says('one');
+    await program.run(['send', '@bob', 'two']);
+    await first.says('two');
+    await first.stop();
+    expect(first.out.match(/one|two/g)).toEqual(['one', 'two']);
+    expect(await bodiesOf(program, 'bob')).toEqual(['one', 'two']);
+    await program.run(['drain', '--limit', '1'], { as: 'bob' });
+    const second = machine.start('parley', ['watch', '--as', 'bob']);
+    await second.says('two');
+    await second.stop();
+    expect(second.out).not.toContain('one');
+    expect(await bodiesOf(program, 'bob')).toEqual(['two']);
+  });
+
+  it('takes with --exec when the command ends with 0, and not with --exec --peek', async () => {
+    const machine = new Machine();
+    const { program } = machine;
+    await program.init('alice', 'bob');
+    await program.run(['send', '@bob', 'work']);
+    const looking = machine.start('parley', ['watch', '--peek', '--exec', 'echo "saw {{body}}"', '--as', 'bob']);
+    await looking.says('saw work');
+    await looking.stop();
+    expect(await bodiesOf(program, 'bob')).toEqual(['work']);
+    const taking = machine.start('parley', ['watch', '--exec', 'echo "did {{body}}"', '--as', 'bob']);
+    await taking.says('did work');
+    await taking.stop();
+    expect(await bodiesOf(program, 'bob')).toEqual([]);
+  });
+
+  it('refuses --peek with --take in one line', async () => {
+    const { program } = new Machine();
+    await program.init('bob');
+    expect(await program.run(['watch', '--peek', '--take'])).toEqual({
+      out: '',
+      err: 'parley: --peek takes nothing and --take does; give one of them\n',
+      code: 64,
+    });
+  });
+
+  it('prints words, or one JSON value a line, and with --take takes what it printed', async () => {
+    const machine = new Machine();
+    const { program } = machine;
+    await program.init('alice', 'bob');
+    const json = machine.start('parley', ['watch', '--take', '--json', '--as', 'bob']);
     await program.run(['send', '@bob', 'is it\ndone?', '--intent', 'question']);
     await json.says('\n');
     const { out, code } = await json.stop();
@@ -373,7 +420,7 @@ describe('parley watch', () => {
       redelivered: false,
     });
     expect(out.trimEnd()).not.toContain('\n');
-    const words = machine.start('parley', ['watch', '--as', 'bob']);
+    const words = machine.start('parley', ['watch', '--take', '--as', 'bob']);
     await words.complains('watching for mail to @bob (Ctrl-C stops)');
     await program.run(['send', '@bob', 'once more']);
     await words.says('once more');
@@ -463,6 +510,11 @@ describe('what takes its time', () => {
     expect(watch.out).toContain('redelivered');
   });
 });
+
+/** The texts that wait for an agent. */
+async function bodiesOf(program: Program, agent: string): Promise<string[]> {
+  return (await program.json<Message[]>(['inbox'], { as: agent })).map(({ body }) => body);
+}
 
 /** What stands after the head of each line that watch printed. */
 function bodies(out: string): string[] {

@@ -14,6 +14,7 @@ import type { Application } from '../enlist.ts';
 import { prepareHook } from '../hook-setup.ts';
 import { becomeDefault } from '../settings-file.ts';
 import { parleyHome } from '../env.ts';
+import { TOKEN_FILE, tokenFrom, tokenWarning } from '../token.ts';
 import { parseDraft } from './send.ts';
 
 export default command({
@@ -27,7 +28,11 @@ export default command({
     'instead-of': { type: 'string', value: 'name', help: 'take the place of this owner' },
     default: { type: 'boolean', help: 'be this agent from now on' },
     url: { type: 'string', value: 'url', help: 'make it on this relay' },
-    token: { type: 'string', value: 'token', help: "the token of the relay's room" },
+    'token-file': {
+      ...TOKEN_FILE,
+      help: "the token of the relay's room, in a file or on stdin (-); or set PARLEY_TOKEN",
+    },
+    token: { type: 'string', value: 'token', help: 'the same, seen by everybody in `ps`' },
     room: { type: 'string', value: 'id', help: 'which room of the relay' },
     insecure: { type: 'boolean', help: 'accept a relay without TLS on a network that you trust' },
     session: {
@@ -42,11 +47,12 @@ export default command({
     'parley init codex-1',
     'parley init ada --human --owner',
     'parley init bob --human --owner --instead-of ada',
+    'parley init codex-1 --url https://relay.example.org --token-file room-token',
     'PARLEY_AGENT=codex-1 parley inbox',
   ],
   async run(context, values, [text = '']) {
     const name = agentName(text);
-    const { url, token, room, insecure = false, session } = values;
+    const { url, room, insecure = false, session } = values;
     if (url !== undefined) {
       if (values.human || values.owner)
         throw new Refusal(
@@ -54,10 +60,12 @@ export default command({
           '--human and --owner are for a mailbox on this machine; a relay knows no people',
         );
       const byDefault = values.default ?? false;
+      const token = tokenFrom(values, context.cwd, context.env['PARLEY_TOKEN']);
+      if (values.token !== undefined) context.note(`warning: ${tokenWarning('PARLEY_TOKEN')}`);
       return initAtRelay(context, { agent: name, url, token, room, insecure, session, byDefault });
     }
-    if (token !== undefined || room !== undefined)
-      throw new Refusal('invalid_request', '--token and --room are for a relay; say which: --url');
+    if ((values.token ?? values['token-file'] ?? room) !== undefined)
+      throw new Refusal('invalid_request', '--token-file, --token and --room are for a relay; say which: --url');
     const home = context.desk.homes.find((one) => one.label === 'parley');
     if (!home) return;
     refuseRelayName(home.root, name);

@@ -1,13 +1,14 @@
 import { shortId } from '../../protocol/names.ts';
 import { visibleLine } from '../../delivery/visible.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import type { Letter } from '../../storage/relay/letter.ts';
 import type { Far, Waiting } from '../../storage/relay/relay.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { ago, gist } from '../words.ts';
 
 export default command({
-  usage: 'outbox [retry|drop <key>]',
+  usage: 'outbox [retry|drop <id|key>]',
   about:
     'What you sent to a relay and is not known to have arrived. What never left this machine (queued) is sent by the next command ' +
     'that reaches the relay. What may have arrived (unknown) is sent again by itself only to a relay that knows keys; otherwise ' +
@@ -19,16 +20,17 @@ export default command({
     const far = await farOf(context);
     if (verb === undefined) return list(context, await far.outbox());
     if ((verb !== 'retry' && verb !== 'drop') || key === undefined)
-      throw new Refusal('invalid_request', 'usage: parley outbox [retry|drop <key>]');
+      throw new Refusal('invalid_request', 'usage: parley outbox [retry|drop <id|key>]');
     if (verb === 'drop') {
       await far.drop(key);
       return context.json ? context.sayJson({ dropped: key }) : context.say(`dropped ${key}`);
     }
     const { message } = await far.retry(key);
-    if (context.json) return context.sayJson({ id: message.id, to: message.to, ts: message.ts, step: 'stored' });
-    context.say(
-      `${context.paint.green('stored')} ${shortId(message.id)} at ${far.url} for ${visibleLine(message.to, 80)}`,
-    );
+    const { id, to, ts } = message;
+    const queuedAs = await far.queuedAs(id);
+    if (context.json) return context.sayJson({ id, to, ts, step: 'stored', queuedAs });
+    const before = queuedAs ? `, queued here as ${shortId(queuedAs)}` : '';
+    context.say(`${context.paint.green('stored')} ${shortId(id)} at ${far.url} for ${visibleLine(to, 80)}${before}`);
   },
 });
 
@@ -46,6 +48,7 @@ function list(context: Context, waiting: Waiting[]): void {
       waiting.map(({ state, letter }) => ({
         state,
         ...letter.content,
+        id: letter.id,
         key: letter.key,
         written: letter.written,
         why: letter.why,
@@ -55,9 +58,15 @@ function list(context: Context, waiting: Waiting[]): void {
   if (waiting.length === 0) return context.say('outbox empty');
   for (const { state, letter } of waiting) {
     const { to, body } = letter.content;
-    const line = `${context.paint.bold(letter.key)}  ${state}  to ${visibleLine(to, 80)}  ${ago(letter.written, context.desk.now())}`;
+    const line = `${context.paint.bold(nameOf(letter))}  ${state}  to ${visibleLine(to, 80)}  ${ago(letter.written, context.desk.now())}`;
     context.say(
       `${line}\n  ${gist(body)}${letter.why ? `\n  ${context.paint.dim(visibleLine(letter.why, 400))}` : ''}`,
     );
   }
+}
+
+/** Its id, and its key if the sender gave it one. */
+function nameOf({ id, key, named }: Letter): string {
+  if (id === undefined || !named) return key;
+  return `${id}  key ${visibleLine(key, 80)}`;
 }

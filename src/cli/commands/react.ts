@@ -72,7 +72,7 @@ function etaFrom(text: string): string {
 function keyFrom(text: string): SendKey {
   const key = SendKey.safeParse(text);
   if (key.success) return key.data;
-  throw new Refusal('invalid_request', `key: ${key.why}`);
+  throw new Refusal('invalid_request', `--key: ${key.why}`);
 }
 
 /** What the reaction says of the message that it answers, and no more. */

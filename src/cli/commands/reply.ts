@@ -1,7 +1,7 @@
 import { findMessage } from '../../flow/desk.ts';
 import { answer } from '../../flow/send.ts';
 import { command } from '../command.ts';
-import { bodyFrom, deadlineFrom } from '../input.ts';
+import { deadlineFrom, intentFrom, textFrom } from '../input.ts';
 import { bringHere } from '../mine.ts';
 import { parseDraft, report } from './send.ts';
 
@@ -15,6 +15,7 @@ export default command({
       value: 'intent',
       help: 'none, question, assignment, approval, blocker, fyi, status or thanks',
     },
+    fyi: { type: 'boolean', help: 'for information: nobody owes an answer to it (--intent fyi)' },
     deadline: { type: 'string', value: 'when', help: 'when an answer is needed: 30m, 2h, 1d or an ISO time' },
     key: { type: 'string', value: 'key', help: 'send once per key' },
     ref: { type: 'string', multiple: true, value: 'path|url', help: 'something this is about' },
@@ -30,10 +31,10 @@ export default command({
     const { home, id } = await findMessage(context.desk, prefix);
     const draft = parseDraft({
       to: '-',
-      body: await bodyFrom(text, context.desk.bodyLimit),
+      body: await textFrom(text, context.desk.bodyLimit),
       priority: values.urgent ? 'urgent' : 'normal',
       refs: values.ref,
-      intent: values.intent ?? 'none',
+      intent: intentFrom(values),
       deadline: deadlineFrom(values.deadline, context.desk.now()),
       key: values.key,
     });

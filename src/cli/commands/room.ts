@@ -2,6 +2,7 @@ import { writeInvite } from '../../protocol/invite.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import { channelName } from '../context.ts';
+import { joinLine } from './invite.ts';
 
 export default command({
   usage: 'room new [#channel …]',
@@ -29,7 +30,7 @@ export default command({
     const invite = writeInvite({ url, token, room, channels });
     if (context.json) return context.sayJson({ url, room, channels, invite });
     context.say(`${context.paint.green(`room "${room}" made`)} at ${url}`);
-    context.say(`  parley join ${invite} --as their-name`);
-    context.note('whoever has the invite can join, as often as they like: send it over a private way');
+    context.say(joinLine(invite));
+    context.note('anybody who has the invite can join, any number of times: send it in private');
   },
 });

@@ -5,7 +5,7 @@ import { Draft } from '../../protocol/message.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
-import { bodyFrom, deadlineFrom } from '../input.ts';
+import { deadlineFrom, intentFrom, textFrom } from '../input.ts';
 
 export default command({
   usage: 'send <@agent|@role|#channel> [text …]',
@@ -17,6 +17,7 @@ export default command({
       value: 'intent',
       help: 'none, question, assignment, approval, blocker, fyi, status or thanks',
     },
+    fyi: { type: 'boolean', help: 'for information: shown like any mail, and nobody owes an answer (--intent fyi)' },
     deadline: { type: 'string', value: 'when', help: 'when an answer is needed: 30m, 2h, 1d or an ISO time' },
     key: { type: 'string', value: 'key', help: 'send once per key: repeating it changes nothing' },
     'first-tried': { type: 'string', value: 'time', help: 'when this key was first tried, for a repeat after trouble' },
@@ -36,19 +37,23 @@ export default command({
   examples: [
     'parley send @codex-1 "the build is red on main" --intent blocker',
     'parley send "#backend" "deploy at five" --key deploy-notice-17',
+    'parley send @codex-1 "main is green again" --fyi',
     'git diff | parley send @reviewer - --ref src/api.ts',
     'parley send @dba "may I drop the old index?" --blocks halted --or-else "I keep it"',
   ],
   async run(context, values, [to = '', ...text]) {
+    if (to.includes(',') || /^[@#]\S+$/.test(text[0] ?? '')) {
+      (await import('../recipients.ts')).refuseSeveral(to, text, values);
+    }
     const who = await context.who();
     const draft = parseDraft({
       to,
-      body: await bodyFrom(text, context.desk.bodyLimit),
+      body: await textFrom(text, context.desk.bodyLimit),
       priority: values.urgent ? 'urgent' : 'normal',
       scope: values.scope,
       thread: values['reply-to'] && (await threadOf(context, values['reply-to'])),
       refs: values.ref,
-      intent: values.intent ?? 'none',
+      intent: intentFrom(values),
       deadline: deadlineFrom(values.deadline, context.desk.now()),
       key: values.key,
       firstTried: values['first-tried'],
@@ -71,11 +76,23 @@ function obligationFrom(values: { blocks?: string; 'or-else'?: string; delegate?
   throw new Refusal('invalid_request', '--or-else and --delegate go with --blocks halted, degraded or none');
 }
 
-/** The first complaint about a draft, in one line. */
+/** The options behind the parts of a draft that have another name. */
+const OPTION_FOR: Partial<Record<string, string>> = {
+  refs: 'ref',
+  thread: 'reply-to',
+  firstTried: 'first-tried',
+  'obligation.blocks': 'blocks',
+  'obligation.defaultAction': 'or-else',
+  'obligation.delegate': 'delegate',
+};
+
+/** The first complaint about a draft, in one line, by the option that it is about. */
 export function parseDraft(input: Record<string, unknown>): Draft {
   const draft = Draft.safeParse(input);
   if (draft.success) return draft.data;
-  throw new Refusal('invalid_request', `${draft.path || 'message'}: ${draft.why}`);
+  const part = draft.path.replace(/\.\d+$/, '');
+  const isOption = part !== '' && part !== 'to' && part !== 'body';
+  throw new Refusal('invalid_request', `${isOption ? `--${OPTION_FOR[part] ?? part}: ` : ''}${draft.why}`);
 }
 
 /** Says what is proven of a send, and no more: stored. */

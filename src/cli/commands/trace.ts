@@ -25,6 +25,7 @@ export default command({
     for (const { mailbox } of (await found.ledger.trace(id))?.copies ?? []) await found.spool.adopt(mailbox);
     const trace = await found.ledger.trace(id);
     const there = await found.far?.trace(id);
+    const queuedAs = await found.far?.queuedAs(id);
     if (!trace) throw new Refusal('not_found', `no message has the id ${id}`);
     const duties = await dutiesOf(found, trace);
     if (context.json)
@@ -36,9 +37,10 @@ export default command({
           steps: steps(trace, copy),
           duty: duties.get(copy.mailbox) ?? null,
         })),
-        ...(found.far && { relay: there }),
+        ...(found.far && { relay: there, queuedAs }),
       });
     context.say(told(context, trace, found.label, duties));
+    if (queuedAs) context.say(`  queued here as ${queuedAs}; the relay gave it the id ${id}`);
     if (found.far) context.say(`\n  at ${found.far.url}\n${toldThere(context, there)}`);
   },
 });

@@ -1,13 +1,18 @@
 import type { Options } from '../command.ts';
+import { TOKEN_FILE } from '../token.ts';
 
 /** What can be said about a relay on the command line, of `parley relay` and of `parley up --with relay`. */
 export const RELAY_OPTIONS = {
   host: { type: 'string', value: 'address', help: 'listen there (default 127.0.0.1: this machine only)' },
   port: { type: 'string', value: 'number', help: 'listen on this port (default 7117; 0: any free one)' },
+  'token-file': {
+    ...TOKEN_FILE,
+    help: 'the token that new agents of the default room need, in a file or on stdin (-)',
+  },
   token: {
     type: 'string',
     value: 'room token',
-    help: 'new agents of the default room need it (better: BACKCHANNEL_TOKEN, which nobody sees in `ps`)',
+    help: 'the same, seen by everybody in `ps`; use --token-file or BACKCHANNEL_TOKEN',
   },
   public: { type: 'string', value: 'url', help: 'where a proxy on this machine offers the relay to others' },
   'tls-cert': { type: 'string', value: 'file', help: 'serve HTTPS with this certificate (PEM, the whole chain)' },

@@ -60,16 +60,17 @@ describe('the order for a relay', () => {
   });
 
   it('warns of what is allowed and unwise', () => {
-    const open = warningsAbout(order({ host: '0.0.0.0', token: 'short' }));
+    const open = warningsAbout(order({ host: '0.0.0.0' }, { BACKCHANNEL_TOKEN: 'short' }));
     expect(open).toHaveLength(3);
     expect(open[0]).toContain('without TLS');
     expect(open[1]).toContain('only 5 characters');
     expect(open[2]).toContain('may make rooms');
-    const admin = { BACKCHANNEL_ADMIN_TOKEN: 'z' };
-    expect(warningsAbout(order({ public: 'https://relay.example.org', token: TOKEN }, admin))).toEqual([]);
-    expect(warningsAbout(order({ host: '0.0.0.0', token: TOKEN, 'tls-cert': 'c', 'tls-key': 'k' }, admin))).toEqual([]);
-    expect(warningsAbout(order({ public: 'http://relay.example.org', token: TOKEN }, admin))[0]).toContain('not https');
-    expect(warningsAbout(order({ token: 'short' }))).toEqual([]);
+    const admin = { BACKCHANNEL_ADMIN_TOKEN: 'z', BACKCHANNEL_TOKEN: TOKEN };
+    expect(warningsAbout(order({ public: 'https://relay.example.org' }, admin))).toEqual([]);
+    expect(warningsAbout(order({ host: '0.0.0.0', 'tls-cert': 'c', 'tls-key': 'k' }, admin))).toEqual([]);
+    expect(warningsAbout(order({ public: 'http://relay.example.org' }, admin))[0]).toContain('not https');
+    expect(warningsAbout(order({}, { BACKCHANNEL_TOKEN: 'short' }))).toEqual([]);
+    expect(warningsAbout(order({ token: TOKEN }))[0]).toContain('--token in the process list');
   });
 
   it.each([

@@ -3,6 +3,7 @@ import { Refusal } from '../../protocol/refusal.ts';
 import type { Values } from '../command.ts';
 import { countFrom } from '../input.ts';
 import { spanMs } from '../span.ts';
+import { tokenFrom, tokenWarning } from '../token.ts';
 import type { Env } from '../env.ts';
 import type { RELAY_OPTIONS } from './options.ts';
 
@@ -23,6 +24,8 @@ export interface RelayOrder {
   /** Where a proxy on this machine offers it, if one does. */
   publicUrl: string | null;
   token: string | null;
+  /** The token was given by `--token`. */
+  tokenInArguments: boolean;
   adminToken: string | null;
   tls: { cert: string; key: string } | null;
   rate: { perMinute: number } | null;
@@ -46,7 +49,8 @@ export function relayOrder(
     host: (values.host ?? '127.0.0.1').replace(/^\[(.*)\]$/, '$1'),
     port: portFrom(values.port),
     publicUrl: values.public === undefined ? null : publicUrlFrom(values.public),
-    token: (values.token ?? env['BACKCHANNEL_TOKEN']) || null,
+    token: tokenFrom(values, cwd, env['BACKCHANNEL_TOKEN']) || null,
+    tokenInArguments: Boolean(values.token),
     adminToken: env['BACKCHANNEL_ADMIN_TOKEN'] || null,
     tls: tlsFrom(values['tls-cert'], values['tls-key'], cwd),
     rate: values.rate === 'off' ? null : { perMinute: countFrom(values.rate, DEFAULT_RATE) },
@@ -64,10 +68,11 @@ export function isLoopback(host: string): boolean {
 }
 
 /** What is allowed, and should be thought about. */
-export function warningsAbout({ host, token, tls, publicUrl, adminToken }: RelayOrder): string[] {
+export function warningsAbout({ host, token, tokenInArguments, tls, publicUrl, adminToken }: RelayOrder): string[] {
   const reachable = !isLoopback(host);
   const others = reachable || publicUrl !== null;
   return [
+    ...(tokenInArguments ? [tokenWarning('BACKCHANNEL_TOKEN')] : []),
     ...(reachable && !tls
       ? [`${host} without TLS: tokens and mail cross the network in clear; give --tls-cert and --tls-key`]
       : []),
@@ -88,7 +93,7 @@ function refuseOpenToStrangers({ host, publicUrl, token }: RelayOrder): void {
   if (where === null || token !== null) return;
   throw new Refusal(
     'invalid_request',
-    `a relay on ${where} without a room token would let anybody in; set BACKCHANNEL_TOKEN (\`openssl rand -hex 16\` makes one) or give --token${publicUrl ? '' : ', or stay on 127.0.0.1'}`,
+    `a relay on ${where} without a room token would let anybody in; set BACKCHANNEL_TOKEN (\`openssl rand -hex 16\` makes one) or give --token-file${publicUrl ? '' : ', or stay on 127.0.0.1'}`,
   );
 }
 

@@ -111,7 +111,7 @@ export function parsed<T>(schema: { safeParse(input: unknown): Parsed<T> }, inpu
   const outcome = schema.safeParse(input);
   if (outcome.success) return outcome.data;
   const field = [at, outcome.path].filter(Boolean).join('.') || 'params';
-  throw badParams(field, outcome.why.startsWith('Invalid key') ? 'it is missing' : outcome.why);
+  throw badParams(field, outcome.why);
 }
 
 function badParams(field: string, why: string): RpcError {

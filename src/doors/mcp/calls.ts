@@ -113,7 +113,9 @@ async function eventOf(caller: Caller, text: string): Promise<MessageId> {
   const { who, gather } = caller;
   await gather(who, text);
   const found: MessageId[] = [];
-  for (const id of isMessageId(text) ? await who.home.ledger.idsLike(text) : []) {
+  const { ledger, far } = who.home;
+  const ids = isMessageId(text) ? [...(await ledger.idsLike(text)), ...((await far?.sentAs(text)) ?? [])] : [];
+  for (const id of new Set(ids)) {
     if (await isVisible(who, id)) found.push(id);
   }
   const exact = found.find((id) => id === text);

@@ -1,25 +1,43 @@
+import type { Desk } from '../../flow/desk.ts';
 import { send } from '../../flow/send.ts';
+import type { Sent } from '../../flow/send.ts';
 import { Extras } from '../../protocol/message.ts';
 import type { Draft, Intent, Priority } from '../../protocol/message.ts';
 import { SendKey } from '../../protocol/names.ts';
-import type { MessageId, Scope } from '../../protocol/names.ts';
+import type { AgentName, MessageId, Scope } from '../../protocol/names.ts';
+import { isSenderId } from '../../protocol/sender-id.ts';
 import type { Fields } from './fields.ts';
 import { badRequest, Declined } from './phrases.ts';
 import { ENVELOPE, jsonText } from './relay.ts';
 import type { Asked, Relay } from './relay.ts';
 
-/** Accepts a message. Who sends it is known from the token; what a client says about it is dropped. spec: relay#send */
+/** Accepts a message. Who sends it is known from the token; what a client says about that is dropped. spec: relay#send */
 export async function sendMessage(relay: Relay, c: Asked): Promise<Response> {
   const draft = draftFrom(await relay.fields(c), c.request);
   refuseLargeEnvelope(draft);
   const { name } = c.who;
   const { desk, quota } = c.room;
-  const sent = await quota.within(desk, (admitting) => send(admitting, name, draft));
+  const sent = await quota.within(desk, (admitting) => sendUnder(idIn(c.request, name, draft), admitting, name, draft));
   if (sent.first) {
     relay.figures.accepted += 1;
     relay.figures.copies += sent.copies.length;
   }
   return jsonText(c, sent.text ?? JSON.stringify(sent.message), 200, headersFor(relay, sent));
+}
+
+/** Under the sender's own id, if it chose one and has not used it for another message. spec: relay#ids */
+async function sendUnder(id: MessageId | null, desk: Desk, from: AgentName, draft: Draft): Promise<Sent> {
+  if (id === null) return send(desk, from, draft);
+  const sent = await send({ ...desk, newId: () => id, givenIds: true }, from, draft);
+  const { message, first } = sent;
+  if (first || (message.from === from && message.parley?.key === draft.key)) return sent;
+  return send(desk, from, draft);
+}
+
+/** Our own clients choose the id together with a key. Any other id is not theirs to choose, and is dropped. */
+function idIn(request: Request, from: AgentName, { key }: Draft): MessageId | null {
+  const text = request.headers.get('x-parley-id');
+  return text !== null && key !== undefined && isSenderId(text, from) ? text : null;
 }
 
 /** The body has a limit of its own, and escapes are no fault of its writer; all the rest together is small. spec: relay#limits */
@@ -41,7 +59,7 @@ function isSurelySmall({ to, priority, scope, thread, refs, key }: Draft): boole
   return refs === undefined && (named + optional) * 6 < ENVELOPE / 2;
 }
 
-function headersFor(relay: Relay, sent: Awaited<ReturnType<typeof send>>): Record<string, string> | undefined {
+function headersFor(relay: Relay, sent: Sent): Record<string, string> | undefined {
   const { keepWaitingMs } = relay.deps.settings;
   if (keepWaitingMs === null && !sent.leftOut) return undefined;
   const headers: Record<string, string> = {};

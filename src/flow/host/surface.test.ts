@@ -62,7 +62,7 @@ describe('what people write at a surface', () => {
     const brought = wire.delivered.filter(({ source }) => source.platform === 'slack');
     const kinds = new Set(brought.map(({ conversation }) => conversation.kind));
     expect([...kinds].toSorted()).toEqual(['channel', 'dm', 'system', 'thread', 'tool']);
-    await expect(surface.post('U1', { ...C1, kind: 'group' }, 'd')).rejects.toThrow('"group"');
+    await expect(surface.post('U1', { ...C1, kind: 'group' }, 'd')).rejects.toThrow('use dm, channel, thread');
     const odd = wire.delivered.map((frame) => ({ ...frame, conversation: { ...frame.conversation, kind: 'group' } }));
     expect(odd.some((frame) => ChatDeliver.safeParse(frame).success)).toBe(false);
     expect(wire.prompts.join('\n')).not.toContain('joined');

@@ -1,8 +1,9 @@
 import * as v from 'valibot';
 import type { Draft } from '../../protocol/message.ts';
-import { AgentName, SendKey } from '../../protocol/names.ts';
+import { AgentName, MessageId, SendKey } from '../../protocol/names.ts';
 import { Schema } from '../../protocol/schema.ts';
 import type { Described } from '../../protocol/schema.ts';
+import { newSenderId } from '../../protocol/sender-id.ts';
 import { isSameDeadline } from '../ledger/rules.ts';
 
 /**
@@ -16,6 +17,8 @@ export const Letter = new Schema(() =>
   v.object({
     v: v.literal(1),
     key: SendKey.inner,
+    /** Its id from the first moment on. A relay of ours keeps it. Letters of older versions have none. */
+    id: v.optional(MessageId.inner),
     from: AgentName.inner,
     /** When it was written: the order in which letters leave. */
     written: v.string(),
@@ -33,9 +36,11 @@ export type Letter = Described<typeof Letter>;
 /** Our own fields are dropped by relays that do not know them. */
 export function letterOf(from: AgentName, draft: Draft, written: string): Letter {
   const { to, body, priority, scope, thread, refs, intent, deadline, key } = draft;
+  const id = newSenderId(from);
   return {
     v: 1,
-    key: key ?? (crypto.randomUUID() as SendKey),
+    key: key ?? (id as string as SendKey),
+    id,
     from,
     written,
     content: {

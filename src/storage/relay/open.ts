@@ -12,6 +12,7 @@ import type { Judgement } from '../spool/maildir-send.ts';
 import { RelaySpool } from '../spool/relay-client.ts';
 import type { Spool } from '../spool/spool.ts';
 import { KnownAbilities } from './abilities.ts';
+import { Aliases } from './aliases.ts';
 import { RelayHttp } from './http.ts';
 import { readIdentity, writeIdentity } from './identity.ts';
 import type { Identity } from './identity.ts';
@@ -65,7 +66,8 @@ export function openRelay(options: RelayOptions): OpenRelay {
   const shelf = new Maildir({ root, ledger, judge, now: Date.now });
   const landing = new Landing({ root, files: new MaildirFiles(root), http, abilities });
   const outbox = options.queues ? new Outbox(root) : null;
-  const post = new Post({ http, ledger, abilities, outbox, now: Date.now });
+  const aliases = new Aliases(root, Date.now);
+  const post = new Post({ http, ledger, abilities, outbox, aliases, now: Date.now });
   const spool = new RelaySpool({ agent, http, shelf, ledger, landing, post, judge, tell });
   const far: Far = {
     url: http.url,
@@ -74,7 +76,9 @@ export function openRelay(options: RelayOptions): OpenRelay {
     trace: (id) => traceAt(http, id),
     outbox: async () => outbox?.list() ?? [],
     retry: (key) => post.retry(key),
-    drop: async (key) => post.drop(key),
+    drop: (key) => post.drop(key),
+    sentAs: async (prefix) => aliases.like(prefix),
+    queuedAs: async (id) => aliases.oursFor(id),
   };
   return { ledger, spool, directory: new RelayDirectory(http, self), far };
 }

@@ -1,9 +1,10 @@
 import { Extras } from '../../protocol/message.ts';
 import type { Draft, Message } from '../../protocol/message.ts';
-import type { AgentName } from '../../protocol/names.ts';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { KnownAbilities } from './abilities.ts';
+import type { Aliases } from './aliases.ts';
 import type { RelayHttp } from './http.ts';
 import { letterOf } from './letter.ts';
 import type { Letter } from './letter.ts';
@@ -22,6 +23,8 @@ export interface PostOptions {
   abilities: KnownAbilities;
   /** Without one nothing waits: what could not be sent is an error, and whoever sent it tries again. */
   outbox: Outbox | null;
+  /** Where it is noted that the relay stored a letter under another id than ours. */
+  aliases: Aliases;
   now: () => number;
 }
 
@@ -79,23 +82,34 @@ export class Post {
   }
 
   /** Sends a letter once more because its sender says so. */
-  async retry(key: string): Promise<Posted> {
-    return this.#forward(this.#named(key), true);
+  async retry(name: string): Promise<Posted> {
+    return this.#forward(await this.#named(name), true);
   }
 
-  drop(key: string): void {
-    this.options.outbox?.remove(this.#named(key));
+  async drop(name: string): Promise<void> {
+    this.options.outbox?.remove(await this.#named(name));
   }
 
-  #named(key: string): Filed {
+  /** By its key or its id, or the beginning of one of them. */
+  async #named(name: string): Promise<Filed> {
     const all = this.options.outbox?.list() ?? [];
-    const exact = all.find(({ letter }) => letter.key === key);
-    const [only, ...others] = exact ? [exact] : all.filter(({ letter }) => key !== '' && letter.key.startsWith(key));
-    if (!only) throw new Refusal('not_found', `nothing in the outbox has the key "${key}"; see \`parley outbox\``);
+    const exact = all.find(({ letter }) => letter.key === name || letter.id === name);
+    const [only, ...others] = exact ? [exact] : all.filter(({ letter }) => isNamed(letter, name));
+    if (!only) throw await this.#notHere(name);
     if (others.length > 0)
-      throw new Refusal('ambiguous', `"${key}" begins several keys in the outbox; give more of it`);
+      throw new Refusal('ambiguous', `"${name}" begins several keys or ids in the outbox; give more of it`);
     if (only.state !== 'sending') return only;
     throw new Refusal('already_claimed', 'a running process is sending it at this moment; see `parley outbox`');
+  }
+
+  /** It may have left meanwhile, under its id or another. */
+  async #notHere(name: string): Promise<Refusal> {
+    const [sent] = [
+      ...this.options.aliases.like(name),
+      ...(name === '' ? [] : await this.options.ledger.idsLike(name)),
+    ];
+    const why = sent ? `; it was sent: parley trace ${sent.slice(0, 8)}` : '; see `parley outbox`';
+    return new Refusal('not_found', `nothing in the outbox has the key or id "${name}"${why}`);
   }
 
   /** May this letter be sent without asking anybody? */
@@ -137,13 +151,19 @@ export class Post {
     const began = new Date(now()).toISOString();
     try {
       const { key, tried } = letter;
-      const headers = { 'idempotency-key': wireKey(key), ...(tried && { 'x-parley-first-tried': tried }) };
+      const headers = {
+        'idempotency-key': wireKey(key),
+        // Without an outbox nobody has seen it.
+        ...(letter.id && this.options.outbox && { 'x-parley-id': letter.id }),
+        ...(tried && { 'x-parley-first-tried': tried }),
+      };
       const { data } = await http.ask('POST', '/v1/send', { body: letter.content, headers });
       const message = mailFrom(data);
       // Whoever answers with another's words has not taken ours. A body that was forgotten since the first try is empty.
       const isOurs = message?.from === letter.from && [letter.content.body, ''].includes(message.body);
       if (!message || !isOurs)
         throw new NoAnswer('unknown', `the relay ${http.url} answered with something that is not the message`);
+      this.#noteAlias(letter, message.id);
       return { message, first: await this.#note(letter, message) };
     } catch (error) {
       if (!(error instanceof NoAnswer) || error.fate !== 'unknown') throw error;
@@ -156,6 +176,12 @@ export class Post {
       }
       throw new Refusal('outcome_unknown', `${error.message}; ${this.#unknown(letter, isKeyed)}`);
     }
+  }
+
+  /** Only an id that was shown: of a letter that could not leave at once. */
+  #noteAlias({ id, why, tried }: Letter, theirs: MessageId): void {
+    const wasShown = why !== undefined || tried !== undefined;
+    if (id !== undefined && id !== theirs && wasShown) this.options.aliases.note(id, theirs);
   }
 
   #unknown({ key }: Letter, isKeyed: boolean): string {
@@ -183,8 +209,13 @@ export class Post {
   }
 }
 
-function queued({ key }: Letter, why: string): Refusal {
-  return new Refusal('queued', `queued as ${key}: ${why}; it is sent when the relay is back (see \`parley outbox\`)`);
+function queued({ id, key, named }: Letter, why: string): Refusal {
+  const name = id === undefined || !named ? key : `${id} (key ${key})`;
+  return new Refusal('queued', `queued as ${name}: ${why}; it is sent when the relay is back (see \`parley outbox\`)`);
+}
+
+function isNamed({ key, id }: Letter, name: string): boolean {
+  return name !== '' && (key.startsWith(name) || id?.startsWith(name) === true);
 }
 
 /** A key as it may stand in a header: one of other letters is replaced by its fingerprint. */

@@ -29,8 +29,12 @@ export interface Far {
   trace(id: MessageId): Promise<unknown>;
   /** What was written and is not known to have arrived, oldest first. */
   outbox(): Promise<Waiting[]>;
-  /** Sends one of them once more, even if it may have arrived. */
-  retry(key: string): Promise<Posted>;
+  /** Sends one of them once more, by its key or id, even if it may have arrived. */
+  retry(name: string): Promise<Posted>;
   /** Forgets one of them. */
-  drop(key: string): Promise<void>;
+  drop(name: string): Promise<void>;
+  /** The ids that the other side gave to what was queued here under an id that begins so. */
+  sentAs(prefix: string): Promise<MessageId[]>;
+  /** The id under which a message was queued here, if the other side gave it another. */
+  queuedAs(id: MessageId): Promise<MessageId | undefined>;
 }

@@ -4,7 +4,8 @@ const HELP = `bch: mail between agents on this machine (Backchannel, spoken by P
 
   bch init <name>                        make a mailbox and be its owner here
       --url <relay>  --token <room token>  … at a relay (--insecure: one without TLS on a network that you trust)
-  bch join <invite> --as <name>          accept an invite to a room of a relay, and do what setup does
+      --token-file <path|->              the token from a file or stdin, where \`ps\` shows it to nobody; also for invite and relay
+  bch join <invite|-> --as <name>        accept an invite to a room of a relay (-: from stdin), and do what setup does
       --no-hooks  --wake                 as in setup
   bch room new [#channel …] --url <relay>   make a room there, and an invite to it
   bch invite --token <room token> [--url <relay>] [--channel <#name>] …

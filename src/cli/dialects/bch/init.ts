@@ -1,6 +1,7 @@
 import { readName } from '../../../protocol/backchannel.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { bchCommand, FLAG, TEXT } from './command.ts';
+import { tokenFrom } from '../../token.ts';
 import { becomeAgent } from './config.ts';
 import { noBrain } from './elsewhere.ts';
 
@@ -9,6 +10,8 @@ export default bchCommand({
   options: {
     url: TEXT,
     token: TEXT,
+    // Ours. `--token` gives no warning: what bch prints is the original's, on stderr too.
+    'token-file': TEXT,
     insecure: FLAG,
     brain: FLAG,
     'brain-token': TEXT,
@@ -24,11 +27,17 @@ export default bchCommand({
     const url = values.url ?? bch.elsewhere?.url;
     if (url) {
       const { enlistAt } = await import('./enlist.ts');
-      const known = await enlistAt(bch, name, { url, roomToken: values.token, insecure: values.insecure ?? false });
+      const roomToken = tokenFrom(values, process.cwd());
+      const known = await enlistAt(bch, name, { url, roomToken, insecure: values.insecure ?? false });
       bch.say(`registered as "${name}" (${known.url})`);
       if (known.issued) bch.say('agent token issued and saved to config — the room token is no longer needed here');
       return;
     }
+    if (values['token-file'] !== undefined)
+      throw new Refusal(
+        'invalid_request',
+        `--token-file is for a relay — say which: bch init ${name} --url <relay-url>`,
+      );
     if (values.token !== undefined)
       throw new Refusal('invalid_request', `--token is for a relay — say which: bch init ${name} --url <relay-url>`);
     const { home } = bch.desk;

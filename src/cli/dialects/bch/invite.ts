@@ -4,11 +4,13 @@ import { Refusal } from '../../../protocol/refusal.ts';
 import { relayAddress } from '../../../storage/relay/register.ts';
 import type { Bch } from './bch.ts';
 import { bchCommand, TEXT, TEXTS } from './command.ts';
+import { tokenFrom } from '../../token.ts';
 import { roomAt } from './elsewhere.ts';
 
 export default bchCommand({
   usage: 'invite [--url <relay-url>] --token <room-token> [--channel <#name>]...',
-  options: { url: TEXT, token: TEXT, channel: TEXTS, out: TEXT },
+  // `--token-file` is ours. `--token` gives no warning: what bch prints is the original's, on stderr too.
+  options: { url: TEXT, token: TEXT, 'token-file': TEXT, channel: TEXTS, out: TEXT },
   words: [0, 0],
   async run(bch, values) {
     const { env, config } = bch;
@@ -18,12 +20,13 @@ export default bchCommand({
         'invalid_request',
         'there is no default relay — say which: bch invite --url <relay-url> --token <room-token>',
       );
-    if (!values.token)
+    const token = tokenFrom(values, process.cwd());
+    if (!token)
       throw new Refusal('invalid_request', '--token <room-token> required (an agent token admits nobody else)');
     // Nothing is sent from here: whoever joins decides about the address.
     const url = relayAddress(given, true);
     const channels = (values.channel ?? []).map(anyChannel);
-    const invite = writeInvite({ url, token: values.token, room: roomAt(url, env, config), channels });
+    const invite = writeInvite({ url, token, room: roomAt(url, env, config), channels });
     printInvite(bch, 'invite created.', invite);
   },
 });

@@ -2,6 +2,7 @@ import { anyChannel, readName } from '../../../protocol/backchannel.ts';
 import { readInvite } from '../../../protocol/invite.ts';
 import { BadArguments } from '../../arguments.ts';
 import { Bch } from './bch.ts';
+import { secretFromStdin } from '../../token.ts';
 import { bchCommand, FLAG, TEXT } from './command.ts';
 import { enlistAt } from './enlist.ts';
 import { placeFor, setUp } from './set-up.ts';
@@ -11,7 +12,7 @@ export default bchCommand({
   options: { as: TEXT, 'no-hooks': FLAG, wake: FLAG, insecure: FLAG },
   words: [1, 1],
   async run(bch, values, [text = '']) {
-    const { url: given, token: roomToken, room, channels = [] } = readInvite(text);
+    const { url: given, token: roomToken, room, channels = [] } = readInvite(text === '-' ? secretFromStdin() : text);
     if (!values.as) throw new BadArguments('usage: bch join <invite> --as <name>');
     const name = readName(values.as);
     const { insecure = false } = values;

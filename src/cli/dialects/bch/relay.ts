@@ -8,8 +8,8 @@ import { bchCommand, TEXT } from './command.ts';
 
 export default bchCommand({
   usage: 'relay [--port 7117] [--token <room token>] [--host 127.0.0.1]',
-  // `--host` is ours: the original listens to every address.
-  options: { port: TEXT, token: TEXT, host: TEXT },
+  // `--host` is ours: the original listens to every address. So is `--token-file`.
+  options: { port: TEXT, token: TEXT, 'token-file': TEXT, host: TEXT },
   words: [0, 0],
   async run(bch, values) {
     const house = { root: bch.root, bodyLimit: BODY_LIMIT, durability: 'normal' } as const;

@@ -5,7 +5,6 @@ import { BODY_LIMIT } from '../../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../../protocol/names.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import type { Broker } from '../../../storage/c2c/broker.ts';
-import { parleyHome } from '../../env.ts';
 import type { Env } from '../../env.ts';
 import { writeAll } from '../../terminal.ts';
 import type * as Wiring from '../../wiring-broker.ts';
@@ -58,7 +57,7 @@ export class C2c {
       newId: () => crypto.randomUUID() as MessageId,
       bodyLimit: BODY_LIMIT,
       readAddress,
-      unreachable: (text) => unreachable(this.broker, text, parleyHome(this.env)),
+      unreachable: (text, from) => unreachable(this, text, from),
     };
   }
 
