@@ -1,6 +1,7 @@
 import { brokerHeap, brokerKills, brokerShared, brokerWriters } from './c2c-broker.ts';
 import type { Drill } from './drill.ts';
 import { hostChaos } from './host-chaos.ts';
+import { hostKills } from './host-kills.ts';
 import { hooks } from './hooks.ts';
 import { killsAtAnyMoment, killsAtSteps } from './kills.ts';
 import { relayFuzz } from './relay-fuzz.ts';
@@ -23,6 +24,7 @@ export const DRILLS: readonly Drill[] = [
   relayKills,
   relayFuzz,
   hostChaos,
+  hostKills,
   brokerWriters,
   brokerShared,
   brokerKills,
