@@ -2,46 +2,62 @@ import { existsSync, readFileSync } from 'node:fs';
 import { CLIENT_NAMES } from '../../clients/install-client.ts';
 import type { InstallClient, Place } from '../../clients/install-client.ts';
 import { INSTALL_CLIENTS } from '../../clients/install-clients.ts';
+import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { bindClient, unbindClient } from '../client-bindings.ts';
 import { command } from '../command.ts';
 import { isSure } from '../consent.ts';
+import { agentName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { scriptText, writeScript } from '../hook-setup.ts';
 import { fulfil, notedFor, takeOut } from '../install/carry-out.ts';
 import type { Done, Removed } from '../install/carry-out.ts';
 import { isHere } from '../install/here.ts';
 import { manifestIn } from '../install/manifest-place.ts';
+import { formerMailbox } from '../install/older-lines.ts';
+import { makeMailbox, ownMailbox } from '../install/own-mailbox.ts';
+import type { OwnMailbox } from '../install/own-mailbox.ts';
 import { parleyGift } from '../install/parley-gift.ts';
 import { doneLine, removedLine } from '../install/told.ts';
 import { inTurn } from '../install/turn.ts';
 import { lastingProgram } from '../lasting.ts';
 import { gitTop } from '../origin.ts';
 import { parleyHome, userHome } from '../env.ts';
+import { forgetSessionsOf } from '../sessions.ts';
 import { isTerminal } from '../terminal.ts';
 
 export default command({
   usage: `install [${CLIENT_NAMES.join('|')} …]`,
   about:
-    'Adds Parley to clients: its hook, which puts waiting mail before the model, and its tools (`parley mcp`). Without a name it looks ' +
-    'which clients are here, shows what it would do, and asks. What is in their settings stays, comments included; a file that cannot ' +
-    'be read is left alone, and then nothing of that client is changed. Everything is listed with a copy of each file as it was, and ' +
-    '--uninstall gives back the very bytes, or takes out only what is ours where others wrote since. It never answers for you: not ' +
-    'what a client asks you to trust, and not what its models may do.',
+    'Adds Parley to clients: its hook, which puts waiting mail before the model, and its tools (`parley mcp`). Each client gets a ' +
+    'mailbox of its own, named like the client; --as gives it another. The settings of a client name only the client, so a later ' +
+    '--as changes none of them. Without a name it looks which clients are here, shows what it would do, and asks. What is in their ' +
+    'settings stays, comments included; a file that cannot be read is left alone, and then nothing of that client is changed. ' +
+    'Everything is listed with a copy of each file as it was, and --uninstall gives back the very bytes, or takes out only what is ' +
+    'ours where others wrote since. It never answers for you: not what a client asks you to trust, and not what its models may do.',
   options: {
+    as: { type: 'string', value: 'agent', help: 'give the client this mailbox instead of one with its own name' },
     project: {
       type: 'boolean',
       help: "the tools only for the project here, where the client has a project's settings",
     },
     global: { type: 'boolean', help: 'the tools for all projects (as without it)' },
-    hooks: { type: 'boolean', help: 'the hook for Codex too, which will ask you to trust it' },
+    hooks: { type: 'boolean', help: 'the hook and the tools (as without it)' },
+    'no-hooks': { type: 'boolean', help: 'the tools only; mail then waits until the model asks for it' },
     'dry-run': { type: 'boolean', help: 'say what would be done, and do nothing' },
     uninstall: { type: 'boolean', help: 'take out what was added, of these clients or of all' },
     yes: { type: 'boolean', help: 'do not ask' },
   },
   words: [0, CLIENT_NAMES.length],
-  examples: ['parley install', 'parley install claude --dry-run', 'parley install --uninstall'],
+  examples: [
+    'parley install',
+    'parley install claude --dry-run',
+    'parley install codex --as reviewer',
+    'parley install --uninstall',
+  ],
   async run(context, values, words) {
     if (values.project && values.global) throw new Refusal('invalid_request', '--project or --global, not both');
+    if (values.hooks && values['no-hooks']) throw new Refusal('invalid_request', '--hooks or --no-hooks, not both');
     const place = {
       home: userHome(context.env),
       env: context.env,
@@ -50,27 +66,30 @@ export default command({
     const named = [...new Set(words)].map(clientCalled);
     const dry = values['dry-run'] ?? false;
     if (values.uninstall) return inTurn(context.env, () => uninstall(context, place, named, dry));
-    const { name: agent } = await context.who();
     const clients = named.length > 0 ? named : INSTALL_CLIENTS.filter((client) => isHere(client, place));
     if (clients.length === 0)
       throw new Refusal(
         'not_found',
         `no client that Parley knows is here; name it if it comes later: parley install ${CLIENT_NAMES[0]}`,
       );
-    const from = context.loaded.origins.find(({ name }) => name === 'agent')?.from;
-    // What only this call says is written down; otherwise each session finds its own name where it runs.
-    const isNamed = from === 'flag' || from === 'PARLEY_AGENT';
-    const order = { agent, named: isNamed, project: values.project ?? false, hooks: values.hooks ?? false };
-    const isAsked = named.length > 0 || values.yes === true || dry;
-    if (!isAsked && (context.json || !isTerminal(0))) {
-      carryOut(context, place, clients, { ...order, dry: true });
+    const plans: Plan[] = [];
+    for (const client of clients)
+      plans.push(
+        await planFor(context, place, client, {
+          as: values.as === undefined ? undefined : agentName(values.as),
+          project: values.project ?? false,
+          hooks: !values['no-hooks'],
+        }),
+      );
+    const isAsked = named.length > 0 || values.yes === true;
+    if (dry || !isAsked) report(context, plans, true);
+    if (dry) return;
+    if (!isAsked && (context.json || !isTerminal(0)))
       return context.note('nothing was changed; to do this: parley install --yes');
-    }
-    if (!isAsked) {
-      carryOut(context, place, clients, { ...order, dry: true });
-      if (!isSure(context, 'Shall this be done?')) return context.note('nothing was changed');
-    }
-    inTurn(context.env, () => carryOut(context, place, clients, { ...order, dry }));
+    if (!isAsked && !isSure(context, 'Shall this be done?')) return context.note('nothing was changed');
+    for (const { mailbox, refused } of plans)
+      if (mailbox?.isMissing && refused === null) await makeMailbox(context, mailbox.agent);
+    inTurn(context.env, () => report(context, carryOut(context, place, plans), false));
   },
 });
 
@@ -81,54 +100,98 @@ function clientCalled(name: string): InstallClient {
   throw new Refusal('invalid_request', `no client is called "${shown}"; use some of ${CLIENT_NAMES.join(', ')}`);
 }
 
-/** One client after the other; one whose files must be left alone keeps nobody else from being served. */
-function carryOut(
+/** What one client gets, or why it gets nothing. One client that is refused keeps no other from being served. */
+interface Plan {
+  client: InstallClient;
+  mailbox: OwnMailbox | null;
+  fulfil: (dry: boolean) => Done[];
+  done: Done[];
+  refused: string | null;
+  advice: string[];
+}
+
+async function planFor(
   context: Context,
   place: Place,
-  clients: readonly InstallClient[],
-  order: { agent: string; named: boolean; project: boolean; hooks: boolean; dry: boolean },
-): void {
-  const program = lastingProgram(context.env, 'parley install');
+  client: InstallClient,
+  order: { as: AgentName | undefined; project: boolean; hooks: boolean },
+): Promise<Plan> {
+  const again = `parley install ${client.name}`;
   const manifest = manifestIn(place.home);
-  if (!order.dry) keepScript(context);
-  const results = clients.map((client) => {
-    const gift = parleyGift(context.env, { ...order, client: client.name, program });
-    const again = `parley install ${client.name}`;
-    return {
-      client,
-      advice: client.advice(place, gift),
-      ...attempted(() => fulfil(client.wishes(place, gift), manifest, { dry: order.dry, again })),
-    };
+  const gift = parleyGift(context.env, {
+    ...order,
+    client: client.name,
+    program: lastingProgram(context.env, 'parley install'),
   });
-  if (results.some(({ refused }) => refused)) process.exitCode = 1;
+  const plan: Plan = {
+    client,
+    mailbox: null,
+    fulfil: (dry) => fulfil(client.wishes(place, gift), manifest, { dry, again }),
+    done: [],
+    refused: null,
+    advice: client.advice(place, gift),
+  };
+  try {
+    const mailbox = await ownMailbox(context, client.name, order.as);
+    const former = formerMailbox(notedFor(manifest, 'parley', [client.name], again));
+    if (former !== undefined && former !== mailbox.agent)
+      plan.advice.push(
+        `its older lines said @${former}; it is @${mailbox.agent} from now on. To keep that one: ${again} --as ${former}`,
+      );
+    return { ...plan, mailbox, done: plan.fulfil(true) };
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return { ...plan, refused: error.message };
+  }
+}
+
+/** Writes the settings of each client, then notes its mailbox. */
+function carryOut(context: Context, place: Place, plans: readonly Plan[]): Plan[] {
+  keepScript(context);
+  return plans.map((plan) => {
+    if (plan.refused !== null || plan.mailbox === null) return plan;
+    try {
+      const done = plan.fulfil(false);
+      bindClient(parleyHome(place.env), plan.client.name, plan.mailbox.agent);
+      return { ...plan, done, advice: [...plan.advice, ...trustAdvice(plan.client, done)] };
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      return { ...plan, done: [], refused: error.message };
+    }
+  });
+}
+
+function trustAdvice({ name }: InstallClient, done: readonly Done[]): string[] {
+  const isNew = done.some(({ what, outcome }) => what.startsWith('hook') && outcome === 'replaced');
+  return name === 'codex' && isNew
+    ? ['The hook line changed: Codex does not run it before you trust it once more']
+    : [];
+}
+
+function report(context: Context, plans: readonly Plan[], dry: boolean): void {
+  if (plans.some(({ refused }) => refused !== null)) process.exitCode = 1;
   if (context.json)
     return context.sayJson({
-      agent: order.agent,
-      dryRun: order.dry,
-      clients: results.map(({ client, done, refused, advice }) => ({
+      dryRun: dry,
+      clients: plans.map(({ client, mailbox, done, refused, advice }) => ({
         client: client.name,
+        agent: mailbox?.agent ?? null,
         changes: done,
         refused,
         advice,
       })),
     });
-  for (const { client, done, refused, advice } of results) {
-    context.say(`${client.title}, as @${order.agent}:`);
-    if (refused) context.say(`  nothing was changed: ${refused}`);
+  for (const { client, mailbox, done, refused, advice } of plans) {
+    context.say(`${client.title}${mailbox ? `, as @${mailbox.agent}` : ''}:`);
+    if (refused !== null) {
+      context.say(`  nothing was changed: ${refused}`);
+      continue;
+    }
+    if (mailbox?.isMissing) context.say(`  ${(dry ? 'would make' : 'made').padEnd(10)} mailbox @${mailbox.agent}`);
     for (const one of done) context.say(doneLine(one));
-    for (const one of refused ? [] : advice) context.say(`  note: ${one}`);
+    for (const one of advice) context.say(`  note: ${one}`);
   }
-  if (!order.dry)
-    context.say('Start a client anew to use it. `parley install --uninstall` takes everything out again.');
-}
-
-function attempted(act: () => Done[]): { done: Done[]; refused: string | null } {
-  try {
-    return { done: act(), refused: null };
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    return { done: [], refused: error.message };
-  }
+  if (!dry) context.say('Restart a client to use it. `parley install --uninstall` takes everything out again.');
 }
 
 /** The hook's script is part of Parley's own home. */
@@ -145,6 +208,7 @@ function uninstall(context: Context, place: Place, named: readonly InstallClient
     client,
     removed: takeOut(notedFor(manifest, 'parley', [client.name], again), manifest, { dry, again }),
   }));
+  if (!dry) for (const { client, removed } of results) unbind(context, client, removed);
   if (results.some(({ removed }) => removed.some(({ outcome }) => outcome === 'refused'))) process.exitCode = 1;
   if (context.json)
     return context.sayJson({
@@ -157,4 +221,11 @@ function uninstall(context: Context, place: Place, named: readonly InstallClient
     context.say(`${client.title}:`);
     for (const one of removed) context.say(removedLine(one));
   }
+}
+
+/** A client without Parley reads no mailbox. The mailbox itself stays. */
+function unbind({ env }: Context, { name }: InstallClient, removed: readonly Removed[]): void {
+  if (removed.length === 0 || removed.some(({ outcome }) => outcome === 'refused')) return;
+  unbindClient(parleyHome(env), name);
+  forgetSessionsOf(parleyHome(env), name);
 }

@@ -136,8 +136,7 @@ function installedIn(client: InstallClient, place: Place, by: 'c2c' | 'parley'):
 
 function giftFor(client: ClientName, place: Place, by: 'c2c' | 'parley', global: boolean): Gift {
   const program = '';
-  if (by === 'parley')
-    return parleyGift(place.env, { client, program, agent: '', named: false, project: !global, hooks: true });
+  if (by === 'parley') return parleyGift(place.env, { client, program, project: !global, hooks: true });
   return c2cGift(place, { client, program, alias: null, global, hooks: true, projectPlugin: true });
 }
 
