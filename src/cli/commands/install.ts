@@ -12,6 +12,7 @@ import type { Context } from '../context.ts';
 import { scriptText, writeScript } from '../hook-setup.ts';
 import { fulfil, notedFor, takeOut } from '../install/carry-out.ts';
 import type { Done, Removed } from '../install/carry-out.ts';
+import { findCodexTables, offerRemoval, tablesLine } from '../install/codex-tables.ts';
 import { isHere } from '../install/here.ts';
 import { manifestIn } from '../install/manifest-place.ts';
 import { formerMailbox } from '../install/older-lines.ts';
@@ -46,7 +47,7 @@ export default command({
     'no-hooks': { type: 'boolean', help: 'the tools only; mail then waits until the model asks for it' },
     'dry-run': { type: 'boolean', help: 'say what would be done, and do nothing' },
     uninstall: { type: 'boolean', help: 'take out what was added, of these clients or of all' },
-    yes: { type: 'boolean', help: 'do not ask' },
+    yes: { type: 'boolean', help: 'do not ask; with --uninstall, also remove what Codex wrote about Parley' },
   },
   words: [0, CLIENT_NAMES.length],
   examples: [
@@ -65,7 +66,8 @@ export default command({
     };
     const named = [...new Set(words)].map(clientCalled);
     const dry = values['dry-run'] ?? false;
-    if (values.uninstall) return inTurn(context.env, () => uninstall(context, place, named, dry));
+    if (values.uninstall)
+      return inTurn(context.env, () => uninstall(context, place, named, { dry, yes: values.yes ?? false }));
     const clients = named.length > 0 ? named : INSTALL_CLIENTS.filter((client) => isHere(client, place));
     if (clients.length === 0)
       throw new Refusal(
@@ -200,10 +202,19 @@ function keepScript({ env }: Context): void {
   if (!existsSync(path) || readFileSync(path, 'utf8') !== scriptText(env)) writeScript(env);
 }
 
-function uninstall(context: Context, place: Place, named: readonly InstallClient[], dry: boolean): void {
+function uninstall(
+  context: Context,
+  place: Place,
+  named: readonly InstallClient[],
+  { dry, yes }: { dry: boolean; yes: boolean },
+): void {
   const clients = named.length > 0 ? named : INSTALL_CLIENTS;
   const manifest = manifestIn(place.home);
   const again = 'parley install --uninstall';
+  const names = clients.map(({ name }) => name);
+  // Before the hooks go: afterwards nobody can tell which of Codex's tables were about them.
+  const found = findCodexTables(notedFor(manifest, 'parley', names, again));
+  const codexTables = dry ? found : offerRemoval(context, found, yes);
   const results = clients.map((client): { client: InstallClient; removed: Removed[] } => ({
     client,
     removed: takeOut(notedFor(manifest, 'parley', [client.name], again), manifest, { dry, again }),
@@ -214,12 +225,14 @@ function uninstall(context: Context, place: Place, named: readonly InstallClient
     return context.sayJson({
       dryRun: dry,
       clients: results.map(({ client, removed }) => ({ client: client.name, removed })),
+      codexTables,
     });
   const some = results.filter(({ removed }) => removed.length > 0);
   if (some.length === 0) context.say('nothing was added by `parley install`');
   for (const { client, removed } of some) {
     context.say(`${client.title}:`);
     for (const one of removed) context.say(removedLine(one));
+    if (client.name === 'codex') for (const one of codexTables) context.say(tablesLine(one));
   }
 }
 
