@@ -202,20 +202,47 @@ describe('the mailbox of a client', () => {
   });
 });
 
-describe('the lines that 0.1.0 wrote', () => {
-  const OLD = {
-    '.codex/hooks.json': JSON.stringify({
-      hooks: { Stop: [{ hooks: [{ type: 'command', command: 'sh ~/.parley/hook codex --as claude', timeout: 10 }] }] },
-    }),
-  };
+/** A home with what `parley install --hooks --as claude` of 0.1.0 wrote: all clients as @claude. */
+async function aMachineOfOld(): Promise<InstallMachine> {
+  const machine = await aMachine();
+  const fixture = readFileSync(new URL('../fixtures/settings/0.1.0.json', import.meta.url), 'utf8');
+  await machine.does('parley', ['init', 'claude']);
+  return machine.with(JSON.parse(fixture.replaceAll('@HOME@', machine.program.home)) as Record<string, string>);
+}
 
+describe('the lines that 0.1.0 wrote', () => {
   it('keep working', async () => {
-    const machine = await aMachine(OLD);
-    await machine.does('parley', ['init', 'claude']);
+    const machine = await aMachineOfOld();
     await machine.does('parley', ['send', '@claude', 'CANARY']);
-    const { out, code } = machine.runsLine(lineIn(machine, '.codex/hooks.json', 'Stop'), 'Stop');
-    expect(out).toContain('CANARY');
-    expect(code).toBe(0);
+    const line = lineIn(machine, '.codex/hooks.json');
+    expect(line).toBe('sh ~/.parley/hook codex --as claude');
+    expect(machine.runsLine(line).out).toContain('CANARY');
+    const server = new McpClient({ home: machine.program.home, env: machine.env() }, ['--as', 'claude']);
+    await server.initialize();
+    expect((await server.call('chat_who')).text).toStartWith('you are @claude');
+    await server.end();
+  });
+
+  it('are named by `parley doctor`', async () => {
+    const machine = await aMachineOfOld();
+    const { out } = await machine.run('parley', ['doctor']);
+    expect(out).toContain(`Codex has a line of an older Parley in ${machine.at('.codex/hooks.json')} and `);
+    expect(out).toContain('Kimi has a line of an older Parley in ');
+    await machine.does('parley', ['install', 'claude', 'codex', 'kimi', 'gemini']);
+    expect((await machine.run('parley', ['doctor'])).out).not.toContain('older Parley');
+  });
+
+  it('are replaced, and it is said what follows', async () => {
+    const machine = await aMachineOfOld();
+    const said = await machine.does('parley', ['install', 'codex']);
+    expect(said).toContain('replaced   hook at Stop');
+    expect(said).toContain('replaced   MCP server');
+    expect(said).toContain('its older lines said @claude; it is @codex from now on');
+    expect(said).toContain('Codex does not run it before you trust it once more');
+    expect(machine.read('.codex/hooks.json') + machine.read('.codex/config.toml')).not.toContain('--as');
+    await machine.does('parley', ['install', '--uninstall']);
+    expect(machine.read('.codex/config.toml')).toBe('model = "gpt"\n');
+    expect(existsSync(machine.at('.codex/hooks.json'))).toBe(false);
   });
 });
 

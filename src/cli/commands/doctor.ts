@@ -4,12 +4,14 @@ import { BODY_LIMIT } from '../../protocol/message.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
+import { examineBindings } from '../doctor/bindings.ts';
 import { on } from '../doctor/finding.ts';
 import type { Finding } from '../doctor/finding.ts';
 import { examineHook } from '../doctor/hook.ts';
 import { examineLedger } from '../doctor/ledgers.ts';
 import { examineMachine } from '../doctor/machine.ts';
 import { examineAgents, examineMail } from '../doctor/mail.ts';
+import { examineOlderLines } from '../doctor/older-lines.ts';
 import { examineOwner } from '../doctor/people.ts';
 import { examinePermissions } from '../doctor/permissions.ts';
 import { examinePlace } from '../doctor/place.ts';
@@ -47,7 +49,8 @@ async function examine(context: Context, fix: boolean): Promise<Finding[]> {
   findings.unshift(...examineMachine(context.env));
   if (loaded) findings.push(await examineIdentity(loaded, desk));
   if (existsSync(parleyHome(context.env))) findings.push(examineHook(context.env));
-  findings.push(...(await examineClients(context)));
+  findings.push(...(await examineClients(context)), ...examineOlderLines(context.env, context.cwd));
+  findings.push(...(await examineBindings(context.env, desk)));
   for (const home of desk.homes) findings.push(...(await examineHome(home, desk.now(), fix)));
   return findings;
 }
