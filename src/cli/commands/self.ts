@@ -104,6 +104,7 @@ async function uninstalled(context: Context, manifest: string, withHome: boolean
   for (const one of result.codexTables) context.say(tablesLine(one).trim());
   for (const path of result.removed) context.say(`removed ${path}`);
   for (const path of result.restored) context.say(`put back ${path}, which had stood there before`);
+  for (const one of result.otherServers) context.note(`${one} still starts it; remove it there`);
   for (const path of result.left) context.note(`left ${path}: it was changed since it was installed`);
   if (there) context.say(`removed ${root} with ${lost}`);
   else if (withHome) context.say(`there was no ${root}`);

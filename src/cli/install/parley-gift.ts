@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { HOOK_CLIENTS } from '../../clients/hook-clients.ts';
 import type { ClientName, Gift, Hooks } from '../../clients/install-client.ts';
 import { hookLine, hookWord } from '../hook-setup.ts';
@@ -16,7 +17,11 @@ export interface ParleyOrder {
  */
 export function parleyGift(env: Env, { client, program, project, hooks }: ParleyOrder): Gift {
   const home = env['PARLEY_HOME'];
-  const server = { command: program, args: ['mcp', '--client', client], env: home ? { PARLEY_HOME: home } : {} };
+  const server = {
+    command: program,
+    args: ['mcp', '--client', client],
+    env: home ? { PARLEY_HOME: resolve(home) } : {},
+  };
   return { by: 'parley', forProject: project, server, hooks: hooks ? hooksOf(env, client) : [], files: [] };
 }
 

@@ -27,6 +27,8 @@ const AGAIN = 'parley self uninstall';
 export interface Left {
   clients: Removed[];
   codexTables: CodexTables[];
+  /** Servers that start Parley and that its installers did not write. They block nothing. */
+  otherServers: string[];
 }
 
 /** Everything that `parley install`, `c2c install` and `bch setup` added to clients. */
@@ -51,10 +53,11 @@ export function leaveClients(context: Context, yes: boolean): Left {
       .flatMap((one) => stopping(context.env, one, () => takeOut([one], manifest, { dry: false, again: AGAIN })));
     // All that is ours is out of these files: the copies from before hold nothing that they lack.
     for (const one of clients) if (one.kept !== null) rmSync(one.kept, { force: true });
-    refuseOthers(context);
+    const otherServers = othersIn(context, /^MCP server/);
+    refuseOtherHooks(othersIn(context, /^hook/));
     const home = parleyHome(context.env);
     for (const client of Object.keys(clientBindings(home))) unbindClient(home, client);
-    return { clients: clients.map((one) => ({ ...one, kept: null })), codexTables };
+    return { clients: clients.map((one) => ({ ...one, kept: null })), codexTables, otherServers };
   });
 }
 
@@ -68,29 +71,32 @@ function refuseStuck(noted: readonly Noted[], planned: readonly Removed[]): void
     throw new Refusal('bad_config', `Parley is still in these clients, so it was not uninstalled: ${stuck.join('; ')}`);
 }
 
-/** Refuses while a client still has our hook or server from another source: written by hand, or edited after it was added. */
-function refuseOthers({ env, cwd }: Context): void {
+function refuseOtherHooks(hooks: readonly string[]): void {
+  if (hooks.length === 0) return;
+  throw new Refusal(
+    'bad_config',
+    `these hooks start Parley and were written or edited by hand; remove them, then \`${AGAIN}\` again (the program is still here): ${hooks.join('; ')}`,
+  );
+}
+
+/** What clients still have of ours from another source: written by hand, or edited after it was added. */
+function othersIn({ env, cwd }: Context, kind: RegExp): string[] {
   const place = { home: userHome(env), env, project: gitTop(cwd) ?? cwd };
-  const left = INSTALL_CLIENTS.flatMap((client) =>
+  const found = INSTALL_CLIENTS.flatMap((client) =>
     [true, false]
       .flatMap((project) =>
         client.wishes(place, parleyGift(env, { client: client.name, program: '', project, hooks: true })),
       )
-      .filter(isStillThere)
+      .filter((wish) => kind.test(wish.what) && isStillThere(wish))
       .map(({ what, path }) => `${client.name}: ${what} in ${path}`),
   );
-  if (left.length > 0)
-    throw new Refusal(
-      'bad_config',
-      `these lines start Parley and were not written by its installer, or were edited since; remove them by hand, ` +
-        `then \`${AGAIN}\` again (the program is still here): ${[...new Set(left)].join('; ')}`,
-    );
+  return [...new Set(found)];
 }
 
-function isStillThere({ path, what, isThere }: Wish): boolean {
+function isStillThere({ path, isThere }: Wish): boolean {
   try {
     const { text } = find(path);
-    return text !== null && /^(hook|MCP server)/.test(what) && isThere(text);
+    return text !== null && isThere(text);
   } catch {
     // A file that cannot be read holds nothing that its client could use either.
     return false;
