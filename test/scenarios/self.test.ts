@@ -13,6 +13,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { version } from '../../package.json' with { type: 'json' };
 import { temporaryHome } from '../support/home.ts';
 import { Program } from '../support/program.ts';
@@ -57,6 +58,30 @@ describe('parley self', () => {
   // Each installed program has a hundred megabytes.
   afterEach(() => {
     for (const home of users.splice(0)) rmSync(home, { recursive: true, force: true });
+  });
+
+  it('started in a temporary folder it names the lines that install it, and those lines work', () => {
+    const { home, bin, env } = aUser();
+    const here = { env: { ...env, PATH: '/usr/bin:/bin', TMPDIR: tmpdir() } };
+    run(binary, ['init', 'claude'], here);
+    const refused = run(binary, ['install', 'claude'], here);
+    expect(refused).toMatchObject({ code: 64, out: '' });
+    const [, first = '', second = ''] = /; run `(.+?)`, then `(.+?)`/.exec(refused.err) ?? [];
+    expect([first, second]).toEqual([`${binary} self install`, `${bin}/parley install claude`]);
+    expect(run('sh', ['-c', first], here).code).toBe(0);
+    expect(run(binary, ['install', 'claude'], here).err).toContain(`run the installed one: \`${second}\``);
+    const installed = run('sh', ['-c', second], here);
+    expect(installed.code).toBe(0);
+    expect(readFileSync(`${home}/.claude.json`, 'utf8')).toContain(`"${bin}/parley"`);
+    expect(installed.err).toContain(`HOME is ${home}, a temporary folder`);
+  });
+
+  it('is never ok in `doctor` under a name that does nothing yet', () => {
+    const { env } = aUser();
+    run(binary, ['self', 'install', '--names', 'bch,ccc'], { env });
+    const { out } = run('parley', ['doctor'], { env });
+    expect(out).toMatch(/^ok +PATH +bch is /m);
+    expect(out).toMatch(/^warn +PATH +ccc is .*, and only says that it is not there yet → use/m);
   });
   afterAll(() => rmSync(binary, { force: true }));
 

@@ -21,7 +21,7 @@ import type { OwnMailbox } from '../install/own-mailbox.ts';
 import { parleyGift } from '../install/parley-gift.ts';
 import { doneLine, removedLine } from '../install/told.ts';
 import { inTurn } from '../install/turn.ts';
-import { lastingProgram } from '../lasting.ts';
+import { lastingProgram, temporaryHome } from '../lasting.ts';
 import { gitTop } from '../origin.ts';
 import { parleyHome, userHome } from '../env.ts';
 import { forgetSessionsOf } from '../sessions.ts';
@@ -123,7 +123,7 @@ async function planFor(
   const gift = parleyGift(context.env, {
     ...order,
     client: client.name,
-    program: lastingProgram(context.env, 'parley install'),
+    program: lastingProgram(context.env, again),
   });
   const plan: Plan = {
     client,
@@ -194,6 +194,13 @@ function report(context: Context, plans: readonly Plan[], dry: boolean): void {
     for (const one of advice) context.say(`  note: ${one}`);
   }
   if (!dry) context.say('Restart a client to use it. `parley install --uninstall` takes everything out again.');
+  noteTemporaryHome(context);
+}
+
+function noteTemporaryHome(context: Context): void {
+  const home = temporaryHome(context.env);
+  if (home !== null)
+    context.note(`HOME is ${home}, a temporary folder: everything installed there is lost when it is emptied`);
 }
 
 /** The hook's script is part of Parley's own home. */
