@@ -45,9 +45,16 @@ describe('`parley install`', () => {
     const { clients } = await install(machine, CLIENTS);
     const whats = Object.fromEntries(clients.map(({ client, changes }) => [client, changes.map(({ what }) => what)]));
     expect(whats).toMatchObject({
-      codex: ['hook at SessionStart', 'hook at UserPromptSubmit', 'hook at PostToolUse', 'hook at Stop', 'MCP server'],
-      opencode: ['MCP server'],
-      kimi: ['hook', 'MCP server'],
+      codex: [
+        'skill',
+        'hook at SessionStart',
+        'hook at UserPromptSubmit',
+        'hook at PostToolUse',
+        'hook at Stop',
+        'MCP server',
+      ],
+      opencode: ['skill', 'MCP server'],
+      kimi: ['skill', 'hook', 'MCP server'],
       gemini: ['hook at SessionStart', 'hook at BeforeAgent', 'hook at AfterTool', 'hook at AfterAgent', 'MCP server'],
     });
     expect(machine.json('.config/opencode/opencode.json')).toEqual({

@@ -10,6 +10,8 @@ import { isSure } from '../consent.ts';
 import { agentName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { scriptText, writeScript } from '../hook-setup.ts';
+import { grantAdvice, grantAtTerminal, grantFrom, grantWishes, reachOf } from '../install/allow.ts';
+import type { Grant } from '../install/allow.ts';
 import { fulfil, notedFor, takeOut } from '../install/carry-out.ts';
 import type { Done, Removed } from '../install/carry-out.ts';
 import { findCodexTables, offerRemoval, tablesLine } from '../install/codex-tables.ts';
@@ -19,6 +21,7 @@ import { formerMailbox } from '../install/older-lines.ts';
 import { makeMailbox, ownMailbox } from '../install/own-mailbox.ts';
 import type { OwnMailbox } from '../install/own-mailbox.ts';
 import { parleyGift } from '../install/parley-gift.ts';
+import { skillFiles } from '../install/skill.ts';
 import { doneLine, removedLine } from '../install/told.ts';
 import { inTurn } from '../install/turn.ts';
 import { lastingProgram, temporaryHome } from '../lasting.ts';
@@ -45,6 +48,11 @@ export default command({
     global: { type: 'boolean', help: 'the tools for all projects (as without it)' },
     hooks: { type: 'boolean', help: 'the hook and the tools (as without it)' },
     'no-hooks': { type: 'boolean', help: 'the tools only; mail then waits until the model asks for it' },
+    allow: {
+      type: 'string',
+      value: 'what',
+      help: 'let the models use tools without a dialog: reply (to answer mail), or tools (all of Parley)',
+    },
     'dry-run': { type: 'boolean', help: 'say what would be done, and do nothing' },
     uninstall: { type: 'boolean', help: 'take out what was added, of these clients or of all' },
     yes: { type: 'boolean', help: 'do not ask; with --uninstall, also remove what Codex wrote about Parley' },
@@ -74,6 +82,7 @@ export default command({
         'not_found',
         `no client that Parley knows is here; name it if it comes later: parley install ${CLIENT_NAMES[0]}`,
       );
+    const permit: Permit = { grant: grantFrom(values.allow, context.env), reach: await reachOf(context) };
     const plans: Plan[] = [];
     for (const client of clients)
       plans.push(
@@ -81,17 +90,19 @@ export default command({
           as: values.as === undefined ? undefined : agentName(values.as),
           project: values.project ?? false,
           hooks: !values['no-hooks'],
+          grant: permit.grant,
         }),
       );
     const isAsked = named.length > 0 || values.yes === true;
-    if (dry || !isAsked) report(context, plans, true);
+    if (dry || !isAsked) report(context, place, plans, permit, true);
     if (dry) return;
     if (!isAsked && (context.json || !isTerminal(0)))
       return context.note('nothing was changed; to do this: parley install --yes');
     if (!isAsked && !isSure(context, 'Shall this be done?')) return context.note('nothing was changed');
+    if (!isAsked) permit.grant ??= grantAtTerminal(context, place, clients, permit.reach);
     for (const { mailbox, refused } of plans)
       if (mailbox?.isMissing && refused === null) await makeMailbox(context, mailbox.agent);
-    inTurn(context.env, () => report(context, carryOut(context, place, plans), false));
+    inTurn(context.env, () => report(context, place, carryOut(context, place, plans, permit.grant), permit, false));
   },
 });
 
@@ -102,11 +113,17 @@ function clientCalled(name: string): InstallClient {
   throw new Refusal('invalid_request', `no client is called "${shown}"; use some of ${CLIENT_NAMES.join(', ')}`);
 }
 
+/** What the models may do without a dialog, and where the mail goes that they send so. */
+interface Permit {
+  grant: Grant | null;
+  reach: string;
+}
+
 /** What one client gets, or why it gets nothing. One client that is refused keeps no other from being served. */
 interface Plan {
   client: InstallClient;
   mailbox: OwnMailbox | null;
-  fulfil: (dry: boolean) => Done[];
+  fulfil: (dry: boolean, grant: Grant | null) => Done[];
   done: Done[];
   refused: string | null;
   advice: string[];
@@ -116,19 +133,20 @@ async function planFor(
   context: Context,
   place: Place,
   client: InstallClient,
-  order: { as: AgentName | undefined; project: boolean; hooks: boolean },
+  order: { as: AgentName | undefined; project: boolean; hooks: boolean; grant: Grant | null },
 ): Promise<Plan> {
   const again = `parley install ${client.name}`;
   const manifest = manifestIn(place.home);
-  const gift = parleyGift(context.env, {
-    ...order,
-    client: client.name,
-    program: lastingProgram(context.env, again),
-  });
+  const program = lastingProgram(context.env, again);
+  const gift = {
+    ...parleyGift(context.env, { ...order, client: client.name, program }),
+    files: skillFiles(client, place),
+  };
   const plan: Plan = {
     client,
     mailbox: null,
-    fulfil: (dry) => fulfil(client.wishes(place, gift), manifest, { dry, again }),
+    fulfil: (dry, grant) =>
+      fulfil([...client.wishes(place, gift), ...grantWishes(client, place, grant)], manifest, { dry, again }),
     done: [],
     refused: null,
     advice: client.advice(place, gift),
@@ -140,7 +158,7 @@ async function planFor(
       plan.advice.push(
         `its older lines said @${former}; it is @${mailbox.agent} from now on. To keep that one: ${again} --as ${former}`,
       );
-    return { ...plan, mailbox, done: plan.fulfil(true) };
+    return { ...plan, mailbox, done: plan.fulfil(true, order.grant) };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return { ...plan, refused: error.message };
@@ -148,12 +166,12 @@ async function planFor(
 }
 
 /** Writes the settings of each client, then notes its mailbox. */
-function carryOut(context: Context, place: Place, plans: readonly Plan[]): Plan[] {
+function carryOut(context: Context, place: Place, plans: readonly Plan[], grant: Grant | null): Plan[] {
   keepScript(context);
   return plans.map((plan) => {
     if (plan.refused !== null || plan.mailbox === null) return plan;
     try {
-      const done = plan.fulfil(false);
+      const done = plan.fulfil(false, grant);
       bindClient(parleyHome(place.env), plan.client.name, plan.mailbox.agent);
       return { ...plan, done, advice: [...plan.advice, ...trustAdvice(plan.client, done)] };
     } catch (error) {
@@ -170,7 +188,11 @@ function trustAdvice({ name }: InstallClient, done: readonly Done[]): string[] {
     : [];
 }
 
-function report(context: Context, plans: readonly Plan[], dry: boolean): void {
+function report(context: Context, place: Place, given: readonly Plan[], permit: Permit, dry: boolean): void {
+  const plans = given.map((plan) => ({
+    ...plan,
+    advice: [...plan.advice, ...grantAdvice(plan.client, place, permit.grant, permit.reach)],
+  }));
   if (plans.some(({ refused }) => refused !== null)) process.exitCode = 1;
   if (context.json)
     return context.sayJson({
