@@ -1,0 +1,133 @@
+import { describe, expect, it } from 'bun:test';
+import { InstallMachine } from '../support/install-home.ts';
+
+interface Finding {
+  level: 'ok' | 'warn' | 'bad';
+  about: string;
+  what: string;
+  next?: string;
+}
+interface Told {
+  well: boolean;
+  counts: Record<Finding['level'], number>;
+  findings: Finding[];
+}
+
+const QUESTION = ['send', '@claude', 'does the login test pass on your branch?', '--intent', 'question', '--as', 'me'];
+
+async function aMachine(...clients: string[]): Promise<InstallMachine> {
+  const machine = new InstallMachine();
+  await machine.does('parley', ['init', 'me']);
+  await machine.does('parley', ['init', 'claude']);
+  if (clients.length > 0) await machine.does('parley', ['install', ...clients]);
+  return machine;
+}
+
+async function told(machine: InstallMachine): Promise<Told> {
+  return JSON.parse((await machine.run('parley', ['doctor', '--json'])).out) as Told;
+}
+
+async function about(machine: InstallMachine, subject: string): Promise<Finding[]> {
+  return (await told(machine)).findings.filter((finding) => finding.about === subject);
+}
+
+/** What Claude Code notes of a session that runs; here it is this process. */
+function claudeRuns(machine: InstallMachine, status: string): void {
+  const session = { pid: process.pid, sessionId: 'abcdef12-0000', cwd: machine.at('project'), kind: 'interactive' };
+  machine.with({ [`.claude/sessions/${process.pid}.json`]: JSON.stringify({ ...session, status }) });
+}
+
+describe('`parley doctor` never says ok', () => {
+  it('for mail that must be answered and that no client brings', async () => {
+    const machine = await aMachine();
+    expect(await about(machine, 'mailbox claude')).toEqual([]);
+    await machine.does('parley', QUESTION);
+    expect(await about(machine, 'mailbox claude')).toMatchObject([
+      {
+        level: 'warn',
+        what: '1 message that must be answered waits for @claude, and no client has this mailbox',
+        next: expect.stringContaining('`parley install <client> --as claude`'),
+      },
+    ]);
+    await machine.does('parley', ['drain', '--as', 'claude']);
+    expect(await about(machine, 'mailbox claude')).toEqual([]);
+  });
+
+  it('for such mail in the mailbox of a client that is not running', async () => {
+    const machine = await aMachine('claude');
+    await machine.does('parley', QUESTION);
+    expect(await about(machine, 'mailbox claude')).toMatchObject([
+      { level: 'warn', next: expect.stringContaining('give Claude Code a prompt') },
+    ]);
+  });
+
+  it('for an idle session with such mail, while a busy one will see it', async () => {
+    const machine = await aMachine('claude');
+    claudeRuns(machine, 'idle');
+    expect(await about(machine, 'session abcdef12')).toMatchObject([{ level: 'ok' }]);
+    await machine.does('parley', QUESTION);
+    expect(await about(machine, 'session abcdef12')).toMatchObject([
+      {
+        level: 'warn',
+        what: expect.stringContaining('1 message that must be answered waits for @claude'),
+        next: expect.stringContaining('give it a prompt'),
+      },
+    ]);
+    claudeRuns(machine, 'busy');
+    expect(await about(machine, 'session abcdef12')).toMatchObject([{ level: 'ok' }]);
+  });
+
+  it('for a session that nothing of ours can reach', async () => {
+    const machine = await aMachine();
+    claudeRuns(machine, 'idle');
+    expect(await about(machine, 'session abcdef12')).toMatchObject([
+      {
+        level: 'warn',
+        what: expect.stringContaining('no way'),
+        next: expect.stringContaining('parley install claude'),
+      },
+    ]);
+  });
+
+  it('for hooks that Codex does not run yet', async () => {
+    const machine = await aMachine('codex');
+    const [client] = await about(machine, 'codex');
+    expect(client).toMatchObject({ level: 'warn', next: expect.stringContaining('trust the hooks') });
+  });
+
+  it('for a client that is here without Parley, or with tools only', async () => {
+    const machine = (await aMachine()).fake('kimi');
+    expect(await about(machine, 'kimi')).toMatchObject([
+      { level: 'warn', next: expect.stringContaining('`parley install kimi`') },
+    ]);
+    await machine.does('parley', ['install', 'kimi', '--no-hooks']);
+    expect(await about(machine, 'kimi')).toMatchObject([
+      { level: 'warn', next: expect.stringContaining('mail waits until its model asks for it') },
+    ]);
+  });
+});
+
+describe('`parley doctor`', () => {
+  it('names the allow rule that answering needs, until it is there', async () => {
+    const machine = await aMachine('claude', 'opencode');
+    expect(await about(machine, 'claude')).toMatchObject([
+      { level: 'ok' },
+      { level: 'warn', next: expect.stringContaining('`parley install claude --allow reply`') },
+    ]);
+    // OpenCode asks only where its settings say so.
+    expect(await about(machine, 'opencode')).toHaveLength(1);
+    await machine.does('parley', ['install', 'claude', '--allow', 'reply']);
+    expect(await about(machine, 'claude')).toMatchObject([{ level: 'ok' }]);
+  });
+
+  it('counts in JSON what it says in words, and ends with 1 only for what is bad', async () => {
+    const machine = await aMachine('claude');
+    const { well, counts, findings } = await told(machine);
+    for (const level of ['ok', 'warn', 'bad'] as const)
+      expect(findings.filter((finding) => finding.level === level)).toHaveLength(counts[level]);
+    const { out, code } = await machine.run('parley', ['doctor']);
+    expect(out).toEndWith(`\n${counts.ok} ok, ${counts.warn} to look at, ${counts.bad} bad\n`);
+    expect({ well, code }).toEqual({ well: true, code: 0 });
+    expect(findings.filter(({ level, next }) => level !== 'ok' && !next)).toEqual([]);
+  });
+});
