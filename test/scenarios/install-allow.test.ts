@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { HOMES, InstallMachine } from '../support/install-home.ts';
 
 const CLIENTS = ['claude', 'codex', 'opencode', 'kimi', 'gemini'];
@@ -79,6 +79,22 @@ describe('the rules that let a model answer without a dialog', () => {
   it('are refused by a word that is no grant', async () => {
     const { err, code } = await (await aMachine()).run('parley', ['install', 'claude', '--allow', 'all']);
     expect({ err: err.trim(), code }).toEqual({ err: 'parley: --allow is reply or tools', code: 64 });
+  });
+
+  it('stay when the server below which Codex keeps them is replaced, also after Codex wrote to the same file', async () => {
+    const machine = await aMachine();
+    await machine.does('parley', ['install', 'codex', '--allow', 'reply']);
+    const tui = '\n[tui]\ntheme = "x"\n';
+    writeFileSync(machine.at('.codex/config.toml'), machine.read('.codex/config.toml') + tui);
+    const env = { PARLEY_HOME: machine.at('.parley') };
+    const said = await machine.does('parley', ['install', 'codex'], { env });
+    expect(said).toMatch(/replaced +MCP server/);
+    expect(Bun.TOML.parse(machine.read('.codex/config.toml'))).toMatchObject({
+      mcp_servers: { parley: { env, tools: { chat_react: { approval_mode: 'approve' } } } },
+      tui: { theme: 'x' },
+    });
+    await machine.does('parley', ['install', '--uninstall'], { env });
+    expect(machine.read('.codex/config.toml').trim()).toBe(tui.trim());
   });
 
   it.each(Object.entries(HOMES))('go again with every byte from a home with %s', async (_name, { files }) => {
