@@ -54,7 +54,7 @@ function wayOut(program: string, env: Env, then: string): string {
 
 /** Where `parley self install` put the program, if it is still there. */
 function installedProgram(env: Env): string | null {
-  const files = readManifest(join(parleyHome(env), 'self.json'));
+  const { files } = readManifest(join(parleyHome(env), 'self.json'));
   return files.find(({ path }) => basename(path) === 'parley' && existsSync(path))?.path ?? null;
 }
 

@@ -166,7 +166,7 @@ describe('the mailbox of a client', () => {
     const machine = await aMachine();
     await machine.does('parley', ['install', 'codex']);
     const before = machine.outside;
-    expect(JSON.stringify(before)).not.toContain('--as');
+    expect(machine.read('.codex/config.toml') + machine.read('.codex/hooks.json')).not.toContain('--as');
     await machine.does('parley', ['install', 'codex', '--as', 'reviewer']);
     expect(machine.outside).toEqual(before);
     await machine.does('parley', ['send', '@reviewer', 'CANARY']);
