@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'bun:test';
+import { writeFileSync } from 'node:fs';
 import { InstallMachine } from '../support/install-home.ts';
 
 interface Finding {
@@ -23,12 +24,12 @@ async function aMachine(...clients: string[]): Promise<InstallMachine> {
   return machine;
 }
 
-async function told(machine: InstallMachine): Promise<Told> {
-  return JSON.parse((await machine.run('parley', ['doctor', '--json'])).out) as Told;
+async function told(machine: InstallMachine, env: Record<string, string> = {}): Promise<Told> {
+  return JSON.parse((await machine.run('parley', ['doctor', '--json'], { env })).out) as Told;
 }
 
-async function about(machine: InstallMachine, subject: string): Promise<Finding[]> {
-  return (await told(machine)).findings.filter((finding) => finding.about === subject);
+async function about(machine: InstallMachine, subject: string, env: Record<string, string> = {}): Promise<Finding[]> {
+  return (await told(machine, env)).findings.filter((finding) => finding.about === subject);
 }
 
 /** What Claude Code notes of a session that runs; here it is this process. */
@@ -93,6 +94,27 @@ describe('`parley doctor` never says ok', () => {
     const machine = await aMachine('codex');
     const [client] = await about(machine, 'codex');
     expect(client).toMatchObject({ level: 'warn', next: expect.stringContaining('trust the hooks') });
+  });
+
+  it('for hooks of Codex that were trusted and have changed since', async () => {
+    const machine = await aMachine('codex');
+    const events = ['session_start', 'user_prompt_submit', 'post_tool_use', 'stop'];
+    const trust = (hash: string): void => {
+      const notes = events.map(
+        (event) =>
+          `\n[hooks.state."${machine.at('.codex/hooks.json')}:${event}:0:0"]\ntrusted_hash = "sha256:${hash}-${event}"\n`,
+      );
+      const config = machine.read('.codex/config.toml').split('\n[hooks.state.')[0] ?? '';
+      writeFileSync(machine.at('.codex/config.toml'), config + notes.join(''));
+    };
+    trust('old');
+    expect((await about(machine, 'codex'))[0]).toMatchObject({ level: 'ok' });
+    // The line names another home of Parley now.
+    const env = { PARLEY_HOME: machine.at('.parley/') };
+    expect(await machine.does('parley', ['install', 'codex'], { env })).toContain('The hook line changed');
+    expect((await about(machine, 'codex', env))[0]).toMatchObject({ level: 'warn' });
+    trust('new');
+    expect((await about(machine, 'codex', env))[0]).toMatchObject({ level: 'ok' });
   });
 
   it('for a client that is here without Parley, or with tools only', async () => {

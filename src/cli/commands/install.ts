@@ -14,6 +14,7 @@ import { grantAdvice, grantAtTerminal, grantFrom, grantWishes, reachOf } from '.
 import type { Grant } from '../install/allow.ts';
 import { fulfil, notedFor, takeOut } from '../install/carry-out.ts';
 import type { Done, Removed } from '../install/carry-out.ts';
+import { noteChangedHooks } from '../install/codex-trust.ts';
 import { findCodexTables, offerRemoval, tablesLine } from '../install/codex-tables.ts';
 import { isHere } from '../install/here.ts';
 import { manifestIn } from '../install/manifest-place.ts';
@@ -172,6 +173,7 @@ function carryOut(context: Context, place: Place, plans: readonly Plan[], grant:
     if (plan.refused !== null || plan.mailbox === null) return plan;
     try {
       const done = plan.fulfil(false, grant);
+      noteChangedHooks(context.env, done);
       bindClient(parleyHome(place.env), plan.client.name, plan.mailbox.agent);
       return { ...plan, done, advice: [...plan.advice, ...trustAdvice(plan.client, done)] };
     } catch (error) {

@@ -13,6 +13,7 @@ import type { WayFacts } from '../../clients/ways.ts';
 import type { Session as Registered } from '../../storage/c2c/broker.ts';
 import { clientBindings } from '../client-bindings.ts';
 import { asksBeforeReply } from '../install/allow.ts';
+import { isTrusted } from '../install/codex-trust.ts';
 import { c2cGift } from '../install/c2c-gift.ts';
 import { parleyGift } from '../install/parley-gift.ts';
 import { whoIsOnDuty } from '../duty.ts';
@@ -25,7 +26,6 @@ import type { Env } from '../env.ts';
 import { Session } from '../sessions.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
-import { isTrusted } from './trusted.ts';
 import { examineWaiting, waits } from './waiting.ts';
 import type { Waiting } from './waiting.ts';
 
@@ -183,7 +183,7 @@ function installedIn(client: InstallClient, place: Place, by: 'c2c' | 'parley'):
   const isAnywhere = (what: RegExp): boolean => wishes.some((wish) => what.test(wish.what) && isThere(wish));
   const hooks = wishes.filter(({ what }) => /^hook(?! script)/.test(what));
   const isIn = hooks.length > 0 && hooks.every(isThere);
-  const trusted = client.name !== 'codex' || hooks.filter(isThere).every((wish) => isTrusted(wish));
+  const trusted = client.name !== 'codex' || hooks.filter(isThere).every((wish) => isTrusted(wish, place.env));
   return {
     hook: isIn && trusted,
     unproven: isIn && !trusted,
