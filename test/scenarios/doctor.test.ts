@@ -62,6 +62,22 @@ describe('`parley doctor` never says ok', () => {
     ]);
   });
 
+  it('for such mail in the mailbox of a client whose hook does not run', async () => {
+    const machine = await aMachine('codex');
+    await machine.does('parley', [
+      'send',
+      '@codex',
+      'does it pass on your branch?',
+      '--intent',
+      'question',
+      '--as',
+      'me',
+    ]);
+    expect(await about(machine, 'mailbox codex')).toMatchObject([
+      { level: 'warn', what: expect.stringContaining('nothing brings it to Codex') },
+    ]);
+  });
+
   it('for an idle session with such mail, while a busy one will see it', async () => {
     const machine = await aMachine('claude');
     claudeRuns(machine, 'idle');

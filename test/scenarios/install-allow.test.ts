@@ -17,7 +17,9 @@ describe('the rules that let a model answer without a dialog', () => {
     const machine = await aMachine({ '.claude/': '', '.codex/': '' });
     const said = await machine.does('parley', ['install', '--yes']);
     expect(JSON.stringify(machine.outside)).not.toMatch(RULES);
-    expect(said).toContain('To allow answers, to every agent of this home: parley install claude --allow reply');
+    expect(said).toContain(
+      'To let it answer without a dialog, to every agent of this home: parley install claude --allow reply',
+    );
   });
 
   it('are those of the two tools that answer, in each client with such rules', async () => {

@@ -34,12 +34,13 @@ import { isTerminal } from '../terminal.ts';
 export default command({
   usage: `install [${CLIENT_NAMES.join('|')} …]`,
   about:
-    'Adds Parley to clients: its hook, which puts waiting mail before the model, and its tools (`parley mcp`). Each client gets a ' +
+    'Adds Parley to clients: its hook, which puts waiting mail before the model, its tools (`parley mcp`) and its skill. Each client gets a ' +
     'mailbox of its own, named like the client; --as gives it another. The settings of a client name only the client, so a later ' +
     '--as changes none of them. Without a name it looks which clients are here, shows what it would do, and asks. What is in their ' +
     'settings stays, comments included; a file that cannot be read is left alone, and then nothing of that client is changed. ' +
     'Everything is listed with a copy of each file as it was, and --uninstall gives back the very bytes, or takes out only what is ' +
-    'ours where others wrote since. It never answers for you: not what a client asks you to trust, and not what its models may do.',
+    'ours where others wrote since. It never answers for you what a client asks you to trust. Only --allow changes what ' +
+    'its models may do without a dialog.',
   options: {
     as: { type: 'string', value: 'agent', help: 'give the client this mailbox instead of one with its own name' },
     project: {

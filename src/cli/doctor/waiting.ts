@@ -1,5 +1,6 @@
 import { clientBindings, clientOf } from '../client-bindings.ts';
 import type { Home } from '../../flow/desk.ts';
+import type { InstallClient } from '../../clients/install-client.ts';
 import { INSTALL_CLIENTS } from '../../clients/install-clients.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { parleyHome } from '../env.ts';
@@ -33,24 +34,27 @@ export function waits({ mailbox, count }: Waiting): string {
   return `${counted(count, 'message that must be answered waits', 'messages that must be answered wait')} for @${mailbox}`;
 }
 
-/** Mail in Parley's own home that waits for a mailbox without a running session that is known. */
-export function examineWaiting(env: Env, waiting: readonly Waiting[]): Finding[] {
+/** Mail in Parley's own home that waits for a mailbox without a running session that is known. `brings` says which clients have a hook. */
+export function examineWaiting(
+  env: Env,
+  waiting: readonly Waiting[],
+  brings: (client: InstallClient) => boolean,
+): Finding[] {
   const bindings = clientBindings(parleyHome(env));
   return waiting
     .filter(({ home }) => home === 'parley')
     .map((one) => {
-      const bound = clientOf(bindings, one.mailbox);
-      const title = INSTALL_CLIENTS.find(({ name }) => name === bound)?.title;
-      const look = `\`parley inbox --as ${one.mailbox}\` shows it`;
       const { warn } = on(`mailbox ${one.mailbox}`);
-      if (title === undefined)
+      const look = `\`parley inbox --as ${one.mailbox}\` shows it`;
+      const client = INSTALL_CLIENTS.find(({ name }) => name === clientOf(bindings, one.mailbox));
+      if (client === undefined)
         return warn(
           `${waits(one)}, and no client has this mailbox`,
           `${look}; \`parley install <client> --as ${one.mailbox}\` gives it to a client`,
         );
-      return warn(
-        `${waits(one)}, and nothing wakes an idle ${title}`,
-        `give ${title} a prompt, which brings it; ${look}`,
-      );
+      const { name, title } = client;
+      return brings(client)
+        ? warn(`${waits(one)}, and nothing wakes an idle ${title}`, `give ${title} a prompt, which brings it; ${look}`)
+        : warn(`${waits(one)}, and nothing brings it to ${title}`, `do what is said for ${name} above; ${look}`);
     });
 }

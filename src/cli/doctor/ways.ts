@@ -62,6 +62,7 @@ export async function examineWays(
     ...examineWaiting(
       env,
       waiting.filter(({ mailbox }) => !served.has(mailbox)),
+      (client) => installedIn(client, place, 'parley').hook,
     ),
   ];
 }

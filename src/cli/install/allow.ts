@@ -65,7 +65,7 @@ export function grantAdvice(client: InstallClient, place: Place, grant: Grant | 
   }
   if (!asksBeforeReply(client, place)) return [];
   return [
-    `${title} may ask you before its model answers mail. To allow answers, ${reach}: parley install ${name} --allow reply`,
+    `${title} may ask you before its model answers mail. To let it answer without a dialog, ${reach}: parley install ${name} --allow reply`,
   ];
 }
 
