@@ -77,6 +77,7 @@ function isAllowed(path: string, target: string): boolean {
   const room = roomOf(target);
   // What a client runs is carried along as text, never called.
   if (target.startsWith('plugins/')) return path === 'src/cli/install/plugin-text.ts';
+  if (target === 'SKILL.md') return path === 'src/cli/install/skill.ts';
   if (room === 'json') return roomOf(path) === 'cli';
   if (room === 'storage' && allowed.includes('storage ports')) return PORTS.test(target);
   if (room === 'delivery' && allowed.includes('delivery ports')) return target === 'src/delivery/way.ts';

@@ -119,6 +119,7 @@ describe.skipIf(process.platform !== 'linux')('without node:fs, which costs a tw
 
   it('parley sends', async () => {
     const program = await new Program().init('alice', 'bob');
+    await program.run(['init', 'bob', '--session', 'who-reads-it']);
     await program.run(['send', '@bob', 'the first makes the ledger'], { as: 'alice' });
     expect(await loads(['send', '@bob', 'hello'], { ...program.env, PARLEY_AGENT: 'alice' })).toEqual(asUsual);
   });

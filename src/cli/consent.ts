@@ -5,6 +5,7 @@ import type { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Signal } from '../protocol/signal.ts';
 import type { Context } from './context.ts';
+import type { Env } from './env.ts';
 import { isTerminal } from './terminal.ts';
 
 /** By these a client marks what its model starts. Whoever acts there is the model, whatever terminal it was given. */
@@ -18,13 +19,18 @@ const STARTED_BY_A_MODEL = [
   'AI_AGENT',
 ];
 
+/** The variable by which a client marks that its model started this; null if there is none. */
+export function startedByModel(env: Env): string | null {
+  return STARTED_BY_A_MODEL.find((name) => env[name]) ?? null;
+}
+
 /**
  * Refuses where nobody can be sitting: without a terminal, or below an agent's client. No option lifts this. It does not stop a
  * program that goes to lengths to look like a person, and nothing on one account can: it stops every program that does not.
  */
 export function refuseWithoutPerson(context: Context): void {
-  const mark = STARTED_BY_A_MODEL.find((name) => context.env[name]);
-  if (mark)
+  const mark = startedByModel(context.env);
+  if (mark !== null)
     throw new Refusal(
       'not_yours',
       `only a person can say that, and ${mark} says that an agent's client started this; type it in a terminal of your own`,

@@ -11,7 +11,7 @@ import { openDesk } from './wiring.ts';
 export class Context {
   readonly json: boolean;
   readonly paint: Paint;
-  readonly #flags: { as?: string; verbose?: boolean };
+  readonly #flags: { as?: string; verbose?: boolean; client?: string };
   #loaded: Loaded | undefined;
   #desk: Desk | undefined;
 
@@ -26,7 +26,8 @@ export class Context {
   }
 
   get loaded(): Loaded {
-    this.#loaded ??= loadSettings(this.env, this.cwd, { agent: this.#flags.as?.replace(/^@/, '') });
+    const { as, client } = this.#flags;
+    this.#loaded ??= loadSettings(this.env, this.cwd, { agent: as?.replace(/^@/, '') }, client);
     return this.#loaded;
   }
 

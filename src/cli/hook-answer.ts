@@ -58,7 +58,7 @@ async function readerOf(
   if (known) return { who: known, match: bound.match };
   const cwd = event.cwd ?? context.cwd;
   try {
-    const there = new Context(env, cwd, { as });
+    const there = new Context(env, cwd, { as, client: client.name });
     const who = await there.who();
     const match = contextOf(there);
     session?.bind({ v: 1, by: client.name, agent: who.name, match, cwd }, mailboxOf(who));

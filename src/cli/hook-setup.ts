@@ -1,6 +1,7 @@
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { hookScript } from '../delivery/hook-script.ts';
+import { scriptLine } from '../clients/hook-line.ts';
+import { hookScript, quoted } from '../delivery/hook-script.ts';
 import type { Who } from '../flow/desk.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Context } from './context.ts';
@@ -31,9 +32,17 @@ export function writeScript(env: Env): string {
   return `${home}/hook`;
 }
 
-/** The script as it stands in the settings of a client: `~` unless the home was moved. */
+/** The script as one shell word: with `~`, unless the home was moved. */
 export function hookWord(env: Env): string {
-  return env['PARLEY_HOME'] ? `'${parleyHome(env)}/hook'` : '~/.parley/hook';
+  const home = env['PARLEY_HOME'];
+  if (!home) return '~/.parley/hook';
+  const folder = resolve(home);
+  return `${/[^A-Za-z0-9/._-]/.test(folder) ? quoted(folder) : folder}/hook`;
+}
+
+/** The line in the settings of a client. It ends in `hook <client>` and holds no mailbox. spec: hook#line */
+export function hookLine(env: Env, client: string): string {
+  return scriptLine(hookWord(env), client);
 }
 
 export function scriptText(env: Env): string {

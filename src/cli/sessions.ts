@@ -158,6 +158,13 @@ export function forgetOldSessions(home: string): void {
   }
 }
 
+/** Removes the sessions that the hook of this client bound. */
+export function forgetSessionsOf(home: string, client: string): void {
+  for (const name of namesIn(`${home}/sessions`))
+    if (Session.open(home, name)?.binding()?.by === client)
+      rmSync(`${home}/sessions/${name}`, { recursive: true, force: true });
+}
+
 /** The names in a folder; none if it is not there. */
 export function namesIn(folder: string): string[] {
   return existsSync(folder) ? readdirSync(folder) : [];

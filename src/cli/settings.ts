@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from '../storage/fs.ts';
 import type * as Visible from '../delivery/visible.ts';
 import type * as Nearest from '../flow/nearest.ts';
+import type * as ClientBindings from './client-bindings.ts';
 import { BODY_LIMIT } from '../protocol/message.ts';
 import { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
@@ -115,18 +116,25 @@ export interface Loaded {
   warnings: string[];
 }
 
-/** Flag, then environment, then project, then home, then default. */
-export function loadSettings(env: Env, cwd: string, flags: Partial<Record<SettingName, unknown>>): Loaded {
+/** Flag, then environment, then project, then the mailbox of the client that asks, then home, then default. */
+export function loadSettings(
+  env: Env,
+  cwd: string,
+  flags: Partial<Record<SettingName, unknown>>,
+  client?: string,
+): Loaded {
   const home = `${parleyHome(env)}/config.json`;
   const project = projectFile(cwd);
   const warnings: string[] = [];
   const homeValues = read(home, warnings, false);
   const projectValues = project ? read(project, warnings, true) : {};
+  const bound = client === undefined ? undefined : boundMailbox(parleyHome(env), client);
   const decide = (name: SettingName): Origin => {
     const variable = SETTINGS[name].env;
     if (flags[name] !== undefined) return usable(name, flags[name], 'flag');
     if (env[variable]) return usable(name, env[variable], variable);
     if (project && projectValues[name] !== undefined) return usable(name, projectValues[name], project);
+    if (name === 'agent' && bound !== undefined) return { name, value: bound, from: `client ${client}` };
     if (homeValues[name] !== undefined) return usable(name, homeValues[name], home);
     return { name, value: SETTINGS[name].fallback, from: 'default' };
   };
@@ -138,6 +146,11 @@ export function loadSettings(env: Env, cwd: string, flags: Partial<Record<Settin
     settings[name] = origin.value;
   }
   return { settings: settings as Settings, origins, warnings };
+}
+
+function boundMailbox(home: string, client: string): AgentName | undefined {
+  const { clientBindings } = require('./client-bindings.ts') as typeof ClientBindings;
+  return clientBindings(home)[client];
 }
 
 function usable(name: SettingName, raw: unknown, from: string): Origin {

@@ -99,8 +99,14 @@ function hookWish(where: Pick<Wish, 'by' | 'owner' | 'path'>, hook: Hooks, event
     ...where,
     what: `${what} at ${event}`,
     content: { format: 'json', at: ['hooks', event], append: true, value },
-    isThere: (text) => commandsAt(readTree(text).value, event).some((one) => one.includes(mark)),
+    isThere: (text) => commandsAt(readTree(text).value, event).some((one) => isMarked(one, mark)),
   };
+}
+
+/** Is this command ours? Its words may be quoted in another way. */
+export function isMarked(command: string, mark: string): boolean {
+  const plain = (text: string): string => text.replaceAll(/['"]/g, '');
+  return plain(command).includes(plain(mark));
 }
 
 function commandsAt(settings: unknown, event: string): string[] {

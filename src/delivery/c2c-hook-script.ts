@@ -1,4 +1,4 @@
-import { quoted } from './hook-script.ts';
+import { isGone, quoted } from './hook-script.ts';
 
 /** What the script has to know when it is written. */
 export interface HookPlace {
@@ -32,7 +32,6 @@ export interface HookPlace {
  * it has not said by then still waits. spec: c2c#hook
  */
 export function c2cHookScript({ folder, command, shell = '/bin/bash' }: HookPlace): string {
-  const [program = ''] = command;
   return `#!${shell}
 # Puts waiting c2c mail before the model: the client calls it with an event on stdin.
 # Written by \`c2c install\`; changes are overwritten.
@@ -86,10 +85,7 @@ case $s in
   quiet && exit 0
   ;;
 esac
-if ! [ -x ${quoted(program)} ]; then
-  printf '%s\\n' ${quoted(`c2c: ${program} is gone; run \`c2c install\` where it is now`)} >&2
-  exit 0
-fi
+${isGone(command)} && exit 0
 export C2C_HOOK_FOLDER="$d"
 if type -P timeout >/dev/null; then
   timeout -k 1 4 ${command.map(quoted).join(' ')} hook "$@" <<<"$e"

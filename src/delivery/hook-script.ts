@@ -12,11 +12,12 @@
  * - Copies in held/ may belong to a reader that died: `look` is a file from the future, and when that has come they are seen to.
  * - early and late lie a millisecond apart: a shell or a file system that takes them for equal has coarse times, and the slow
  *   half must know.
+ * - Without the program the script prints nothing and ends with 0: a client whose hook fails refuses or reports every prompt.
+ *   `parley doctor` says that the program is gone.
  *
  * A test that errs on the side of starting costs a start; no test may err on the other side. spec: hook#fast
  */
 export function hookScript(home: string, command: readonly string[]): string {
-  const [program = ''] = command;
   return `# Parley's hook: sh <this file> <client>, with the client's event on stdin.
 # Written by \`parley init\` and \`parley hook --write\`; changes are overwritten.
 case $BASH_VERSION in
@@ -48,10 +49,7 @@ if [ \${#p} -lt 300 ]; then
   s=\${s#*\\"}
   quiet "\${s%%\\"*}" && exit 0
 fi
-if ! [ -x ${quoted(program)} ]; then
-  printf '%s\\n' ${quoted(`parley: ${program} is gone; run \`parley hook --write\` where Parley is now`)} >&2
-  exit 0
-fi
+${isGone(command)} && exit 0
 t=coarse
 [ "$h/sessions/.late" -nt "$h/sessions/.early" ] && t=fine
 export PARLEY_HOME="$h"
@@ -59,6 +57,12 @@ exec ${command.map(quoted).join(' ')} hook "$@" --relay "$t" 3<<EVENT
 $e
 EVENT
 `;
+}
+
+/** A shell test: the program, or the source that it runs, is not there any more. */
+export function isGone([program = '', ...words]: readonly string[]): string {
+  const source = words.filter((word) => word.startsWith('/')).map((word) => ` || ! [ -r ${quoted(word)} ]`);
+  return `{ ! [ -f ${quoted(program)} ] || ! [ -x ${quoted(program)} ]${source.join('')}; }`;
 }
 
 /** One word for a shell, whatever it holds. */

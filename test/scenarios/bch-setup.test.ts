@@ -5,7 +5,8 @@ import { temporaryHome } from '../support/home.ts';
 import { ALL_CLIENTS, setUp, SetupMachine } from '../support/setup-home.ts';
 
 const PROGRAM = new URL('../../bin/parley', import.meta.url).pathname;
-const HOOK = `"${PROGRAM}" bch drain --hook --match "$(git remote get-url origin 2>/dev/null || pwd)"`;
+const START = `"${PROGRAM}" bch drain --hook --match "$(git remote get-url origin 2>/dev/null || pwd)"`;
+const HOOK = `test -f "${PROGRAM}" && test -x "${PROGRAM}" || exec cat >/dev/null; exec ${START}`;
 const ENTRY = { hooks: [{ type: 'command', command: HOOK }] };
 
 describe('`bch setup`', () => {
@@ -267,20 +268,32 @@ describe('`bch setup`', () => {
   });
 });
 
-describe('the program that clients are told to start', () => {
-  it('is never one in a temporary place', () => {
+describe('the program that a client is set to start', () => {
+  it('is never one in a temporary folder, and the refusal names the lines to type', () => {
     const folder = temporaryHome();
-    for (const path of [`${folder}/parley`, `${folder}/_npx/ab12/node_modules/parley-mail/bin/parley`]) {
+    const runner = `${folder}/_npx/ab12/node_modules/parley-mail/bin/parley`;
+    for (const path of [`${folder}/bin/parley`, runner, `${folder}/home/.local/bin/parley`]) {
       mkdirSync(path.slice(0, path.lastIndexOf('/')), { recursive: true });
       writeFileSync(path, '');
     }
-    expect(() => refuseTemporary(`${folder}/parley`, { TMPDIR: folder }, 'bch setup')).toThrow(
-      'install it (parley self install',
+    const env = { TMPDIR: folder, HOME: '/home/me' };
+    expect(() => refuseTemporary(`${folder}/bin/parley`, env, 'bch setup')).toThrow(
+      `is in the temporary folder ${folder}, so a client cannot start it later; run \`npm i -g parley-mail\`, then \`bch setup\``,
     );
-    expect(() =>
-      refuseTemporary(`${folder}/_npx/ab12/node_modules/parley-mail/bin/parley`, { TMPDIR: '/nowhere' }, 'bch setup'),
-    ).toThrow('will not stay');
-    expect(() => refuseTemporary('/no/such/parley', {}, 'bch setup')).toThrow('will not stay');
-    expect(refuseTemporary(`${folder}/parley`, { TMPDIR: '/nowhere' }, 'bch setup')).toBe(`${folder}/parley`);
+    mkdirSync(`${folder}/scripts`);
+    expect(() => refuseTemporary(`${folder}/bin/parley`, env, 'bch setup')).toThrow(
+      `run \`npm run build && dist/parley self install\` in ${folder}, then \`/home/me/.local/bin/parley bch setup\``,
+    );
+    expect(() => refuseTemporary(runner, { TMPDIR: '/nowhere' }, 'bch setup')).toThrow('npm i -g parley-mail');
+    expect(() => refuseTemporary('/no/such/parley', {}, 'bch setup')).toThrow('is not there');
+    expect(refuseTemporary(`${folder}/bin/parley`, { TMPDIR: '/nowhere' }, 'bch setup')).toBe(`${folder}/bin/parley`);
+  });
+
+  it('may be one below a home that is temporary itself: the settings there go with it', () => {
+    const folder = temporaryHome();
+    const program = `${folder}/home/.local/bin/parley`;
+    mkdirSync(`${folder}/home/.local/bin`, { recursive: true });
+    writeFileSync(program, '');
+    expect(refuseTemporary(program, { TMPDIR: folder, HOME: `${folder}/home` }, 'parley install')).toBe(program);
   });
 });

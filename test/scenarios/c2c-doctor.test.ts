@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { InstallMachine } from '../support/install-home.ts';
 
 interface Finding {
+  level: 'ok' | 'warn' | 'bad';
   about: string;
   what: string;
   next?: string;
@@ -17,6 +18,13 @@ async function register(machine: InstallMachine, alias: string, client: string, 
 async function findings(machine: InstallMachine, name: 'c2c' | 'parley'): Promise<Finding[]> {
   const { out } = await machine.run(name, ['doctor', '--json']);
   return (JSON.parse(out) as { findings: Finding[] }).findings;
+}
+
+/** What Codex writes when its user trusts hooks of a file. */
+function trust(machine: InstallMachine, hooks: string[]): void {
+  const file = machine.at('.codex/hooks.json');
+  const notes = hooks.map((hook) => `\n[hooks.state."${file}:${hook}"]\ntrusted_hash = "sha256:00"\n`);
+  writeFileSync(machine.at('.codex/config.toml'), machine.read('.codex/config.toml') + notes.join(''));
 }
 
 describe('`c2c doctor` and `parley doctor`', () => {
@@ -40,17 +48,19 @@ describe('`c2c doctor` and `parley doctor`', () => {
     });
     for (const name of ['c2c', 'parley'] as const) {
       const told = (await findings(machine, name)).filter(({ about }) => about.startsWith('session '));
-      expect(Object.fromEntries(told.map(({ about, what, next }) => [about, [what, next]]))).toEqual({
-        'session ada': ['claude: hook (primary), because its hook looks after every tool call', undefined],
+      expect(Object.fromEntries(told.map(({ level, about, what, next }) => [about, [level, what, next]]))).toEqual({
+        'session ada': ['ok', 'claude: hook (primary), because its hook looks after every tool call', undefined],
         'session bob': [
+          'warn',
           'codex: poll (baseline), because nothing brings its mail: that waits until the session asks for it',
           expect.stringContaining('wake is better'),
         ],
         'session cyd': [
+          'warn',
           'kimi: poll (baseline), because nothing brings its mail: that waits until the session asks for it',
           'the wake loop that is wanted for it does not run: `parley up --with loops`',
         ],
-        'session dan': ['opencode: plugin (primary), because the plugin hands mail to its session', undefined],
+        'session dan': ['ok', 'opencode: plugin (primary), because the plugin hands mail to its session', undefined],
       });
     }
   });
@@ -62,10 +72,11 @@ describe('`c2c doctor` and `parley doctor`', () => {
     const told = (await findings(machine, 'parley')).filter(({ about }) => about === 'codex' || about === 'gemini');
     expect(told).toMatchObject([
       {
+        level: 'warn',
         what: 'Codex is here; parley is not in it, c2c is not in it',
         next: expect.stringContaining('parley install codex'),
       },
-      { what: 'Gemini CLI is here; parley is in it (hook and tools), c2c is not in it' },
+      { level: 'ok', what: 'Gemini CLI is here; parley is in it (hook and tools), c2c is not in it' },
     ]);
   });
 
@@ -73,14 +84,23 @@ describe('`c2c doctor` and `parley doctor`', () => {
     const machine = new InstallMachine();
     await machine.does('c2c', ['install', 'codex', '--hooks']);
     await register(machine, 'bob', 'codex');
-    const way = async (): Promise<string | undefined> =>
-      (await findings(machine, 'c2c')).find(({ about }) => about === 'session bob')?.what;
-    expect(await way()).toStartWith('codex: poll (baseline)');
-    const client = (await findings(machine, 'c2c')).find(({ about }) => about === 'codex');
-    expect(client?.what).toContain('c2c is in it (hook that is not known to be trusted and tools)');
-    const trust = `\n[hooks.state."${machine.at('.codex/hooks.json')}:post_tool_use:0:0"]\ntrusted_hash = "sha256:00"\n`;
-    writeFileSync(machine.at('.codex/config.toml'), machine.read('.codex/config.toml') + trust);
-    expect(await way()).toStartWith('codex: hook (fallback)');
+    const told = async (what: string): Promise<Finding | undefined> =>
+      (await findings(machine, 'c2c')).find(({ about }) => about === what);
+    const untrusted = {
+      level: 'warn',
+      what: expect.stringContaining('c2c is in it (hook that is not trusted and tools)'),
+      next: expect.stringContaining('start Codex and trust the hooks'),
+    };
+    expect((await told('session bob'))?.what).toStartWith('codex: poll (baseline)');
+    expect(await told('codex')).toMatchObject(untrusted);
+    // Another hook of the same file says nothing about ours.
+    trust(machine, ['post_tool_use:7:0']);
+    expect(await told('codex')).toMatchObject(untrusted);
+    trust(machine, ['post_tool_use:0:0']);
+    expect(await told('codex')).toMatchObject(untrusted);
+    trust(machine, ['user_prompt_submit:0:0', 'stop:0:0']);
+    expect(await told('codex')).toMatchObject({ level: 'ok' });
+    expect((await told('session bob'))?.what).toStartWith('codex: hook (fallback)');
   });
 
   it('change nothing', async () => {

@@ -21,7 +21,8 @@ describe('`c2c install claude`', () => {
     const { alias, broker_root } = await install(machine, ['claude', '--alias', 'ada']);
     const script = machine.at('.claude/hooks/c2c-inbox-check.sh');
     expect(statSync(script).mode & 0o777).toBe(0o755);
-    const entry = { matcher: '.*', hooks: [{ type: 'command', command: script }] };
+    const command = `test -f ${script} && test -x ${script} || exec cat >/dev/null; exec ${script}`;
+    const entry = { matcher: '.*', hooks: [{ type: 'command', command }] };
     expect(machine.json('.claude/settings.json')).toEqual({
       hooks: { PostToolUse: [entry], PostToolUseFailure: [entry] },
     });
@@ -344,7 +345,7 @@ describe('`c2c install` and its undoing', () => {
     const theirs = '{"mcpServers": {"c2c": {"command": "/tmp/anything"}}}';
     const machine = new InstallMachine().with({ 'project/.mcp.json': theirs });
     expect(await machine.does('c2c', ['install', 'claude'])).toContain(
-      `left alone MCP server: ${machine.at('project/.mcp.json')}  (another hand put it there, or changed it: look at it)`,
+      `left alone MCP server: ${machine.at('project/.mcp.json')}  (not written by this installer, or changed since: look at it)`,
     );
     await machine.does('c2c', ['install', 'claude', '--uninstall']);
     expect(machine.read('project/.mcp.json')).toBe(theirs);

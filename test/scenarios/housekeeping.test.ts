@@ -186,7 +186,7 @@ describe('parley doctor', () => {
     expect(all.filter(({ about }) => about === 'PATH').map(({ what }) => what)).toEqual([
       `parley is ${bin}/parley`,
       `bch is another program (${bin}/bch) and is left alone`,
-      `ccc is ${bin}/ccc`,
+      `ccc is ${bin}/ccc, and only says that it is not there yet`,
     ]);
   });
 

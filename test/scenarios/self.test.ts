@@ -13,6 +13,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { version } from '../../package.json' with { type: 'json' };
 import { temporaryHome } from '../support/home.ts';
 import { Program } from '../support/program.ts';
@@ -58,6 +59,30 @@ describe('parley self', () => {
   afterEach(() => {
     for (const home of users.splice(0)) rmSync(home, { recursive: true, force: true });
   });
+
+  it('started in a temporary folder it names the lines that install it, and those lines work', () => {
+    const { home, bin, env } = aUser();
+    const here = { env: { ...env, PATH: '/usr/bin:/bin', TMPDIR: tmpdir() } };
+    run(binary, ['init', 'claude'], here);
+    const refused = run(binary, ['install', 'claude'], here);
+    expect(refused).toMatchObject({ code: 64, out: '' });
+    const [, first = '', second = ''] = /; run `(.+?)`, then `(.+?)`/.exec(refused.err) ?? [];
+    expect([first, second]).toEqual([`${binary} self install`, `${bin}/parley install claude`]);
+    expect(run('sh', ['-c', first], here).code).toBe(0);
+    expect(run(binary, ['install', 'claude'], here).err).toContain(`run the installed one: \`${second}\``);
+    const installed = run('sh', ['-c', second], here);
+    expect(installed.code).toBe(0);
+    expect(readFileSync(`${home}/.claude.json`, 'utf8')).toContain(`"${bin}/parley"`);
+    expect(installed.err).toContain(`HOME is ${home}, a temporary folder`);
+  });
+
+  it('is never ok in `doctor` under a name that does nothing yet', () => {
+    const { env } = aUser();
+    run(binary, ['self', 'install', '--names', 'bch,ccc'], { env });
+    const { out } = run('parley', ['doctor'], { env });
+    expect(out).toMatch(/^ok +PATH +bch is /m);
+    expect(out).toMatch(/^warn +PATH +ccc is .*, and only says that it is not there yet → use/m);
+  });
   afterAll(() => rmSync(binary, { force: true }));
 
   it('installs a program that works, in ~/.local/bin, and no other name', () => {
@@ -80,7 +105,7 @@ describe('parley self', () => {
     expect(run('bch', ['version'], { env }).out).not.toContain('parley');
   });
 
-  it('carries the plugin for OpenCode, and names the clients that would miss the program', () => {
+  it('carries the plugin for OpenCode, and takes it out again before it goes', () => {
     const { home, bin, env } = aUser();
     run(binary, ['self', 'install', '--names', 'c2c'], { env });
     const elsewhere = { ...env, TMPDIR: '/nowhere', XDG_RUNTIME_DIR: home };
@@ -94,9 +119,8 @@ describe('parley self', () => {
     const written = readFileSync(`${home}/.config/opencode/plugins/c2c.ts`, 'utf8');
     expect(after).toHaveLength(1);
     expect(written).toBe(`${before}const COMMAND = "${home}/.local/share/c2c/bin/c2c";${after[0]}`);
-    expect(run('parley', ['self', 'uninstall'], { env }).err).toContain(
-      'opencode (c2c) would still start this program',
-    );
+    expect(run('parley', ['self', 'uninstall'], { env: elsewhere }).code).toBe(0);
+    expect(existsSync(`${home}/.config`)).toBe(false);
   });
 
   it('says how to reach a folder that is not on the search path', () => {
@@ -186,7 +210,7 @@ describe('parley self', () => {
     expect(run('parley', ['inbox', '--as', 'bob'], { env }).out).toContain('hello');
     const purged = run('parley', ['self', 'uninstall', '--purge', '--yes'], { env });
     expect(purged.code).toBe(0);
-    expect(readdirSync(home).sort()).toEqual(['.backchannel', '.local']);
+    expect(readdirSync(home).sort()).toEqual(['.backchannel']);
     expect(readdirSync(`${home}/.backchannel/agents`)).toEqual(['carol.json']);
   });
 

@@ -33,6 +33,19 @@ export class InstallMachine extends SetupMachine {
     return out;
   }
 
+  /** Runs the line of a hook as a client does, with an event on stdin. */
+  runsLine(line: string, event = 'PostToolUse', shell: string[] = ['sh']): Run {
+    // Clients have sessions of their own.
+    const session = `session-of-${/\w*$/.exec(line)?.[0]}`;
+    const stdin = { session_id: session, cwd: this.at('project'), hook_event_name: event, tool_name: 'Bash' };
+    const { stdout, stderr, exitCode } = Bun.spawnSync([...shell, '-c', line], {
+      env: this.env(),
+      cwd: this.at('project'),
+      stdin: Buffer.from(JSON.stringify(stdin)),
+    });
+    return { out: stdout.toString(), err: stderr.toString(), code: exitCode };
+  }
+
   /** Everything in the home but Parley's own mail. */
   get outside(): Record<string, string> {
     return Object.fromEntries(Object.entries(this.snapshot()).filter(([path]) => !/^\.(parley|c2c)(\/|$)/.test(path)));

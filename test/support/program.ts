@@ -42,10 +42,12 @@ export class Program {
   /** `parley …` at a terminal, where somebody types these lines when it asks. What it writes is one text: a terminal is one place. */
   async atTerminal(
     args: string[],
-    typed: string,
+    typed: string | readonly string[],
     options: { as?: string; env?: Record<string, string> } = {},
   ): Promise<{ shown: string; code: number }> {
     let shown = '';
+    let answered = 0;
+    const answers = [typed].flat();
     const child = Bun.spawn([process.execPath, MAIN, ...args], {
       argv0: 'parley',
       cwd: this.home,
@@ -54,7 +56,8 @@ export class Program {
         cols: 200,
         data: (terminal, bytes) => {
           shown += new TextDecoder().decode(bytes);
-          if (/Type yes:\s*$/.test(shown)) terminal.write(`${typed}\n`);
+          for (; answered < shown.split('Type yes:').length - 1; answered += 1)
+            terminal.write(`${answers[answered] ?? answers.at(-1)}\n`);
         },
       },
     });

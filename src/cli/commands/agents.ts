@@ -1,6 +1,7 @@
 import { shortId } from '../../protocol/names.ts';
 import { visibleLine } from '../../delivery/visible.ts';
 import { command } from '../command.ts';
+import { isUnread, unreadAdvice } from '../unread.ts';
 import { ago } from '../words.ts';
 
 export default command({
@@ -10,6 +11,7 @@ export default command({
   words: [0, 0],
   examples: ['parley agents', 'parley agents --json'],
   async run(context) {
+    const now = context.desk.now();
     const rows = [];
     for (const home of context.desk.homes) {
       for (const record of await home.directory.list()) {
@@ -23,6 +25,7 @@ export default command({
           owns: parley?.owns ?? [],
           subscriptions,
           lastSeen,
+          unread: name !== context.settings.agent && isUnread(home, record, now),
         });
       }
     }
@@ -38,8 +41,9 @@ export default command({
       const where = row.home === 'parley' ? '' : `%${row.home}`;
       const about = notes.length > 0 ? ` (${notes.join(', ')})` : '';
       context.say(
-        `${context.paint.bold(`@${row.name}${where}`)}${about}  ${context.paint.dim(`seen ${ago(row.lastSeen, context.desk.now())}`)}`,
+        `${context.paint.bold(`@${row.name}${where}`)}${about}  ${context.paint.dim(`seen ${ago(row.lastSeen, now)}`)}`,
       );
     }
+    for (const { name, unread } of rows) if (unread) context.note(await unreadAdvice(name));
   },
 });

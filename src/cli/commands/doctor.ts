@@ -4,16 +4,20 @@ import { BODY_LIMIT } from '../../protocol/message.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
+import { examineBindings } from '../doctor/bindings.ts';
 import { on } from '../doctor/finding.ts';
 import type { Finding } from '../doctor/finding.ts';
 import { examineHook } from '../doctor/hook.ts';
 import { examineLedger } from '../doctor/ledgers.ts';
 import { examineMachine } from '../doctor/machine.ts';
 import { examineAgents, examineMail } from '../doctor/mail.ts';
+import { examineOlderLines } from '../doctor/older-lines.ts';
 import { examineOwner } from '../doctor/people.ts';
 import { examinePermissions } from '../doctor/permissions.ts';
 import { examinePlace } from '../doctor/place.ts';
 import { examineIdentity, examineSettings } from '../doctor/settings.ts';
+import { waitingIn } from '../doctor/waiting.ts';
+import type { Waiting } from '../doctor/waiting.ts';
 import { examineWays } from '../doctor/ways.ts';
 import { parleyHome } from '../env.ts';
 import { brokerRoot } from '../dialects/c2c/root.ts';
@@ -24,7 +28,7 @@ export default command({
   usage: 'doctor',
   about:
     'Looks for trouble in the program, the settings and every home, and says for each what to do. Looking changes nothing. ' +
-    'It ends with 1 if something is bad, otherwise with 0.',
+    'ok is only what was checked; warn is something to look at. It ends with 1 if something is bad, otherwise with 0.',
   options: { fix: { type: 'boolean', help: 'close what others can read, and remove drafts of dead senders' } },
   words: [0, 0],
   examples: ['parley doctor', 'parley doctor --fix', 'parley doctor --json'],
@@ -32,11 +36,12 @@ export default command({
     const findings = await examine(context, values.fix ?? false);
     const isWell = findings.every((finding) => finding.level !== 'bad');
     process.exitCode = isWell ? 0 : 1;
-    if (context.json) return context.sayJson({ well: isWell, findings });
+    const count = (level: Finding['level']): number => findings.filter((finding) => finding.level === level).length;
+    const counts = { ok: count('ok'), warn: count('warn'), bad: count('bad') };
+    if (context.json) return context.sayJson({ well: isWell, counts, findings });
     const width = Math.max(...findings.map((finding) => finding.about.length)) + 2;
     for (const finding of findings) context.say(line(context, finding, width));
-    const count = (level: Finding['level']): number => findings.filter((finding) => finding.level === level).length;
-    context.say(`\n${count('ok')} ok, ${count('warn')} to look at, ${count('bad')} bad`);
+    context.say(`\n${counts.ok} ok, ${counts.warn} to look at, ${counts.bad} bad`);
   },
 });
 
@@ -47,32 +52,37 @@ async function examine(context: Context, fix: boolean): Promise<Finding[]> {
   findings.unshift(...examineMachine(context.env));
   if (loaded) findings.push(await examineIdentity(loaded, desk));
   if (existsSync(parleyHome(context.env))) findings.push(examineHook(context.env));
-  findings.push(...(await examineClients(context)));
-  for (const home of desk.homes) findings.push(...(await examineHome(home, desk.now(), fix)));
-  return findings;
+  const waiting: Waiting[] = [];
+  const homes: Finding[] = [];
+  for (const home of desk.homes) homes.push(...(await examineHome(home, desk.now(), fix, waiting)));
+  const clients = [...(await examineClients(context, waiting)), ...examineOlderLines(context.env, context.cwd)];
+  return [...findings, ...clients, ...(await examineBindings(context.env, desk)), ...homes];
 }
 
 /** The clients that are here, and the sessions of this folder's broker. */
-async function examineClients({ env, cwd }: Context): Promise<Finding[]> {
+async function examineClients({ env, cwd }: Context, waiting: readonly Waiting[]): Promise<Finding[]> {
   const root = brokerRoot(env, cwd);
   try {
     const sessions = existsSync(`${root}/registry.json`) ? await openBroker(root).broker.sessions() : [];
-    return await examineWays(env, cwd, sessions);
+    return await examineWays(env, cwd, sessions, waiting);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     return [on('clients').warn(`their sessions could not be looked at: ${why}`, 'look at the broker of this folder')];
   }
 }
 
-/** From the outside in: each step only looks at what the one before found usable. */
-async function examineHome(home: Home, now: number, fix: boolean): Promise<Finding[]> {
+/** From the outside in: each step only looks at what the one before found usable. Adds the mail that must be answered to `waiting`. */
+async function examineHome(home: Home, now: number, fix: boolean, waiting: Waiting[]): Promise<Finding[]> {
   const findings = examinePlace(home);
   if (!existsSync(home.root)) return findings;
   try {
     findings.push(examinePermissions(home, fix));
     const { usable, findings: onLedger } = examineLedger(home);
     findings.push(...onLedger, ...(await examineAgents(home)), ...(await examineOwner(home)));
-    if (usable) findings.push(...(await examineMail(home, now, fix)));
+    if (usable) {
+      findings.push(...(await examineMail(home, now, fix)));
+      waiting.push(...(await waitingIn(home)));
+    }
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     const next = error instanceof Refusal ? 'see above' : 'check its permissions, and report it if they are right';

@@ -2,6 +2,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Who } from '../../flow/desk.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { clientBindings, clientOf } from '../client-bindings.ts';
 import { command } from '../command.ts';
 import { namesIn, Session } from '../sessions.ts';
 import { ceaseDefault } from '../settings-file.ts';
@@ -33,6 +34,7 @@ export default command({
       );
     }
     const wasOwner = (await home.directory.get(name))?.parley?.owner === true;
+    const client = clientOf(clientBindings(parleyHome(context.env)), name);
     const asides = await remove(who);
     forgetSessions(who);
     const { copies, messages } = await home.ledger.forget(name);
@@ -46,6 +48,8 @@ export default command({
       `forgot @${name}: its record and mailbox (${waiting} waiting), ${copies} copies and ${messages} messages in the ledger`,
     );
     if (wasOwner) context.note('it was the owner; another person becomes it with `parley init <name> --human --owner`');
+    if (client !== undefined && home.label === 'parley')
+      context.note(`${client} is still bound to it; \`parley install ${client} --as <name>\` gives it another`);
     if (wasDefault) context.note('it was who you are here; be another with `parley init <name> --default`');
   },
 });

@@ -5,7 +5,7 @@ import { plainLine } from '../../delivery/quote.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import { answerEvent } from '../hook-answer.ts';
-import { hookWord, scriptText, writeScript } from '../hook-setup.ts';
+import { hookLine, scriptText, writeScript } from '../hook-setup.ts';
 import { writeAll } from '../terminal.ts';
 
 const NAMES = HOOK_CLIENTS.map((client) => client.name);
@@ -17,7 +17,7 @@ export default command({
     'It says whole messages up to 9,000 characters at a time and takes only what it says; longer ones it points at. ' +
     'It never makes a hook fail: if something is wrong it says so on stderr, and nothing is taken.\n\n' +
     '`parley install` adds it to the settings of a client; or merge these by hand into what you have there:\n\n' +
-    HOOK_CLIENTS.map((client) => client.settings(`sh ${hookWord(process.env)} ${client.name}`)).join('\n\n'),
+    HOOK_CLIENTS.map((client) => client.settings(hookLine(process.env, client.name))).join('\n\n'),
   options: {
     write: { type: 'boolean', help: 'write the script that the settings above call, and say where it is' },
     'print-script': { type: 'boolean', help: 'print that script' },

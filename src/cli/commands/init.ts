@@ -125,7 +125,7 @@ function refuseOtherKind(
 }
 
 /** Under the name of a platform are the people of its surface: whoever has that id there would speak for this agent. */
-async function refuseSurfaceName(home: Home, name: AgentName): Promise<void> {
+export async function refuseSurfaceName(home: Home, name: AgentName): Promise<void> {
   const platform = AgentName.safeParse(name.split('.')[0]);
   if (!name.includes('.') || !platform.success || !(await home.directory.get(bridgeName(platform.data)))) return;
   throw new Refusal(

@@ -41,8 +41,6 @@ export default command({
     context.say(`${context.paint.green('joined')} ${done.url}${room ? ` (room ${room})` : ''} as @${agent}`);
     for (const channel of channels ?? []) context.say(`subscribed to ${channel}`);
     welcome(context, agent, done);
-    context.say(
-      'For a client with hooks, add `sh ~/.parley/hook <client>` to its settings: `parley hook --help` has the text.',
-    );
+    context.say(`For a client: \`parley install <client> --as ${agent}\` gives it this mailbox.`);
   },
 });

@@ -4,6 +4,7 @@ import type { Who } from '../../flow/desk.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import { Context } from '../context.ts';
+import { parleyHome } from '../env.ts';
 import { bringHere } from '../mine.ts';
 import { VERSION } from '../program.ts';
 import { staleAdvice } from '../replaced.ts';
@@ -16,10 +17,12 @@ export default command({
     'Serves your mail as MCP tools over stdin and stdout, until stdin ends. A client starts it; you do not. ' +
     'The tools list, read, send, react, claim, defer and resolve, and say who is here.\n\n' +
     'As a server of a client:\n\n' +
-    '  claude mcp add parley -- parley mcp --as <agent>\n' +
-    '  codex mcp add parley -- parley mcp --as <agent>',
+    '  claude mcp add parley -- parley mcp --client claude\n' +
+    '  codex mcp add parley -- parley mcp --client codex\n\n' +
+    'The mailbox of a client is the one that `parley install <client>` gave it.',
   options: {
     as: { type: 'string', value: 'agent', help: 'act as this agent' },
+    client: { type: 'string', value: 'client', help: 'act as the agent that this client is bound to' },
     face: {
       type: 'string',
       value: 'face',
@@ -27,8 +30,8 @@ export default command({
     },
   },
   words: [0, 0],
-  examples: ['parley mcp --as claude'],
-  async run(context, { as, face = 'parley' }) {
+  examples: ['parley mcp --client claude', 'parley mcp --as reviewer'],
+  async run(context, { as, client, face = 'parley' }) {
     if (face === 'backchannel') return (await import('../dialects/bch.ts')).runBch(['mcp']);
     if (face === 'c2c') return (await import('../dialects/c2c.ts')).runC2c(['mcp']);
     if (face !== 'parley') throw new Refusal('invalid_request', '--face is parley, backchannel or c2c');
@@ -36,7 +39,8 @@ export default command({
     const server = new McpServer({
       face: chatFace(VERSION, async () => {
         // Only a desk that has its agent is kept: the mailbox may be made while we run.
-        const desk = current ?? new Context(context.env, context.cwd, { as });
+        const desk = current ?? new Context(context.env, context.cwd, { as, client });
+        if (client !== undefined) refuseUnbound(desk, client);
         const who = await desk.who();
         current = desk;
         return { desk: desk.desk, who, gather };
@@ -48,6 +52,13 @@ export default command({
     await server.serve(Bun.stdin.stream());
   },
 });
+
+/** A client without a mailbox of its own gets none: the mailbox of the home is another's. */
+function refuseUnbound({ loaded, env }: Context, client: string): void {
+  const from = loaded.origins.find(({ name }) => name === 'agent')?.from;
+  if (from !== 'default' && from !== `${parleyHome(env)}/config.json`) return;
+  throw new Refusal('no_identity', `${client} has no mailbox here; run \`parley install ${client}\` first`);
+}
 
 async function gather(who: Who, prefix: string): Promise<void> {
   if (prefix !== '') await bringHere(who, prefix);

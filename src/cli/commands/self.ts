@@ -6,12 +6,15 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { isCompiled, VERSION } from '../program.ts';
+import { tablesLine } from '../install/codex-tables.ts';
+import { removedLine } from '../install/told.ts';
 import { install } from '../self/install.ts';
+import { addedToClients, forgetHookState, leaveClients } from '../self/leave-clients.ts';
 import { isSameFile, readManifest } from '../self/manifest.ts';
 import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
 import { isOnPath, onPath } from '../self/search-path.ts';
 import { uninstall } from '../self/uninstall.ts';
-import { backchannelHome, parleyHome, userHome } from '../env.ts';
+import { backchannelHome, parleyHome } from '../env.ts';
 
 /** What the program can be called besides parley. */
 const NAMES = ['bch', 'c2c', 'c2c-deliver-inbox', 'ccc'];
@@ -20,13 +23,14 @@ export default command({
   usage: 'self <install|uninstall>',
   about:
     'install copies this program to a folder as `parley`, and links further names to it. A program of somebody else is never replaced ' +
-    'unless you say --force; it is then kept beside and comes back with uninstall. uninstall removes exactly what was installed.',
+    'unless you say --force; it is then kept beside and comes back with uninstall. uninstall first takes Parley out of the ' +
+    'clients, then removes exactly what was installed. If something of a client cannot be taken out, it says so and removes nothing.',
   options: {
     dir: { type: 'string', value: 'folder', help: 'install there (default ~/.local/bin)' },
     names: { type: 'string', value: 'list', help: `further names, with commas: ${NAMES.join(',')} (default: none)` },
     force: { type: 'boolean', help: 'move programs of others out of the way' },
     purge: { type: 'boolean', help: "uninstall: also remove Parley's home with all mail in it" },
-    yes: { type: 'boolean', help: 'uninstall --purge: really do it' },
+    yes: { type: 'boolean', help: 'uninstall: do not ask; with --purge: really do it' },
   },
   words: [1, 1],
   examples: [
@@ -75,7 +79,8 @@ function installed(context: Context, manifest: string, dir: string | undefined, 
 
 async function uninstalled(context: Context, manifest: string, withHome: boolean, sure: boolean): Promise<void> {
   const root = parleyHome(context.env);
-  if (!withHome && readManifest(manifest).length === 0) {
+  const inClients = addedToClients(context.env);
+  if (!withHome && inClients.length === 0 && readManifest(manifest).files.length === 0) {
     throw new Refusal(
       'not_found',
       `nothing was installed by \`parley self install\` (no ${manifest}); what npm installed goes with: npm rm -g parley-mail`,
@@ -90,32 +95,19 @@ async function uninstalled(context: Context, manifest: string, withHome: boolean
       `${root} would be removed for good: ${lost}; say --yes to do it (nothing was removed or uninstalled)`,
     );
   }
-  const clients = await clientsWithUs(context);
-  const result = uninstall(manifest);
+  // What npm installed is not ours to remove, but the clients are.
+  const result = { ...leaveClients(context, sure), ...uninstall(manifest) };
+  if (withHome) forgetHookState(context.env);
   if (there) purge(root);
   if (context.json) return context.sayJson({ ...result, purged: there ? root : null });
+  for (const one of result.clients) context.say(removedLine(one).trim());
+  for (const one of result.codexTables) context.say(tablesLine(one).trim());
   for (const path of result.removed) context.say(`removed ${path}`);
   for (const path of result.restored) context.say(`put back ${path}, which had stood there before`);
-  for (const path of result.left) context.note(`left ${path}: somebody has changed it since it was installed`);
-  if (clients !== '')
-    context.note(
-      `${clients} would still start this program: put it back and say \`--uninstall\` to what added it there`,
-    );
+  for (const one of result.otherServers) context.note(`${one} still starts it; remove it there`);
+  for (const path of result.left) context.note(`left ${path}: it was changed since it was installed`);
   if (there) context.say(`removed ${root} with ${lost}`);
   else if (withHome) context.say(`there was no ${root}`);
-}
-
-/** The clients that have something of ours in their settings, and by which name. */
-async function clientsWithUs(context: Context): Promise<string> {
-  const { manifestIn } = await import('../install/manifest-place.ts');
-  const { readManifest: readNotes } = await import('../../clients/settings/manifest.ts');
-  try {
-    const { noted } = readNotes(manifestIn(userHome(context.env)));
-    return [...new Set(noted.map(({ by, owner }) => `${owner} (${by})`))].join(', ');
-  } catch {
-    // What cannot be read is told by the installers.
-    return '';
-  }
 }
 
 /** Who would lose what. A home that cannot be read is said to be so. */

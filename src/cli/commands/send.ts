@@ -59,9 +59,24 @@ export default command({
       firstTried: values['first-tried'],
       obligation: obligationFrom(values),
     });
-    report(context, await send(context.desk, who.name, draft));
+    const sent = await send(context.desk, who.name, draft);
+    report(context, sent);
+    await warnUnread(context, sent);
   },
 });
+
+/** Says when nobody reads the one mailbox that got this. The message is stored: what fails here must not hide that. */
+async function warnUnread(context: Context, { copies, home, message }: Sent): Promise<void> {
+  const [only, ...others] = copies;
+  if (!only || others.length > 0 || only.mailbox === message.from) return;
+  try {
+    const { isUnread, unreadAdvice } = await import('../unread.ts');
+    const record = await home.directory.get(only.mailbox);
+    if (record && isUnread(home, record, context.desk.now())) context.note(await unreadAdvice(only.mailbox));
+  } catch (error) {
+    context.log('unread', { error: String(error) });
+  }
+}
 
 /** Few messages say which one they answer: the others pay nothing for it. */
 async function threadOf(context: Context, id: string): Promise<string> {

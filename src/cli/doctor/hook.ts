@@ -15,10 +15,10 @@ export function examineHook(env: Env): Finding {
     if (readFileSync(path, 'utf8') === scriptText(env)) return ok(`${path} is current`);
     return warn(
       `${path} starts another Parley than this one, or is an older script`,
-      '`parley hook --write` makes it anew',
+      '`parley hook --write` writes it again',
     );
   } catch (error) {
-    if (!isMissing(error)) return warn(`${path} cannot be read`, '`parley hook --write` makes it anew');
-    return warn(`there is no ${path}, so no client can be told of mail by a hook`, '`parley hook --write` makes it');
+    if (!isMissing(error)) return warn(`${path} cannot be read`, '`parley hook --write` writes it again');
+    return warn(`there is no ${path}, so no hook can bring mail`, '`parley hook --write` writes it');
   }
 }

@@ -3,14 +3,17 @@ import { join } from 'node:path';
 import { claudeFolder } from '../../clients/claude/install.ts';
 import { claudeSessions } from '../../clients/claude/signs.ts';
 import type { ClaudeSession } from '../../clients/claude/signs.ts';
+import { HOOK_CLIENTS } from '../../clients/hook-clients.ts';
 import { CLIENT_NAMES } from '../../clients/install-client.ts';
 import type { ClientName, Gift, InstallClient, Place } from '../../clients/install-client.ts';
 import { INSTALL_CLIENTS } from '../../clients/install-clients.ts';
 import type { Wish } from '../../clients/settings/apply.ts';
-import { inToml } from '../../clients/settings/text-block.ts';
 import { UNUSED_WAYS, wayOf } from '../../clients/ways.ts';
 import type { WayFacts } from '../../clients/ways.ts';
-import type { Session } from '../../storage/c2c/broker.ts';
+import type { Session as Registered } from '../../storage/c2c/broker.ts';
+import { clientBindings } from '../client-bindings.ts';
+import { asksBeforeReply } from '../install/allow.ts';
+import { isTrusted } from '../install/codex-trust.ts';
 import { c2cGift } from '../install/c2c-gift.ts';
 import { parleyGift } from '../install/parley-gift.ts';
 import { whoIsOnDuty } from '../duty.ts';
@@ -18,67 +21,111 @@ import { wantedFor } from '../loops/wanted.ts';
 import { daemonsFolder, loopsFolder } from '../loops/folders.ts';
 import { gitTop } from '../origin.ts';
 import { isHere } from '../install/here.ts';
-import { userHome } from '../env.ts';
+import { parleyHome, userHome } from '../env.ts';
 import type { Env } from '../env.ts';
+import { Session } from '../sessions.ts';
+import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
+import { examineWaiting, waits } from './waiting.ts';
+import type { Waiting } from './waiting.ts';
 
 /** What of ours a client's settings hold. */
 interface Installed {
   hook: boolean;
-  /** A hook of ours stands there, and the client is not known to run it. */
+  /** A hook of ours is there, and the client does not run it before the user trusts it. */
   unproven: boolean;
   server: boolean;
   plugin: boolean;
 }
 
-/** By which way the mail of each session comes, and why. It reads settings and registers, and changes nothing. spec: c2c#ways */
-export async function examineWays(env: Env, cwd: string, rows: readonly Session[]): Promise<Finding[]> {
+/**
+ * By which way the mail of each session comes, and why; and mail that must be answered and comes to nobody. It reads settings and
+ * registers, and changes nothing. spec: c2c#ways
+ */
+export async function examineWays(
+  env: Env,
+  cwd: string,
+  rows: readonly Registered[],
+  waiting: readonly Waiting[] = [],
+): Promise<Finding[]> {
   const place: Place = { home: userHome(env), env, project: gitTop(cwd) ?? cwd };
   const here = INSTALL_CLIENTS.filter((client) => isHere(client, place));
   const running = await claudeSessions(claudeFolder(place));
   const registered = rows.filter(({ alive }) => alive !== false);
   const ids = registered.map(({ row }) => row.session_id);
+  const strangers = running.filter(({ sessionId }) => !ids.includes(sessionId));
+  const served = new Set(running.map((one) => mailboxOf(env, one)));
   return [
-    ...here.map((client) => clientFinding(client, place)),
-    ...registered.map((session) => sessionFinding(session, running, place)),
-    ...running.filter(({ sessionId }) => !ids.includes(sessionId)).map((one) => strangerFinding(one, place)),
+    ...here.flatMap((client) => [clientFinding(client, place), ...answerFinding(client, place)]),
+    ...registered.map((session) => sessionFinding(session, running, place, waiting)),
+    ...strangers.map((one) => strangerFinding(one, place, waiting)),
+    ...examineWaiting(
+      env,
+      waiting.filter(({ mailbox }) => !served.has(mailbox)),
+      (client) => installedIn(client, place, 'parley').hook,
+    ),
   ];
 }
 
-/** A client that is here: which of our names are in it. */
+/** A client that is here: which of our names are in it, and what keeps mail from its model. */
 function clientFinding(client: InstallClient, place: Place): Finding {
-  const parts = (['parley', 'c2c'] as const).map((by) => {
-    const { hook, unproven, server, plugin } = installedIn(client, place, by);
-    const has = [
-      hook && 'hook',
-      unproven && 'hook that is not known to be trusted',
-      plugin && 'plugin',
-      server && 'tools',
-    ]
+  const { ok, warn } = on(client.name);
+  const held = (['parley', 'c2c'] as const).map((by) => ({ by, ...installedIn(client, place, by) }));
+  const parts = held.map(({ by, hook, unproven, server, plugin }) => {
+    const has = [hook && 'hook', unproven && 'hook that is not trusted', plugin && 'plugin', server && 'tools']
       .filter(Boolean)
       .join(' and ');
     return has ? `${by} is in it (${has})` : `${by} is not in it`;
   });
-  const isIn = parts.some((part) => part.includes(' is in it'));
-  const next = isIn ? UNUSED_WAYS[client.name] : `\`parley install ${client.name}\` or \`c2c install ${client.name}\``;
-  return {
-    level: 'ok',
-    about: client.name,
-    what: `${client.title} is here; ${parts.join(', ')}`,
-    ...(next && { next }),
-  };
+  const what = `${client.title} is here; ${parts.join(', ')}`;
+  const next = missingStep(client, held);
+  if (next !== null) return warn(what, next);
+  const unused = UNUSED_WAYS[client.name];
+  return { ...ok(what), ...(unused && { next: unused }) };
 }
 
-function sessionFinding({ row, alive }: Session, running: readonly ClaudeSession[], place: Place): Finding {
+/** What the user has to do before mail comes to the model of a client; null if it comes. */
+function missingStep({ name, title }: InstallClient, held: readonly (Installed & { by: string })[]): string | null {
+  if (held.some(({ unproven }) => unproven))
+    return `start ${title} and trust the hooks when it asks; until then it runs none of them`;
+  if (held.every(({ hook, server, plugin }) => !hook && !server && !plugin))
+    return `\`parley install ${name}\` or \`c2c install ${name}\``;
+  const parley = held.find(({ by }) => by === 'parley');
+  if (!parley?.server || parley.hook) return null;
+  return HOOK_CLIENTS.some((client) => client.name === name)
+    ? `mail waits until its model asks for it: \`parley install ${name}\` adds the hook`
+    : `${title} runs no hooks: mail waits until its model asks for it (chat_list_events)`;
+}
+
+/** A client whose model has our tools, and may stop at a dialog when it answers. */
+function answerFinding(client: InstallClient, place: Place): Finding[] {
+  if (!installedIn(client, place, 'parley').server || !asksBeforeReply(client, place)) return [];
+  const what = `${client.title} may ask you before its model answers mail: it has no allow rule for that`;
+  const next = `\`parley install ${client.name} --allow reply\` adds it; without it, answer the dialogs`;
+  return [on(client.name).warn(what, next)];
+}
+
+function sessionFinding(
+  { row, alive }: Registered,
+  running: readonly ClaudeSession[],
+  place: Place,
+  waiting: readonly Waiting[],
+): Finding {
   const { session_id: id, alias, client_type: type } = row;
+  const { ok, warn } = on(`session ${alias}`);
   const known = running.find(({ sessionId }) => sessionId === id);
   const client = CLIENT_NAMES.find((name) => name === type) ?? (known ? 'claude' : guessed(id));
   const facts = factsOf(client, id, known?.cwd, place);
   const { way, rank, because, better } = wayOf(client, facts);
-  const next = facts.loop === null ? (idleLoop(place.env, id) ?? better) : better;
   const state = known?.status ? `, ${known.status} now` : alive === null ? ', perhaps not running' : '';
   const what = `${client ?? 'a client that it does not name'}${state}: ${way} (${rank}), because ${because}`;
-  return { level: 'ok', about: `session ${alias}`, what, ...(next !== null && { next }) };
+  const idle = facts.loop === null ? idleLoop(place.env, id) : null;
+  if (idle !== null) return warn(what, idle);
+  if (way === 'poll') return warn(what, better ?? 'its model must ask: `c2c poll-inbox`');
+  const mail = waiting.find(({ home, mailbox }) => home === 'c2c' && mailbox === alias);
+  if (mail && known?.status === 'idle' && facts.loop === null)
+    return warn(`${what}; ${waits(mail)}`, 'give it a prompt: nothing wakes an idle session here');
+  return { ...ok(what), ...(better !== null && { next: better }) };
 }
 
 /** A loop that is wanted for the session and that nobody runs brings nothing. */
@@ -95,15 +142,27 @@ function runningLoop(env: Env, id: string): WayFacts['loop'] {
 }
 
 /** A session of Claude Code that is no session of c2c: only Parley's own hook can reach it. */
-function strangerFinding({ sessionId, status }: ClaudeSession, place: Place): Finding {
+function strangerFinding(session: ClaudeSession, place: Place, waiting: readonly Waiting[]): Finding {
+  const { ok, warn } = on(`session ${session.sessionId.slice(0, 8)}`);
   const client = INSTALL_CLIENTS.find(({ name }) => name === 'claude');
-  const isReached = client !== undefined && installedIn(client, place, 'parley').hook;
-  const about = `session ${sessionId.slice(0, 8)}`;
-  const state = status ? `claude, ${status} now` : 'claude';
-  if (isReached)
-    return { level: 'ok', about, what: `${state}: hook (primary), because Parley's hook is in its settings` };
-  const next = '`parley install claude`, or `c2c install claude` and let it register';
-  return { level: 'ok', about, what: `${state}: no way, because no hook of ours is in its settings`, next };
+  const state = session.status ? `claude, ${session.status} now` : 'claude';
+  if (client === undefined || !installedIn(client, place, 'parley').hook)
+    return warn(
+      `${state}: no way, because no hook of ours is in its settings`,
+      '`parley install claude`, or `c2c install claude` and let it register',
+    );
+  const what = `${state}: hook (primary), because Parley's hook is in its settings`;
+  const own = mailboxOf(place.env, session);
+  const mail = waiting.find(({ home, mailbox }) => home === 'parley' && mailbox === own);
+  if (mail && session.status !== 'busy')
+    return warn(`${what}; ${waits(mail)}`, 'give it a prompt: nothing wakes an idle session here');
+  return ok(what);
+}
+
+/** The mailbox of a session: the one that its hook bound, else the one of its client. */
+function mailboxOf(env: Env, { sessionId }: ClaudeSession): string | null {
+  const home = parleyHome(env);
+  return Session.open(home, sessionId)?.binding()?.agent ?? clientBindings(home)['claude'] ?? null;
 }
 
 function guessed(id: string): ClientName | null {
@@ -124,11 +183,11 @@ function installedIn(client: InstallClient, place: Place, by: 'c2c' | 'parley'):
   const wishes = gifts.flatMap((gift) => client.wishes(place, gift));
   const isAnywhere = (what: RegExp): boolean => wishes.some((wish) => what.test(wish.what) && isThere(wish));
   const hooks = wishes.filter(({ what }) => /^hook(?! script)/.test(what));
-  const stands = hooks.length > 0 && hooks.every(isThere);
-  const trusted = isTrusted(client.name, place);
+  const isIn = hooks.length > 0 && hooks.every(isThere);
+  const trusted = client.name !== 'codex' || hooks.filter(isThere).every((wish) => isTrusted(wish, place.env));
   return {
-    hook: stands && trusted,
-    unproven: stands && !trusted,
+    hook: isIn && trusted,
+    unproven: isIn && !trusted,
     server: isAnywhere(/^MCP server$/),
     plugin: isAnywhere(/^plugin$/) && isAnywhere(/^sidecar$/),
   };
@@ -136,8 +195,7 @@ function installedIn(client: InstallClient, place: Place, by: 'c2c' | 'parley'):
 
 function giftFor(client: ClientName, place: Place, by: 'c2c' | 'parley', global: boolean): Gift {
   const program = '';
-  if (by === 'parley')
-    return parleyGift(place.env, { client, program, agent: '', named: false, project: !global, hooks: true });
+  if (by === 'parley') return parleyGift(place.env, { client, program, project: !global, hooks: true });
   return c2cGift(place, { client, program, alias: null, global, hooks: true, projectPlugin: true });
 }
 
@@ -145,19 +203,6 @@ function giftFor(client: ClientName, place: Place, by: 'c2c' | 'parley', global:
 function isThere({ path, content, isThere: holds }: Wish): boolean {
   try {
     return existsSync(path) && (content.format === 'whole' || holds(readFileSync(path, 'utf8')));
-  } catch {
-    return false;
-  }
-}
-
-/** Codex notes which hooks its user trusts, by the path of their file. Which of them are ours is not told there. */
-function isTrusted(client: ClientName, place: Place): boolean {
-  if (client !== 'codex') return true;
-  const [config = ''] = INSTALL_CLIENTS.find(({ name }) => name === client)?.servers(place, false) ?? [];
-  try {
-    const state = inToml(readFileSync(config, 'utf8'), ['hooks', 'state']);
-    const hooks = join(config, '../hooks.json');
-    return Object.keys(state ?? {}).some((name) => name.startsWith(hooks));
   } catch {
     return false;
   }

@@ -1,6 +1,7 @@
 import { basename, join } from 'node:path';
 import { claudeFolder } from '../../clients/claude/install.ts';
 import { CODEX_EVENTS } from '../../clients/codex/signs.ts';
+import { programLine } from '../../clients/hook-line.ts';
 import { hookClient } from '../../clients/hook-clients.ts';
 import type { ClientName, Gift, Hooks, Place } from '../../clients/install-client.ts';
 import { KIMI_EVENTS } from '../../clients/kimi/signs.ts';
@@ -87,7 +88,7 @@ const HOOKS: Record<ClientName, (place: Place, order: C2cOrder) => Further> = {
   kimi(place, { program }) {
     const signs = signHook(place, 'kimi', KIMI_EVENTS);
     // At the end of a turn it is spoken to by an exit code, which the script for the others never has.
-    const command = `${inShell(program)} c2c hook kimi`;
+    const command = programLine(inShell(program), 'c2c hook kimi');
     const mail: Hooks = {
       what: 'hook',
       command: () => command,
@@ -112,7 +113,7 @@ const HOOKS: Record<ClientName, (place: Place, order: C2cOrder) => Further> = {
 };
 
 function mailHook(script: string, client: string): Pick<Hooks, 'what' | 'command' | 'mark'> {
-  const command = `${/[^A-Za-z0-9/._-]/.test(script) ? quoted(script) : script}${client && ` ${client}`}`;
+  const command = programLine(/[^A-Za-z0-9/._-]/.test(script) ? quoted(script) : script, client);
   return { what: 'hook', command: () => command, mark: basename(script) };
 }
 
@@ -132,7 +133,7 @@ function signHook(
   const text = signScript(signsFolder(place.env), events);
   const hook: Hooks = {
     what: 'sign',
-    command: (event) => `${quoted(path)} ${event}`,
+    command: (event) => programLine(quoted(path), event),
     events: Object.keys(events),
     mark: `hooks/${client}/sign.sh`,
     timeout: 5,

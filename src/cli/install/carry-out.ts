@@ -1,15 +1,15 @@
 import { carryOut, changeFor, takeBack, undo } from '../../clients/settings/apply.ts';
 import type { Change, Wish } from '../../clients/settings/apply.ts';
-import { readManifest } from '../../clients/settings/manifest.ts';
+import { isSame, readManifest } from '../../clients/settings/manifest.ts';
 import type { Noted } from '../../clients/settings/manifest.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { guarded } from './guarded.ts';
 
-/** What became of one wish. `theirs`: something like it is there that we did not put there, and it was left. */
+/** What became of one wish. `replaced`: an older text of ours was there. `theirs`: something like it is there that we did not put there. */
 export interface Done {
   path: string;
   what: string;
-  outcome: 'added' | 'would add' | 'there' | 'theirs';
+  outcome: 'added' | 'replaced' | 'would add' | 'there' | 'theirs';
   /** The file as it was before; null if it was not there, or was not changed. */
   backup: string | null;
 }
@@ -42,7 +42,9 @@ export function fulfil(wishes: readonly Wish[], manifest: string, order: { dry: 
       if (typeof change === 'string') return outcomeOf(wish, change);
       const backup = guarded(wish.path, order.again, () => carryOut(change, manifest));
       changes.push(change);
-      return { path: wish.path, what: wish.what, outcome: 'added', backup: backup ?? null };
+      const { target } = change.found;
+      const outcome = before.noted.some((one) => isSame(one, { ...wish, target })) ? 'replaced' : 'added';
+      return { path: wish.path, what: wish.what, outcome, backup: backup ?? null };
     });
   } catch (error) {
     takeBack(changes, before, manifest);

@@ -1,36 +1,38 @@
+import { resolve } from 'node:path';
 import { HOOK_CLIENTS } from '../../clients/hook-clients.ts';
 import type { ClientName, Gift, Hooks } from '../../clients/install-client.ts';
-import { hookWord } from '../hook-setup.ts';
+import { hookLine, hookWord } from '../hook-setup.ts';
 import type { Env } from '../env.ts';
 
 export interface ParleyOrder {
   client: ClientName;
   program: string;
-  agent: string;
-  /** The hook says whose mail it is about, instead of finding that out where it runs. */
-  named: boolean;
   project: boolean;
-  /** Codex makes its user trust hooks: it gets them only when asked for. */
   hooks: boolean;
 }
 
-/** What `parley install` brings to a client: the hook of `parley hook`, and `parley mcp`. spec: c2c#install */
-export function parleyGift(env: Env, { client, program, agent, named, project, hooks }: ParleyOrder): Gift {
+/**
+ * What `parley install` brings to a client: the hook of `parley hook`, and `parley mcp`. Both name the client only: its mailbox is
+ * looked up when they run. spec: c2c#install
+ */
+export function parleyGift(env: Env, { client, program, project, hooks }: ParleyOrder): Gift {
   const home = env['PARLEY_HOME'];
-  const server = { command: program, args: ['mcp', '--as', agent], env: home ? { PARLEY_HOME: home } : {} };
-  const wanted = client === 'codex' && !hooks ? [] : hooksOf(env, client, named ? ` --as ${agent}` : '');
-  return { by: 'parley', forProject: project, server, hooks: wanted, files: [] };
+  const server = {
+    command: program,
+    args: ['mcp', '--client', client],
+    env: home ? { PARLEY_HOME: resolve(home) } : {},
+  };
+  return { by: 'parley', forProject: project, server, hooks: hooks ? hooksOf(env, client) : [], files: [] };
 }
 
-function hooksOf(env: Env, client: ClientName, further: string): Hooks[] {
+function hooksOf(env: Env, client: ClientName): Hooks[] {
   const known = HOOK_CLIENTS.find(({ name }) => name === client);
   if (!known) return [];
-  const call = `${hookWord(env)} ${client}`;
   return [
     {
       what: 'hook',
-      command: () => `sh ${call}${further}`,
-      mark: call,
+      command: () => hookLine(env, client),
+      mark: `${hookWord(env)} ${client}`,
       events: known.registers,
       timeout: known.timeout,
     },

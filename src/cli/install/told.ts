@@ -3,8 +3,14 @@ import type { Done, Removed } from './carry-out.ts';
 /** One line for everything that was done, or was there. */
 export function doneLine({ path, what, outcome, backup }: Done): string {
   const before = backup === null ? '' : `  (as it was: ${backup})`;
-  const words = { added: 'added', 'would add': 'would add', there: 'is there', theirs: 'left alone' } as const;
-  const why = outcome === 'theirs' ? '  (another hand put it there, or changed it: look at it)' : '';
+  const words = {
+    added: 'added',
+    replaced: 'replaced',
+    'would add': 'would add',
+    there: 'is there',
+    theirs: 'left alone',
+  } as const;
+  const why = outcome === 'theirs' ? '  (not written by this installer, or changed since: look at it)' : '';
   return `  ${words[outcome].padEnd(10)} ${what}: ${path}${before}${why}`;
 }
 

@@ -11,6 +11,7 @@ import {
   symlinkSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { missingFolders } from '../../clients/settings/file.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained } from '../../storage/disk.ts';
 import { hashOf, isSameFile, readManifest, whatIs, writeManifest } from './manifest.ts';
@@ -36,12 +37,14 @@ interface Plan extends Installed {
 /** Puts the program and its further names into a folder, or changes nothing: what is not ours is found before anything is done. */
 export function install(wish: Wish): Installed[] {
   const known = readManifest(wish.manifest);
-  const plans = planned(wish, known);
+  const plans = planned(wish, known.files);
   refuseForeign(plans, wish.force);
   try {
+    const folders = [...missingFolders(join(wish.folder, 'parley')), ...known.folders];
     mkdirSync(wish.folder, { recursive: true });
     const done = plans.map((plan) => carryOut(plan, wish.program));
-    writeManifest(wish.manifest, [...known.filter((old) => !done.some((file) => file.path === old.path)), ...done]);
+    const others = known.files.filter((old) => !done.some((file) => file.path === old.path));
+    writeManifest(wish.manifest, { files: [...others, ...done], folders });
     return done;
   } catch (error) {
     throw explained(error, wish.folder, 'not everything was installed');

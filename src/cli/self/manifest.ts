@@ -26,13 +26,21 @@ const Installed = new Schema(() =>
 );
 export type Installed = Described<typeof Installed>;
 
-const Manifest = new Schema(() => v.object({ v: v.literal(1), files: v.array(Installed.inner) }));
+const Manifest = new Schema(() =>
+  v.object({
+    v: v.literal(1),
+    files: v.array(Installed.inner),
+    /** Folders that were not there before, the innermost first. They go when they are empty. */
+    folders: v.optional(v.array(v.string()), []),
+  }),
+);
+type Manifest = Described<typeof Manifest>;
 
 /** What is installed, as noted beside the settings. Nobody else's file is ever taken for ours. */
-export function readManifest(path: string): Installed[] {
-  if (!existsSync(path)) return [];
+export function readManifest(path: string): Omit<Manifest, 'v'> {
+  if (!existsSync(path)) return { files: [], folders: [] };
   try {
-    return Manifest.parse(JSON.parse(readFileSync(path, 'utf8'))).files;
+    return Manifest.parse(JSON.parse(readFileSync(path, 'utf8')));
   } catch {
     throw new Refusal(
       'bad_config',
@@ -41,10 +49,10 @@ export function readManifest(path: string): Installed[] {
   }
 }
 
-export function writeManifest(path: string, files: Installed[]): void {
+export function writeManifest(path: string, { files, folders }: Omit<Manifest, 'v'>): void {
   if (files.length === 0) return rmSync(path, { force: true });
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  writeFileSync(`${path}.${process.pid}`, `${JSON.stringify({ v: 1, files }, null, 2)}\n`, {
+  writeFileSync(`${path}.${process.pid}`, `${JSON.stringify({ v: 1, files, folders }, null, 2)}\n`, {
     mode: 0o600,
     flush: true,
   });

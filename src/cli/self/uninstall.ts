@@ -14,7 +14,8 @@ export interface Uninstalled {
 /** Removes exactly what was installed, and nothing that somebody has put in its place since. */
 export function uninstall(manifest: string): Uninstalled {
   const result: Uninstalled = { removed: [], restored: [], left: [] };
-  for (const { path, is, before } of readManifest(manifest).reverse()) {
+  const { files, folders } = readManifest(manifest);
+  for (const { path, is, before } of files.toReversed()) {
     try {
       const there = whatIs(path);
       if (there === is) {
@@ -29,16 +30,16 @@ export function uninstall(manifest: string): Uninstalled {
       throw explained(error, path, 'not everything was removed');
     }
   }
-  writeManifest(manifest, []);
-  removeIfEmpty(dirname(manifest));
+  writeManifest(manifest, { files: [], folders: [] });
+  for (const folder of [...folders, dirname(manifest)]) removeIfEmpty(folder);
   return result;
 }
 
-/** A home that only ever held the manifest goes with it. */
+/** A folder that was made for what is removed goes with it. */
 function removeIfEmpty(folder: string): void {
   try {
     rmdirSync(folder);
   } catch {
-    // It holds mail or settings, or it is not there.
+    // It holds something else, or it is not there.
   }
 }

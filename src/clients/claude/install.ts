@@ -18,7 +18,7 @@ export const claudeInstall: InstallClient = {
     const [servers = ''] = this.servers(place, gift.forProject);
     return [
       ...fileWishes(this.name, gift),
-      ...hookWishes(this.name, gift, join(claudeFolder(place), 'settings.json')),
+      ...hookWishes(this.name, gift, claudeSettings(place)),
       serverWish(this.name, gift.by, servers, ['mcpServers', gift.by], {
         type: 'stdio',
         command,
@@ -39,4 +39,8 @@ export const claudeInstall: InstallClient = {
 
 export function claudeFolder({ home, env }: Place): string {
   return env['CLAUDE_CONFIG_DIR'] ? resolve(env['CLAUDE_CONFIG_DIR']) : join(home, '.claude');
+}
+
+export function claudeSettings(place: Place): string {
+  return join(claudeFolder(place), 'settings.json');
 }

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { SKILL } from '../backchannel-words.ts';
+import { programLine } from '../hook-line.ts';
 import { serverSaid } from '../setup-client.ts';
 import type { OwnCommand, SetupClient } from '../setup-client.ts';
 import { hasMember } from '../settings/jsonc-edit.ts';
@@ -60,7 +61,8 @@ export const claudeSetup: SetupClient = {
 
 /** Mail for the repository that the session works in, or else for its folder. */
 function hookCommand({ program, words }: OwnCommand): string {
-  return [inShell(program), ...words, MARK, '--match "$(git remote get-url origin 2>/dev/null || pwd)"'].join(' ');
+  const match = '--match "$(git remote get-url origin 2>/dev/null || pwd)"';
+  return programLine(inShell(program), [...words, MARK, match].join(' '));
 }
 
 /** The commands of all hooks, of every event. */

@@ -29,7 +29,7 @@ export const codexInstall: InstallClient = {
   advice: (place, gift) => [
     gift.hooks.length > 0
       ? 'Codex asks at its next start whether these hooks may run, and runs none before you said so; `codex exec` skips them in silence'
-      : 'Hooks were not added: Codex asks you to trust each one. To add them, and then be asked: --hooks',
+      : `Hooks were not added${gift.by === 'c2c' ? ': Codex asks you to trust each one. To add them, and then be asked: --hooks' : '; mail waits until its model asks for it'}`,
     ...(gift.forProject ? [`Codex has no settings of a project for this: it is in ${codexFolder(place)}`] : []),
   ],
 };

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { fileWishes, serverWish, tableIn, variables } from '../install-client.ts';
+import { fileWishes, isMarked, serverWish, tableIn, variables } from '../install-client.ts';
 import type { Gift, InstallClient, Place } from '../install-client.ts';
 import type { Wish } from '../settings/apply.ts';
 import { inToml } from '../settings/text-block.ts';
@@ -58,7 +58,7 @@ function hookWishes(owner: string, { by, hooks }: Gift, path: string): Wish[] {
       what,
       content: { format: 'toml', at: ['hooks'], append: true, block: events.map(entry).join('\n') },
       isThere: (text) =>
-        [inToml(text, ['hooks'])].flat().some((hook) => String(tableIn(hook)['command']).includes(mark)),
+        [inToml(text, ['hooks'])].flat().some((hook) => isMarked(String(tableIn(hook)['command']), mark)),
     };
   });
 }

@@ -144,6 +144,15 @@ describe('what several of our names put into one file', () => {
     expect(file.now).toBe('{"a": 1}');
   });
 
+  it('leaves with a newer one of the same name what others wrote to a file that we made', () => {
+    const file = new Shared(null);
+    file.add(file.wish('c2c', null));
+    writeFileSync(file.path, JSON.stringify({ theirs: 1, ...(JSON.parse(file.now ?? '') as object) }, null, 2));
+    file.add(file.wish('c2c', null, 2));
+    expect(file.undo(file.wish('c2c', null, 2))).toEqual({ outcome: 'removed' });
+    expect(JSON.parse(file.now ?? '')).toEqual({ theirs: 1 });
+  });
+
   it('is left to whoever changed it, also when we have a newer one', () => {
     const file = new Shared('{}');
     file.add(file.wish('c2c', null));

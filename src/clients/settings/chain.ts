@@ -32,12 +32,49 @@ export function without(
   const there = carriedOut(notes, text);
   if (!there.includes(gone)) return 'gone';
   const exact = there.at(-1)?.left === hashOf(text) ? rebuilt(there, there.indexOf(gone), text) : null;
-  if (exact) return created && exact.notes.length === 0 ? { ...exact, text: null } : exact;
-  const result = textWithout(gone.content, gone.edit, text);
-  if (typeof result === 'string') return result;
-  const left = there.filter((one) => one !== gone).map((one) => inheriting(one, gone));
-  const isBlank = /^\s*(?:\{\s*\}\s*)?$/.test(result.text);
-  return { text: created && isBlank && left.length === 0 ? null : result.text, notes: left };
+  if (exact) return orNoFile(exact, created);
+  const inner = there.filter((one) => isInside(one, gone));
+  const bare = withoutAll(inner, text);
+  const outer = bare === null ? 'changed' : textWithout(gone.content, gone.edit, bare);
+  if (typeof outer === 'string') return outer;
+  const result = putAgain(inner, outer.text);
+  const left = there
+    .filter((one) => one !== gone)
+    .map((one) => inheriting(result.notes[inner.indexOf(one)] ?? one, gone));
+  return orNoFile({ text: result.text, notes: left }, created);
+}
+
+/** A file that we made goes when nothing is left in it. Others may have written to it since, also before our last change. */
+function orNoFile({ text, notes }: Less, created: boolean): Less {
+  const isBlank = /^\s*(?:\{\s*\}\s*)?$/.test(text ?? '');
+  return { text: created && isBlank && notes.length === 0 ? null : text, notes };
+}
+
+/** Is this a table of ours inside a table that is ours too? Then the outer one cannot go alone. */
+function isInside({ content }: Noted, { content: outer }: Noted): boolean {
+  if (content.format !== 'toml' || outer.format !== 'toml' || outer.append) return false;
+  return content.at.length > outer.at.length && outer.at.every((key, at) => key === content.at[at]);
+}
+
+/** The text without all of these; null if one of them is not there as we wrote it. */
+function withoutAll(notes: readonly Noted[], text: string): string | null {
+  let now = text;
+  for (const { content, edit } of notes.toReversed()) {
+    const result = textWithout(content, edit, now);
+    if (typeof result === 'string') return null;
+    now = result.text;
+  }
+  return now;
+}
+
+function putAgain(notes: readonly Noted[], text: string): { text: string; notes: Noted[] } {
+  let now = text;
+  const again = notes.map((note) => {
+    const edit = editFor(note.content, now);
+    now = inserted(now, edit.insertions);
+    return { ...note, edit, left: hashOf(now) };
+  });
+  return { text: now, notes: again };
 }
 
 /** Takes out everything down to this one, and puts in again what came after it. Null if somebody else was there in between. */

@@ -5,6 +5,7 @@ import type { OwnCommand, SetupClient, Step } from '../../../clients/setup-clien
 import { SETUP_CLIENTS } from '../../../clients/setup-clients.ts';
 import { carryOut, changeFor, undo } from '../../../clients/settings/apply.ts';
 import { readManifest } from '../../../clients/settings/manifest.ts';
+import type { Noted } from '../../../clients/settings/manifest.ts';
 import { lastingProgram } from '../../lasting.ts';
 import { guarded } from '../../install/guarded.ts';
 import { manifestIn } from '../../install/manifest-place.ts';
@@ -98,13 +99,9 @@ export function takeDown(place: Place, dry: boolean): void {
     ({ by }) => by === 'bch',
   );
   if (noted.length === 0) place.say(`[none] nothing was added by \`bch setup\` in ${place.home}`);
-  const service = wakeService(process.platform, place.home, { program: '', words: [] }, {});
   for (const one of noted.toReversed()) {
-    const isService = one.path === service?.step.path && place.isOwn && !dry;
-    // A service that does not run any more cannot be stopped: its file goes all the same.
-    if (isService) for (const command of service.stop) succeeds(command, place.env);
-    const { outcome, kept } = guarded(one.path, again, () => undo(one, place.manifest, dry));
-    if (isService) for (const command of service.forget) succeeds(command, place.env);
+    const remove = () => guarded(one.path, again, () => undo(one, place.manifest, dry));
+    const { outcome, kept } = place.isOwn && !dry ? stopping(place.env, one, remove) : remove();
     const words = {
       removed: `${one.what} ${dry ? 'would be removed' : 'removed'} from ${one.path}`,
       gone: `${one.what} was gone already from ${one.path}`,
@@ -113,6 +110,17 @@ export function takeDown(place: Place, dry: boolean): void {
     place.say(`[${one.owner}] ${words[outcome]}`);
     if (kept) place.say(`[${one.owner}] the file as it was before the setup is kept as ${kept}`);
   }
+}
+
+/** Removes something that was noted. If it is the service, it is stopped before, and the system forgets it after. */
+export function stopping<T>(env: Env, { path }: Pick<Noted, 'path'>, remove: () => T): T {
+  const service = wakeService(process.platform, resolve(env['HOME'] || homedir()), { program: '', words: [] }, {});
+  if (path !== service?.step.path) return remove();
+  // A service that does not run any more cannot be stopped: its file goes all the same.
+  for (const command of service.stop) succeeds(command, env);
+  const result = remove();
+  for (const command of service.forget) succeeds(command, env);
+  return result;
 }
 
 function succeeds(command: string[], env: Env): boolean {

@@ -7,6 +7,7 @@ import { readAlias } from '../../../protocol/c2c.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { BadArguments } from '../../arguments.ts';
 import { c2cGift, isForProject } from '../../install/c2c-gift.ts';
+import { noteChangedHooks } from '../../install/codex-trust.ts';
 import { fulfil, notedFor, takeOut } from '../../install/carry-out.ts';
 import { defaultAlias } from '../../install/default-alias.ts';
 import { manifestIn } from '../../install/manifest-place.ts';
@@ -89,6 +90,7 @@ function install(
   const program = lastingProgram(place.env, again);
   const gift = c2cGift(place, { ...order, program, alias });
   const done = fulfil(client.wishes(place, gift), manifest, { dry: how.dry, again });
+  noteChangedHooks(place.env, done);
   const advice = [...client.advice(place, gift), ...rootAdvice(gift.server.env)];
   const root = brokerRoot(place.env, place.project);
   if (how.json) {

@@ -1,0 +1,58 @@
+import { AgentName } from '../protocol/names.ts';
+import { Refusal } from '../protocol/refusal.ts';
+import { Schema } from '../protocol/schema.ts';
+import { v } from '../protocol/shapes.ts';
+import { explained, isMissing } from '../storage/disk.ts';
+import { mkdirSync, nodeFs, readFileSync, renameSync } from '../storage/fs.ts';
+import { locked } from '../storage/lock-file.ts';
+
+/** The mailbox of each client. The settings of a client name only the client, so a new mailbox changes no settings file. */
+const ClientBindings = new Schema(() => v.object({ v: v.literal(1), clients: v.record(v.string(), AgentName.inner) }));
+export type ClientBindings = Readonly<Record<string, AgentName>>;
+
+/** Reads `clients.json` of a Parley home; empty if there is none. spec: hook#bindings */
+export function clientBindings(home: string): ClientBindings {
+  const path = pathIn(home);
+  try {
+    return ClientBindings.parse(JSON.parse(readFileSync(path, 'utf8'))).clients;
+  } catch (error) {
+    if (isMissing(error)) return {};
+    throw new Refusal('bad_config', `${path} cannot be read; remove it, then run \`parley install\` again`);
+  }
+}
+
+/** The client that has this mailbox, if any. */
+export function clientOf(bindings: ClientBindings, mailbox: string): string | undefined {
+  return Object.keys(bindings).find((client) => bindings[client] === mailbox);
+}
+
+export function bindClient(home: string, client: string, mailbox: AgentName): void {
+  change(home, (clients) => ({ ...clients, [client]: mailbox }));
+}
+
+export function unbindClient(home: string, client: string): void {
+  if (!Object.hasOwn(clientBindings(home), client)) return;
+  change(home, ({ [client]: _gone, ...rest }) => rest);
+}
+
+/** Writes the file whole, one process at a time. Bindings that stay the same are not written. */
+function change(home: string, edit: (clients: ClientBindings) => ClientBindings): void {
+  const path = pathIn(home);
+  try {
+    mkdirSync(home, { recursive: true, mode: 0o700 });
+    locked(`${home}/config.lock`, () => {
+      const before = clientBindings(home);
+      const clients = edit(before);
+      if (Bun.deepEquals(before, clients)) return;
+      const draft = `${path}.${process.pid}`;
+      nodeFs().writeFileSync(draft, `${JSON.stringify({ v: 1, clients }, null, 2)}\n`, { mode: 0o600, flush: true });
+      renameSync(draft, path);
+    });
+  } catch (error) {
+    throw explained(error, path, 'nothing was changed');
+  }
+}
+
+function pathIn(home: string): string {
+  return `${home}/clients.json`;
+}

@@ -1,0 +1,66 @@
+import type { Home } from '../flow/desk.ts';
+import type { AgentName } from '../protocol/names.ts';
+import type { AgentRecord } from '../storage/directory/directory.ts';
+import { existsSync, readdirSync, readFileSync, statSync } from '../storage/fs.ts';
+import { clientBindings, clientOf } from './client-bindings.ts';
+
+/** Whoever read or wrote as an agent within this time is taken for its reader. */
+const RECENT_MS = 30 * 24 * 60 * 60 * 1000;
+
+/**
+ * Is it likely that nobody reads this mailbox? True if no client and no session is bound to it, nothing was taken out of it for 30
+ * days, and its agent sent nothing in that time. Persons, and mailboxes of other programs and of relays, are never meant.
+ */
+export function isUnread({ label, root, far }: Home, record: AgentRecord, now: number): boolean {
+  if (label !== 'parley' || far || record.parley?.kind === 'human') return false;
+  if (hasClient(root, record.name)) return false;
+  return !isRecent(lastSign(root, record), now) && !hasSession(root, record.name);
+}
+
+/** What to do about it, in one line. */
+export async function unreadAdvice(name: AgentName): Promise<string> {
+  const { CLIENT_NAMES } = await import('../clients/install-client.ts');
+  const isClient = CLIENT_NAMES.some((client) => client === name);
+  const install = isClient ? `parley install ${name}` : `parley install <client> --as ${name}`;
+  return `nobody reads @${name}: no client has it, and its mail was not read in 30 days. Next: ${install}, or parley inbox --as ${name}`;
+}
+
+/** A file that cannot be read is no reason to warn: `parley doctor` and the hook name it. */
+function hasClient(root: string, name: AgentName): boolean {
+  try {
+    return clientOf(clientBindings(root), name) !== undefined;
+  } catch {
+    return true;
+  }
+}
+
+/** When its agent was last seen at work, other than by being made. */
+function lastSign(root: string, { name, createdAt, lastSeen }: AgentRecord): number {
+  const sent = lastSeen === createdAt ? 0 : Date.parse(lastSeen) || 0;
+  return Math.max(sent, lastTaken(`${root}/spool/${name}`));
+}
+
+/** The folders of a mailbox are made together. Only a reader changes held/ after that. */
+function lastTaken(mailbox: string): number {
+  const made = statSync(mailbox, { throwIfNoEntry: false })?.mtimeMs;
+  const taken = statSync(`${mailbox}/held`, { throwIfNoEntry: false })?.mtimeMs;
+  return made === undefined || taken === undefined || taken <= made ? 0 : taken;
+}
+
+function isRecent(at: number, now: number): boolean {
+  return now - at < RECENT_MS;
+}
+
+/** Reads the bindings without the rest of sessions.ts, which a send would have to load for this alone. spec: hook#files */
+function hasSession(root: string, name: AgentName): boolean {
+  const folder = `${root}/sessions`;
+  return existsSync(folder) && readdirSync(folder).some((id) => isBoundTo(`${folder}/${id}/session.json`, name));
+}
+
+function isBoundTo(path: string, name: AgentName): boolean {
+  try {
+    return existsSync(path) && (JSON.parse(readFileSync(path, 'utf8')) as { agent?: unknown }).agent === name;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,109 @@
+import { tableIn } from '../install-client.ts';
+import { readTree } from '../settings/jsonc-tree.ts';
+import { NotEditable } from '../settings/not-editable.ts';
+import { inToml, readToml } from '../settings/text-block.ts';
+
+/** A line that begins a table, and what is between its brackets. */
+const HEADER = /^\s*\[([^[].*)\]\s*(?:#.*)?$/;
+
+/**
+ * The tables by which Codex notes that its user trusts a hook with one of these commands:
+ * `hooks.state."<hooks.json>:post_tool_use:<group>:<hook>"`. Those of other hooks are not named.
+ */
+export function trustTables(
+  config: string,
+  hooks: { paths: readonly string[]; text: string },
+  commands: ReadonlySet<string>,
+): string[] {
+  const places = placesOf(hooks.text, commands);
+  const ours = new Set(hooks.paths.flatMap((path) => places.map((place) => `${path}:${place}`)));
+  return headersIn(config).filter((header) => {
+    const [first, second, key, ...rest] = pathOf(header);
+    return first === 'hooks' && second === 'state' && key !== undefined && rest.length === 0 && ours.has(key);
+  });
+}
+
+/** The tables below a server of ours that we did not write: Codex notes there which tools may run unasked. */
+export function serverTables(config: string, server: string, ours: string): string[] {
+  const written = headersIn(ours);
+  return headersIn(config).filter((header) => {
+    const [first, second, ...rest] = pathOf(header);
+    return first === 'mcp_servers' && second === server && rest.length > 0 && !written.includes(header);
+  });
+}
+
+/** Where these commands are in hooks.json, in Codex's words. */
+function placesOf(text: string, commands: ReadonlySet<string>): string[] {
+  const events = Object.entries(tableIn(tableIn(readTree(text).value)['hooks']));
+  return events.flatMap(([event, groups]) =>
+    listIn(groups).flatMap((group, at) =>
+      listIn(tableIn(group)['hooks'])
+        .map((hook, index) => ({ command: tableIn(hook)['command'], place: `${snakeCase(event)}:${at}:${index}` }))
+        .filter(({ command }) => typeof command === 'string' && commands.has(command))
+        .map(({ place }) => place),
+    ),
+  );
+}
+
+/** config.toml without these tables, and nothing else changed. Throws NotEditable where that cannot be proven. */
+export function withoutTables(config: string, headers: readonly string[]): string {
+  const kept: string[] = [];
+  let isGone = false;
+  for (const line of config.split(/(?<=\n)/)) {
+    const isHeader = /^\s*\[/.test(line);
+    if (isHeader) isGone = headers.includes(HEADER.exec(line.trimEnd())?.[1] ?? '');
+    // The empty line above a table goes with it; the one below belongs to the next table.
+    if (!isGone || line.trim() === '') kept.push(line);
+    else if (isHeader && kept.at(-1)?.trim() === '') kept.pop();
+  }
+  const text = withoutEmptyState(kept.join(''));
+  const wanted = headers.map(pathOf).reduce(lessAt, readToml(config));
+  if (!Bun.deepEquals(pruned(readToml(text)), pruned(wanted)))
+    throw new NotEditable('holds tables of Codex that cannot be taken out safely');
+  return text;
+}
+
+/** Codex may also write the table around its notes. Empty, it says nothing. */
+function withoutEmptyState(text: string): string {
+  if (Object.keys(tableIn(inToml(text, ['hooks', 'state']))).length > 0) return text;
+  return text.replace(/(?:^|(?<=\n))(?:[ \t]*\r?\n)?\[hooks\.state\][ \t]*\r?\n(?=\s*(?:\[|$))/, '');
+}
+
+function headersIn(text: string): string[] {
+  return text.split(/\r?\n/).flatMap((line) => HEADER.exec(line)?.[1] ?? []);
+}
+
+/** The keys of a header, as TOML reads them; none if it is no header. */
+function pathOf(header: string): string[] {
+  try {
+    const path: string[] = [];
+    for (let table = readToml(`[${header}]\n`); ; table = tableIn(Object.values(table)[0])) {
+      const [key] = Object.keys(table);
+      if (key === undefined) return path;
+      path.push(key);
+    }
+  } catch (error) {
+    if (error instanceof NotEditable) return [];
+    throw error;
+  }
+}
+
+function lessAt(value: Record<string, unknown>, [key = '', ...rest]: readonly string[]): Record<string, unknown> {
+  const { [key]: inner, ...others } = value;
+  return rest.length === 0 ? others : { ...value, [key]: lessAt(tableIn(inner), rest) };
+}
+
+/** Tables that are empty count as absent. */
+function pruned(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof Date) return value;
+  const entries = Object.entries(value).map(([key, inner]) => [key, pruned(inner)] as const);
+  return Object.fromEntries(entries.filter(([, inner]) => !Bun.deepEquals(inner, {})));
+}
+
+function snakeCase(event: string): string {
+  return event.replaceAll(/(?<=.)([A-Z])/g, '_$1').toLowerCase();
+}
+
+function listIn(value: unknown): unknown[] {
+  return Array.isArray(value) ? value : [];
+}

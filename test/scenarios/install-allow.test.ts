@@ -1,0 +1,131 @@
+import { describe, expect, it } from 'bun:test';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { HOMES, InstallMachine } from '../support/install-home.ts';
+
+const CLIENTS = ['claude', 'codex', 'opencode', 'kimi', 'gemini'];
+const REPLY = ['mcp__parley__chat_send_message', 'mcp__parley__chat_react'];
+const RULES = /mcp__parley__|approval_mode|"permissions?"/;
+
+async function aMachine(files: Record<string, string> = {}): Promise<InstallMachine> {
+  const machine = new InstallMachine().with(files);
+  await machine.does('parley', ['init', 'me']);
+  return machine;
+}
+
+describe('the rules that let a model answer without a dialog', () => {
+  it('are not added unless the user asks for them, also not by --yes', async () => {
+    const machine = await aMachine({ '.claude/': '', '.codex/': '' });
+    const said = await machine.does('parley', ['install', '--yes']);
+    expect(JSON.stringify(machine.outside)).not.toMatch(RULES);
+    expect(said).toContain(
+      'To let it answer without a dialog, to every agent of this home: parley install claude --allow reply',
+    );
+  });
+
+  it('are those of the two tools that answer, in each client with such rules', async () => {
+    const machine = await aMachine();
+    const said = await machine.does('parley', ['install', ...CLIENTS, '--allow', 'reply']);
+    expect(machine.json('.claude/settings.json')).toMatchObject({ permissions: { allow: REPLY } });
+    expect(Bun.TOML.parse(machine.read('.codex/config.toml'))).toMatchObject({
+      mcp_servers: {
+        parley: {
+          tools: { chat_send_message: { approval_mode: 'approve' }, chat_react: { approval_mode: 'approve' } },
+        },
+      },
+    });
+    expect(machine.json('.config/opencode/opencode.json')).toMatchObject({
+      permission: { parley_chat_send_message: 'allow', parley_chat_react: 'allow' },
+    });
+    expect(said).toContain('Kimi has no allow rule that is known to work: it goes on asking');
+    expect(said).toContain('Gemini CLI has no allow rule that is known to work: it goes on asking');
+    expect(machine.read('.gemini/settings.json')).not.toContain('trust');
+  });
+
+  it('are those of all tools when the user says so', async () => {
+    const machine = await aMachine();
+    await machine.does('parley', ['install', 'claude', '--allow', 'tools']);
+    const { permissions } = machine.json('.claude/settings.json') as { permissions: { allow: string[] } };
+    expect(permissions.allow).toContain('mcp__parley__chat_resolve');
+    expect(permissions.allow.every((rule) => rule.startsWith('mcp__parley__chat_'))).toBe(true);
+  });
+
+  it('are offered at a terminal after the installation itself, and only the whole word counts', async () => {
+    const machine = await aMachine({ '.claude/': '' });
+    const env = { ...machine.env(), PATH: '/usr/bin:/bin' };
+    const no = await machine.program.atTerminal(['install'], ['yes', 'y'], { env });
+    expect(no.shown).toContain('let it answer without asking you, to every agent of this home.');
+    expect(no.shown).toContain('Add these rules? Type yes:');
+    expect(machine.json('.claude/settings.json')).not.toHaveProperty('permissions');
+    await machine.program.atTerminal(['install'], ['yes', 'yes'], { env });
+    expect(machine.json('.claude/settings.json')).toMatchObject({ permissions: { allow: REPLY } });
+    const again = await machine.program.atTerminal(['install'], ['yes'], { env });
+    expect(again.shown).not.toContain('Add these rules?');
+  });
+
+  it('cannot be added by the model that would use them', async () => {
+    const machine = await aMachine();
+    const env = { CLAUDECODE: '1' };
+    const { err, code } = await machine.run('parley', ['install', 'claude', '--allow', 'reply'], { env });
+    expect(err).toContain('only the user allows tools, and CLAUDECODE is set');
+    expect(code).toBe(77);
+    expect(JSON.stringify(machine.outside)).not.toMatch(RULES);
+  });
+
+  it('come with a line that says where such mail can go', async () => {
+    const machine = await aMachine();
+    await machine.program.atTerminal(['init', 'ann', '--human'], 'yes', { env: machine.env() });
+    const said = await machine.does('parley', ['install', 'claude', '--allow', 'reply']);
+    expect(said).toContain('Its model sends mail without asking you, to every agent of this home, to people (@ann)');
+  });
+
+  it('are refused by a word that is no grant', async () => {
+    const { err, code } = await (await aMachine()).run('parley', ['install', 'claude', '--allow', 'all']);
+    expect({ err: err.trim(), code }).toEqual({ err: 'parley: --allow is reply or tools', code: 64 });
+  });
+
+  it('stay when the server below which Codex keeps them is replaced, also after Codex wrote to the same file', async () => {
+    const machine = await aMachine();
+    await machine.does('parley', ['install', 'codex', '--allow', 'reply']);
+    const tui = '\n[tui]\ntheme = "x"\n';
+    writeFileSync(machine.at('.codex/config.toml'), machine.read('.codex/config.toml') + tui);
+    const env = { PARLEY_HOME: machine.at('.parley') };
+    const said = await machine.does('parley', ['install', 'codex'], { env });
+    expect(said).toMatch(/replaced +MCP server/);
+    expect(Bun.TOML.parse(machine.read('.codex/config.toml'))).toMatchObject({
+      mcp_servers: { parley: { env, tools: { chat_react: { approval_mode: 'approve' } } } },
+      tui: { theme: 'x' },
+    });
+    await machine.does('parley', ['install', '--uninstall'], { env });
+    expect(machine.read('.codex/config.toml').trim()).toBe(tui.trim());
+  });
+
+  it.each(Object.entries(HOMES))('go again with every byte from a home with %s', async (_name, { files }) => {
+    const machine = await aMachine(files);
+    const before = machine.outside;
+    await machine.does('parley', ['install', ...CLIENTS, '--hooks', '--allow', 'tools']);
+    expect(JSON.stringify(machine.outside)).toMatch(RULES);
+    await machine.does('parley', ['install', '--uninstall']);
+    expect(machine.outside).toEqual(before);
+  });
+});
+
+describe('the skill', () => {
+  const PLACES = ['.claude', '.codex', '.config/opencode', '.kimi-code'].map((one) => `${one}/skills/parley/SKILL.md`);
+
+  it('is written where each client looks for it, and goes again', async () => {
+    const machine = await aMachine();
+    const before = machine.outside;
+    await machine.does('parley', ['install', ...CLIENTS]);
+    const text = readFileSync(new URL('../../SKILL.md', import.meta.url), 'utf8');
+    expect(PLACES.map((path) => machine.read(path))).toEqual(PLACES.map(() => text));
+    await machine.does('parley', ['install', '--uninstall']);
+    expect(machine.outside).toEqual(before);
+  });
+
+  it('never replaces one that the user has changed', async () => {
+    const machine = await aMachine({ '.claude/skills/parley/SKILL.md': 'mine' });
+    expect(await machine.does('parley', ['install', 'claude'])).toMatch(/left alone +skill: /);
+    await machine.does('parley', ['install', '--uninstall']);
+    expect(machine.read('.claude/skills/parley/SKILL.md')).toBe('mine');
+  });
+});

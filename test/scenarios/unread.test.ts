@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'bun:test';
+import { utimesSync, writeFileSync } from 'node:fs';
+import { InstallMachine } from '../support/install-home.ts';
+
+const NOBODY = 'nobody reads @codex: ';
+const DAY = 24 * 60 * 60 * 1000;
+
+async function aMachine(): Promise<InstallMachine> {
+  const machine = new InstallMachine();
+  for (const name of ['me', 'codex']) await machine.does('parley', ['init', name]);
+  return machine;
+}
+
+async function noteOf(machine: InstallMachine, args: string[]): Promise<string> {
+  const { err, code } = await machine.run('parley', args);
+  expect(code).toBe(0);
+  return err;
+}
+
+describe('a mailbox that nobody reads', () => {
+  it('is named by `send` and `agents`, with what to do', async () => {
+    const machine = await aMachine();
+    const line = `${NOBODY}no client has it, and its mail was not read in 30 days. Next: parley install codex, or parley inbox --as codex\n`;
+    expect(await noteOf(machine, ['send', '@codex', 'hello'])).toBe(line);
+    expect(await noteOf(machine, ['agents'])).toBe(line);
+    const agents = JSON.parse(await machine.does('parley', ['agents', '--json'])) as {
+      name: string;
+      unread: boolean;
+    }[];
+    expect(agents.map(({ name, unread }) => [name, unread])).toEqual([
+      ['codex', true],
+      ['me', false],
+    ]);
+  });
+
+  it.each<[string, (machine: InstallMachine) => Promise<unknown>]>([
+    ['a client has it', (machine) => machine.does('parley', ['install', 'codex'])],
+    ['a client was given it', (machine) => machine.does('parley', ['install', 'kimi', '--as', 'codex'])],
+    ['a session is bound to it', (machine) => machine.does('parley', ['init', 'codex', '--session', 's1'])],
+    [
+      'its mail is read by hand',
+      async (machine) => {
+        await machine.does('parley', ['send', '@codex', 'hello']);
+        await machine.does('parley', ['drain', '--as', 'codex']);
+      },
+    ],
+  ])('is read once %s', async (_how, read) => {
+    const machine = await aMachine();
+    await read(machine);
+    expect(await noteOf(machine, ['send', '@codex', 'hello'])).toBe('');
+    expect(await noteOf(machine, ['agents'])).toBe('');
+  });
+
+  it('is one whose client was taken out again, or whose reader was last here a month ago', async () => {
+    const machine = await aMachine();
+    await machine.does('parley', ['install', 'codex']);
+    await machine.does('parley', ['install', 'codex', '--uninstall']);
+    expect(await noteOf(machine, ['send', '@codex', 'hello'])).toStartWith(NOBODY);
+    await machine.does('parley', ['drain', '--as', 'codex']);
+    const then = new Date(Date.now() - 31 * DAY);
+    for (const folder of ['held', '']) utimesSync(machine.at(`.parley/spool/codex/${folder}`), then, then);
+    utimesSync(machine.at('.parley/spool/codex'), then, new Date(then.getTime() - DAY));
+    expect(await noteOf(machine, ['send', '@codex', 'hello'])).toStartWith(NOBODY);
+  });
+
+  it('never keeps a send from being stored', async () => {
+    const machine = await aMachine();
+    writeFileSync(machine.at('.parley/clients.json'), '{"half');
+    const { out, err, code } = await machine.run('parley', ['send', '@codex', 'hello']);
+    expect(out).toStartWith('stored ');
+    expect([err, code]).toEqual(['', 0]);
+  });
+});
