@@ -4,7 +4,7 @@ import type { AgentRecord } from '../storage/directory/directory.ts';
 import { existsSync, readdirSync, readFileSync, statSync } from '../storage/fs.ts';
 import { clientBindings, clientOf } from './client-bindings.ts';
 
-/** Whoever read or wrote as an agent within this time is taken for its reader. */
+/** A mailbox counts as read for this long after mail was taken from it, or its agent sent something. */
 const RECENT_MS = 30 * 24 * 60 * 60 * 1000;
 
 /**

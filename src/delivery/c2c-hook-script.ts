@@ -1,4 +1,4 @@
-import { isGone, quoted } from './hook-script.ts';
+import { cacheOf, isGone, quoted } from './hook-script.ts';
 
 /** What the script has to know when it is written. */
 export interface HookPlace {
@@ -86,7 +86,7 @@ case $s in
   ;;
 esac
 ${isGone(command)} && exit 0
-export C2C_HOOK_FOLDER="$d"
+${cacheOf(command)}export C2C_HOOK_FOLDER="$d"
 if type -P timeout >/dev/null; then
   timeout -k 1 4 ${command.map(quoted).join(' ')} hook "$@" <<<"$e"
 else

@@ -50,7 +50,7 @@ if [ \${#p} -lt 300 ]; then
   quiet "\${s%%\\"*}" && exit 0
 fi
 ${isGone(command)} && exit 0
-t=coarse
+${cacheOf(command)}t=coarse
 [ "$h/sessions/.late" -nt "$h/sessions/.early" ] && t=fine
 export PARLEY_HOME="$h"
 exec ${command.map(quoted).join(' ')} hook "$@" --relay "$t" 3<<EVENT
@@ -63,6 +63,15 @@ EVENT
 export function isGone([program = '', ...words]: readonly string[]): string {
   const source = words.filter((word) => word.startsWith('/')).map((word) => ` || ! [ -r ${quoted(word)} ]`);
   return `{ ! [ -f ${quoted(program)} ] || ! [ -x ${quoted(program)} ]${source.join('')}; }`;
+}
+
+/** From source, Bun would keep its compiled files in the user's home. As in bin/parley, they belong to the installation. */
+export function cacheOf(command: readonly string[]): string {
+  const [source] = command.slice(1).filter((word) => word.endsWith('/src/cli/main.ts'));
+  if (source === undefined) return '';
+  const folder = source.slice(0, -'/src/cli/main.ts'.length);
+  const cache = `if [ -w ${quoted(folder)} ]; then c=${quoted(`${folder}/.cache`)}; else c=0; fi`;
+  return `${cache}\nexport BUN_RUNTIME_TRANSPILER_CACHE_PATH="\${BUN_RUNTIME_TRANSPILER_CACHE_PATH-$c}"\n`;
 }
 
 /** One word for a shell, whatever it holds. */

@@ -70,7 +70,9 @@ describe('`parley install`', () => {
     const machine = await aMachine();
     await machine.does('parley', ['install', 'claude']);
     await machine.does('parley', ['send', '@claude', 'CANARY']);
+    const before = machine.outside;
     expect(machine.runsLine(lineIn(machine, '.claude/settings.json')).out).toContain('CANARY');
+    expect(machine.outside).toEqual(before);
   });
 
   it('puts the tools into the project when asked for that, where the client has such settings', async () => {

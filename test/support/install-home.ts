@@ -38,8 +38,9 @@ export class InstallMachine extends SetupMachine {
     // Clients have sessions of their own.
     const session = `session-of-${/\w*$/.exec(line)?.[0]}`;
     const stdin = { session_id: session, cwd: this.at('project'), hook_event_name: event, tool_name: 'Bash' };
+    const { BUN_RUNTIME_TRANSPILER_CACHE_PATH: _ours, ...env } = this.env();
     const { stdout, stderr, exitCode } = Bun.spawnSync([...shell, '-c', line], {
-      env: this.env(),
+      env,
       cwd: this.at('project'),
       stdin: Buffer.from(JSON.stringify(stdin)),
     });

@@ -51,10 +51,10 @@ export function leaveClients(context: Context, yes: boolean): Left {
     const clients = noted
       .toReversed()
       .flatMap((one) => stopping(context.env, one, () => takeOut([one], manifest, { dry: false, again: AGAIN })));
-    // All that is ours is out of these files: the copies from before hold nothing that they lack.
-    for (const one of clients) if (one.kept !== null) rmSync(one.kept, { force: true });
     const otherServers = othersIn(context, /^MCP server/);
     refuseOtherHooks(othersIn(context, /^hook/));
+    // All that is ours is out of these files: the copies from before hold nothing that they lack.
+    for (const one of clients) if (one.kept !== null) rmSync(one.kept, { force: true });
     const home = parleyHome(context.env);
     for (const client of Object.keys(clientBindings(home))) unbindClient(home, client);
     return { clients: clients.map((one) => ({ ...one, kept: null })), codexTables, otherServers };
