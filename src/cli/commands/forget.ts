@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Who } from '../../flow/desk.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
+import { refuseUnlessUser } from '../consent.ts';
 import { namesIn, Session } from '../sessions.ts';
 import { ceaseDefault } from '../settings-file.ts';
 import { parleyHome } from '../env.ts';
@@ -21,6 +22,8 @@ export default command({
     const { name, home } = who;
     if (home.far)
       throw new Refusal('not_yours', `@${name} is at ${home.far.url}; only the host of that relay removes agents`);
+    if ((await home.directory.get(name))?.parley?.kind === 'human')
+      refuseUnlessUser(context.env, "forgets a person's mailbox");
     const waiting = (await home.spool.ids(name)).length;
     if (!values.yes) {
       const mail =

@@ -37,7 +37,7 @@ export default command({
       face: chatFace(VERSION, async () => {
         // Only a desk that has its agent is kept: the mailbox may be made while we run.
         const desk = current ?? new Context(context.env, context.cwd, { as });
-        const who = await desk.who();
+        const who = await desk.who('serve');
         current = desk;
         return { desk: desk.desk, who, gather };
       }),

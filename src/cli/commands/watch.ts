@@ -26,7 +26,7 @@ export default command({
     'parley watch --exec \'./on-mail "{{from}}" "{{body}}"\' --match "$(git remote get-url origin)"',
   ],
   async run(context, values) {
-    const who = await context.who();
+    const who = await context.who('read');
     const peek = values.peek ?? false;
     const match = values.match ?? context.settings.match;
     await watchMail(who, {
