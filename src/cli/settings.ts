@@ -114,7 +114,7 @@ export interface Loaded {
   origins: Origin[];
   /** Unknown keys, each with the nearest known one; and why a project's file does not count. */
   warnings: string[];
-  /** Why the project's file does not count here, in one line; null if it counts or would change nothing. */
+  /** Why the project's file does not count here, in one line; null if it counts, or if a flag or the environment says who acts. */
   ignored: string | null;
 }
 
@@ -142,8 +142,10 @@ export function loadSettings(env: Env, cwd: string, flags: Flags, { withProject 
     origins.push(origin);
     settings[name] = origin.value;
   }
-  const isOpen = (name: SettingName): boolean => flags[name] === undefined && !env[SETTINGS[name].env];
-  const ignored = skipped?.names.some(isOpen) ? skipped.ignored : null;
+  // The agent is what matters most: a command that names it needs no word about the rest, which few commands use.
+  const [first] = skipped?.names ?? [];
+  const isDecided = first === undefined || flags[first] !== undefined || !!env[SETTINGS[first].env];
+  const ignored = isDecided ? null : (skipped?.ignored ?? null);
   return { settings: settings as Settings, origins, warnings, ignored };
 }
 

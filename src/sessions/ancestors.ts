@@ -29,7 +29,7 @@ const CLIENTS = [
 ];
 /** Parts of paths under which those clients are installed, also if the program has another name. */
 const PACKAGES =
-  /\/(claude-code|claude\/versions|@openai\/codex[^/]*|opencode-ai|kimi-cli|kimi-code|gemini-cli|qwen-code|@github\/copilot)\//;
+  /\/(claude-code[\w-]*|claude\/versions|@openai\/codex[\w-]*|opencode-(ai|linux|darwin)[\w-]*|kimi-cli|kimi-code|gemini-cli|qwen-code|@github\/copilot)\//;
 const SHELLS = /^(ba|da|z|k)?sh$/;
 const INTERPRETERS = /^(node|bun|deno|python[\d.]*)$/;
 

@@ -32,12 +32,14 @@ describe('a hostile repository', () => {
     expect(hello).toMatchObject({ from: 'me' });
   });
 
-  it('is not mentioned where a flag or the environment decides all that it sets', async () => {
+  it('is not mentioned where a flag or the environment says who acts, or the context that it would set', async () => {
     const { parley, repo } = await cloned(HOSTILE);
-    const said = await parley.run(['inbox', '--as', 'me', '--match', 'here'], { cwd: repo });
-    expect(said).toMatchObject({ code: 0, err: '' });
-    const env = { PARLEY_AGENT: 'me', PARLEY_MATCH: 'here' };
+    expect(await parley.run(['inbox', '--as', 'me'], { cwd: repo })).toMatchObject({ code: 0, err: '' });
+    const env = { PARLEY_AGENT: 'me' };
     expect(await parley.withoutTerminal(['inbox'], { cwd: repo, env })).toMatchObject({ code: 0, err: '' });
+    writeFileSync(`${repo}/.parley.json`, '{"match": "theirs"}');
+    expect((await parley.run(['inbox', '--as', 'me'], { cwd: repo })).err).toContain('is not trusted');
+    expect(await parley.run(['inbox', '--match', 'here'], { cwd: repo })).toMatchObject({ code: 0, err: '' });
   });
 
   it.each([
