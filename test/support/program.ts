@@ -27,7 +27,8 @@ export class Program {
   /** `parley …` with these words, and perhaps something on stdin. Under a person's name it is typed at a terminal, unless stdin is given. */
   async run(args: string[], options: { as?: string; stdin?: string; name?: string; cwd?: string } = {}): Promise<Run> {
     const name = args.includes('--as') ? args[args.indexOf('--as') + 1] : (options.as ?? this.#default);
-    if (options.stdin === undefined && this.#people.has(name ?? '')) return this.byPerson(args, options);
+    const isPerson = this.#people.has(name ?? '') || (args[0] === 'init' && args.includes('--human'));
+    if (isPerson && options.stdin === undefined) return this.byPerson(args, options);
     const run = await this.withoutTerminal(args, options);
     this.#remember(args, run);
     return run;
