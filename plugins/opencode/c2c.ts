@@ -838,13 +838,13 @@ class Desk {
     const me = this.who.alias ?? this.who.sessionId;
     const answers =
       kind === 'permission' ? ['approve-once', 'approve-always', 'reject'] : ['answer:<number or text>', 'reject'];
-    const text = [
-      `OpenCode session ${this.who.sessionId} ${what}`,
-      asked.words.slice(0, TEXT_LIMIT).replaceAll('\0', ' '),
-      'To answer, send one of these as the whole message:',
-      ...answers.map((answer) => `c2c send ${me} "${kind}:${id}:${answer}"`),
-    ].join('\n');
     for (const supervisor of supervisors) {
+      const text = [
+        `OpenCode session ${this.who.sessionId} ${what}`,
+        asked.words.slice(0, TEXT_LIMIT).replaceAll('\0', ' '),
+        'To answer, type one of these in a terminal of your own:',
+        ...answers.map((answer) => `c2c send ${me} "${kind}:${id}:${answer}" --from ${supervisor}`),
+      ].join('\n');
       await call(this.who, ['send', supervisor, text]).catch((error: unknown) => note(`telling ${supervisor}`, error));
     }
   }

@@ -11,6 +11,7 @@ export const COMMANDS = [
   row('Start', 'demo', 'watch two scripted agents exchange a message'),
   row('Start', 'install', 'add Parley to the clients that are here'),
   row('Start', 'whoami', 'who I am, and where my mail waits'),
+  row('Start', 'trust', 'let the files count that came with a repository'),
   row('Start', 'agents', 'who is here'),
   row('Start', 'role', 'give a role to an agent, or take it away'),
   row('Start', 'channels', 'which channels exist'),

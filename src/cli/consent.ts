@@ -1,45 +1,35 @@
-import { shortId } from '../protocol/names.ts';
 import { readSync } from 'node:fs';
+import { startedByClient, whyNotUser } from '../sessions/authority.ts';
 import type { Who } from '../flow/desk.ts';
+import { shortId } from '../protocol/names.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Signal } from '../protocol/signal.ts';
-import type { Context } from './context.ts';
+import type { Context, Use } from './context.ts';
 import type { Env } from './env.ts';
 import { isTerminal } from './terminal.ts';
 
-/** By these a client marks what its model starts. Whoever acts there is the model, whatever terminal it was given. */
-const STARTED_BY_A_MODEL = [
-  'CLAUDECODE',
-  'CODEX_SANDBOX',
-  'CODEX_SANDBOX_NETWORK_DISABLED',
-  'GEMINI_CLI',
-  'OPENCODE',
-  'CURSOR_AGENT',
-  'AI_AGENT',
-];
-
-/** The variable by which a client marks that its model started this; null if there is none. */
-export function startedByModel(env: Env): string | null {
-  return STARTED_BY_A_MODEL.find((name) => env[name]) ?? null;
+/** Refuses what only the user may do, with `what` in the words of the command. No option lifts this. */
+export function refuseUnlessUser(env: Env, what: string): void {
+  const why = whyNotUser(env);
+  if (why) throw new Refusal('not_yours', `only the user ${what}, and ${why}; type it in a terminal of your own`);
 }
 
-/**
- * Refuses where nobody can be sitting: without a terminal, or below an agent's client. No option lifts this. It does not stop a
- * program that goes to lengths to look like a person, and nothing on one account can: it stops every program that does not.
- */
-export function refuseWithoutPerson(context: Context): void {
-  const mark = startedByModel(context.env);
-  if (mark !== null)
-    throw new Refusal(
-      'not_yours',
-      `only a person can say that, and ${mark} says that an agent's client started this; type it in a terminal of your own`,
-    );
-  if (!isTerminal(0))
-    throw new Refusal(
-      'not_yours',
-      'only a person can say that, at a terminal; here stdin is none, and no option helps',
-    );
+/** Refuses to answer a request where nobody can be asked: the question is read from stdin. */
+export function refuseWithoutPerson({ env }: Context): void {
+  refuseUnlessUser(env, 'approves or denies');
+  if (isTerminal(0)) return;
+  throw new Refusal('not_yours', 'only the user approves or denies, at a terminal; stdin is none, and no option helps');
+}
+
+/** Refuses to act under a person's name where a model may be acting. */
+export function refusePersonsName(env: Env, name: string, use: Use): void {
+  const why = use === 'serve' ? 'this serves a model' : use === 'read' ? startedByClient(env) : whyNotUser(env);
+  if (!why) return;
+  throw new Refusal(
+    use === 'serve' ? 'no_identity' : 'not_yours',
+    `@${name} is a person, and ${why}; use an agent's mailbox: --as <agent> (\`parley init <agent>\` makes one)`,
+  );
 }
 
 /** Refuses to give or deny a person's consent by any other word than `approve` and `deny`. */

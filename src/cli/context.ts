@@ -7,13 +7,17 @@ import type { Loaded, Settings } from './settings.ts';
 import { hasColour, Paint, writeAll } from './terminal.ts';
 import { openDesk } from './wiring.ts';
 
+/** What a command does under its name: `act` changes what others see, `read` only its own mail, `serve` is for a model. */
+export type Use = 'act' | 'read' | 'serve';
+
 /** What a command has at hand. Nothing in it is opened before it is asked for. */
 export class Context {
   readonly json: boolean;
   readonly paint: Paint;
-  readonly #flags: { as?: string; verbose?: boolean; client?: string };
+  readonly #flags: { as?: string; match?: unknown; verbose?: boolean; client?: string };
   #loaded: Loaded | undefined;
   #desk: Desk | undefined;
+  #hasTold = false;
 
   constructor(
     readonly env: Env,
@@ -26,9 +30,13 @@ export class Context {
   }
 
   get loaded(): Loaded {
-    const { as, client } = this.#flags;
-    this.#loaded ??= loadSettings(this.env, this.cwd, { agent: as?.replace(/^@/, '') }, client);
+    this.#loaded ??= this.#load(true);
     return this.#loaded;
+  }
+
+  #load(withProject: boolean): Loaded {
+    const { as, match, client } = this.#flags;
+    return loadSettings(this.env, this.cwd, { agent: as?.replace(/^@/, ''), match }, { withProject, client });
   }
 
   get settings(): Settings {
@@ -40,13 +48,21 @@ export class Context {
     return this.#desk;
   }
 
-  /** Who acts, and where that mailbox stands. A name without a mailbox is an error, never an empty inbox. */
-  async who(): Promise<Who> {
+  /** Who acts, and where that mailbox is. A name without a mailbox is an error, never an empty inbox. */
+  async who(use: Use = 'act'): Promise<Who> {
+    if (use !== 'serve') this.#tellIgnored();
     const name = this.settings.agent;
     if (!name)
       throw new Refusal('no_identity', 'no agent identity; run `parley init <name>` first (or set PARLEY_AGENT)');
     for (const home of this.desk.homes) {
-      if (!(await home.directory.get(name))) continue;
+      const record = await home.directory.get(name);
+      if (!record) continue;
+      if (record.parley?.kind === 'human') {
+        if (this.#isFromProject()) return this.#whoWithoutProject(name, use);
+        (await import('./consent.ts')).refusePersonsName(this.env, name, use);
+      }
+      if (this.desk.homes.some(({ label }) => label === 'c2c'))
+        (await import('./dialects/c2c/supervisor-alias.ts')).refuseSupervisor(this.env, name, use);
       await home.spool.heal();
       this.log('identity', { agent: name, home: home.label });
       return { name, home };
@@ -59,6 +75,26 @@ export class Context {
       'no_identity',
       `no mailbox is called "${name}"; run \`parley init ${name}\`${near ? `, or did you mean ${near}?` : ''}`,
     );
+  }
+
+  /** Says once that a project's file does not count. */
+  #tellIgnored(): void {
+    const { ignored } = this.loaded;
+    if (ignored !== null && !this.#hasTold) this.note(`parley: ${ignored}`);
+    this.#hasTold = true;
+  }
+
+  #isFromProject(): boolean {
+    const from = this.loaded.origins.find((origin) => origin.name === 'agent')?.from ?? '';
+    return from.endsWith('/.parley.json');
+  }
+
+  /** A project's file never makes anybody a person, trusted or not. */
+  async #whoWithoutProject(name: AgentName, use: Use): Promise<Who> {
+    if (use !== 'serve') this.note(`parley: .parley.json names @${name}, a person, which it cannot; say --as ${name}`);
+    this.#loaded = this.#load(false);
+    this.#desk = undefined;
+    return this.who(use);
   }
 
   /** Words for people. */

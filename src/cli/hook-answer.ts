@@ -59,7 +59,7 @@ async function readerOf(
   const cwd = event.cwd ?? context.cwd;
   try {
     const there = new Context(env, cwd, { as, client: client.name });
-    const who = await there.who();
+    const who = await there.who('serve');
     const match = contextOf(there);
     session?.bind({ v: 1, by: client.name, agent: who.name, match, cwd }, mailboxOf(who));
     return { who, match };
@@ -78,7 +78,7 @@ function isOutdated(bound: Binding, event: HookEvent): boolean {
 /** Null if there is no such mailbox any more. Needs nothing of the folder at work, whatever settings stand there. */
 async function agentNamed(env: Env, name: string): Promise<Who | null> {
   try {
-    return await new Context(env, '/', { as: name }).who();
+    return await new Context(env, '/', { as: name }).who('serve');
   } catch (error) {
     if (error instanceof Refusal && error.code === 'no_identity') return null;
     throw error;

@@ -19,6 +19,8 @@ function moduleOf(name: CommandName): Promise<{ default: Command }> | null {
       return import('./commands/install.ts');
     case 'whoami':
       return import('./commands/whoami.ts');
+    case 'trust':
+      return import('./commands/trust.ts');
     case 'agents':
       return import('./commands/agents.ts');
     case 'role':

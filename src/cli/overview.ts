@@ -5,7 +5,7 @@ import { forgetDaily } from './retention.ts';
 
 /** `parley` alone: who you are, what waits, and the next command. */
 export async function showOverview(context: Context): Promise<void> {
-  const who = await context.who().catch((error: unknown) => {
+  const who = await context.who('read').catch((error: unknown) => {
     if (error instanceof Refusal && error.code === 'no_identity') return error;
     throw error;
   });

@@ -11,6 +11,7 @@ import { parleyHome } from './env.ts';
 import type { Env } from './env.ts';
 import { parseJsonc } from './jsonc.ts';
 import { DAY, spanMs } from './span.ts';
+import { trustOf } from './trust.ts';
 
 /** A file of settings is written by hand. */
 const FILE_LIMIT = 64 * 1024;
@@ -26,7 +27,7 @@ const Span = new Schema(() =>
   ),
 );
 
-/** Every setting: its type, its variable, its default, and whether a project may set it (a project may be a stranger's). */
+/** Every setting: its type, its variable, its default, and whether a trusted `.parley.json` of a project may set it. */
 export const SETTINGS = {
   agent: { schema: AgentName, env: 'PARLEY_AGENT', fallback: undefined, project: true, help: 'who I am' },
   match: {
@@ -40,7 +41,7 @@ export const SETTINGS = {
     schema: new Schema(() => v.string()),
     env: 'PARLEY_RELAY',
     fallback: undefined,
-    project: true,
+    project: false,
     help: 'which relay, where I am at several: a part of its name',
   },
   bodyLimit: {
@@ -112,28 +113,32 @@ export interface Origin {
 export interface Loaded {
   settings: Settings;
   origins: Origin[];
-  /** Unknown keys, each with the nearest known one. */
+  /** Unknown keys, each with the nearest known one; and why a project's file does not count. */
   warnings: string[];
+  /** Why the project's file does not count here, in one line; null if it counts, or if a flag or the environment says who acts. */
+  ignored: string | null;
 }
+
+type Flags = Partial<Record<SettingName, unknown>>;
+type Values = Record<string, unknown>;
 
 /** Flag, then environment, then project, then the mailbox of the client that asks, then home, then default. */
 export function loadSettings(
   env: Env,
   cwd: string,
-  flags: Partial<Record<SettingName, unknown>>,
-  client?: string,
+  flags: Flags,
+  { withProject = true, client }: { withProject?: boolean; client?: string | undefined } = {},
 ): Loaded {
   const home = `${parleyHome(env)}/config.json`;
-  const project = projectFile(cwd);
   const warnings: string[] = [];
-  const homeValues = read(home, warnings, false);
-  const projectValues = project ? read(project, warnings, true) : {};
+  const homeValues = read(home, warnings);
+  const { project, skipped } = withProject ? projectFor(env, cwd, warnings) : { project: null, skipped: null };
   const bound = client === undefined ? undefined : boundMailbox(parleyHome(env), client);
   const decide = (name: SettingName): Origin => {
     const variable = SETTINGS[name].env;
     if (flags[name] !== undefined) return usable(name, flags[name], 'flag');
     if (env[variable]) return usable(name, env[variable], variable);
-    if (project && projectValues[name] !== undefined) return usable(name, projectValues[name], project);
+    if (project?.values[name] !== undefined) return { name, value: project.values[name], from: project.path };
     if (name === 'agent' && bound !== undefined) return { name, value: bound, from: `client ${client}` };
     if (homeValues[name] !== undefined) return usable(name, homeValues[name], home);
     return { name, value: SETTINGS[name].fallback, from: 'default' };
@@ -145,7 +150,11 @@ export function loadSettings(
     origins.push(origin);
     settings[name] = origin.value;
   }
-  return { settings: settings as Settings, origins, warnings };
+  // The agent is what matters most: a command that names it needs no word about the rest, which few commands use.
+  const [first] = skipped?.names ?? [];
+  const isDecided = first === undefined || flags[first] !== undefined || !!env[SETTINGS[first].env];
+  const ignored = isDecided ? null : (skipped?.ignored ?? null);
+  return { settings: settings as Settings, origins, warnings, ignored };
 }
 
 function boundMailbox(home: string, client: string): AgentName | undefined {
@@ -161,13 +170,24 @@ function usable(name: SettingName, raw: unknown, from: string): Origin {
   throw new Refusal('bad_config', `${name} from ${from} is not usable: ${parsed.why}${hint}`);
 }
 
-/** The nearest `.parley.json` from here upwards. */
-function projectFile(cwd: string): string | undefined {
+/** Every `.parley.json` from here upwards, the nearest first. */
+export function* projectFiles(cwd: string): Generator<string> {
   for (let folder = cwd; ; folder = folder.slice(0, folder.lastIndexOf('/'))) {
     const path = `${folder === '/' ? '' : folder}/.parley.json`;
-    if (isMine(path)) return path;
-    if (folder === '' || folder === '/') return undefined;
+    if (isMine(path)) yield path;
+    if (folder === '' || folder === '/') return;
   }
+}
+
+/** The nearest file that counts, and the nearest before it that does not. */
+function projectFor(env: Env, cwd: string, warnings: string[]): { project: Project | null; skipped: Project | null } {
+  let skipped: Project | null = null;
+  for (const path of projectFiles(cwd)) {
+    const found = readProject(env, path, warnings);
+    if (!found.ignored) return { project: found, skipped };
+    skipped ??= found;
+  }
+  return { project: null, skipped };
 }
 
 /** A file of another account is not believed: in /tmp anybody can leave one. */
@@ -176,36 +196,99 @@ function isMine(path: string): boolean {
   return stat?.isFile() === true && (stat.uid === process.getuid?.() || stat.uid === 0);
 }
 
-function read(path: string, warnings: string[], isProject: boolean): Record<string, unknown> {
-  let values: unknown;
+interface Project {
+  path: string;
+  /** What it may set and does set, checked. */
+  values: Partial<Record<SettingName, unknown>>;
+  /** Which settings it would change if it counted; a file that cannot be read may mean any of them. */
+  names: SettingName[];
+  ignored: string | null;
+}
+
+const OF_A_PROJECT = (Object.keys(SETTINGS) as SettingName[]).filter((name) => SETTINGS[name].project);
+
+/** What a project's file says, and which of it a project may set. */
+export function readProjectFile(path: string): { text: string; table: Values; sets: Values } {
+  const text = textOf(path) ?? '{}';
+  const table = tableIn(path, text);
+  const sets = Object.fromEntries(OF_A_PROJECT.flatMap((name) => (name in table ? [[name, table[name]]] : [])));
+  return { text, table, sets };
+}
+
+/** A file that comes with a repository counts once the user trusts this very text. A broken one is a warning. spec: hook#session */
+function readProject(env: Env, path: string, warnings: string[]): Project {
+  const { visibleLine } = require('../delivery/visible.ts') as typeof Visible;
+  const shown = visibleLine(path, 400);
+  const without = 'without it: --as, --match, PARLEY_AGENT, PARLEY_MATCH';
+  try {
+    const { text, table, sets } = readProjectFile(path);
+    const trust = trustOf(env, path, text);
+    const names = Object.keys(sets) as SettingName[];
+    if (trust !== 'trusted') {
+      const why = trust === 'changed' ? 'has changed since you trusted it' : 'came with this folder and is not trusted';
+      const ignored = `${shown} ${why}, so it does not count: look at it, then \`parley trust\`; ${without}`;
+      warnings.push(ignored);
+      return { path, values: {}, names, ignored };
+    }
+    warnUnknown(path, table, warnings);
+    for (const name of Object.keys(SETTINGS) as SettingName[]) {
+      if (SETTINGS[name].project || table[name] === undefined) continue;
+      warnings.push(`${shown}: "${name}" cannot be set by a project; set it in the home's config.json`);
+    }
+    const values = Object.fromEntries(names.map((name) => [name, usable(name, table[name], path).value]));
+    return { path, values, names, ignored: null };
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    const ignored = `${visibleLine(error.message, 800)}; this file does not count (${without})`;
+    warnings.push(ignored);
+    return { path, values: {}, names: OF_A_PROJECT, ignored };
+  }
+}
+
+/** The home's own settings. */
+function read(path: string, warnings: string[]): Values {
+  try {
+    const text = textOf(path);
+    if (text === undefined) return {};
+    const table = tableIn(path, text);
+    warnUnknown(path, table, warnings);
+    return table;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    throw new Refusal('bad_config', `${error.message}; correct it first`);
+  }
+}
+
+/** Undefined if there is no such file. */
+function textOf(path: string): string | undefined {
   try {
     const size = statSync(path, { throwIfNoEntry: false })?.size;
-    if (size === undefined) return {};
-    if (size > FILE_LIMIT) throw new Error(`it has over ${FILE_LIMIT} bytes`);
-    values = parseJsonc(readFileSync(path, 'utf8'));
+    if (size === undefined) return undefined;
+    if (size <= FILE_LIMIT) return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new Refusal('bad_config', `${path} is not readable (${error instanceof Error ? error.message : 'unknown'})`);
+  }
+  throw new Refusal('bad_config', `${path} has over ${FILE_LIMIT} bytes`);
+}
+
+function tableIn(path: string, text: string): Values {
+  let values: unknown;
+  try {
+    values = parseJsonc(text);
   } catch (error) {
     const why = error instanceof Error ? error.message : 'unknown';
-    throw new Refusal(
-      'bad_config',
-      `${path} is not readable${error instanceof SyntaxError ? ' as JSON' : ''} (${why}); mend it first`,
-    );
+    throw new Refusal('bad_config', `${path} is not readable as JSON (${why})`);
   }
-  if (typeof values !== 'object' || values === null || Array.isArray(values)) {
-    throw new Refusal('bad_config', `${path} must hold one JSON object`);
+  if (typeof values === 'object' && values !== null && !Array.isArray(values)) return { ...values };
+  throw new Refusal('bad_config', `${path} must hold one JSON object`);
+}
+
+function warnUnknown(path: string, table: Values, warnings: string[]): void {
+  const known = Object.keys(SETTINGS);
+  for (const key of Object.keys(table).filter((one) => !known.includes(one))) {
+    const { nearest } = require('../flow/nearest.ts') as typeof Nearest;
+    const { visibleLine } = require('../delivery/visible.ts') as typeof Visible;
+    const [near] = nearest(key, known);
+    warnings.push(`${path}: unknown key "${visibleLine(key, 80)}"${near ? `; did you mean "${near}"?` : ''}`);
   }
-  const table: Record<string, unknown> = { ...values };
-  const known = Object.keys(SETTINGS) as SettingName[];
-  for (const key of Object.keys(table)) {
-    const name = known.find((one) => one === key);
-    if (!name) {
-      const { nearest } = require('../flow/nearest.ts') as typeof Nearest;
-      const { visibleLine } = require('../delivery/visible.ts') as typeof Visible;
-      const [near] = nearest(key, known);
-      warnings.push(`${path}: unknown key "${visibleLine(key, 80)}"${near ? `; did you mean "${near}"?` : ''}`);
-    } else if (isProject && !SETTINGS[name].project) {
-      warnings.push(`${path}: "${key}" cannot be set by a project; set it in the home's config.json`);
-      delete table[key];
-    }
-  }
-  return table;
 }

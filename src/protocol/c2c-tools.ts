@@ -80,8 +80,8 @@ export type C2cTool = keyof typeof C2C_TOOLS;
 
 type Value = { text: string; number: number; flag: boolean; texts: string[] };
 type Takes<Name extends C2cTool> = (typeof C2C_TOOLS)[Name]['takes'];
-/** What a tool was given: a field that it does not need may be missing. */
-export type Given<Name extends C2cTool> = {
+/** What a tool was given: a field that it does not need may be missing. Tools that write also take `from_alias`, as the original's do. */
+export type Given<Name extends C2cTool> = { from_alias?: string | undefined } & {
   [Field in keyof Takes<Name>]: Takes<Name>[Field] extends Kind ? Value[Takes<Name>[Field]] | undefined : never;
 };
 
@@ -94,7 +94,8 @@ export function readGiven<Name extends C2cTool>(name: Name, given: unknown): Giv
   const { takes, needs = [] }: Tool = C2C_TOOLS[name];
   const fields = (typeof given === 'object' && given !== null ? given : {}) as Record<string, unknown>;
   const read: Record<string, unknown> = {};
-  for (const [field, kind] of Object.entries(takes)) {
+  // Not in the list of fields: a session writes under its own alias, and few calls say it.
+  for (const [field, kind] of [...Object.entries(takes), ['from_alias', 'text'] as const]) {
     const value = fields[field] ?? undefined;
     if (value === undefined && needs.includes(field)) {
       throw new Refusal('invalid_request', `${name} needs ${field} (${WORDS[kind]})`);

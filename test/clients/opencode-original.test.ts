@@ -2,6 +2,7 @@
 // this project: PEER_C2C_PLUGIN names a copy of it, and without one these tests are skipped by name.
 import { afterEach, describe, expect, it } from 'bun:test';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { MAIN, personAt } from '../support/program.ts';
 import type { Run } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
@@ -12,7 +13,6 @@ import { aPlace } from './support/place.ts';
 import { runs } from './support/runs.ts';
 import { client } from './support/where.ts';
 
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 const { PEER_C2C_PLUGIN: original = '' } = process.env;
 const opencode = client('opencode');
 const why = original === '' ? ' (skipped: PEER_C2C_PLUGIN names no copy of it)' : opencode.why;
@@ -42,15 +42,20 @@ describe(`the plugin of the original c2c, with our c2c${why}`, () => {
 
   story('asks a supervisor for a permission, and gives it on that one’s word', async () => {
     const steps = [call('bash', { command: 'echo yes > yes.txt', description: 'try' }), say('done')];
-    const { project, c2c, openCode } = await aHome(steps, { permission: { bash: 'ask' } });
-    await c2c('repo', 'set', 'supervisors', 'river');
+    const { project, userRuns, openCode } = await aHome(steps, { permission: { bash: 'ask' } });
+    // Whom it asks, that plugin reads from this file; who counts is what the user named.
+    mkdirSync(`${project}/.c2c`);
+    writeFileSync(`${project}/.c2c/repo.json`, '{"permission_supervisors": ["river"]}');
+    await userRuns('repo', 'set', 'supervisors', 'river');
     const server = await openCode.serve();
     const session = await server.session();
     await session.prompt('begin');
     const { properties } = await server.event(({ type }) => type === 'permission.asked');
     const answer = `permission:${String(properties['id'])}:approve-once`;
-    await within(60_000, async () => (await c2c('peek-inbox', '--json')).out.includes(answer));
-    await c2c('send', 'ocean', answer);
+    await within(60_000, async () =>
+      (await userRuns('peek-inbox', '--json', '--session-id', 'river-session')).out.includes(answer),
+    );
+    await userRuns('send', 'ocean', answer, '--from', 'river');
     await session.idle();
     expect(readFileSync(`${project}/yes.txt`, 'utf8')).toBe('yes\n');
   });
@@ -70,11 +75,17 @@ async function aHome(steps: Step[], settings = {}) {
     if (run.code !== 0) throw new Error(`c2c ${args.join(' ')}: ${run.err}${run.out}`);
     return run;
   };
+  const userRuns = async (...args: string[]): Promise<Run> => {
+    const command = [process.execPath, MAIN, 'c2c', ...args];
+    const run = await personAt({ command, cwd: project, env, typed: '', files: `${home}/user` });
+    if (run.code !== 0) throw new Error(`c2c ${args.join(' ')}: ${run.err}${run.out}`);
+    return run;
+  };
   const openCode = anOpenCode({ place, model, settings, env: { PATH: env.PATH } });
   const folder = `${project}/.opencode`;
   seedPluginFolder(folder);
   await c2c('install', 'opencode', '--alias', 'ocean');
   copyFileSync(original, `${openCode.config}/plugins/c2c.ts`);
   await c2c('register', 'river');
-  return { home, project, c2c, model, openCode };
+  return { home, project, c2c, userRuns, model, openCode };
 }

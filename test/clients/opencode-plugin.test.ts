@@ -3,6 +3,7 @@ import { afterEach, describe, expect } from 'bun:test';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { OpenCodeState, StateFile } from '../../src/protocol/statefile.ts';
 import { StateStream } from '../../src/sessions/state-stream.ts';
+import { MAIN, personAt } from '../support/program.ts';
 import type { Run } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
@@ -18,7 +19,6 @@ import { processesOf } from './support/processes.ts';
 import { runs } from './support/runs.ts';
 import { client } from './support/where.ts';
 
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 const PLUGIN = new URL('../../plugins/opencode/c2c.ts', import.meta.url).pathname;
 const opencode = client('opencode');
 afterEach(closeAll);
@@ -68,6 +68,15 @@ exec '${process.execPath}' '${MAIN}' c2c "$@"
 
   installInProject(): this {
     return this.install(`${this.place.project}/.opencode`);
+  }
+
+  /** `c2c …` as the user types it at a terminal. */
+  async userRuns(...args: string[]): Promise<Run> {
+    const command = [process.execPath, MAIN, 'c2c', ...args];
+    const order = { command, cwd: this.place.project, env: this.env, typed: '', files: `${this.place.home}/user` };
+    const run = await personAt(order);
+    if (run.code !== 0) throw new Error(`c2c ${args.join(' ')}: ${run.err}${run.out}`);
+    return run;
   }
 
   /** `c2c …` of another session, river’s. */
@@ -276,21 +285,23 @@ describe(`the plugin in OpenCode${opencode.why}`, () => {
     ];
     const office = (await anOffice(steps)).installForUser();
     writeFileSync(`${office.place.project}/opencode.json`, JSON.stringify({ permission: { bash: 'ask' } }));
-    await office.c2c('repo', 'set', 'supervisors', 'river');
-    await office.c2c('register', 'river');
+    const atRiver = ['--session-id', 'river-session'];
+    await office.userRuns('repo', 'set', 'supervisors', 'river');
+    await office.userRuns('register', 'river', ...atRiver);
     const server = await office.openCode.serve();
     const session = await server.session();
     await within(60_000, async () => (await office.c2c('list', '--json')).out.includes('ocean'));
     await session.prompt('begin');
     const { properties } = await server.event(({ type }) => type === 'permission.asked');
     const answer = `permission:${String(properties['id'])}:approve-once`;
-    await within(60_000, async () => (await office.c2c('peek-inbox', '--json')).out.includes(answer));
+    await within(60_000, async () => (await office.userRuns('peek-inbox', '--json', ...atRiver)).out.includes(answer));
     const stranger = { ...office.env, C2C_MCP_SESSION_ID: 'stranger-session' };
     await runs(['c2c', 'register', 'stranger'], { cwd: office.place.project, env: stranger, ms: 60_000 });
     await runs(['c2c', 'send', 'ocean', answer], { cwd: office.place.project, env: stranger, ms: 60_000 });
     await within(60_000, async () => office.spools().length === 1);
     expect(server.events.filter(({ type }) => type === 'permission.replied')).toEqual([]);
-    await office.c2c('send', 'ocean', answer);
+    await expect(office.c2c('send', 'ocean', answer, '--from', 'river')).rejects.toThrow('answers for the user');
+    await office.userRuns('send', 'ocean', answer, '--from', 'river');
     await server.event(({ type }) => type === 'permission.replied');
     await session.idle();
     expect(readFileSync(`${office.place.project}/allowed.txt`, 'utf8')).toBe('allowed\n');

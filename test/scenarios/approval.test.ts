@@ -4,7 +4,7 @@ import { Program } from '../support/program.ts';
 /** An agent asks ada, a person, for approval. */
 async function aRequest(...more: string[]): Promise<Program & { id: string }> {
   const parley = new Program();
-  await parley.run(['init', 'ada', '--human', '--owner']);
+  await parley.byPerson(['init', 'ada', '--human', '--owner']);
   await parley.init('codex');
   const words = ['send', '@ada', 'May I drop the table users_old?', '--intent', 'approval', ...more];
   const { id } = await parley.json<{ id: string }>(words, { as: 'codex' });
@@ -54,12 +54,12 @@ describe('a request for approval', () => {
       const run = await parley.run(words, { stdin: 'yes\n' });
       expect(run).toMatchObject({ code: 77, out: '' });
       expect(run.err).toBe(
-        'parley: only a person can say that, at a terminal; here stdin is none, and no option helps\n',
+        'parley: only the user approves or denies, and this process has no terminal; type it in a terminal of your own\n',
       );
     }
     const below = await parley.atTerminal(['approve', parley.id, '--yes'], 'yes', { env: { CLAUDECODE: '1' } });
     expect(below.code).toBe(77);
-    expect(below.shown).toContain('an agent');
+    expect(below.shown).toContain('CLAUDECODE is set, so a client started this');
     expect(await told(parley)).toEqual([]);
   });
 
@@ -76,7 +76,7 @@ describe('a request for approval', () => {
 
   it('is answered only by who was asked, and only if it asks for approval', async () => {
     const parley = await aRequest();
-    await parley.run(['init', 'ben', '--human']);
+    await parley.byPerson(['init', 'ben', '--human']);
     const other = await parley.atTerminal(['approve', parley.id, '--yes'], 'yes', { as: 'ben' });
     expect(other).toMatchObject({ code: 77 });
     const { id } = await parley.json<{ id: string }>(['send', '@ada', 'hello'], { as: 'codex' });

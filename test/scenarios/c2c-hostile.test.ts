@@ -14,6 +14,7 @@ import {
 import { aDeadProcess, anOriginalEntry, Brokerage } from '../support/c2c.ts';
 import { C2cHooks } from '../support/c2c-hooks.ts';
 import { McpClient } from '../support/mcp.ts';
+import { MAIN, personAt } from '../support/program.ts';
 
 type Row = Record<string, unknown>;
 const bob = { session: 's-bob' };
@@ -197,7 +198,7 @@ describe('a broker', () => {
 describe('a question to people', () => {
   const named = async (): Promise<Brokerage> => {
     const broker = await two();
-    await broker.said(['repo', 'set', 'supervisors', 'kim']);
+    await broker.byUser(['repo', 'set', 'supervisors', 'kim']);
     await broker.said(['open-pending-reply', 'p', '--kind', 'permission', '--supervisors', 'kim,bob'], bob);
     return broker;
   };
@@ -213,9 +214,9 @@ describe('a question to people', () => {
 
   it('is not answered by who asks it, under whatever alias', async () => {
     const broker = await named();
-    await broker.said(['repo', 'set', 'supervisors', 'kim,bob']);
+    await broker.byUser(['repo', 'set', 'supervisors', 'kim,bob']);
     expect(await isValid(broker, 'bob')).toBe(false);
-    await broker.said(['register', 'kim'], bob);
+    await broker.byUser(['register', 'kim', '--session-id', 's-bob']);
     expect(await isValid(broker, 'kim')).toBe(false);
   });
 
@@ -239,6 +240,10 @@ describe('a question to people', () => {
   it('is answered by nobody if every account can write who may', async () => {
     const broker = await named();
     const file = `${broker.program.home}/.c2c/repo.json`;
+    mkdirSync(`${broker.program.home}/.c2c`);
+    writeFileSync(file, '{"supervisors": ["bob", "kim"]}');
+    await broker.byUser(['repo', 'unset', 'supervisors']);
+    await broker.program.byPerson(['trust']);
     chmodSync(file, 0o666);
     expect(await isValid(broker, 'kim')).toBe(false);
     chmodSync(file, 0o644);
@@ -247,11 +252,12 @@ describe('a question to people', () => {
 
   it('has supervisors in a file that only its owner can write, whatever the umask', async () => {
     const broker = new Brokerage();
-    const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
-    const set = `umask 0; exec '${process.execPath}' '${main}' c2c repo set supervisors kim`;
-    Bun.spawnSync(['sh', '-c', set], { cwd: broker.program.home, env: broker.env() });
-    const modes = ['.c2c', '.c2c/repo.json'].map((name) => statSync(`${broker.program.home}/${name}`).mode & 0o777);
-    expect(modes.map((mode) => mode.toString(8))).toEqual(['755', '644']);
+    const set = `umask 0; exec '${process.execPath}' '${MAIN}' c2c repo set supervisors kim`;
+    const { home } = broker.program;
+    await personAt({ command: ['sh', '-c', set], cwd: home, env: broker.env(), typed: '' });
+    const modes = ['.parley', '.parley/supervisors.json'].map((name) => statSync(`${home}/${name}`).mode & 0o777);
+    expect(modes.map((mode) => mode.toString(8))).toEqual(['700', '600']);
+    expect(existsSync(`${home}/.c2c/repo.json`)).toBe(false);
   });
 });
 

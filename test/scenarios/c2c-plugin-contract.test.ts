@@ -2,9 +2,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../support/home.ts';
+import { MAIN, personAt } from '../support/program.ts';
 import { within } from '../support/within.ts';
 
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 /** The plugin ends a call that takes longer; a busy machine gets more. */
 const PATIENCE_MS = 30_000;
 
@@ -51,6 +51,14 @@ class Caller {
     clearTimeout(timer);
     if (code !== 0) throw new Error(`c2c ${args.join(' ')} exited ${code}: ${err}`);
     return out;
+  }
+
+  /** The same from a terminal of the user, where no session is named. */
+  async userCalls(...args: string[]): Promise<void> {
+    const { C2C_MCP_SESSION_ID: _one, C2C_SESSION_ID: _other, ...env } = this.env;
+    const command = [process.execPath, MAIN, 'c2c', ...args];
+    const { shown, code } = await personAt({ command, cwd: `${this.home}/project`, env, typed: '' });
+    if (code !== 0) throw new Error(`c2c ${args.join(' ')} exited ${code}: ${shown}`);
   }
 
   async json<T>(...args: string[]): Promise<T> {
@@ -189,7 +197,10 @@ describe('the calls of the established OpenCode plugin', () => {
     await plugin.calls('open-pending-reply', 'per_1', '--kind', 'permission', '--supervisors', 'river,coordinator1');
     expect(await check('per_1', 'river')).toMatchObject({ valid: false, requester_session_id: 'opencode-project' });
     expect((await check('per_1', 'river'))['error']).toBeString();
-    await plugin.calls('repo', 'set', 'supervisors', 'river');
+    await expect(plugin.calls('repo', 'set', 'supervisors', 'river')).rejects.toThrow(
+      'only the user names supervisors',
+    );
+    await plugin.userCalls('repo', 'set', 'supervisors', 'river');
     expect(await check('per_1', 'river')).toEqual({
       valid: true,
       requester_session_id: 'opencode-project',

@@ -544,15 +544,17 @@ describe('a question to people', () => {
   const check = (place: Brokerage, from: string, as = { session: 's-bob' }, id = 'per_1'): Promise<Row> =>
     place.json<Row>(['check-pending-reply', id, from], as);
 
-  it('lets no session speak as a supervisor that it is not, also while that one is away', async () => {
+  it('lets nobody but the user at a terminal write as a supervisor [C2C-60]', async () => {
     const place = await new Brokerage().registered(['agent']);
-    await place.said(['repo', 'set', 'supervisors', 'boss']);
+    await place.byUser(['repo', 'set', 'supervisors', 'boss']);
     expect(
       await place.error(['send', 'agent', 'permission:p:approve-once', '--from', 'Boss'], { session: 's-x' }),
-    ).toBe('"Boss" answers for the user here; only their own session speaks as Boss');
+    ).toBe('"Boss" answers for the user, and C2C_MCP_SESSION_ID is set, so a client started this; use another alias');
+    expect(await place.error(['send', 'agent', 'permission:p:approve-once', '--from', 'boss'])).toBe(
+      '"boss" answers for the user, and this process has no terminal; use another alias',
+    );
     expect(place.inbox('s-agent')).toEqual([]);
-    // A person at a terminal is no session.
-    await place.said(['send', 'agent', 'go on', '--from', 'boss']);
+    await place.byUser(['send', 'agent', 'go on', '--from', 'boss']);
     expect(place.inbox('s-agent')).toHaveLength(1);
   });
 
@@ -564,36 +566,40 @@ describe('a question to people', () => {
       ttl_seconds: 600,
     });
     expect(await check(place, 'boss')).toMatchObject({ valid: false, requester_session_id: 's-bob' });
-    await place.said(['repo', 'set', 'supervisors', 'Boss,stranger']);
+    await place.byUser(['repo', 'set', 'supervisors', 'Boss,stranger']);
     expect(await check(place, 'boss')).toEqual({ valid: true, requester_session_id: 's-bob', error: null });
     for (const from of ['other', 'stranger', 'bob']) expect(await check(place, from)).toMatchObject({ valid: false });
   });
 
   it('is no longer open when it is unknown, or when its time is over: that is an answer, not a failure [C2C-60]', async () => {
     const place = await new Brokerage().registered(['bob']);
-    await place.said(['repo', 'set', 'supervisors', 'boss']);
+    await place.byUser(['repo', 'set', 'supervisors', 'boss']);
     expect(await check(place, 'boss')).toMatchObject({ valid: false, requester_session_id: null });
     await place.said(asked, { session: 's-bob', env: { C2C_PERMISSION_TTL: '0.001' } });
     expect(await check(place, 'boss')).toMatchObject({ valid: false, requester_session_id: null });
     expect(await place.error(asked, { session: 'nobody' })).toContain('c2c register');
   });
 
-  it('knows supervisors from a file that was written by hand, and keeps its other fields', async () => {
+  it('knows the supervisors of .c2c/repo.json only while the user trusts this very file [C2C-60]', async () => {
     const place = await new Brokerage().registered(['bob']);
     const folder = `${place.program.home}/.c2c`;
     mkdirSync(folder);
     writeFileSync(`${folder}/repo.json`, '{"permission_supervisors": ["boss"], "more": [1]}');
     await place.said(asked, { session: 's-bob' });
+    expect(await check(place, 'boss')).toMatchObject({ valid: false });
+    expect(await place.said(['repo', 'show'])).toContain('names boss and does not count: it came with the repository');
+    expect((await place.program.byPerson(['trust'])).out).toContain('supervisors boss');
     expect(await check(place, 'boss')).toMatchObject({ valid: true });
-    await place.said(['repo', 'set', 'supervisors', 'other']);
-    expect(JSON.parse(readFileSync(`${folder}/repo.json`, 'utf8'))).toEqual({
-      permission_supervisors: ['boss'],
-      more: [1],
-      supervisors: ['other'],
-    });
+    await place.byUser(['repo', 'set', 'supervisors', 'other']);
+    expect(readFileSync(`${folder}/repo.json`, 'utf8')).toBe('{"permission_supervisors": ["boss"], "more": [1]}');
+    expect(await place.json<Row>(['repo', 'show'])).toMatchObject({ supervisors: ['other', 'boss'] });
+    writeFileSync(`${folder}/repo.json`, '{"permission_supervisors": ["boss", "eve"]}');
+    for (const name of ['boss', 'eve']) expect(await check(place, name)).toMatchObject({ valid: false });
+    expect(await place.said(['repo', 'show'])).toContain('it has changed since you trusted it');
     writeFileSync(`${folder}/repo.json`, '{ half');
     expect(await check(place, 'boss')).toMatchObject({ valid: false });
-    expect(await place.error(['repo', 'set', 'supervisors', 'boss'])).toContain('mend it first');
+    expect(await check(place, 'other')).toMatchObject({ valid: true });
+    expect(await place.said(['repo', 'show'])).toContain('does not count: it is no JSON');
   });
 });
 

@@ -62,13 +62,14 @@ describe('settings', () => {
     expect(existsSync(`${parley.home}/.parley`)).toBe(false);
   });
 
-  it('come from the flag, then the environment, then the project, then the home', async () => {
+  it('come from the flag, then the environment, then a trusted project, then the home', async () => {
     const parley = configured('{ "agent": "from-home", "match": "from-home" }');
     const project = `${parley.home}/project`;
     const deep = `${project}/a/b`;
     mkdirSync(deep, { recursive: true });
     expect(await settingOf(parley, 'agent', deep)).toMatchObject({ value: 'from-home', from: parley.file });
     writeFileSync(`${project}/.parley.json`, '{ "agent": "from-project" }');
+    await parley.byPerson(['trust', project]);
     expect(await settingOf(parley, 'agent', deep)).toMatchObject({
       value: 'from-project',
       from: `${project}/.parley.json`,
@@ -85,10 +86,13 @@ describe('settings', () => {
 
   it('of a project cannot reach what only the home may decide', async () => {
     const parley = new Program();
-    writeFileSync(`${parley.home}/.parley.json`, '{ "bodyLimit": 5, "keepBodies": 0 }');
+    writeFileSync(`${parley.home}/.parley.json`, '{ "bodyLimit": 5, "keepBodies": 0, "relay": "evil" }');
+    await parley.byPerson(['trust']);
     const { settings, warnings } = await parley.json<Config>(['config']);
     expect(settings.find(({ name }) => name === 'bodyLimit')).toMatchObject({ value: 262_144, from: 'default' });
-    expect(warnings.join('\n')).toContain('"keepBodies" cannot be set by a project');
+    expect(settings.find(({ name }) => name === 'relay')).toMatchObject({ from: 'default' });
+    for (const name of ['keepBodies', 'relay'])
+      expect(warnings.join('\n')).toContain(`"${name}" cannot be set by a project`);
   });
 
   it('with an unknown key are used, with a warning that names the nearest', async () => {
@@ -118,7 +122,7 @@ describe('settings', () => {
 
   it('say how long the host waits for more of what a person writes [C2A-65]', async () => {
     const parley = await new Program().init('bob');
-    await parley.run(['init', 'will', '--human']);
+    await parley.byPerson(['init', 'will', '--human']);
     const env = { ...parley.env, PARLEY_COMPOSE_MS: '5000' };
     const client = HostClient.onStdio([process.execPath, MAIN, 'host', '--stdio'], env);
     await client.initialize();

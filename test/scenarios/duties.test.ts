@@ -27,7 +27,7 @@ interface Reacted {
 /** Two agents and a person. Ada asks codex something that it must answer. */
 async function asked(...more: string[]): Promise<Program & { id: string }> {
   const parley = new Program();
-  await parley.run(['init', 'ada', '--human', '--owner']);
+  await parley.byPerson(['init', 'ada', '--human', '--owner']);
   await parley.init('codex', 'claude');
   const { id } = await parley.json<Sent>(['send', '@codex', 'is the deploy blocked?', ...more]);
   return Object.assign(parley, { id });

@@ -7,7 +7,7 @@ const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 /** Ada, a person, and two agents in one channel. */
 async function aChannel(): Promise<Program> {
   const parley = new Program();
-  await parley.run(['init', 'ada', '--human', '--owner']);
+  await parley.byPerson(['init', 'ada', '--human', '--owner']);
   await parley.init('codex', 'claude');
   for (const name of ['ada', 'codex', 'claude']) await parley.run(['sub', '#dev'], { as: name });
   return parley;

@@ -352,7 +352,7 @@ describe('a permission in the OpenCode plugin', () => {
     const [, to, text = ''] = run.called('send')[0] ?? [];
     expect(to).toBe('boss');
     expect(text).toContain('make release');
-    expect(text).toContain('c2c send ocean "permission:per_1:approve-once"');
+    expect(text).toContain('c2c send ocean "permission:per_1:approve-once" --from boss');
   });
 
   it.each([

@@ -24,8 +24,8 @@ async function owners(parley: Program): Promise<string[]> {
 /** Two people and two agents; ada is the owner and the default. */
 async function aTeam(): Promise<Program> {
   const parley = new Program();
-  await parley.run(['init', 'ada', '--human', '--owner']);
-  await parley.run(['init', 'ben', '--human']);
+  await parley.byPerson(['init', 'ada', '--human', '--owner']);
+  await parley.byPerson(['init', 'ben', '--human']);
   return parley.init('codex', 'claude');
 }
 
@@ -57,19 +57,19 @@ describe('people and the owner', () => {
     const missing = await parley.run(['doctor']);
     expect(missing.out).toMatch(/warn +owner +there is no owner/);
     expect(missing.out).toContain('parley init <your name> --human --owner');
-    await parley.run(['init', 'ada', '--human', '--owner']);
+    await parley.byPerson(['init', 'ada', '--human', '--owner']);
     expect((await parley.run(['doctor'])).out).toMatch(/ok +owner +@ada is the owner/);
   });
 
   it('change the owner only if the one before is named, and that one is told', async () => {
     const parley = await aTeam();
-    const refused = await parley.run(['init', 'ben', '--human', '--owner']);
+    const refused = await parley.byPerson(['init', 'ben', '--human', '--owner']);
     expect(refused).toMatchObject({ code: 73, out: '' });
     expect(refused.err).toBe('parley: @ada is the owner; to take that place say --instead-of ada\n');
-    const wrong = await parley.run(['init', 'ben', '--human', '--owner', '--instead-of', 'codex']);
+    const wrong = await parley.byPerson(['init', 'ben', '--human', '--owner', '--instead-of', 'codex']);
     expect(wrong.err).toBe('parley: @codex is not the owner; @ada is\n');
     expect(await owners(parley)).toEqual(['ada']);
-    expect((await parley.run(['init', 'ben', '--human', '--owner', '--instead-of', 'ada'])).code).toBe(0);
+    expect((await parley.byPerson(['init', 'ben', '--human', '--owner', '--instead-of', 'ada'])).code).toBe(0);
     expect(await owners(parley)).toEqual(['ben']);
     const [told] = await parley.json<{ body: string }[]>(['inbox'], { as: 'ada' });
     expect(told?.body).toContain('@ben is the owner now, in your place');
@@ -77,24 +77,26 @@ describe('people and the owner', () => {
 
   it('leave exactly one owner, however many ask at once', async () => {
     const parley = new Program();
-    const claims = ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => parley.run(['init', name, '--human', '--owner']));
+    const claims = ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => parley.byPerson(['init', name, '--human', '--owner']));
     const codes = (await Promise.all(claims)).map(({ code }) => code);
     const [owner = ''] = await owners(parley);
     expect(await owners(parley)).toHaveLength(1);
     expect(codes.filter((code) => code === 0)).toHaveLength(1);
     const heirs = ['a', 'b', 'c', 'd', 'e', 'f'].filter((name) => name !== owner);
-    await Promise.all(heirs.map((name) => parley.run(['init', name, '--human', '--owner', '--instead-of', owner])));
+    await Promise.all(
+      heirs.map((name) => parley.byPerson(['init', name, '--human', '--owner', '--instead-of', owner])),
+    );
     expect(await owners(parley)).toHaveLength(1);
     expect(await owners(parley)).not.toContain(owner);
   });
 
   it('stay what they are: an agent becomes neither a person nor the owner', async () => {
     const parley = await aTeam();
-    const person = await parley.run(['init', 'codex', '--human']);
+    const person = await parley.byPerson(['init', 'codex', '--human']);
     expect(person.err).toContain('@codex is here as an agent and stays one');
     const owner = await parley.run(['init', 'codex', '--owner', '--instead-of', 'ada']);
     expect(owner.err).toContain('only a person can be the owner');
-    expect((await parley.run(['init', 'eve', '--owner'])).err).toContain('parley init eve --human --owner');
+    expect((await parley.byPerson(['init', 'eve', '--owner'])).err).toContain('parley init eve --human --owner');
     const agents = await parley.json<Agent[]>(['agents']);
     expect(agents.find(({ name }) => name === 'codex')).toMatchObject({ kind: 'agent', owner: false });
     expect(agents.map(({ name }) => name)).not.toContain('eve');

@@ -11,8 +11,8 @@ afterEach(() => open.splice(0).forEach((client) => client.close()));
 /** A person tells codex something in private; ada, if she is here, is the owner; claude and codex share a channel. */
 async function aTeam(...owner: string[]) {
   const parley = new Program();
-  for (const name of owner) await parley.run(['init', name, '--human', '--owner']);
-  await parley.run(['init', 'ben', '--human']);
+  for (const name of owner) await parley.byPerson(['init', name, '--human', '--owner']);
+  await parley.byPerson(['init', 'ben', '--human']);
   await parley.init('codex', 'claude');
   for (const name of ['codex', 'claude']) await parley.run(['sub', '#dev'], { as: name });
   await parley.run(['send', '@codex', `between us: ${SECRET}, so plan for it`], { as: 'ben' });
@@ -68,7 +68,7 @@ describe('what an agent was told in private', () => {
     const { parley, say, read, requests } = await aTeam();
     expect((await say()).error?.message).toContain('there is no owner');
     expect(await read('claude')).toEqual([]);
-    await parley.run(['init', 'ada', '--human', '--owner']);
+    await parley.byPerson(['init', 'ada', '--human', '--owner']);
     expect((await requests())[0]?.body).toContain('@codex would say to #dev what @ben told it in private');
     expect((await say()).error?.message).toContain('@ada is asked');
   });

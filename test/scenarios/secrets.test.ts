@@ -60,7 +60,7 @@ describe('what a relay knows agents by', () => {
     await machine.said(['init', 'bob']);
     expect(machine.record('bob')).toMatchObject({ tokenHash: hashOf('of bob'), subscriptions: ['#dev', '#ops'] });
     expect(machine.record('bob')['lastSeen']).not.toBe('2026-01-02T03:04:05.678Z');
-    await machine.program.run(['init', 'codex', '--human']);
+    await machine.program.byPerson(['init', 'codex', '--human']);
     await machine.program.run(['sub', '#dev'], { as: 'codex' });
     expect(JSON.parse(readFileSync(parleyRecord, 'utf8'))).toMatchObject({
       tokenHash: hashOf('of codex'),

@@ -1,7 +1,7 @@
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { Running } from './bch.ts';
 import { temporaryHome } from './home.ts';
-import { Program } from './program.ts';
+import { MAIN, personAt, Program } from './program.ts';
 import type { Run } from './program.ts';
 
 export interface As {
@@ -36,6 +36,23 @@ export class Brokerage {
 
   async parley(args: string[], as: As = {}): Promise<Run> {
     return this.#run('parley', args, as);
+  }
+
+  /** What `c2c …` prints for the user, who types it at a terminal outside any client. It must succeed. */
+  async byUser(args: string[], as: As = {}): Promise<string> {
+    const { out, err, code } = await this.userRuns(args, as);
+    if (code !== 0) throw new Error(`c2c ${args.join(' ')} ended with ${code}: ${err}`);
+    return out;
+  }
+
+  async userRuns(args: string[], as: As = {}): Promise<Run> {
+    return personAt({
+      command: [process.execPath, MAIN, 'c2c', ...args],
+      cwd: as.cwd ?? this.program.home,
+      env: this.env(as),
+      typed: '',
+      files: `${temporaryHome()}/said`,
+    });
   }
 
   /** What `c2c …` prints. It must succeed and have nothing to complain about. */

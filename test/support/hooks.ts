@@ -6,6 +6,7 @@ import type { Home } from '../../src/flow/desk.ts';
 import type { Attention } from '../../src/protocol/attention.ts';
 import { BODY_LIMIT } from '../../src/protocol/message.ts';
 import type { Message } from '../../src/protocol/message.ts';
+import { trust } from '../../src/cli/trust.ts';
 import { AgentName } from '../../src/protocol/names.ts';
 import { temporaryHome } from './home.ts';
 import { aMessage, LOUD } from './mail.ts';
@@ -74,7 +75,11 @@ export class Hooks {
     const folder = temporaryHome();
     mkdirSync(`${folder}/.git`);
     writeFileSync(`${folder}/.git/config`, `[remote "origin"]\n\turl = ${origin}\n`);
-    if (agent) writeFileSync(`${folder}/.parley.json`, JSON.stringify({ agent }));
+    if (agent) {
+      const text = JSON.stringify({ agent });
+      writeFileSync(`${folder}/.parley.json`, text);
+      trust({ PARLEY_HOME: this.home }, `${folder}/.parley.json`, text);
+    }
     return folder;
   }
 

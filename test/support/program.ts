@@ -1,6 +1,6 @@
 import { temporaryHome } from './home.ts';
 
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
+export const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 
 /** What a run of the program gave. */
 export interface Run {
@@ -9,8 +9,11 @@ export interface Run {
   code: number;
 }
 
-/** The real program on a home of its own. Nothing of the user's environment reaches it. */
+/** The real program on a home of its own. Nothing of the user's environment reaches it. What a person does is typed at a terminal. */
 export class Program {
+  readonly #people = new Set<string>();
+  #default = '';
+
   constructor(
     readonly home = temporaryHome(),
     readonly extra: Record<string, string> = {},
@@ -21,12 +24,25 @@ export class Program {
     return { PATH, HOME: this.home, BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0', ...this.extra };
   }
 
-  /** `parley …` with these words, and perhaps something on stdin. */
+  /** `parley …` with these words, and perhaps something on stdin. Under a person's name it is typed at a terminal, unless stdin is given. */
   async run(args: string[], options: { as?: string; stdin?: string; name?: string; cwd?: string } = {}): Promise<Run> {
+    const name = args.includes('--as') ? args[args.indexOf('--as') + 1] : (options.as ?? this.#default);
+    const isPerson = this.#people.has(name ?? '') || (args[0] === 'init' && args.includes('--human'));
+    if (isPerson && options.stdin === undefined) return this.byPerson(args, options);
+    const run = await this.withoutTerminal(args, options);
+    this.#remember(args, run);
+    return run;
+  }
+
+  /** `parley …` as a script or a client starts it. */
+  async withoutTerminal(
+    args: string[],
+    options: { as?: string; stdin?: string; name?: string; cwd?: string; env?: Record<string, string> } = {},
+  ): Promise<Run> {
     const child = Bun.spawn([process.execPath, MAIN, ...args], {
       argv0: options.name ?? 'parley',
       cwd: options.cwd ?? this.home,
-      env: { ...this.env, ...(options.as && { PARLEY_AGENT: options.as }) },
+      env: { ...this.env, ...(options.as && { PARLEY_AGENT: options.as }), ...options.env },
       stdin: new Blob([options.stdin ?? '']),
       stdout: 'pipe',
       stderr: 'pipe',
@@ -39,31 +55,44 @@ export class Program {
     return { out, err, code };
   }
 
-  /** `parley …` at a terminal, where somebody types these lines when it asks. What it writes is one text: a terminal is one place. */
+  /** Who is a person, and who the user is without saying it. */
+  #remember([command, name = '', ...more]: string[], { code }: Run): void {
+    if (command !== 'init' || code !== 0) return;
+    if (more.includes('--human')) this.#people.add(name);
+    if (this.#default === '' || more.includes('--default')) this.#default = name;
+  }
+
+  /** `parley …` at a terminal, where a person types these lines when it asks. What it writes is one text: a terminal is one place. */
   async atTerminal(
     args: string[],
-    typed: string | readonly string[],
-    options: { as?: string; env?: Record<string, string> } = {},
+    typed: string | readonly string[] = '',
+    options: { as?: string; env?: Record<string, string>; cwd?: string; below?: string[] } = {},
   ): Promise<{ shown: string; code: number }> {
-    let shown = '';
-    let answered = 0;
-    const answers = [typed].flat();
-    const child = Bun.spawn([process.execPath, MAIN, ...args], {
-      argv0: 'parley',
-      cwd: this.home,
+    const { below = [] } = options;
+    return personAt({
+      command: [...below, process.execPath, MAIN, ...args],
+      // What runs it has a name of its own.
+      ...(below.length === 0 && { argv0: 'parley' }),
+      cwd: options.cwd ?? this.home,
       env: { ...this.env, NO_COLOR: '1', ...(options.as && { PARLEY_AGENT: options.as }), ...options.env },
-      terminal: {
-        cols: 200,
-        data: (terminal, bytes) => {
-          shown += new TextDecoder().decode(bytes);
-          for (; answered < shown.split('Type yes:').length - 1; answered += 1)
-            terminal.write(`${answers[answered] ?? answers.at(-1)}\n`);
-        },
-      },
+      typed,
     });
-    const code = await child.exited;
-    child.terminal?.close();
-    return { shown: shown.replaceAll('\r\n', '\n'), code };
+  }
+
+  /** `parley …` as the user runs it, at a terminal, with its output in files. */
+  async byPerson(
+    args: string[],
+    options: { as?: string; cwd?: string; env?: Record<string, string> } = {},
+  ): Promise<Run> {
+    const run = await personAt({
+      command: [process.execPath, MAIN, ...args],
+      cwd: options.cwd ?? this.home,
+      env: { ...this.env, ...(options.as && { PARLEY_AGENT: options.as }), ...options.env },
+      typed: '',
+      files: `${temporaryHome()}/said`,
+    });
+    this.#remember(args, run);
+    return run;
   }
 
   /** The JSON value that a command prints. It must succeed. */
@@ -78,4 +107,28 @@ export class Program {
     for (const name of names) await this.run(['init', name]);
     return this;
   }
+}
+
+/** A command that a person types at a terminal. */
+export interface AtTerminal {
+  command: string[];
+  argv0?: string;
+  cwd: string;
+  env: Record<string, string>;
+  typed: string | readonly string[];
+  /** Where its output goes, with `.out` and `.err` behind it; otherwise the terminal shows it. */
+  files?: string;
+}
+
+const PERSON = new URL('person.child.ts', import.meta.url).pathname;
+
+/** Runs it with no process of ours above it: the shell that starts it ends at once. */
+export async function personAt(order: AtTerminal): Promise<Run & { shown: string }> {
+  const starter = Bun.spawn(['sh', '-c', '"$@" &', 'sh', process.execPath, PERSON, JSON.stringify(order)], {
+    env: { PATH: order.env['PATH'] ?? '', HOME: order.env['HOME'] ?? '', BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0' },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'inherit',
+  });
+  return JSON.parse(await new Response(starter.stdout).text()) as Run & { shown: string };
 }

@@ -19,7 +19,7 @@ export default command({
   words: [1, 1],
   examples: ['parley ack 1f2e3d4c', 'parley ack 1f2e3d4c --outcome ignored'],
   async run(context, values, [prefix = '']) {
-    const who = await context.who();
+    const who = await context.who('read');
     const outcome = values.outcome ?? 'acknowledged';
     const disposition = FINAL.find((word) => word === outcome);
     if (!disposition) throw new Refusal('invalid_request', `"${outcome}" is no outcome; use ${FINAL.join(', ')}`);

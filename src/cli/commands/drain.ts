@@ -17,7 +17,7 @@ export default command({
   words: [0, 0],
   examples: ['parley drain', 'parley drain --match "$(git remote get-url origin)" --json'],
   async run(context, values) {
-    const who = await context.who();
+    const who = await context.who('read');
     const match = values.match ?? context.settings.match;
     const mail = await waiting(who, { match, loudOnly: values.loud ?? false });
     const wanted = mail.slice(0, countFrom(values.limit, mail.length || 1)).map(({ message }) => message);

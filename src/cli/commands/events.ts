@@ -27,7 +27,7 @@ export default command({
   words: [0, 0],
   examples: ['parley events', 'parley events --stream "#deploy" --since 1d', 'parley events --policy must_respond'],
   async run(context, values) {
-    const who = await context.who();
+    const who = await context.who('read');
     const { stream, cursor } = values;
     const { events, cursor: next } = await listEvents([who], {
       limit: Math.min(countFrom(values.limit, 20), 200),

@@ -4,6 +4,7 @@ import type { Who } from '../../flow/desk.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { clientBindings, clientOf } from '../client-bindings.ts';
 import { command } from '../command.ts';
+import { refuseUnlessUser } from '../consent.ts';
 import { namesIn, Session } from '../sessions.ts';
 import { ceaseDefault } from '../settings-file.ts';
 import { parleyHome } from '../env.ts';
@@ -22,6 +23,8 @@ export default command({
     const { name, home } = who;
     if (home.far)
       throw new Refusal('not_yours', `@${name} is at ${home.far.url}; only the host of that relay removes agents`);
+    if ((await home.directory.get(name))?.parley?.kind === 'human')
+      refuseUnlessUser(context.env, "forgets a person's mailbox");
     const waiting = (await home.spool.ids(name)).length;
     if (!values.yes) {
       const mail =

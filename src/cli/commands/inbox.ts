@@ -14,7 +14,7 @@ export default command({
   words: [0, 0],
   examples: ['parley inbox', 'parley inbox --match "$(git remote get-url origin)" --json'],
   async run(context, values) {
-    const who = await context.who();
+    const who = await context.who('read');
     const match = values.match;
     const mail = await waiting(who, { match, any: match === undefined, loudOnly: values.loud ?? false });
     const known = await who.home.ledger.open(who.name);

@@ -8,6 +8,7 @@ import { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { AgentRecord } from '../../storage/directory/directory.ts';
 import { command } from '../command.ts';
+import { refuseUnlessUser } from '../consent.ts';
 import { agentName } from '../context.ts';
 import type { Context } from '../context.ts';
 import type { Application } from '../enlist.ts';
@@ -52,6 +53,7 @@ export default command({
   ],
   async run(context, values, [text = '']) {
     const name = agentName(text);
+    if (values.human || values.owner) refuseUnlessUser(context.env, "makes a person's mailbox");
     const { url, room, insecure = false, session } = values;
     if (url !== undefined) {
       if (values.human || values.owner)
@@ -76,6 +78,7 @@ export default command({
     }
     const before = await home.directory.get(name);
     refuseOtherKind(name, before, values);
+    refusePersonsSession(name, values.human || before?.parley?.kind === 'human', values.session);
     if (!before) await refuseSurfaceName(home, name);
     const former = values['instead-of'] === undefined ? undefined : agentName(values['instead-of']);
     if (values.owner) refuseOtherOwner(await ownersOf(home), name, former);
@@ -122,6 +125,12 @@ function refuseOtherKind(
       'invalid_request',
       `only a person can be the owner: parley init ${before ? '<name>' : name} --human --owner`,
     );
+}
+
+/** A session is a model's: it gets the mailbox of an agent. */
+function refusePersonsSession(name: AgentName, isPerson: boolean, session: string | undefined): void {
+  if (isPerson && session !== undefined)
+    throw new Refusal('invalid_request', `@${name} is a person; bind the session to an agent: parley init <agent>`);
 }
 
 /** Under the name of a platform are the people of its surface: whoever has that id there would speak for this agent. */

@@ -41,7 +41,7 @@ export default command({
         // Only a desk that has its agent is kept: the mailbox may be made while we run.
         const desk = current ?? new Context(context.env, context.cwd, { as, client });
         if (client !== undefined) refuseUnbound(desk, client);
-        const who = await desk.who();
+        const who = await desk.who('serve');
         current = desk;
         return { desk: desk.desk, who, gather };
       }),

@@ -23,7 +23,7 @@ export default command({
   words: [0, 0],
   examples: ['parley owe', 'parley owe --blocking', 'parley owe --json'],
   async run(context, values) {
-    const who = await context.who();
+    const who = await context.who('read');
     const page: DutyPage = { limit: countFrom(values.limit, 20), after: placeFrom(values.after) };
     const { duties, count, more } = await (values.blocking ? blocked(who, page) : owe(who, page));
     const last = duties.at(-1);

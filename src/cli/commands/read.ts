@@ -17,7 +17,7 @@ export default command({
   words: [1, 1],
   examples: ['parley read 1f2e3d4c'],
   async run(context, values, [prefix = '']) {
-    const who = await context.who();
+    const who = await context.who('read');
     const isWaiting = (await who.home.spool.ids(who.name)).some((id) => id.startsWith(prefix));
     if (isWaiting && !values.peek) {
       const id = await findWaiting(who, prefix);

@@ -13,7 +13,7 @@ export default command({
   words: [1, 1],
   examples: ['parley release 1f2e3d4c', 'parley release 1f2e3d4c --after 10m'],
   async run(context, values, [prefix = '']) {
-    const who = await context.who();
+    const who = await context.who('read');
     const { id } = onlyOne(prefix, await openId(who, prefix));
     const delay = values.after === undefined ? undefined : durationFrom(values.after);
     await release(who, id, byCommand('release', who), delay);

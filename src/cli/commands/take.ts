@@ -18,7 +18,7 @@ export default command({
   words: [0, 1],
   examples: ['parley take', 'parley take 1f2e3d4c --lease 10m && parley ack 1f2e3d4c'],
   async run(context, values, [prefix]) {
-    const who = await context.who();
+    const who = await context.who('read');
     const match = values.match ?? context.settings.match;
     const id = prefix !== undefined ? await findWaiting(who, prefix) : (await waiting(who, { match }))[0]?.message.id;
     if (!id) {

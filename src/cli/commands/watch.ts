@@ -34,7 +34,7 @@ export default command({
     'parley watch --exec \'./on-mail "{{from}}" "{{body}}"\' --match "$(git remote get-url origin)"',
   ],
   async run(context, values) {
-    const who = await context.who();
+    const who = await context.who('read');
     const peek = isPeek(values);
     const match = values.match ?? context.settings.match;
     await watchMail(who, {

@@ -9,7 +9,7 @@ export default command({
   words: [0, 0],
   examples: ['parley whoami'],
   async run(context) {
-    const who = await context.who();
+    const who = await context.who('read');
     const from = context.loaded.origins.find((origin) => origin.name === 'agent')?.from ?? 'default';
     const { label, root, far } = who.home;
     const own = (await who.home.directory.get(who.name))?.parley;

@@ -4,7 +4,8 @@ import type { Wish } from '../../clients/settings/apply.ts';
 import { TOOL_LIST } from '../../doors/mcp/tools.ts';
 import type { McpTool } from '../../doors/mcp/tools.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { isSure, startedByModel } from '../consent.ts';
+import { startedByClient } from '../../sessions/authority.ts';
+import { isSure } from '../consent.ts';
 import type { Context } from '../context.ts';
 import { parleyHome } from '../env.ts';
 import type { Env } from '../env.ts';
@@ -21,12 +22,9 @@ export type Grant = keyof typeof GRANTS;
 export function grantFrom(word: string | undefined, env: Env): Grant | null {
   if (word === undefined) return null;
   if (!Object.hasOwn(GRANTS, word)) throw new Refusal('invalid_request', '--allow is reply or tools');
-  const mark = startedByModel(env);
-  if (mark !== null)
-    throw new Refusal(
-      'not_yours',
-      `only the user allows tools, and ${mark} is set, so a client started this; type it in a terminal of your own`,
-    );
+  const why = startedByClient(env);
+  if (why !== null)
+    throw new Refusal('not_yours', `only the user allows tools, and ${why}; type it in a terminal of your own`);
   return word as Grant;
 }
 
@@ -47,7 +45,7 @@ export function grantAtTerminal(
   reach: string,
 ): Grant | null {
   const asking = clients.filter((client) => asksBeforeReply(client, place)).map(({ title }) => title);
-  if (asking.length === 0 || startedByModel(context.env) !== null) return null;
+  if (asking.length === 0 || startedByClient(context.env) !== null) return null;
   context.note(
     `\nA model that answers mail may stop at a permission dialog of ${asking.join(', ')}. ` +
       `Rules for ${GRANTS.reply.join(' and ')} let it answer without asking you, ${reach}.`,

@@ -6,7 +6,7 @@ import { entryOf, sendTo, sendToAll, takeWaiting } from '../../flow/c2c/mail.ts'
 import type { Entry, Tag } from '../../flow/c2c/mail.ts';
 import { mayAnswer, openQuestion, QUESTION_S } from '../../flow/c2c/questions.ts';
 import { joinRoom, leaveRoom, roomsJson, saidJson, sayInRoom } from '../../flow/c2c/rooms.ts';
-import { sessionJson } from '../../flow/c2c/sessions.ts';
+import { sessionJson, speakerOf } from '../../flow/c2c/sessions.ts';
 import type { Desk, Who } from '../../flow/desk.ts';
 import { readAlias, readRoom } from '../../protocol/c2c.ts';
 import { isC2cTool, readGiven } from '../../protocol/c2c-tools.ts';
@@ -26,8 +26,10 @@ export interface C2cFaceDeps {
   version: string;
   /** Lists every tool, not only those of every day. */
   allTools: boolean;
-  /** Whom the user named by hand as those who may answer for them. */
+  /** Who may answer for the user in this repository. */
   supervisors: () => readonly string[];
+  /** Whether an alias answers for the user, in any repository. A model never acts under one. */
+  isSupervisor(alias: string): boolean;
   /** Registers the session, under this alias or as it is. Null if nothing names one. */
   register(alias: AgentName | undefined): Promise<Session | null>;
   /** Whose inbox this session reads, and where. What the dead left is put right first. */
@@ -86,13 +88,22 @@ function callsOf(deps: C2cFaceDeps): Calls {
     if (known) return known;
     throw new Refusal('no_identity', 'you have no alias here yet; call register with one');
   };
-  const alias = async (): Promise<AgentName> => (await own()).row.alias as AgentName;
+  /** The session's own alias, or the one that it asks to write under. */
+  const alias = async (wanted?: string): Promise<AgentName> => {
+    const name =
+      wanted === undefined
+        ? ((await own()).row.alias as AgentName)
+        : await speakerOf(broker, readAlias(wanted), sessionId);
+    refuseSupervisor(deps, name);
+    return name;
+  };
   return {
-    async send({ to_alias = '', content = '', tag, deferrable }, answer) {
-      told(answer, await sendTo(counter, await alias(), to_alias, { body: content, tag: readTag(tag), deferrable }));
+    async send({ to_alias = '', content = '', tag, deferrable, from_alias }, answer) {
+      const message = { body: content, tag: readTag(tag), deferrable };
+      told(answer, await sendTo(counter, await alias(from_alias), to_alias, message));
     },
-    async send_all({ content = '', exclude_aliases = [] }, answer) {
-      told(answer, await sendToAll(counter, await alias(), content, exclude_aliases));
+    async send_all({ content = '', exclude_aliases = [], from_alias }, answer) {
+      told(answer, await sendToAll(counter, await alias(from_alias), content, exclude_aliases));
     },
     async poll_inbox(_given, answer) {
       const who = await deps.reader();
@@ -132,8 +143,8 @@ function callsOf(deps: C2cFaceDeps): Calls {
       const session = await registered(deps, wanted);
       told(answer, { alias: session.row.alias, session_id: session.row.session_id });
     },
-    async send_room({ room_id = '', content = '' }, answer) {
-      told(answer, await sayInRoom(counter, await alias(), readRoom(room_id), content));
+    async send_room({ room_id = '', content = '', from_alias }, answer) {
+      told(answer, await sayInRoom(counter, await alias(from_alias), readRoom(room_id), content));
     },
     async my_rooms(_given, answer) {
       told(answer, await roomsJson(broker, sessionId));
@@ -163,7 +174,7 @@ function callsOf(deps: C2cFaceDeps): Calls {
       told(answer, await openQuestion(broker, sessionId, question, deps.now()));
     },
     async check_pending_reply({ perm_id = '' }, answer) {
-      told(answer, await mayAnswer(broker, perm_id, await alias(), deps.supervisors()));
+      told(answer, await mayAnswer(broker, perm_id, (await own()).row.alias, deps.supervisors()));
     },
     async server_info(_given, answer) {
       told(answer, {
@@ -194,15 +205,21 @@ function bounded(limit: number): number {
 
 async function registered(deps: C2cFaceDeps, wanted: string | undefined): Promise<Session> {
   const alias = wanted === undefined ? undefined : readAlias(wanted);
-  if (alias !== undefined) await refuseSupervisor(deps, alias);
+  if (alias !== undefined) await refuseSupervisors(deps, alias);
   const session = await deps.register(alias);
   if (session) return session;
   throw new Refusal('invalid_request', 'say which alias you want');
 }
 
-/** Whoever answers for the user can start anything: no model makes itself one of them. spec: c2c#pending */
-async function refuseSupervisor({ broker, sessionId, supervisors }: C2cFaceDeps, alias: AgentName): Promise<void> {
-  const isIt = (name: string | undefined): boolean => name?.toLowerCase() === alias.toLowerCase();
-  if (!supervisors().some(isIt) || isIt((await broker.session(sessionId))?.row.alias)) return;
-  throw new Refusal('not_yours', `"${alias}" answers for the user here; only the user gives that alias to a session`);
+/** A model neither takes the alias of a supervisor nor gives it up. */
+async function refuseSupervisors(deps: C2cFaceDeps, wanted: AgentName): Promise<void> {
+  const before = (await deps.broker.session(deps.sessionId))?.row.alias as AgentName | undefined;
+  if (wanted.toLowerCase() === before?.toLowerCase()) return;
+  for (const alias of [wanted, before]) if (alias !== undefined) refuseSupervisor(deps, alias);
+}
+
+/** A supervisor's word can start anything, so no model acts under that alias. spec: c2c#pending */
+function refuseSupervisor(deps: C2cFaceDeps, alias: AgentName): void {
+  if (deps.isSupervisor(alias))
+    throw new Refusal('not_yours', `"${alias}" answers for the user, at a terminal; use another alias`);
 }

@@ -54,7 +54,7 @@ export async function mayAnswer(broker: Broker, id: string, from: string, namedB
   return answer(
     false,
     question.sessionId,
-    `${from} is no supervisor here; the user names them: \`c2c repo set supervisors ${from}\``,
+    `${from} is no supervisor here; the user names them: \`c2c repo set supervisors ${from}\` (\`c2c repo show\` says who counts)`,
   );
 }
 

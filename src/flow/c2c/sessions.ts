@@ -32,6 +32,21 @@ export async function wishOf(
   return automatic === undefined ? null : { ...wish, alias: automatic };
 }
 
+/**
+ * The alias under which a session may write, as it is registered: one that nobody has, its own, or that of a session that ended.
+ * Refuses the alias of another session that runs. spec: c2c#aliases
+ */
+export async function speakerOf(broker: Broker, alias: AgentName, sessionId: string | null): Promise<AgentName> {
+  const known = await broker.called(alias);
+  if (!known) return alias;
+  const { session_id, alias: written } = known.row;
+  if (known.alive !== true || session_id === sessionId) return written as AgentName;
+  throw new Refusal(
+    'not_yours',
+    `"${written}" is the alias of another session that runs (${session_id}); choose another alias`,
+  );
+}
+
 /** Joins these rooms. One that does not let it in, or is none, keeps it out of no other: it is answered with the reason. spec: c2c#rooms */
 export async function joinRooms(
   broker: Broker,

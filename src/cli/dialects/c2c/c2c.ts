@@ -1,17 +1,19 @@
 import { visibleLine } from '../../../delivery/visible.ts';
+import { speakerOf } from '../../../flow/c2c/sessions.ts';
 import type { Desk, Home, Who } from '../../../flow/desk.ts';
 import { readAlias } from '../../../protocol/c2c.ts';
 import { BODY_LIMIT } from '../../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../../protocol/names.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import type { Broker } from '../../../storage/c2c/broker.ts';
+import type { Use } from '../../context.ts';
 import type { Env } from '../../env.ts';
 import { writeAll } from '../../terminal.ts';
 import type * as Wiring from '../../wiring-broker.ts';
-import type * as RepoFile from './repo-file.ts';
 import { brokerRoot } from './root.ts';
 import { readAddress, unreachable } from './address.ts';
 import { sessionIn } from './session-id.ts';
+import type * as SupervisorAlias from './supervisor-alias.ts';
 
 /** What a command of this dialect has at hand. Nothing in it is opened before it is asked for. */
 export class C2c {
@@ -64,7 +66,10 @@ export class C2c {
   /** The mailbox of a session: its alias; for one that is not registered, its own id. */
   async mailbox(sessionId = this.session()): Promise<AgentName> {
     const alias = await this.broker.aliasOf(sessionId);
-    if (alias !== null) return alias;
+    if (alias !== null) {
+      this.refuseSupervisor(alias, 'read');
+      return alias;
+    }
     // The inbox of that name is somebody else's.
     const other = await this.broker.called(sessionId);
     if (!other) return sessionId as AgentName;
@@ -82,37 +87,29 @@ export class C2c {
 
   /** Who writes: the one that `from` names, or the alias of the calling session, or what the environment says it would be. */
   async writer(from?: string): Promise<AgentName> {
-    if (from !== undefined) return this.#speakingAs(readAlias(from));
+    const alias = await this.#speaker(from);
+    this.refuseSupervisor(alias, 'act');
+    return alias;
+  }
+
+  async #speaker(from: string | undefined): Promise<AgentName> {
+    if (from !== undefined) return speakerOf(this.broker, readAlias(from), this.sessionId);
     const id = this.sessionId;
     const known = id === null ? null : await this.broker.aliasOf(id);
     if (known !== null) return known;
     const { C2C_MCP_AUTO_REGISTER_ALIAS: alias } = this.env;
-    if (alias) return this.#speakingAs(readAlias(alias), this.sessionId ?? alias);
+    if (alias) return speakerOf(this.broker, readAlias(alias), this.sessionId ?? alias);
     throw new Refusal(
       'no_identity',
       'this session has no alias; run `c2c register <alias>` first, or say --from <alias>',
     );
   }
 
-  /** Nobody speaks in the name of another session that runs. spec: c2c#aliases */
-  async #speakingAs(alias: AgentName, sessionId = this.sessionId): Promise<AgentName> {
-    const known = await this.broker.called(alias);
-    if (known?.row.session_id !== sessionId) this.#refuseSupervisor(alias);
-    if (!known) return alias;
-    const { session_id, alias: written } = known.row;
-    if (known.alive !== true || session_id === sessionId) return written as AgentName;
-    throw new Refusal(
-      'not_yours',
-      `"${written}" is the alias of another session that runs (${session_id}); choose another alias`,
-    );
-  }
-
-  /** Whoever answers for the user can start anything: a session that runs as somebody else does not speak in that name. */
-  #refuseSupervisor(alias: AgentName): void {
-    if (this.sessionId === null) return;
-    const { supervisors } = require('./repo-file.ts') as typeof RepoFile;
-    if (!supervisors(this.cwd).some((one) => one.toLowerCase() === alias.toLowerCase())) return;
-    throw new Refusal('not_yours', `"${alias}" answers for the user here; only their own session speaks as ${alias}`);
+  /** Only the user acts under the alias of a supervisor. */
+  refuseSupervisor(alias: string, use: Use): void {
+    // Read only here: a look into an empty inbox should not pay for it.
+    const { refuseSupervisor } = require('./supervisor-alias.ts') as typeof SupervisorAlias;
+    refuseSupervisor(this.env, alias, use);
   }
 
   session(): string {

@@ -1,13 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { ancestors, isClient } from '../../../sessions/ancestors.ts';
 import type { Env } from '../../env.ts';
-
-/** Programs whose sessions this dialect is for. */
-const CLIENTS = ['claude', 'codex', 'opencode', 'kimi', 'gemini', 'crush'];
-/** Folders of those that are started through an interpreter. */
-const PACKAGES = /\/(claude-code|codex|opencode-ai|kimi-cli|gemini-cli)\//;
-const INTERPRETERS = /^(node|bun|deno|python[\d.]*)$/;
-/** How far up is looked: a client starts a shell, which starts another. */
-const GENERATIONS = 12;
 
 /**
  * The process whose life is the session's. What runs a command is often gone the moment after, so the parent's number would prove
@@ -17,38 +9,6 @@ const GENERATIONS = 12;
 export function clientProcess(env: Env): number | undefined {
   const told = env['C2C_MCP_CLIENT_PID'];
   if (told && /^[1-9]\d{0,9}$/.test(told)) return Number(told);
-  let pid = process.ppid;
-  for (let n = 0; n < GENERATIONS && pid > 1; n += 1) {
-    if (isClient(wordsOf(pid))) return pid;
-    pid = parentOf(pid);
-  }
+  for (const ancestor of ancestors()) if (isClient(ancestor)) return ancestor.pid;
   return undefined;
-}
-
-function isClient([program = '', script = '']: string[]): boolean {
-  const name = baseOf(program);
-  if (CLIENTS.includes(name)) return true;
-  return INTERPRETERS.test(name) && (CLIENTS.includes(baseOf(script)) || PACKAGES.test(script));
-}
-
-function baseOf(path: string): string {
-  return path.split('/').at(-1) ?? '';
-}
-
-/** Where the system does not tell it in files, nobody is found. */
-function wordsOf(pid: number): string[] {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-  } catch {
-    return [];
-  }
-}
-
-function parentOf(pid: number): number {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
-  } catch {
-    return 0;
-  }
 }

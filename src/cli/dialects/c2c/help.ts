@@ -23,7 +23,7 @@ Rooms
 Questions to people
   c2c open-pending-reply <id> --kind permission|question --supervisors <alias,…>
   c2c check-pending-reply <id> <from>    may this one answer? Only whom you named yourself:
-  c2c repo set supervisors <alias,…>     (kept in .c2c/repo.json; \`c2c repo\` shows it)
+  c2c repo set supervisors <alias,…>     (only you, at a terminal; \`c2c repo\` shows who counts)
 Clients
   c2c install claude|codex|opencode|kimi|gemini   add c2c to a client; --uninstall takes it out byte for byte
       (--global --alias <alias> --hooks --project-plugin --dry-run)

@@ -89,8 +89,9 @@ export async function enlistAndKeep(c2c: C2c, instance: Instance): Promise<void>
   await c2c.at(instance.broker_root).broker.register({ sessionId, alias: alias as AgentName, pid, clientType });
 }
 
-/** An alias that somebody else lives under is not started twice. */
+/** An alias of another session that runs is not started twice, and a session is never a supervisor. */
 export async function refuseTaken(c2c: C2c, { alias, session_id }: Plan): Promise<void> {
+  c2c.refuseSupervisor(alias, 'serve');
   const holder = await c2c.broker.called(alias);
   if (holder?.alive !== true || holder.row.session_id === session_id) return;
   throw new Refusal(

@@ -16,7 +16,8 @@ import { clientProcess } from './client-process.ts';
 import { c2cCommand, FLAG } from './command.ts';
 import { enrol } from './enrol.ts';
 import { bindSession } from './hook-session.ts';
-import { supervisors } from './repo-file.ts';
+import { isSupervisor } from './supervisor-alias.ts';
+import { supervisors } from './supervisors.ts';
 
 export default c2cCommand({
   usage: 'mcp [--all-tools]',
@@ -35,7 +36,8 @@ export default c2cCommand({
         sessionId,
         version: VERSION,
         allTools: values['all-tools'] ?? false,
-        supervisors: () => supervisors(c2c.cwd),
+        supervisors: () => supervisors(c2c.env, c2c.cwd),
+        isSupervisor: (alias) => isSupervisor(c2c.env, alias),
         register: (alias) => enrol(c2c, { sessionId, pid, ...(alias !== undefined && { alias }) }),
         reader: () => c2c.reader(sessionId),
         now: Date.now,
