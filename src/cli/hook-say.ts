@@ -82,7 +82,11 @@ function inOrder(pieces: readonly Piece[], delivered: readonly Mail[]): Piece[] 
 }
 
 /** Only after the sign was given: if we die between, it is given twice, and never not at all. */
-async function sinkSign(who: Who, { message }: Mail, receipt: Receipt): Promise<void> {
+async function sinkSign(who: Who, { message, attention }: Mail, receipt: Receipt): Promise<void> {
+  // What a turn was pointed to is not kept for the next one too.
+  if (attention.injection === 'digest') {
+    await who.home.ledger.reconsider(who.name, message.id, { ...attention, injection: 'tool_mailbox' });
+  }
   await who.home.spool.lower(who.name, message.id);
   await who.home.ledger.record(who.name, message.id, receipt);
 }

@@ -116,9 +116,9 @@ export function knockText(eventId: string, knock: Knock): string {
   ].join('\n');
 }
 
-/** Where how much was said, and by whom; nothing of what. spec: c2a#digest */
-export function digestText({ policy, since, until, sources, progress, pullWith }: Digest): string {
-  return [
+/** Where how much was said, and by whom; the words only of what a guard kept for it. spec: c2a#digest */
+export function digestText({ policy, since, until, sources, progress, pullWith, said = [] }: Digest): string {
+  const counted = [
     'C2A DIGEST',
     `response_policy: ${policy}`,
     `period: ${since} to ${until}`,
@@ -126,6 +126,7 @@ export function digestText({ policy, since, until, sources, progress, pullWith }
     ...progress.map(progressLine),
     `pull_with: ${pullWith}`,
   ].join('\n');
+  return said.length > 0 ? [counted, ['C2A MESSAGES', ...said.map(saidText)].join('\n')].join('\n\n') : counted;
 }
 
 function sourceLine({ stream, count, from, forYou = 0 }: Source): string {

@@ -1,6 +1,7 @@
 import { shortId } from '../../protocol/names.ts';
 import { send } from '../../flow/send.ts';
 import type { Sent } from '../../flow/send.ts';
+import { heldLines } from '../../attention/loop.ts';
 import { Draft } from '../../protocol/message.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
@@ -84,7 +85,17 @@ export function report(context: Context, sent: Sent): void {
   context.log('stored', { id: message.id, home: home.label, copies: copies.length, first });
   if (context.json) {
     const { id, to, ts } = message;
-    return context.sayJson({ id, to, ts, step: 'stored', first, home: home.label, copies });
+    const held = heldLines(copies, 'command');
+    return context.sayJson({
+      id,
+      to,
+      ts,
+      step: 'stored',
+      first,
+      home: home.label,
+      copies,
+      ...(held.length > 0 && { held }),
+    });
   }
   // Who got a copy there is for the relay to know.
   if (home.far) {
@@ -96,4 +107,5 @@ export function report(context: Context, sent: Sent): void {
   const policy = copies.length === 1 && only ? ` (${only.attention.policy.replaceAll('_', ' ')})` : '';
   const word = first ? 'stored' : 'already stored under this key:';
   context.say(`${context.paint.green(word)} ${shortId(message.id)} for ${names}${policy}`);
+  for (const line of heldLines(copies, 'command')) context.say(line);
 }

@@ -1,3 +1,4 @@
+import { heldLines } from '../../attention/loop.ts';
 import { masked } from '../../attention/secrets.ts';
 import type { ToolArguments, ToolName } from '../../protocol/host.ts';
 import { isMessageId } from '../../protocol/names.ts';
@@ -42,10 +43,12 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     session.house.stored(sent.copies);
     try {
       const shown = await shownAt(session.house, sent);
+      const held = heldLines(sent.copies, 'tool');
       return {
         eventId: sent.message.id,
         first: sent.first,
         recipients: sent.copies.map(({ mailbox }) => mailbox),
+        ...(held.length > 0 && { held }),
         ...shown,
       };
     } finally {
