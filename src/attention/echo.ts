@@ -13,6 +13,11 @@ export interface Line {
  * twenty. It may add none: one new word makes a new text.
  */
 const NEARLY_THE_SAME = 0.95;
+/**
+ * So many messages back an echo is looked for. Agents that go in circles come round within a few messages; the same short order or
+ * answer after a while ("run the tests", "green") means something new.
+ */
+const LOOK_BACK = 6;
 /** A longer text is an echo only of exactly the same text: the comparison stays cheap whatever is sent. */
 const MOST_CHARACTERS = 4_000;
 
@@ -55,7 +60,8 @@ interface Gist {
  * Does this message only repeat? It does if it is thanks, a receipt or emoji and nothing else, or nearly the same as one earlier message
  * of its exchange, or a quote of one without words of its own. spec: c2a#echoes
  */
-export function isEcho(said: Line, earlier: readonly Line[]): boolean {
+export function isEcho(said: Line, exchange: readonly Line[]): boolean {
+  const earlier = exchange.slice(-LOOK_BACK);
   const text = said.body.trim();
   if (text === '') return false;
   if (isOnlyThanks(text) || earlier.some(({ body }) => body.trim() === text)) return true;

@@ -17,14 +17,17 @@ const spoken = (body: string, given: Partial<Spoken> = {}): Spoken => ({
 
 /** Agents answer each other in turn; gives the lineage of each answer. */
 function exchange(bodies: readonly string[], opening = 'please look', agents = AGENTS): Lineage[] {
-  const said: { body: string; parley?: { lineage: Lineage } }[] = [{ body: opening }];
+  const said: { from: string; body: string; parley?: { lineage: Lineage } }[] = [
+    { from: agents[0] ?? '', body: opening },
+  ];
   const lineages: Lineage[] = [];
   for (const [turn, body] of bodies.entries()) {
     const parent = { id: ROOT, from: agents[turn % agents.length] ?? '', lineage: lineages.at(-1) };
-    const lineage = nextLineage(parent, ROOT, spoken(body), said);
+    const from = agents[(turn + 1) % agents.length] ?? '';
+    const lineage = nextLineage(parent, ROOT, spoken(body, { from }), said);
     if (!lineage) continue;
     lineages.push(lineage);
-    said.push({ body, parley: { lineage } });
+    said.push({ from, body, parley: { lineage } });
   }
   return lineages;
 }
@@ -103,6 +106,27 @@ describe('lineage', () => {
     expect(nextLineage(parent, ROOT, spoken('any news'), earlier)?.echoes).toBe(1);
     expect(nextLineage(parent, ROOT, spoken('any news', { byAgent: false }), earlier)?.echoes).toBeUndefined();
     expect(nextLineage(parent, ROOT, spoken('any news', { insists: true }), earlier)?.echoes).toBeUndefined();
+  });
+
+  it('takes an answer to a question for no echo, in whatever words [C2A-D10]', () => {
+    const bodies = ['yes', 'is step 4 done?', 'yes', 'is step 5 done?', 'yes', 'is step 6 done?', 'yes'];
+    const counts = exchange(bodies, 'is step 3 done?').map(({ echoes = 0 }) => echoes);
+    expect(Math.max(...counts)).toBe(1);
+    const back = exchange(
+      ['fine, and how are you?', 'fine, and how are you?', 'fine, and how are you?'],
+      'how are you?',
+    );
+    expect(back.map(({ echoes = 0 }) => echoes)).toEqual([0, 1, 2]);
+  });
+
+  it('takes the first word on each of several messages for no echo [C2A-D10]', () => {
+    const remarks = ['rename it', 'inline it', 'drop it'].map((body, at) => ({ id: `r${at}`, from: 'anna', body }));
+    const fixed = (thread: string) => ({ id: `to-${thread}`, from: 'ben', thread, body: 'fixed' });
+    const said = spoken('fixed', { from: 'ben', thread: 'r2' });
+    const parent = { id: MessageId.parse('r2'), from: 'anna' };
+    const earlier = [...remarks, fixed('r0'), fixed('r1')];
+    expect(nextLineage(parent, parent.id, said, earlier)?.echoes).toBeUndefined();
+    expect(nextLineage(parent, parent.id, said, [...earlier, fixed('r2')])?.echoes).toBe(1);
   });
 
   it('takes a text with a new path, link, commit or code for no echo [C2A-D10]', () => {

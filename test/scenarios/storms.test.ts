@@ -199,3 +199,43 @@ describe('an honest exchange', () => {
     expect(await play.notices()).toEqual([]);
   });
 });
+
+/** Plain talk of two agents, a message a line; `\n` in a line is a line break. */
+const talks = readdirSync(`${import.meta.dir}/../fixtures/talk`)
+  .toSorted()
+  .map((file): [string, string[]] => {
+    const text = readFileSync(`${import.meta.dir}/../fixtures/talk/${file}`, 'utf8').trimEnd();
+    return [file.replace('.txt', ''), text.split('\n').map((line) => line.replaceAll('\\n', '\n'))];
+  });
+
+describe('ordinary talk', () => {
+  it('comes in twenty styles and languages, of forty messages each', () => {
+    expect(talks.map(([, lines]) => lines.length)).toEqual(Array.from({ length: 20 }, () => HONEST_HOPS));
+  });
+
+  it.each(talks)(
+    '%s is never held, by plain sends or by replies [C2A-D10]',
+    async (_name, [opening = '', ...lines]) => {
+      for (const by of ['send', 'reply'] as const) {
+        const script = { about: '', agents: ['anna', 'ben'], goes: 'back', by, opening, lines } as const;
+        const play = await Play.of({ ...script, agents: [...script.agents] }, (body) => body);
+        for (let hop = 0; hop <= lines.length; hop += 1) await play.next();
+        const held = play.sent.filter(({ copies }) => copies.some(({ attention }) => attention.reason === 'loop'));
+        expect(held.map(({ message }) => message.body)).toEqual([]);
+        expect(await play.notices()).toEqual([]);
+      }
+    },
+  );
+
+  it.each(talks)('%s shows every text that is more than thanks [C2A-D10]', async (_name, [opening = '', ...lines]) => {
+    const play = await Play.of(
+      { about: '', agents: ['anna', 'ben'], goes: 'back', by: 'send', opening, lines },
+      (body) => body,
+    );
+    for (let hop = 0; hop <= lines.length; hop += 1) await play.next();
+    const hidden = play.sent.filter((sent, hop) => !isSeen(sent, play.agent(hop + 1)));
+    expect(hidden.flatMap(({ copies }) => copies.map(({ attention }) => attention.reason))).toEqual(
+      hidden.map(() => 'thanks'),
+    );
+  });
+});
