@@ -116,7 +116,7 @@ describe('lineage', () => {
       ['fine, and how are you?', 'fine, and how are you?', 'fine, and how are you?'],
       'how are you?',
     );
-    expect(back.map(({ echoes = 0 }) => echoes)).toEqual([0, 1, 2]);
+    expect(back.map(({ echoes = 0 }) => echoes)).toEqual([1, 2, 3]);
   });
 
   it('takes the first word on each of several messages for no echo [C2A-D10]', () => {

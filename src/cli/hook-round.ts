@@ -1,6 +1,7 @@
 import { plainLine } from '../delivery/quote.ts';
 import { fenced, newMark } from '../delivery/fence.ts';
 import type { Mail } from '../delivery/fence.ts';
+import { asOwed } from '../flow/claimed.ts';
 import type { Who } from '../flow/desk.ts';
 import { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
@@ -109,5 +110,5 @@ async function mailIn(who: Who, name: string, match: string): Promise<Mail | Ver
   if (waiting.quiet || !scopeMatches(waiting.message.scope, match)) return 'not for us';
   const copy = await who.home.ledger.copy(who.name, id.data);
   if (!copy) return 'unjudged';
-  return { message: waiting.message, attention: copy.attention, attempt: copy.attempt };
+  return { message: waiting.message, attention: await asOwed(who.home, copy), attempt: copy.attempt };
 }

@@ -77,7 +77,8 @@ function inOrder(pieces: readonly Piece[], delivered: readonly Mail[]): Piece[] 
   return pieces.flatMap((piece): Piece[] => {
     if (piece.kind !== 'whole') return [piece];
     const mail = won.get(piece.mail.message.id);
-    return mail ? [{ kind: 'whole', mail }] : [];
+    // The decision is told as it was planned: a claim may have made it an answer that is owed.
+    return mail ? [{ kind: 'whole', mail: { ...mail, attention: piece.mail.attention } }] : [];
   });
 }
 

@@ -1,4 +1,5 @@
 import { waiting } from '../../flow/deliver.ts';
+import { asOwed } from '../../flow/claimed.ts';
 import { command } from '../command.ts';
 import { forgetDaily } from '../retention.ts';
 import { gist, headline, whole } from '../words.ts';
@@ -18,7 +19,12 @@ export default command({
     const match = values.match;
     const mail = await waiting(who, { match, any: match === undefined, loudOnly: values.loud ?? false });
     const known = await who.home.ledger.open(who.name);
-    const rows = mail.map(({ message, quiet }) => ({ message, quiet, attention: known.get(message.id)?.attention }));
+    const rows = await Promise.all(
+      mail.map(async ({ message, quiet }) => {
+        const copy = known.get(message.id);
+        return { message, quiet, attention: copy && (await asOwed(who.home, copy)) };
+      }),
+    );
     if (context.json) {
       context.sayJson(rows.map(({ message, quiet, attention }) => ({ ...message, quiet, attention })));
       return forgetDaily(context, who.home);

@@ -2,6 +2,7 @@ import { shortId } from '../../protocol/names.ts';
 import { send } from '../../flow/send.ts';
 import type { Sent } from '../../flow/send.ts';
 import { heldLines } from '../../attention/loop.ts';
+import { policyWords } from '../../protocol/attention.ts';
 import { Draft } from '../../protocol/message.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
@@ -104,7 +105,7 @@ export function report(context: Context, sent: Sent): void {
   }
   const [only] = copies;
   const names = copies.map((copy) => `@${copy.mailbox}`).join(', ');
-  const policy = copies.length === 1 && only ? ` (${only.attention.policy.replaceAll('_', ' ')})` : '';
+  const policy = copies.length === 1 && only ? ` (${policyWords(only.attention.policy)})` : '';
   const word = first ? 'stored' : 'already stored under this key:';
   context.say(`${context.paint.green(word)} ${shortId(message.id)} for ${names}${policy}`);
   for (const line of heldLines(copies, 'command')) context.say(line);
