@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import * as fc from 'fast-check';
 import { MessageId } from '../protocol/names.ts';
 import { nextLineage } from './lineage.ts';
-import { breaksEcho, heldLines, isLongExchange, LONG_EXCHANGE } from './loop.ts';
+import { breaksEcho, isLongExchange, LONG_EXCHANGE } from './loop.ts';
 import type { Turn } from './loop.ts';
 
 const MINUTE = 60_000;
@@ -74,24 +74,5 @@ describe('the guard against long exchanges [C2A-D10]', () => {
       const turns = exchange(LONG_EXCHANGE).map((one, index) => (index === at ? { ...one, ...given } : one));
       expect(isLongExchange(turns, NOW)).toBe(false);
     }
-  });
-});
-
-describe('the sender of what a guard holds', () => {
-  const copy = (injection: 'tool_mailbox' | 'digest', reason: 'loop' | 'ambient' = 'loop') => ({
-    mailbox: 'ben',
-    attention: { directedness: 'to_me', policy: 'must_not_respond', injection, reason } as const,
-  });
-
-  it.each(['tool_mailbox', 'digest'] as const)('is told in one line what gets through (%s)', (injection) => {
-    const [line, ...more] = heldLines([copy(injection)], 'command');
-    expect(line).toContain('@ben');
-    expect(line).toContain('--intent question|blocker|assignment, or --urgent');
-    expect(line).not.toContain('\n');
-    expect(more).toEqual([]);
-  });
-
-  it('is told nothing of what is quiet for another reason', () => {
-    expect(heldLines([copy('tool_mailbox', 'ambient')], 'command')).toEqual([]);
   });
 });

@@ -1,4 +1,3 @@
-import type { Attention } from '../protocol/attention.ts';
 import type { Lineage } from '../protocol/message.ts';
 
 /** So many echoes in a row are shown. The next one is stored quietly. */
@@ -30,38 +29,4 @@ export function isLongExchange(turns: readonly Turn[], now: number): boolean {
   const [first] = turns;
   if (!first || turns.length < LONG_EXCHANGE || now - first.at > LONG_EXCHANGE_MS) return false;
   return turns.every(({ byAgent, fact, disposition }) => byAgent && !fact && !disposition);
-}
-
-/** How a sender says what gets through: by options of a command, or by arguments of a tool. */
-const GETS_THROUGH = {
-  command: 'something new, --intent question|blocker|assignment, or --urgent',
-  tool: 'something new, intent question, blocker or assignment, or priority urgent',
-};
-
-/** What the sender is told of copies that a guard holds: a line for each guard, none if nothing is held. spec: c2a#loops */
-export function heldLines(
-  copies: readonly { mailbox: string; attention: Attention }[],
-  by: keyof typeof GETS_THROUGH,
-): string[] {
-  const held = copies.filter(({ attention }) => attention.reason === 'loop');
-  const later = held.filter(({ attention }) => attention.injection === 'digest');
-  const quiet = held.filter(({ attention }) => attention.injection !== 'digest');
-  const through = `what gets through: ${GETS_THROUGH[by]}`;
-  return [
-    ...(quiet.length > 0
-      ? [
-          `quiet: it repeats this exchange, so it waits in the mailbox of ${named(quiet)} and interrupts nobody; ${through}`,
-        ]
-      : []),
-    ...(later.length > 0
-      ? [
-          `later: this exchange goes in circles, so ${named(later)} sees it with its next own turn and owes no answer; ${through}`,
-        ]
-      : []),
-  ];
-}
-
-function named(copies: readonly { mailbox: string }[]): string {
-  const names = copies.slice(0, 5).map(({ mailbox }) => `@${mailbox}`);
-  return copies.length > 5 ? `${names.join(', ')} and ${copies.length - 5} more` : names.join(', ');
 }

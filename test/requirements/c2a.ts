@@ -349,11 +349,8 @@ export const C2A = {
     'raised by a person; refused replies are counted.',
   'C2A-D9': 'Digests go to each recipient by stream at a turn boundary, at most every 15 minutes and never empty.',
   'C2A-D10':
-    'Own messages never return; between agents, after 3 echoes in a row further echoes are stored quietly, and after 48 messages ' +
-    'within an hour without a disposition or a checkable fact a message wakes nobody and owes no answer, but is shown in full with ' +
-    'the next own turn or digest; a new text is never hidden, the sender learns what gets through, and one human is told; a lacking ' +
-    'mode falls quieter, duty kept; `defer` without `until` lasts 30 min; `unclear` asks back; deadlines run from ' +
-    '`createdAt`.',
+    'Own messages never return; agents: the 4th echo in a row goes quiet, a long exchange wakes nobody but keeps its text, ' +
+    'sender and one human are told; a lacking mode falls quieter, duty kept; `defer` lasts 30 min; `unclear` asks back.',
   'C2A-D11':
     'An unanswered must_respond is redelivered at 1/3 and 2/3 of its deadline (300 s by default), escalated once, ' +
     'then may_respond after a thread check, and ends failed, never ignored; an obligation object has its own ' +

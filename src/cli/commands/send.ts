@@ -1,7 +1,7 @@
 import { shortId } from '../../protocol/names.ts';
+import { heldLines } from '../../flow/held.ts';
 import { send } from '../../flow/send.ts';
 import type { Sent } from '../../flow/send.ts';
-import { heldLines } from '../../attention/loop.ts';
 import { policyWords } from '../../protocol/attention.ts';
 import { Draft } from '../../protocol/message.ts';
 import { Refusal } from '../../protocol/refusal.ts';

@@ -1,7 +1,7 @@
-import { heldLines } from '../../attention/loop.ts';
 import { idText, inline, phrase, quotedWhole } from '../../delivery/quote.ts';
 import type { Who } from '../../flow/desk.ts';
 import type { EventView, listEvents, readThread } from '../../flow/events.ts';
+import { heldLines } from '../../flow/held.ts';
 import type { Reacted } from '../../flow/react.ts';
 import type { Sent } from '../../flow/send.ts';
 import type { Showing } from '../../flow/shown.ts';

@@ -1,4 +1,3 @@
-import { heldLines } from '../../attention/loop.ts';
 import { masked } from '../../attention/secrets.ts';
 import type { ToolArguments, ToolName } from '../../protocol/host.ts';
 import { isMessageId } from '../../protocol/names.ts';
@@ -9,6 +8,7 @@ import { defer } from '../defer.ts';
 import type { Who } from '../desk.ts';
 import { listEvents, readThread } from '../events.ts';
 import type { EventView } from '../events.ts';
+import { heldLines } from '../held.ts';
 import { react } from '../react.ts';
 import { resolve } from '../resolve.ts';
 import type { Runner } from './runner.ts';
