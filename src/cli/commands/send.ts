@@ -3,6 +3,7 @@ import { heldLines } from '../../flow/held.ts';
 import { send } from '../../flow/send.ts';
 import type { Sent } from '../../flow/send.ts';
 import { policyWords } from '../../protocol/attention.ts';
+import type { Policy } from '../../protocol/attention.ts';
 import { Draft } from '../../protocol/message.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
@@ -80,6 +81,11 @@ export function parseDraft(input: Record<string, unknown>): Draft {
   throw new Refusal('invalid_request', `${draft.path || 'message'}: ${draft.why}`);
 }
 
+/** What the reader has to do, as its sender reads it. */
+function policyOf(policy: Policy): string {
+  return policy === 'must_not_respond' ? 'must not respond: it is read, not answered' : policyWords(policy);
+}
+
 /** Says what is proven of a send, and no more: stored. */
 export function report(context: Context, sent: Sent): void {
   const { message, copies, first, home } = sent;
@@ -105,7 +111,7 @@ export function report(context: Context, sent: Sent): void {
   }
   const [only] = copies;
   const names = copies.map((copy) => `@${copy.mailbox}`).join(', ');
-  const policy = copies.length === 1 && only ? ` (${policyWords(only.attention.policy)})` : '';
+  const policy = copies.length === 1 && only ? ` (${policyOf(only.attention.policy)})` : '';
   const word = first ? 'stored' : 'already stored under this key:';
   context.say(`${context.paint.green(word)} ${shortId(message.id)} for ${names}${policy}`);
   for (const line of heldLines(copies, 'command')) context.say(line);
