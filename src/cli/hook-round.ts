@@ -1,7 +1,7 @@
 import { plainLine } from '../delivery/quote.ts';
 import { fenced, newMark } from '../delivery/fence.ts';
 import type { Mail } from '../delivery/fence.ts';
-import { asOwed } from '../flow/claimed.ts';
+import { asOwed, claimedBy } from '../flow/claimed.ts';
 import type { Who } from '../flow/desk.ts';
 import { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
@@ -31,7 +31,11 @@ export interface Outcome {
 export async function sayWaiting(who: Who, opening: Opening & { match: string }, now: number): Promise<Outcome> {
   const { mail: loud, looked, unsure } = await loudMail(who, opening.match);
   const later = opening.client.beginsTurn.includes(opening.event) ? await keptForTurn(who, opening.match) : null;
-  const mail = [...loud, ...(later?.mail ?? [])];
+  const claimed = loud.length > 0 ? await claimedBy(who) : new Set();
+  const mail = [...loud, ...(later?.mail ?? [])].map((one) => ({
+    ...one,
+    attention: asOwed(one.attention, claimed.has(one.message.id)),
+  }));
   const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
   const said = await sayRound(
     who,
@@ -110,5 +114,5 @@ async function mailIn(who: Who, name: string, match: string): Promise<Mail | Ver
   if (waiting.quiet || !scopeMatches(waiting.message.scope, match)) return 'not for us';
   const copy = await who.home.ledger.copy(who.name, id.data);
   if (!copy) return 'unjudged';
-  return { message: waiting.message, attention: await asOwed(who.home, copy), attempt: copy.attempt };
+  return { message: waiting.message, attention: copy.attention, attempt: copy.attempt };
 }

@@ -38,6 +38,7 @@ describe('a question to a role', () => {
     const event = { session_id: 's', cwd: parley.home, hook_event_name: 'PostToolUse', tool_name: 'Bash' };
     const shown = await parley.run(['hook', 'claude', '--as', chosen], { stdin: JSON.stringify(event) });
     expect(shown.out).toContain('must respond');
+    expect(await output(parley, 'read', id, '--as', chosen)).not.toContain('may respond');
     const other = chosen === 'alice' ? 'bob' : 'alice';
     expect(await output(parley, 'owe', '--as', other)).toContain('you owe nothing');
     await parley.run(['reply', id, 'yes', '--as', chosen]);
