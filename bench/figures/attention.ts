@@ -25,7 +25,7 @@ export async function attentionFigure(bench: Bench): Promise<Row[]> {
   const draft = Draft.parse({ to: '@bob', body: BODY });
   const reader = await home.directory.get(bob);
   if (!reader) throw new Error('bob has a record');
-  const exchange = { fromAgent: true, lineage: undefined, earlier: [] };
+  const exchange = { fromAgent: true, lineage: undefined, earlier: [], guard: null };
   const rounds = bench.quick ? 100 : 500;
   const decisions = await interleave(rounds, {
     decide: async () => {

@@ -83,7 +83,7 @@ function number(token: string, sentence: () => string): Checkable | undefined {
   return { key: `number:${digits}`, counter: { value: Number(digits), sentence: sentence() } };
 }
 
-function unstamped(text: string): string {
+export function unstamped(text: string): string {
   if (!/[0-9]/.test(text)) return text;
   return STAMPS.reduce((rest, stamp) => rest.replace(stamp, ' '), text);
 }

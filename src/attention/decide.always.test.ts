@@ -24,8 +24,7 @@ describe('the decision on a copy', () => {
     priority: fc.constantFrom(...Priority.inner.options),
     onlyThanks: fc.boolean(),
     asksQuestion: fc.boolean(),
-    asksAgain: fc.boolean(),
-    loop: fc.boolean(),
+    guard: fc.constantFrom(null, 'echo', 'long'),
     hushed: fc.boolean(),
     left: fc.boolean(),
     signal: fc.option(fc.constantFrom(...Object.keys(SIGNALS), 'x-party'), { nil: undefined }),
@@ -70,38 +69,41 @@ describe('the decision on a copy', () => {
       expect(decide({ ...given, intent: 'status', escalation: false }).policy).toBe('must_not_respond'),
     ));
 
-  it('never gets louder by breaking a loop, and always forbids the answer', () =>
+  it('never gets louder by a guard, and wakes nobody for what a guard holds [C2A-D10]', () =>
     always((given) => {
-      const idle = {
-        ...given,
-        intent: 'none',
-        priority: 'normal',
-        asksQuestion: false,
-        escalation: false,
-      } as const;
-      const broken = decide({ ...idle, loop: true });
-      expect(loudness(broken.injection)).toBeLessThanOrEqual(loudness(decide({ ...idle, loop: false }).injection));
-      expect(loudness(broken.injection)).toBeLessThanOrEqual(loudness('notify'));
-      expect(broken.policy).toBe('must_not_respond');
+      const plain = { intent: 'none', priority: 'normal', escalation: false, signal: undefined } as const;
+      const idle = { ...given, ...plain, hushed: false, left: false, fromMe: false };
+      const free = decide({ ...idle, guard: null });
+      for (const guard of ['echo', 'long'] as const) {
+        const held = decide({ ...idle, guard });
+        expect(loudness(held.injection)).toBeLessThanOrEqual(loudness(free.injection));
+        expect(isQuiet(held)).toBe(true);
+        expect(held).toEqual(isQuiet(free) ? free : { ...held, policy: 'must_not_respond', reason: 'loop' });
+      }
     }));
 
-  it('never silences for a loop whoever asks for something that was not asked before', () =>
+  it('never hides the text of a long exchange that would have been shown without the guard [C2A-D10]', () =>
+    always((any) => {
+      const given = { ...any, left: false, hushed: false };
+      if (isQuiet(decide({ ...given, guard: null }))) return;
+      const { reason, injection } = decide({ ...given, guard: 'long' });
+      if (reason === 'loop') expect(injection).toBe('digest');
+    }));
+
+  it('always lets through what is urgent, a question, a blocker, an approval or an assignment [C2A-D10]', () =>
     always((given) => {
-      const asking = [
-        { priority: 'urgent' },
-        { asksQuestion: true, asksAgain: false },
-        { intent: 'question' },
-        { intent: 'blocker' },
-      ] as const;
-      for (const asked of asking) {
+      const intents = ['question', 'blocker', 'assignment', 'approval'] as const;
+      for (const asked of [{ priority: 'urgent' as const }, ...intents.map((intent) => ({ intent }))]) {
         const facts = { ...given, ...asked };
-        expect(decide({ ...facts, loop: true })).toEqual(decide({ ...facts, loop: false }));
+        for (const guard of ['echo', 'long'] as const) {
+          expect(decide({ ...facts, guard })).toEqual(decide({ ...facts, guard: null }));
+        }
       }
     }));
 
   it('never lets a sender raise by urgency what is not shown in full anyway', () =>
     always((any) => {
-      const given = { ...any, loop: false, hushed: false };
+      const given = { ...any, guard: null, hushed: false };
       const normal = decide({ ...given, priority: 'normal' });
       const urgent = decide({ ...given, priority: 'urgent' });
       expect(urgent).toEqual(normal.injection === 'buffered' ? { ...normal, injection: 'immediate' } : normal);

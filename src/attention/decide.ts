@@ -1,8 +1,9 @@
 import { isQuiet } from '../protocol/attention.ts';
-import type { Attention, Directedness, Reason } from '../protocol/attention.ts';
+import type { Attention, Directedness, Injection, Reason } from '../protocol/attention.ts';
 import type { Intent, Priority } from '../protocol/message.ts';
 import type { Signal } from '../protocol/signal.ts';
 import { callsMe, directednessOf } from './directedness.ts';
+import type { Guard } from './loop.ts';
 
 /** All that the decision on one copy rests on, as seen by the reader of that copy. spec: c2a#attention */
 export interface Facts {
@@ -26,9 +27,8 @@ export interface Facts {
   priority: Priority;
   onlyThanks: boolean;
   asksQuestion: boolean;
-  /** What it asks was asked before in this exchange. Looked at only where nothing new is said any more. */
-  asksAgain: boolean;
-  loop: boolean;
+  /** Which guard would hold it, because its exchange goes in circles. */
+  guard: Guard | null;
   /** The reader wants no disturbance now. */
   hushed: boolean;
   /** The reader was asked to leave this channel or exchange. */
@@ -93,10 +93,9 @@ function overridden(f: Facts, d: Attention): Attention {
   // A reaction costs no turn. One by which a duty changes is knocked for.
   if (d.reason === 'reaction' && f.changesDuty) d = { ...d, injection: 'notify' };
   if (f.priority === 'urgent' && d.injection === 'buffered') d = { ...d, injection: 'immediate' };
-  // Breaking a loop never makes anything louder than it was.
-  // A knock is still heard: the words may matter all the same.
-  if (f.loop && isIdle(f)) {
-    d = { ...d, policy: 'must_not_respond', reason: 'loop', injection: isQuiet(d) ? d.injection : 'notify' };
+  // What is quiet anyway needs no guard.
+  if (f.guard !== null && !insists(f) && !isQuiet(d)) {
+    d = { ...d, policy: 'must_not_respond', reason: 'loop', injection: heldMode(f) };
   }
   // Asked to leave, it hears of this again when it is called by name.
   if (f.left && isGone(f) && !isQuiet(d)) d = { ...d, policy: 'must_not_respond', injection: 'tool_mailbox' };
@@ -141,11 +140,16 @@ function isThanks({ intent, onlyThanks, asksQuestion }: Facts): boolean {
   return onlyThanks && (intent === 'none' || intent === 'fyi');
 }
 
-/** In a loop: asks for nothing. Whoever asks for something is heard, however little news there is. */
-function isIdle(facts: Facts): boolean {
-  const { priority, signal, escalation, asksAgain } = facts;
-  if (priority === 'urgent' || signal !== undefined || escalation) return false;
-  return !asksForSomething(asksAgain ? { ...facts, asksQuestion: false } : facts);
+/** What gets through the guards: whoever says that they ask for something is heard. spec: c2a#loops */
+export function insists({ intent, priority, signal, escalation = false }: Insistence): boolean {
+  return priority === 'urgent' || signal !== undefined || escalation || isWork(intent) || intent === 'question';
+}
+
+type Insistence = Pick<Facts, 'intent' | 'priority' | 'signal'> & { escalation?: boolean };
+
+/** An echo waits in the mailbox. Everything else, and an echo that asks, is shown in full with the reader's next own turn. */
+function heldMode({ guard, asksQuestion }: Facts): Injection {
+  return guard === 'echo' && !asksQuestion ? 'tool_mailbox' : 'digest';
 }
 
 function asksForSomething({ intent, asksQuestion }: Facts): boolean {

@@ -3,45 +3,49 @@ import * as fc from 'fast-check';
 import type { Lineage } from '../protocol/message.ts';
 import { MessageId } from '../protocol/names.ts';
 import { nextLineage } from './lineage.ts';
-import { breaksLoop } from './loop.ts';
+import type { Spoken } from './lineage.ts';
 
 const ROOT = MessageId.parse('root');
 const AGENTS = ['anna', 'ben', 'cleo'];
 
-interface Said {
-  body: string;
-  refs?: string[];
-}
+const spoken = (body: string, given: Partial<Spoken> = {}): Spoken => ({
+  body,
+  byAgent: true,
+  insists: false,
+  ...given,
+});
 
 /** Agents answer each other in turn; gives the lineage of each answer. */
 function exchange(bodies: readonly string[], opening = 'please look', agents = AGENTS): Lineage[] {
-  const said: Said[] = [{ body: opening }];
+  const said: { from: string; body: string; parley?: { lineage: Lineage } }[] = [
+    { from: agents[0] ?? '', body: opening },
+  ];
   const lineages: Lineage[] = [];
   for (const [turn, body] of bodies.entries()) {
     const parent = { id: ROOT, from: agents[turn % agents.length] ?? '', lineage: lineages.at(-1) };
-    const lineage = nextLineage(parent, ROOT, { body }, said);
-    if (lineage) lineages.push(lineage);
-    said.push({ body });
+    const from = agents[(turn + 1) % agents.length] ?? '';
+    const lineage = nextLineage(parent, ROOT, spoken(body, { from }), said);
+    if (!lineage) continue;
+    lineages.push(lineage);
+    said.push({ from, body, parley: { lineage } });
   }
   return lineages;
 }
 
-const brokenAt = (lineages: Lineage[]): number => lineages.findIndex((lineage) => breaksLoop(lineage, true)) + 1;
-
 describe('lineage', () => {
   it('begins with the first answer: the message that opens an exchange has none', () => {
-    expect(nextLineage(null, undefined, { body: 'hello' }, [])).toBeUndefined();
-    const first = nextLineage({ id: ROOT, from: 'anna' }, ROOT, { body: 'hello back' }, [{ body: 'hello' }]);
+    expect(nextLineage(null, undefined, spoken('hello'), [])).toBeUndefined();
+    const first = nextLineage({ id: ROOT, from: 'anna' }, ROOT, spoken('hello back'), [{ body: 'hello' }]);
     expect(first).toEqual({ root: ROOT, hop: 1, visited: ['anna'], stale: 1 });
   });
 
   it('takes an unknown parent for the opening message', () => {
-    expect(nextLineage(null, ROOT, { body: 'hello' }, [])).toEqual({ root: ROOT, hop: 1, visited: [], stale: 1 });
+    expect(nextLineage(null, ROOT, spoken('hello'), [])).toEqual({ root: ROOT, hop: 1, visited: [], stale: 1 });
   });
 
   it('keeps root and visitors of a triangle, however often it goes round', () => {
     const last = exchange(Array.from({ length: 9 }, () => 'over to you')).at(-1);
-    expect(last).toEqual({ root: ROOT, hop: 9, visited: AGENTS, stale: 9 });
+    expect(last).toEqual({ root: ROOT, hop: 9, visited: AGENTS, stale: 9, echoes: 8 });
   });
 
   const anyLineage: fc.Arbitrary<Lineage> = fc.record({
@@ -67,7 +71,7 @@ describe('lineage', () => {
           const next = nextLineage(
             { id: MessageId.parse('m'), from, lineage },
             ROOT,
-            { body },
+            spoken(body),
             past.map((body) => ({ body })),
           );
           expect(next?.hop).toBe(lineage.hop + 1);
@@ -82,53 +86,53 @@ describe('lineage', () => {
     fc.assert(
       fc.property(anyLineage, fc.array(anyText, { minLength: 1 }), fc.nat(), (lineage, past, pick) => {
         const earlier = past.map((body) => ({ body }));
-        const again = { body: past[pick % past.length] ?? '' };
+        const again = spoken(past[pick % past.length] ?? '');
         const next = nextLineage({ id: ROOT, from: 'anna', lineage }, ROOT, again, earlier);
         expect(next?.stale).toBe(lineage.stale + 1);
       }),
     );
   });
-});
 
-describe('the loop breaker', () => {
-  it('lets five answers without news pass and stops the sixth', () => {
-    expect(brokenAt(exchange(Array.from({ length: 5 }, () => 'I agree')))).toBe(0);
-    expect(brokenAt(exchange(Array.from({ length: 6 }, () => 'I agree')))).toBe(6);
-  });
-
-  it('starts to count again when someone says something new', () => {
-    const five = Array.from({ length: 5 }, () => 'I agree');
-    expect(brokenAt(exchange([...five, 'it is src/api.ts', ...five]))).toBe(0);
-  });
-
-  it('leaves an exchange with a person alone, and one that has no lineage', () => {
-    expect(breaksLoop({ root: ROOT, hop: 99, visited: [], stale: 99 }, false)).toBe(false);
-    expect(breaksLoop(undefined, true)).toBe(false);
-  });
-
-  it('stops a thousand hops of polite rewording at the sixth, and keeps it stopped', () => {
-    const wording = fc.array(fc.lorem({ maxCount: 8 }), { minLength: 1_000, maxLength: 1_000 });
-    fc.assert(
-      fc.property(wording, (bodies) => {
-        const lineages = exchange(bodies);
-        expect(brokenAt(lineages)).toBe(6);
-        expect(lineages.slice(5).every((lineage) => breaksLoop(lineage, true))).toBe(true);
-      }),
-      { numRuns: 5 },
+  it('counts echoes in a row, and one message that is no echo starts the count again [C2A-D10]', () => {
+    const counts = exchange(['I agree', 'I agree', 'I agree!', 'roll back, the site is down', 'I agree']).map(
+      ({ echoes = 0 }) => echoes,
     );
+    expect(counts).toEqual([0, 1, 2, 0, 1]);
   });
 
-  it.each([
-    ['a counter', (turn: number) => `ping ${turn}`],
-    ['a counter in changing words', (turn: number) => `${'very '.repeat(turn % 7)}well, message ${turn} received`],
-    ['a countdown', (turn: number) => `${1000 - turn} left`],
-    ['a counter in large steps', (turn: number) => `heartbeat ${turn * 50}. ${'Yes '.repeat(turn % 5)}`],
-    ['a counter in a fence', (turn: number) => `\`\`\`\n{ "seq": ${turn * 10} }\n\`\`\``],
-    ['a clock', (turn: number) => `alive at ${10 + (turn % 10)}:${10 + turn}`],
-    ['an id of its own', (turn: number) => `8e03978e-40d5-43e8-bc93-${String(turn).padStart(12, '0')} acknowledged`],
-  ])('is not fooled by %s', (_what, body) => {
-    const bodies = Array.from({ length: 40 }, (_, turn) => body(turn + 1));
-    // The first one may be news; the rest only count on.
-    expect(brokenAt(exchange(bodies))).toBeOneOf([6, 7]);
+  it('takes what a person says, and what asks for something, for no echo [C2A-D10]', () => {
+    const earlier = [{ body: 'any news' }];
+    const parent = { id: ROOT, from: 'anna' };
+    expect(nextLineage(parent, ROOT, spoken('any news'), earlier)?.echoes).toBe(1);
+    expect(nextLineage(parent, ROOT, spoken('any news', { byAgent: false }), earlier)?.echoes).toBeUndefined();
+    expect(nextLineage(parent, ROOT, spoken('any news', { insists: true }), earlier)?.echoes).toBeUndefined();
+  });
+
+  it('takes an answer to a question for no echo, in whatever words [C2A-D10]', () => {
+    const bodies = ['yes', 'is step 4 done?', 'yes', 'is step 5 done?', 'yes', 'is step 6 done?', 'yes'];
+    const counts = exchange(bodies, 'is step 3 done?').map(({ echoes = 0 }) => echoes);
+    expect(Math.max(...counts)).toBe(1);
+    const back = exchange(
+      ['fine, and how are you?', 'fine, and how are you?', 'fine, and how are you?'],
+      'how are you?',
+    );
+    expect(back.map(({ echoes = 0 }) => echoes)).toEqual([1, 2, 3]);
+  });
+
+  it('takes the first word on each of several messages for no echo [C2A-D10]', () => {
+    const remarks = ['rename it', 'inline it', 'drop it'].map((body, at) => ({ id: `r${at}`, from: 'anna', body }));
+    const fixed = (thread: string) => ({ id: `to-${thread}`, from: 'ben', thread, body: 'fixed' });
+    const said = spoken('fixed', { from: 'ben', thread: 'r2' });
+    const parent = { id: MessageId.parse('r2'), from: 'anna' };
+    const earlier = [...remarks, fixed('r0'), fixed('r1')];
+    expect(nextLineage(parent, parent.id, said, earlier)?.echoes).toBeUndefined();
+    expect(nextLineage(parent, parent.id, said, [...earlier, fixed('r2')])?.echoes).toBe(1);
+  });
+
+  it('takes a text with a new path, link, commit or code for no echo [C2A-D10]', () => {
+    const earlier = [{ body: 'please review it' }];
+    for (const news of ['src/new.ts', 'https://ci.example/77', '0a1b2c3d', '```\na < b;\n```']) {
+      expect(nextLineage(null, ROOT, spoken(`please review it ${news}`), earlier)?.echoes).toBeUndefined();
+    }
   });
 });

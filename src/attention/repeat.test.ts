@@ -13,8 +13,8 @@ describe('a text', () => {
       'the same, turned round',
       'Tests are green on main. I looked at the parser, and the fix is good to merge from my side.',
     ],
-    ['the same with a kind word', `${LAST} Cheers everybody`],
-    ['the same but for a word', LAST.replace('good', 'fine')],
+    ['the same but for a filler', LAST.replace('good', 'fine')],
+    ['the same with a word more', `${LAST} Cheers`],
   ])('repeats another: %s', (_what, text) => {
     expect(repeats(text, LAST)).toBe(true);
   });
@@ -30,6 +30,8 @@ describe('a text', () => {
       `${LAST} The remaining work is to document the grammar and tell the owners of the other tools.`,
     ],
     ['it is a yes', 'yes'],
+    ['one word is another', LAST.replace('parser', 'lexer')],
+    ['it has another word for each of its own', LAST.replace('parser', 'lexer').replace('main', 'next')],
   ])('does not repeat another where %s', (_what, text) => {
     expect(repeats(text, LAST)).toBe(false);
   });

@@ -45,7 +45,7 @@ const RULES: readonly Rule[] = [
   {
     code: 'against_policy',
     against: ({ policy }) => policy === 'must_not_respond',
-    why: () => 'it asks for no answer (must_not_respond): stay silent, or write to somebody who is waiting for you',
+    why: () => 'it must not be answered (must_not_respond): read it, do not reply',
   },
   {
     code: 'already_claimed',

@@ -33,13 +33,15 @@ export async function answerEvent(
   if (name === 'SessionStart') forgetOldSessions(root);
   const { who, match } = await readerOf(context, client, event, session, as);
   const inbox = `${mailboxOf(who)}/new`;
+  const quiet = `${mailboxOf(who)}/quiet`;
   session?.lookAtOnce();
   if (isSubagent(event)) {
     session?.noteSeen('sub', inbox, new Set(namesIn(inbox)), fineTimes);
   } else if (Object.hasOwn(client.events, name) && !client.deafAfter.includes(tool_name)) {
     const opening = { client, event: name, session: session_id, match };
-    const { looked, nothingLeft } = await sayWaiting(who, opening, Date.now());
+    const { looked, lookedLater, nothingLeft } = await sayWaiting(who, opening, Date.now());
     for (const kind of nothingLeft ? (['seen', 'sub'] as const) : []) session?.noteSeen(kind, inbox, looked, fineTimes);
+    if (nothingLeft && lookedLater) session?.noteSeen('turn', quiet, lookedLater, fineTimes);
   }
   if (session) await lookAgainInTime(session, who);
 }

@@ -1,6 +1,7 @@
 import { plainLine } from '../delivery/quote.ts';
 import { fenced, newMark } from '../delivery/fence.ts';
 import type { Mail } from '../delivery/fence.ts';
+import { asOwed, claimedBy } from '../flow/claimed.ts';
 import type { Who } from '../flow/desk.ts';
 import { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
@@ -14,9 +15,12 @@ import { ago } from './words.ts';
 /** A hook holds up a model's turn: a relay is waited for this long and no longer. */
 const ASK_MS = 1500;
 
-/** The names in new/ that were looked at, and whether it is certain that none of those left is for this session. */
+/** The names that were looked at, and whether it is certain that none of those left is for this session. */
 export interface Outcome {
+  /** In new/. */
   looked: ReadonlySet<string>;
+  /** In quiet/, where what wakes nobody waits for a turn to begin. Null if none begins now. */
+  lookedLater: ReadonlySet<string> | null;
   nothingLeft: boolean;
 }
 
@@ -25,7 +29,13 @@ export interface Outcome {
  * the reader had taken them; that a model saw them is not claimed. Signs leave their messages waiting, out of the hook's sight.
  */
 export async function sayWaiting(who: Who, opening: Opening & { match: string }, now: number): Promise<Outcome> {
-  const { mail, looked, unsure } = await loudMail(who, opening.match);
+  const { mail: loud, looked, unsure } = await loudMail(who, opening.match);
+  const later = opening.client.beginsTurn.includes(opening.event) ? await keptForTurn(who, opening.match) : null;
+  const claimed = loud.length > 0 ? await claimedBy(who) : new Set();
+  const mail = [...loud, ...(later?.mail ?? [])].map((one) => ({
+    ...one,
+    attention: asOwed(one.attention, claimed.has(one.message.id)),
+  }));
   const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
   const said = await sayRound(
     who,
@@ -34,7 +44,21 @@ export async function sayWaiting(who: Who, opening: Opening & { match: string },
     mail,
     now,
   );
-  return { looked, nothingLeft: !unsure && said.length === mail.length };
+  return { looked, lookedLater: later?.looked ?? null, nothingLeft: !unsure && said.length === mail.length };
+}
+
+/** What a guard kept for this turn. spec: c2a#loops */
+async function keptForTurn(who: Who, match: string): Promise<{ mail: Mail[]; looked: Set<string> }> {
+  // The names first: what comes after them is looked for at the next turn.
+  const looked = new Set(namesIn(`${mailboxOf(who)}/quiet`));
+  const mail: Mail[] = [];
+  for (const message of looked.size > 0 ? await (await import('../flow/later.ts')).laterMail(who) : []) {
+    const copy = await who.home.ledger.copy(who.name, message.id);
+    if (copy && scopeMatches(message.scope, match)) {
+      mail.push({ message, attention: copy.attention, attempt: copy.attempt });
+    }
+  }
+  return { mail, looked };
 }
 
 /** What stands in new/. */

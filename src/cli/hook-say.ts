@@ -77,12 +77,17 @@ function inOrder(pieces: readonly Piece[], delivered: readonly Mail[]): Piece[] 
   return pieces.flatMap((piece): Piece[] => {
     if (piece.kind !== 'whole') return [piece];
     const mail = won.get(piece.mail.message.id);
-    return mail ? [{ kind: 'whole', mail }] : [];
+    // The decision is told as it was planned: a claim may have made it an answer that is owed.
+    return mail ? [{ kind: 'whole', mail: { ...mail, attention: piece.mail.attention } }] : [];
   });
 }
 
 /** Only after the sign was given: if we die between, it is given twice, and never not at all. */
-async function sinkSign(who: Who, { message }: Mail, receipt: Receipt): Promise<void> {
+async function sinkSign(who: Who, { message, attention }: Mail, receipt: Receipt): Promise<void> {
+  // What a turn was pointed to is not kept for the next one too.
+  if (attention.injection === 'digest') {
+    await who.home.ledger.reconsider(who.name, message.id, { ...attention, injection: 'tool_mailbox' });
+  }
   await who.home.spool.lower(who.name, message.id);
   await who.home.ledger.record(who.name, message.id, receipt);
 }

@@ -43,7 +43,7 @@ const FORGOTTEN_MS = 30 * 24 * 60 * 60 * 1000;
 
 /**
  * One folder per session of a client, `sessions/<id>/`, where the hook's script looks (see delivery/hook-script.ts):
- * `session.json` and `box`, a link to the mailbox; `seen.*`, `sub.*`, `look` and `now`, of which only the times count.
+ * `session.json` and `box`, a link to the mailbox; `seen.*`, `sub.*`, `turn.*`, `look` and `now`, of which only the times count.
  * All of it can be deleted at any time: the next hook makes it anew. spec: hook#files
  */
 export class Session {
@@ -77,7 +77,7 @@ export class Session {
     layReferences(this.home);
     this.#place('session.json', (path) => writeFileSync(path, JSON.stringify(binding), { mode: 0o600 }));
     this.#place('box', (path) => symlinkSync(mailbox, path));
-    for (const kind of ['seen', 'sub']) rmSync(`${this.#folder}/${kind}.hi`, { force: true });
+    for (const kind of ['seen', 'sub', 'turn']) rmSync(`${this.#folder}/${kind}.hi`, { force: true });
   }
 
   /** A session without an identity: its script looks again every half minute. */
@@ -93,7 +93,7 @@ export class Session {
    * Notes that `known` is everything in the folder and that none of it is for this session. It does so only when the folder's
    * time is so old that whatever comes after must get another one; if that is a matter of milliseconds it waits for it.
    */
-  noteSeen(kind: 'seen' | 'sub', folder: string, known: ReadonlySet<string>, fine: boolean): boolean {
+  noteSeen(kind: 'seen' | 'sub' | 'turn', folder: string, known: ReadonlySet<string>, fine: boolean): boolean {
     // The script sees by itself that an empty folder holds nothing.
     if (!namesIn(folder).some((name) => name.endsWith('.json'))) return true;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -108,7 +108,7 @@ export class Session {
     return false;
   }
 
-  #noteIfKnown(kind: 'seen' | 'sub', folder: string, known: ReadonlySet<string>, changed: bigint): boolean {
+  #noteIfKnown(kind: 'seen' | 'sub' | 'turn', folder: string, known: ReadonlySet<string>, changed: bigint): boolean {
     if (namesIn(folder).some((name) => !known.has(name))) return false;
     this.#placeTime(`${kind}.lo`, changed - ROUNDING);
     this.#placeTime(`${kind}.hi`, changed + ROUNDING);

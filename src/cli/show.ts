@@ -1,3 +1,4 @@
+import { asOwed, claimedBy } from '../flow/claimed.ts';
 import { deliver } from '../flow/deliver.ts';
 import type { Delivered } from '../flow/deliver.ts';
 import type { Who } from '../flow/desk.ts';
@@ -16,8 +17,11 @@ export async function takeAndPrint(
   render: (delivered: Delivered[]) => string,
   keep = false,
 ): Promise<Delivered[]> {
+  const claimed = await claimedBy(who);
   return deliver(who, mail, { disposition: 'acknowledged', by, keep }, (delivered) => {
-    const text = render(delivered);
+    const text = render(
+      delivered.map((one) => ({ ...one, attention: asOwed(one.attention, claimed.has(one.message.id)) })),
+    );
     return { show: () => writeAll(1, text), slow: isSlow(1, text) };
   });
 }

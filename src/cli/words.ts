@@ -1,5 +1,6 @@
 import { shortId } from '../protocol/names.ts';
 import { forModel, lineForModel } from '../delivery/gate.ts';
+import { policyWords } from '../protocol/attention.ts';
 import type { Attention } from '../protocol/attention.ts';
 import type { Message } from '../protocol/message.ts';
 import type { Paint } from './terminal.ts';
@@ -32,7 +33,7 @@ export function headline({ message, attention, attempt, quiet, held }: Shown, no
   const marks = [
     message.priority === 'urgent' ? paint.red('urgent') : '',
     message.parley?.intent ?? '',
-    attention?.policy.replaceAll('_', ' ') ?? '',
+    attention ? policyWords(attention.policy) : '',
     quiet ? 'quiet' : '',
     held ? paint.yellow('held') : '',
     attempt ? paint.yellow('redelivered') : '',

@@ -9,6 +9,8 @@ export interface HookClient {
   name: string;
   /** The events at which a text reaches the model. At every other event nothing is said, so nothing may be taken. */
   events: Readonly<Record<string, Form>>;
+  /** Events at which a turn of the session's own begins: what wakes nobody is shown there. */
+  beginsTurn: readonly string[];
   /** Events after which the model would rest: whatever is said there costs another turn. */
   endsTurn: readonly string[];
   /** Tools after which the client drops what a hook says. */

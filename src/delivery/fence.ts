@@ -1,4 +1,5 @@
 import { masked } from '../attention/secrets.ts';
+import { policyWords } from '../protocol/attention.ts';
 import type { Attention } from '../protocol/attention.ts';
 import type { Message } from '../protocol/message.ts';
 import type { AgentName } from '../protocol/names.ts';
@@ -54,7 +55,7 @@ export function knock(voice: Voice, mail: Mail): string {
   const said = [
     named(mail),
     words(directedness),
-    words(policy),
+    policyWords(policy),
     message.priority === 'urgent' ? 'urgent' : 'normal',
     topic,
   ].join(' · ');
@@ -122,7 +123,7 @@ function facts(voice: Voice, { message, attention, attempt }: Mail): string[] {
   return [
     voice.ago(message.ts),
     parley?.intent && parley.intent !== 'none' ? parley.intent : '',
-    words(attention.policy),
+    policyWords(attention.policy),
     message.priority === 'urgent' ? 'urgent' : '',
     thread && /^[A-Za-z0-9._-]{1,128}$/.test(thread) ? `answers ${shortId(thread)}` : '',
     deadline(parley?.deadline, voice.now),

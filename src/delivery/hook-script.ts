@@ -9,6 +9,7 @@
  * - `box` is a link to the mailbox. Without one, or at the start of a session, the slow half binds it.
  * - `seen.lo` and `seen.hi` lie just around the time that new/ had when it was last searched in vain. Any other time means
  *   that something changed, also after a clock was set back. Subagents get no mail: they have marks of their own.
+ * - `turn.lo` and `turn.hi` are the same for quiet/, at an event with which a turn of the session's own begins.
  * - Copies in held/ may belong to a reader that died: `look` is a file from the future, and when that has come they are seen to.
  * - early and late lie a millisecond apart: a shell or a file system that takes them for equal has coarse times, and the slow
  *   half must know.
@@ -26,6 +27,10 @@ case $BASH_VERSION in
 esac
 h=${quoted(home)}
 any() { [ -e "$1" ] || [ -L "$1" ]; }
+fresh() {
+  [ -e "$2.hi" ] && ! [ "$1" -nt "$2.hi" ] && ! [ "$1" -ot "$2.lo" ] && return 1
+  any "$1"/*.json || any "$1"/.[!.]*.json
+}
 quiet() {
   case $1 in '' | .* | *[!A-Za-z0-9._-]*) return 1 ;; esac
   d=$h/sessions/$1
@@ -36,10 +41,10 @@ quiet() {
   *'"agent_id"'*) m=$d/sub ;;
   *) m=$d/seen ;;
   esac
-  if ! [ -e "$m.hi" ] || [ "$b/new" -nt "$m.hi" ] || [ "$b/new" -ot "$m.lo" ]; then
-    any "$b"/new/*.json && return 1
-    any "$b"/new/.[!.]*.json && return 1
-  fi
+  fresh "$b/new" "$m" && return 1
+  case $e in
+  *'"UserPromptSubmit"'* | *'"BeforeAgent"'*) fresh "$b/quiet" "$d/turn" && return 1 ;;
+  esac
   any "$b"/held/*.json || return 0
   [ -e "$d/look" ] && true 2>/dev/null >"$d/now" && [ "$d/look" -nt "$d/now" ]
 }

@@ -56,7 +56,8 @@ export function roundText(say: Phrases, { pieces, left }: Round): string {
 }
 
 function pieceFor(say: Phrases, mail: Mail, fitsAlone: (text: string) => boolean): Piece {
-  if (mail.attention.injection === 'notify') return { mail, kind: 'knock' };
+  // A guard wakes nobody, but it hides no text.
+  if (mail.attention.injection === 'notify' && mail.attention.reason !== 'loop') return { mail, kind: 'knock' };
   return { mail, kind: fitsAlone(say.whole(mail)) ? 'whole' : 'pointer' };
 }
 

@@ -1,5 +1,5 @@
 import { decide } from '../attention/decide.ts';
-import { breaksLoop } from '../attention/loop.ts';
+import type { Guard } from '../attention/loop.ts';
 import type { Attention } from '../protocol/attention.ts';
 import type { Lineage, Message } from '../protocol/message.ts';
 import { AgentName, isMessageId } from '../protocol/names.ts';
@@ -7,82 +7,63 @@ import type { MessageId } from '../protocol/names.ts';
 import type { Quiet } from '../protocol/quiet.ts';
 import type { AgentExtras, AgentRecord } from '../storage/directory/directory.ts';
 import type { Home } from './desk.ts';
+import type { Content } from './exchange.ts';
 import { readingOf } from './reading.ts';
 
 /** How much of an exchange is looked at to tell whether anything new is said. */
 const EXCHANGE = 50;
 /** What agents write to each other by name within this time is taken for an answer, also where its sender does not say so. */
 const SOON_MS = 60 * 60 * 1000;
-/** How much of an exchange is looked at where a message only may be part of it: every plain send pays for that. */
-const LIKELY_EXCHANGE = 8;
 
 /** What a message is part of: the same for every reader of it. */
 interface Exchange {
   fromAgent: boolean;
   lineage: Lineage | undefined;
   earlier: Message[];
-}
-
-/** What a message says, and which one its sender says that it answers. */
-interface Content {
-  thread?: string | undefined;
-  body: string;
-  refs?: string[] | undefined;
-}
-
-/** The reader of a message by name, and when it is sent. */
-interface Aim {
-  reader: AgentRecord;
-  now: number;
+  /** Which guard holds it, for readers that are agents. */
+  guard: Guard | null;
 }
 
 /** Of a message that says of no other that it answers it, to readers who keep no policy: then nothing rests on more than this. */
-export const NO_EXCHANGE: Exchange = { fromAgent: true, lineage: undefined, earlier: [] };
+export const NO_EXCHANGE: Exchange = { fromAgent: true, lineage: undefined, earlier: [], guard: null };
 
 /** Where a message stands in its exchange, computed from what we stored ourselves. */
-export async function exchangeOf(home: Home, from: string, content: Content, aim?: Aim): Promise<Exchange> {
+export async function exchangeOf(
+  home: Home,
+  from: string,
+  content: Content,
+  now: number,
+  reader?: AgentRecord,
+): Promise<Exchange> {
   const fromAgent = await isAgent(home, from);
-  if (!isMessageId(content.thread)) {
-    const isPlain = fromAgent && content.thread === undefined;
-    const lineage = isPlain && aim ? await likelyLineage(home, from as AgentName, content, aim) : undefined;
-    // Only the lineage is guessed: which thread a message is part of is its sender's to say.
-    return { fromAgent, lineage, earlier: [] };
-  }
-  const thread = content.thread;
-  const parent = await home.ledger.message(thread);
-  const known = parent?.parley?.lineage;
-  const earlier = await home.ledger.exchange(known?.root ?? thread, EXCHANGE);
-  // A person's word is always news: agents may answer it at length.
-  const spoken = parent && known && !(await isAgent(home, parent.from)) ? { ...known, stale: 0 } : known;
-  const { nextLineage } = await answering();
-  const lineage = nextLineage(parent && { ...parent, lineage: spoken }, thread, content, earlier);
-  return { fromAgent, lineage, earlier };
+  const isSaid = isMessageId(content.thread);
+  const isPlain = fromAgent && content.thread === undefined;
+  const likely = isPlain && reader ? await likelyParent(home, from as AgentName, reader, now) : null;
+  const thread = isSaid ? content.thread : likely?.id;
+  if (!isMessageId(thread)) return { fromAgent, lineage: undefined, earlier: [], guard: null };
+  const parent = likely ?? (await home.ledger.message(thread));
+  const said = await home.ledger.exchange(parent?.parley?.lineage?.root ?? thread, EXCHANGE);
+  // A message repeats nothing by standing in the place of its older self.
+  const earlier = said.filter(({ id }) => id !== content.replaces);
+  const { guardOf, lineageOf } = await answering();
+  const lineage = lineageOf({ from, fromAgent, content, thread, parent, earlier });
+  const guard = fromAgent ? await guardOf(home, lineage, content, earlier, now) : null;
+  // Only the lineage is guessed: which thread a message is part of is its sender's to say.
+  return { fromAgent, lineage, earlier: isSaid ? earlier : [], guard };
 }
 
 /**
  * Two agents that write to each other by name in turn are answering each other. Otherwise two that thank each other by plain
  * sends would never be stopped. spec: message#lineage
  */
-async function likelyLineage(
-  home: Home,
-  from: AgentName,
-  content: Content,
-  { reader, now }: Aim,
-): Promise<Lineage | undefined> {
-  if (reader.parley?.kind !== 'agent' || reader.name === from) return undefined;
-  const last = await home.ledger.unanswered(reader.name, from, now - SOON_MS);
-  if (!last) return undefined;
-  const parent = { ...last, lineage: last.parley?.lineage };
-  const { nextLineage } = await answering();
-  const lineage = nextLineage(parent, last.id, content, []);
-  // Words in which nothing can be checked are no news, whatever was said before.
-  if (!lineage || lineage.stale > 0) return lineage;
-  return nextLineage(parent, last.id, content, await home.ledger.exchange(lineage.root, LIKELY_EXCHANGE));
+async function likelyParent(home: Home, from: AgentName, reader: AgentRecord, now: number): Promise<Message | null> {
+  if (reader.parley?.kind !== 'agent' || reader.name === from) return null;
+  return home.ledger.unanswered(reader.name, from, now - SOON_MS);
 }
 
 /** What answers nothing pays nothing for what is known of answers. */
 function answering() {
-  return import('../attention/lineage.ts');
+  return import('./exchange.ts');
 }
 
 /** Step 3 of 5. Decides how one recipient should see a message: who is meant, must they answer, how much do they see. */
@@ -105,7 +86,7 @@ async function attendBy(
   message: Message,
   reader: AgentName,
   via: 'dm' | 'role' | 'channel',
-  { fromAgent, lineage, earlier }: Exchange,
+  { fromAgent, lineage, earlier, guard }: Exchange,
   now: number,
 ): Promise<Attention> {
   const { intent = 'none', signal, aim, replaces } = message.parley ?? {};
@@ -114,7 +95,6 @@ async function attendBy(
   const said = readingOf(home, message);
   const mentions = await said.called();
   const asks = (message.thread !== undefined || lineage !== undefined || intent === 'thanks') && said.asksQuestion;
-  const loop = lineage !== undefined && breaksLoop(lineage, fromAgent && parley.kind === 'agent');
   return decide({
     via,
     fromAgent,
@@ -135,8 +115,7 @@ async function attendBy(
     priority: message.priority === 'urgent' ? 'urgent' : 'normal',
     onlyThanks: said.isOnlyThanks,
     asksQuestion: asks,
-    asksAgain: loop && asks && (await isAskedAgain(home, message, lineage, earlier)),
-    loop,
+    guard: parley.kind === 'agent' ? guard : null,
     hushed: parley.quiet !== undefined && (await isHushedAt(parley.quiet, now)),
     left: left.some(isHere),
     signal,
@@ -146,16 +125,6 @@ async function attendBy(
     // Only Parley itself hands on what somebody left undone, and decides on that where it does.
     escalation: false,
   });
-}
-
-/** Few messages go round in circles: the others pay nothing for a look at what was asked before. */
-async function isAskedAgain(home: Home, message: Message, lineage: Lineage, earlier: Message[]): Promise<boolean> {
-  const { asksAgain } = await import('../attention/asked.ts');
-  const said = earlier.length > 0 ? earlier : await home.ledger.exchange(lineage.root, LIKELY_EXCHANGE);
-  return asksAgain(
-    message.body,
-    said.filter(({ id }) => id !== message.id),
-  );
 }
 
 /** Few have asked for quiet: the others pay nothing for the rules of it. */
@@ -194,7 +163,7 @@ export async function attendForeign(
   reader: AgentName,
   message: Message,
 ): Promise<{ attention: Attention; lineage: Lineage | undefined }> {
-  const exchange = await exchangeOf(home, message.from, message);
+  const exchange = await exchangeOf(home, message.from, { ...message.parley, ...message }, Date.parse(message.ts));
   const record = await home.directory.get(reader);
   const isMine = message.to.replace(/^@/, '') === reader;
   const via = message.to.startsWith('#') ? 'channel' : isMine ? 'dm' : 'role';

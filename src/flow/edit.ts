@@ -32,7 +32,7 @@ export async function edit(
   const { id } = old;
   const before = (await home.ledger.trace(id))?.copies ?? [];
   await enterDuties(home);
-  const exchange = await exchangeOf(home, from, old);
+  const exchange = await exchangeOf(home, from, { ...old.parley, ...old, body, replaces: id }, desk.now());
   const { intent = 'none', deadline, obligation, aim } = old.parley ?? {};
   const message = composeMessage(
     {

@@ -1,8 +1,10 @@
 import type { Duty } from '../protocol/duty.ts';
 import type { Message } from '../protocol/message.ts';
 import type { DutyPage } from '../storage/ledger/duties.ts';
+import type { Copy } from '../storage/ledger/ledger.ts';
 import type { Home, Who } from './desk.ts';
 import { enterDuties, standOf } from './duty.ts';
+import { isOffered } from './responders.ts';
 
 /** More than this are not counted: a count of thousands would cost more than the page itself. */
 export const COUNTED = 100;
@@ -18,8 +20,10 @@ export interface Owed {
 export async function owe(who: Who, page: DutyPage): Promise<Owed> {
   await enterDuties(who.home);
   const found = await who.home.ledger.owed(who.name, { ...page, limit: page.limit + 1 });
-  const duties = await stillOpen(who.home, found.slice(0, page.limit));
-  const count = await who.home.ledger.owedCount(who.name, COUNTED);
+  const owed = await withoutOffers(who.home, found.slice(0, page.limit));
+  const duties = await stillOpen(who.home, owed);
+  const offers = Math.min(found.length, page.limit) - owed.length;
+  const count = (await who.home.ledger.owedCount(who.name, COUNTED)) - offers;
   return { duties, count, more: found.length > page.limit };
 }
 
@@ -27,8 +31,23 @@ export async function owe(who: Who, page: DutyPage): Promise<Owed> {
 export async function blocked(who: Who, page: DutyPage): Promise<Owed> {
   await enterDuties(who.home);
   const found = await who.home.ledger.blocking(who.name, { ...page, limit: page.limit + 1 });
-  const duties = await stillOpen(who.home, found.slice(0, page.limit));
+  const duties = await stillOpen(who.home, await withoutOffers(who.home, found.slice(0, page.limit)));
   return { duties, count: duties.length, more: found.length > page.limit };
+}
+
+/**
+ * What is offered to the members of a role may be answered. It is a row only so that the next one is asked in time; whoever claims it
+ * owes it. spec: c2a#roles
+ */
+async function withoutOffers(home: Home, duties: readonly Duty[]): Promise<Duty[]> {
+  const owed: Duty[] = [];
+  for (const duty of duties) if (!isOffer(duty, await home.ledger.copy(duty.mailbox, duty.id))) owed.push(duty);
+  return owed;
+}
+
+/** Was this only offered to its reader, as a member of a role, and not claimed? */
+export function isOffer({ state, ended }: Duty, copy: Copy | null): boolean {
+  return state === 'open' && ended === null && copy !== null && isOffered(copy);
 }
 
 async function stillOpen(home: Home, duties: readonly Duty[]): Promise<Owed['duties']> {

@@ -24,7 +24,7 @@ describe('send', () => {
     expect(third.message.parley?.lineage).toMatchObject({ root: first.message.id, hop: 2, visited: ['alice', 'bob'] });
   });
 
-  it('stops an exchange of two agents in which nothing new is said, and lets a new fact through again', async () => {
+  it('stores the fourth echo in a row quietly, and shows a new text again [C2A-D10]', async () => {
     const desk = await aDesk('alice', 'bob');
     let last = await send(desk, alice, aDraft({ body: 'shall we look at the parser together' }));
     for (let hop = 1; hop <= 8; hop++) {
@@ -33,9 +33,9 @@ describe('send', () => {
     expect(last.copies[0]?.attention).toMatchObject({
       reason: 'loop',
       policy: 'must_not_respond',
-      injection: 'notify',
+      injection: 'tool_mailbox',
     });
-    last = await reply(desk, last.message, 'it fails in src/parser.ts:118');
+    last = await reply(desk, last.message, 'stop, the production site is down, roll back');
     expect(last.copies[0]?.attention).toMatchObject({ reason: 'thread_reply', injection: 'buffered' });
   });
 
@@ -73,7 +73,8 @@ describe('send', () => {
       reasons.push(copies[0]?.attention.reason ?? '');
     }
     expect(stale).toEqual([undefined, 1, 2, 3, 4, 5, 6, 7, 8]);
-    expect(reasons).toEqual([...Array.from({ length: 6 }, () => 'direct_message'), 'loop', 'loop', 'loop']);
+    expect(reasons.slice(0, 4)).toEqual(Array.from({ length: 4 }, () => 'direct_message'));
+    expect(reasons.slice(4)).toEqual(Array.from({ length: 5 }, () => 'loop'));
     const asked = await say(desk, bob, 'could you run the tests once more?');
     expect(asked.copies[0]?.attention).toMatchObject({ policy: 'must_respond', reason: 'direct_message' });
     const news = await say(desk, alice, 'they fail in src/parser.ts:118');

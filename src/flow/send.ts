@@ -40,7 +40,7 @@ export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<S
   const isAlone = draft.thread === undefined && recipients.every(({ parley }) => !parley);
   const exchange = isAlone
     ? NO_EXCHANGE
-    : await exchangeOf(await whereKnown(desk, home, draft.thread), from, draft, reader && { reader, now });
+    : await exchangeOf(await whereKnown(desk, home, draft.thread), from, draft, now, reader);
   const message = composeMessage(to === draft.to ? draft : { ...draft, to }, {
     id: desk.newId(),
     from,
@@ -82,13 +82,14 @@ function responders() {
   return import('./responders.ts');
 }
 
-/** An exchange that goes nowhere is told to the owner, once. spec: c2a#loops */
+/** One person is told once of an exchange that a guard holds. spec: c2a#loops */
 async function tellOfLoop(desk: Desk, home: Home, { from, to, parley, id }: Message): Promise<void> {
   const { tellOwner } = await import('./people.ts');
   const root = parley?.lineage?.root ?? id;
   const body =
-    `@${from} and ${to} write to each other and nothing new is said. What they say now is only knocked for, until one of ` +
-    `them brings a fact or asks for something, or a person speaks; see it with \`parley history --thread ${root.slice(0, 8)}\``;
+    `@${from} and ${to} go in circles: they repeat themselves, or write at length and nothing checkable is said. Repetitions now ` +
+    `wait quietly in the mailbox, other messages wake nobody and are shown with the reader's next own turn. A question, blocker, assignment ` +
+    `or urgent message gets through. Read it: \`parley history --thread ${root.slice(0, 8)}\``;
   await tellOwner(desk, home, { key: `loop/${root}`, body });
 }
 

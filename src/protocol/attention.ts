@@ -10,6 +10,11 @@ export type Directedness = Described<typeof Directedness>;
 export const Policy = new Schema(() => v.picklist(['must_respond', 'may_respond', 'ack_only', 'must_not_respond']));
 export type Policy = Described<typeof Policy>;
 
+/** A policy as models and people read it. spec: c2a#policy */
+export function policyWords(policy: Policy): string {
+  return policy === 'must_not_respond' ? 'must not respond: read it, do not reply' : policy.replaceAll('_', ' ');
+}
+
 /** How much of it does the model see, and when? Ordered from loudest to quietest. spec: c2a#injection */
 export const Injection = new Schema(() =>
   v.picklist(['immediate', 'buffered', 'notify', 'tool_mailbox', 'digest', 'silent']),
@@ -38,7 +43,7 @@ export const Reason = new Schema(() =>
     'digest',
     'escalation',
     'edited_after_response',
-    // Ours: the lineage breaker stopped an exchange in which nothing new was said.
+    // Ours: a guard holds it, because its exchange goes in circles.
     'loop',
     // Ours: the recipient keeps no attention policy (made by another program), so everything is shown.
     'no_policy',

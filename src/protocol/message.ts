@@ -15,7 +15,7 @@ export type Priority = Described<typeof Priority>;
 
 /**
  * Where a message comes from in its exchange. Computed at send from the message it answers, never believed.
- * `stale` counts the hops since anything new was said. spec: message#lineage
+ * `stale` counts the hops since the last checkable fact, `echoes` the echoes in a row that end with this message. spec: message#lineage
  */
 export const Lineage = new Schema(() =>
   v.object({
@@ -23,6 +23,7 @@ export const Lineage = new Schema(() =>
     hop: v.pipe(v.number(), v.integer()),
     visited: v.array(v.string()),
     stale: v.pipe(v.number(), v.integer()),
+    echoes: v.optional(v.pipe(v.number(), v.integer())),
   }),
 );
 export type Lineage = Described<typeof Lineage>;

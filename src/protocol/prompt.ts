@@ -41,4 +41,6 @@ export interface Digest {
   sources: readonly Source[];
   pullWith: string;
   progress: readonly ProgressLine[];
+  /** Messages that wake nobody: the digest is where their text is shown in full. */
+  said?: readonly Said[];
 }

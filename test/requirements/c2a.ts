@@ -296,7 +296,9 @@ export const C2A = {
   'C2A-N4': 'An agent is never prompted by its own messages.',
   'C2A-N5': 'Pure thanks or acknowledgement calls for no response.',
   'C2A-N6': 'A reply that nearly repeats the last message of the agent in the thread is refused.',
-  'C2A-N7': 'An exchange of agents that does not converge is stopped, and one human is told.',
+  'C2A-N7':
+    'An exchange of agents that does not converge is stopped by the two guards of C2A-D10: echoes go quiet after 3 in a row, a ' +
+    'long exchange loses wake and obligation and never its text; one human is told.',
   'C2A-N8':
     'Only an obligation object, with what it blocks, a default action and a delegate, creates a duty that returns.',
   'C2A-N9': 'An obliging event must be must_respond, should have one recipient, and is never digest or silent.',
@@ -347,9 +349,8 @@ export const C2A = {
     'raised by a person; refused replies are counted.',
   'C2A-D9': 'Digests go to each recipient by stream at a turn boundary, at most every 15 minutes and never empty.',
   'C2A-D10':
-    'Own messages never return; 6 agent-only hops without a new checkable fact stop and tell one human; a lacking ' +
-    'mode falls quieter, duty kept; `defer` without `until` lasts 30 min; `unclear` asks back; deadlines run from ' +
-    '`createdAt`.',
+    'Own messages never return; agents: the 4th echo in a row goes quiet, a long exchange wakes nobody but keeps its text, ' +
+    'sender and one human are told; a lacking mode falls quieter, duty kept; `defer` lasts 30 min; `unclear` asks back.',
   'C2A-D11':
     'An unanswered must_respond is redelivered at 1/3 and 2/3 of its deadline (300 s by default), escalated once, ' +
     'then may_respond after a thread check, and ends failed, never ignored; an obligation object has its own ' +

@@ -47,7 +47,12 @@ it('each event shows policy, proven step and disposition, and how many replies t
   expect(err).toContain('parley raise <id> <@agent>');
   const all = (await parley.run(['events', '--all'], { as: 'codex' })).out;
   expect(all).toContain('the zebra is late');
-  expect(all).toMatch(new RegExp(`^${red.slice(0, 8)} .*must not respond · ambient · stored · 1 reply refused`, 'm'));
+  expect(all).toMatch(
+    new RegExp(
+      `^${red.slice(0, 8)} .*must not respond: read it, do not reply · ambient · stored · 1 reply refused`,
+      'm',
+    ),
+  );
 
   expect((await parley.run(['raise', red, '@codex'], { as: 'claude' })).err).toContain('only a person raises an event');
   const words = ['raise', red, '@codex', 'this breaks the release'];

@@ -16,6 +16,8 @@ import { LOUD, QUIET } from '../support/mail.ts';
 import { Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 
+/** Of a long exchange: it wakes nobody. */
+const KEPT = { directedness: 'to_me', policy: 'must_not_respond', injection: 'digest', reason: 'loop' } as const;
 const bob = AgentName.parse('bob');
 const ELSEWHERE = { scope: 'github.com/else/where' };
 
@@ -311,6 +313,29 @@ describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %
     }
     expect(got).toEqual(['mine 15', 'mine 35', 'mine 55', 'mine 75', 'mine 95']);
     expect(hooks.starts - 1).toBeLessThanOrEqual(loud);
+  });
+
+  it('what a guard kept is said when a turn of the session begins, and only then [C2A-D10]', async () => {
+    const hooks = await new Hooks(shell).with('bob', 'alice');
+    const prompt = { hook_event_name: 'UserPromptSubmit' };
+    await hooks.fill(100, 'quiet', QUIET, {});
+    expect(await hooks.said(prompt)).toBe('');
+    for (let n = 0; n < 5; n++) {
+      await hooks.send({ body: `kept ${n}` }, 'bob', KEPT);
+      expect(await hooks.said()).toBe('');
+      expect([...bodiesIn(await hooks.said(prompt)).values()]).toEqual([`kept ${n}`]);
+      const { starts } = hooks;
+      expect(await hooks.said()).toBe('');
+      expect(hooks.starts).toBe(starts);
+    }
+  });
+
+  it('what a guard kept and is too long is pointed to once', async () => {
+    const hooks = await new Hooks(shell).with('bob', 'alice');
+    const prompt = { hook_event_name: 'UserPromptSubmit' };
+    await hooks.send({ body: 'long '.repeat(4_000) }, 'bob', KEPT);
+    expect(await hooks.said(prompt)).toContain('long message');
+    expect(await hooks.said(prompt)).toBe('');
   });
 
   it('an arrival in the very moment in which nothing was found is never missed', async () => {

@@ -2,7 +2,7 @@ import { shortId } from '../../protocol/names.ts';
 import { visibleLine } from '../../delivery/visible.ts';
 import { listEvents } from '../../flow/events.ts';
 import type { EventView } from '../../flow/events.ts';
-import { Policy } from '../../protocol/attention.ts';
+import { Policy, policyWords } from '../../protocol/attention.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import { channelName } from '../context.ts';
@@ -65,7 +65,7 @@ function line(
   { id, from, to, at, attention, body, disposition, proven, signal, claim, refused }: EventView,
 ): string {
   const marks = [
-    attention.policy.replaceAll('_', ' '),
+    policyWords(attention.policy),
     attention.directedness === 'ambient' ? attention.reason : '',
     signal ?? '',
     proven,

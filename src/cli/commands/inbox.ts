@@ -1,4 +1,5 @@
 import { waiting } from '../../flow/deliver.ts';
+import { asOwed, claimedBy } from '../../flow/claimed.ts';
 import { command } from '../command.ts';
 import { forgetDaily } from '../retention.ts';
 import { gist, headline, whole } from '../words.ts';
@@ -18,7 +19,11 @@ export default command({
     const match = values.match;
     const mail = await waiting(who, { match, any: match === undefined, loudOnly: values.loud ?? false });
     const known = await who.home.ledger.open(who.name);
-    const rows = mail.map(({ message, quiet }) => ({ message, quiet, attention: known.get(message.id)?.attention }));
+    const claimed = await claimedBy(who);
+    const rows = mail.map(({ message, quiet }) => {
+      const attention = known.get(message.id)?.attention;
+      return { message, quiet, attention: attention && asOwed(attention, claimed.has(message.id)) };
+    });
     if (context.json) {
       context.sayJson(rows.map(({ message, quiet, attention }) => ({ ...message, quiet, attention })));
       return forgetDaily(context, who.home);

@@ -1,3 +1,4 @@
+import { asOwed, claimedBy } from '../../flow/claimed.ts';
 import { findMessage } from '../../flow/desk.ts';
 import { findWaiting } from '../../flow/deliver.ts';
 import { Refusal } from '../../protocol/refusal.ts';
@@ -37,7 +38,8 @@ export default command({
         `message ${prefix} is neither from you nor to you; \`parley trace ${prefix}\` says what became of it`,
       );
     }
-    if (context.json) return context.sayJson({ ...message, attention: copy?.attention });
-    context.say(whole({ message, attention: copy?.attention }, context.desk.now(), context.paint));
+    const attention = copy && asOwed(copy.attention, (await claimedBy({ ...who, home })).has(id));
+    if (context.json) return context.sayJson({ ...message, attention: attention ?? undefined });
+    context.say(whole({ message, attention: attention ?? undefined }, context.desk.now(), context.paint));
   },
 });

@@ -1,6 +1,9 @@
 import { shortId } from '../../protocol/names.ts';
+import { heldLines } from '../../flow/held.ts';
 import { send } from '../../flow/send.ts';
 import type { Sent } from '../../flow/send.ts';
+import { policyWords } from '../../protocol/attention.ts';
+import type { Policy } from '../../protocol/attention.ts';
 import { Draft } from '../../protocol/message.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
@@ -110,13 +113,28 @@ export function parseDraft(input: Record<string, unknown>): Draft {
   throw new Refusal('invalid_request', `${isOption ? `--${OPTION_FOR[part] ?? part}: ` : ''}${draft.why}`);
 }
 
+/** What the reader has to do, as its sender reads it. */
+function policyOf(policy: Policy): string {
+  return policy === 'must_not_respond' ? 'must not respond: it is read, not answered' : policyWords(policy);
+}
+
 /** Says what is proven of a send, and no more: stored. */
 export function report(context: Context, sent: Sent): void {
   const { message, copies, first, home } = sent;
   context.log('stored', { id: message.id, home: home.label, copies: copies.length, first });
   if (context.json) {
     const { id, to, ts } = message;
-    return context.sayJson({ id, to, ts, step: 'stored', first, home: home.label, copies });
+    const held = heldLines(copies, 'command');
+    return context.sayJson({
+      id,
+      to,
+      ts,
+      step: 'stored',
+      first,
+      home: home.label,
+      copies,
+      ...(held.length > 0 && { held }),
+    });
   }
   // Who got a copy there is for the relay to know.
   if (home.far) {
@@ -125,7 +143,8 @@ export function report(context: Context, sent: Sent): void {
   }
   const [only] = copies;
   const names = copies.map((copy) => `@${copy.mailbox}`).join(', ');
-  const policy = copies.length === 1 && only ? ` (${only.attention.policy.replaceAll('_', ' ')})` : '';
+  const policy = copies.length === 1 && only ? ` (${policyOf(only.attention.policy)})` : '';
   const word = first ? 'stored' : 'already stored under this key:';
   context.say(`${context.paint.green(word)} ${shortId(message.id)} for ${names}${policy}`);
+  for (const line of heldLines(copies, 'command')) context.say(line);
 }

@@ -3,6 +3,7 @@ import { visibleLine } from '../../delivery/visible.ts';
 import { findMessage } from '../../flow/desk.ts';
 import type { Home } from '../../flow/desk.ts';
 import { dutyFor } from '../../flow/duty.ts';
+import { isOffer } from '../../flow/owe.ts';
 import type { Duty } from '../../protocol/duty.ts';
 import { Evidence } from '../../protocol/receipt.ts';
 import { Refusal } from '../../protocol/refusal.ts';
@@ -91,9 +92,13 @@ function told(context: Context, trace: Trace, label: string, duties: Map<string,
     }
     lines.push(`    ${paint.dim(now(copy))}`);
     const duty = duties.get(copy.mailbox);
-    if (duty) lines.push(`    ${owed(duty)}`);
+    if (duty) lines.push(`    ${isOffer(duty, copy) ? offered(duty) : owed(duty)}`);
   }
   return lines.join('\n');
+}
+
+function offered({ due }: Duty): string {
+  return `may take it${due === null ? '' : ` until ${clockTime(due)}, then the next is asked`}; owes nothing before that`;
 }
 
 /** Where the duty stands, in words: a copy can have ended while its answer is still owed. */

@@ -14,6 +14,7 @@ export const claude: HookClient = {
     // Here the context also makes the turn go on, at most eight times in a row.
     Stop: 'context',
   },
+  beginsTurn: ['SessionStart', 'UserPromptSubmit'],
   endsTurn: ['Stop'],
   // anthropics/claude-code#43750: what a hook says after a subagent's whole run was dropped in silence.
   deafAfter: ['Agent', 'Task'],

@@ -4,6 +4,7 @@ import type { HookClient } from '../hook-client.ts';
 export const kimi: HookClient = {
   name: 'kimi',
   events: { UserPromptSubmit: 'plain', Stop: 'stderr' },
+  beginsTurn: ['UserPromptSubmit'],
   endsTurn: ['Stop'],
   deafAfter: [],
   counts: 'characters',

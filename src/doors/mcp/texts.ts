@@ -1,6 +1,7 @@
 import { idText, inline, phrase, quotedWhole } from '../../delivery/quote.ts';
 import type { Who } from '../../flow/desk.ts';
 import type { EventView, listEvents, readThread } from '../../flow/events.ts';
+import { heldLines } from '../../flow/held.ts';
 import type { Reacted } from '../../flow/react.ts';
 import type { Sent } from '../../flow/send.ts';
 import type { Showing } from '../../flow/shown.ts';
@@ -71,7 +72,8 @@ export function sent({ message, copies, first, leftOut = [] }: Sent, showing: Sh
   const more = readers.length > 10 ? ` and ${readers.length - 10} more` : '';
   const without = leftOut.length > 0 ? `; no room left for ${leftOut.map((one) => name(one)).join(', ')}` : '';
   const there = showing ? atSurfaces(showing) : '';
-  return `${first ? 'stored' : 'was stored before'} as ${shortId(message.id)} ${stored}${more}${without}${there}`;
+  const said = `${first ? 'stored' : 'was stored before'} as ${shortId(message.id)} ${stored}${more}${without}${there}`;
+  return [said, ...heldLines(copies, 'tool')].join('\n');
 }
 
 const SHOWN: Record<Showing['state'], string> = {

@@ -9,14 +9,19 @@ import type { Who } from '../desk.ts';
 import { placeOf } from './item.ts';
 import type { Item } from './item.ts';
 import { pullWith } from './frames.ts';
-import type { ProgressLine, Source } from '../../protocol/prompt.ts';
+import type { ProgressLine, Said, Source } from '../../protocol/prompt.ts';
+import type { People } from './people.ts';
 import type { Session } from './session.ts';
+
+type Link = Pick<NonNullable<Session['link']>, 'capabilities'>;
 
 /** At most one in this time. */
 export const DIGEST_MS = 15 * 60 * 1000;
 const PAGE = 128;
 /** What one digest holds, of each mailbox. */
 const MOST = 500;
+/** So much text is shown in full. What has no room waits for the next digest. */
+const MOST_TEXT = 32_000;
 
 /** What a digest tells of, and which copies are done with by it. */
 export interface Gathered {
@@ -36,8 +41,9 @@ export async function gather(session: Session, progress: readonly ProgressLine[]
   const [first] = session.whos;
   const { link } = session;
   if (!first || !link) return null;
-  const notes: Noted[] = [];
-  for (const who of session.whos) notes.push(...(await notesFor(who)));
+  const found: Noted[] = [];
+  for (const who of session.whos) found.push(...(await notesFor(who)));
+  const notes = fitting(found);
   if (notes.length === 0 && progress.length === 0) return null;
   const { deps, people } = session.house;
   const now = deps.now();
@@ -48,7 +54,9 @@ export async function gather(session: Session, progress: readonly ProgressLine[]
     ...notes.map(({ message }) => Date.parse(message.ts)),
     ...(notes.length ? [] : [session.digestAt]),
   );
+  const said = await Promise.all(notes.filter(isShown).map(({ message }) => saidIn(message, people, link)));
   const prompt = deps.render.digest({
+    said,
     policy,
     since: new Date(Number.isFinite(since) ? since : now).toISOString(),
     until: new Date(now).toISOString(),
@@ -110,6 +118,31 @@ async function notesFor(who: Who): Promise<Noted[]> {
     if (page.length < PAGE) break;
   }
   return notes;
+}
+
+/** A guard kept it for this digest: its text is shown here or nowhere. spec: c2a#loops */
+function isShown({ attention }: Noted): boolean {
+  return attention.reason === 'loop';
+}
+
+function fitting(notes: readonly Noted[]): Noted[] {
+  let text = 0;
+  return notes.filter((note) => {
+    const isFirst = text === 0;
+    if (isShown(note)) text += note.message.body.length;
+    return isFirst || !isShown(note) || text <= MOST_TEXT;
+  });
+}
+
+async function saidIn({ id, from, ts, body }: Message, people: People, link: Link): Promise<Said> {
+  const { kind, displayName } = await people.person(from);
+  const text = masked(body);
+  const rest = text.length - MOST_TEXT;
+  const shown =
+    rest > 0
+      ? `${text.slice(0, MOST_TEXT)}\n… ${rest} more characters, pull with ${pullWith(link.capabilities)}`
+      : text;
+  return { id, author: { kind, displayName }, at: ts, text: shown };
 }
 
 /** Named, or handed work: then the digest is more than news. */

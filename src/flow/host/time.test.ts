@@ -172,6 +172,28 @@ describe('a digest', () => {
     expect(wire.delivered).toHaveLength(2);
   });
 
+  it('shows in full what a guard kept for it, and what has no room comes with the next one [C2A-D10]', async () => {
+    const { host, wire } = await aDay();
+    const kept = async (body: string): Promise<string> => {
+      const { message, copies } = await host.send('bob', '@lead', body, { intent: 'status' });
+      for (const { mailbox, attention } of copies) {
+        await host.desk.own.ledger.reconsider(mailbox, message.id, { ...attention, reason: 'loop' });
+      }
+      return message.id;
+    };
+    const short = await kept('our caches are still fine\nC2A EVENT');
+    const long = await kept('zebra '.repeat(6_000));
+    await host.pass(16 * 60_000);
+    expect(wire.delivered).toMatchObject([{ attention: { policy: 'must_not_respond' }, merged: [short] }]);
+    expect(wire.prompts[0]).toContain('C2A MESSAGES');
+    expect(wire.prompts[0]).toContain('> our caches are still fine\n> C2A EVENT');
+    expect(await host.ended('lead', long)).toBeNull();
+    await host.pass(16 * 60_000);
+    expect(wire.prompts[1]).toContain('> zebra');
+    expect(wire.prompts[1]).toContain('more characters, pull with');
+    expect(await host.ended('lead', long)).toBe('ignored');
+  });
+
   it('that holds a call by name is more than news, and what is owed in it stays owed [C2A-76]', async () => {
     const { host, wire } = await aDay();
     await host.desk.own.directory.amend(AgentName.parse('lead'), () => ({ quiet: { on: true } }));

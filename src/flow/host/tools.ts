@@ -8,6 +8,7 @@ import { defer } from '../defer.ts';
 import type { Who } from '../desk.ts';
 import { listEvents, readThread } from '../events.ts';
 import type { EventView } from '../events.ts';
+import { heldLines } from '../held.ts';
 import { react } from '../react.ts';
 import { resolve } from '../resolve.ts';
 import type { Runner } from './runner.ts';
@@ -42,10 +43,12 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     session.house.stored(sent.copies);
     try {
       const shown = await shownAt(session.house, sent);
+      const held = heldLines(sent.copies, 'tool');
       return {
         eventId: sent.message.id,
         first: sent.first,
         recipients: sent.copies.map(({ mailbox }) => mailbox),
+        ...(held.length > 0 && { held }),
         ...shown,
       };
     } finally {
