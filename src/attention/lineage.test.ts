@@ -119,6 +119,13 @@ describe('lineage', () => {
     expect(back.map(({ echoes = 0 }) => echoes)).toEqual([1, 2, 3]);
   });
 
+  it('takes one report after another for no echo, and a counter that both go on with for one [C2A-D10]', () => {
+    const reports = Array.from({ length: 20 }, (_, at) => (at % 2 ? `build ${41 + at} green` : 'noted, go on with it'));
+    expect(Math.max(...exchange(reports, 'build 40 green', ['anna', 'ben']).map(({ echoes = 0 }) => echoes))).toBe(1);
+    const counter = Array.from({ length: 20 }, (_, at) => `build ${41 + at} green`);
+    expect(exchange(counter, 'build 40 green', ['anna', 'ben']).at(-1)?.echoes).toBe(20);
+  });
+
   it('takes the first word on each of several messages for no echo [C2A-D10]', () => {
     const remarks = ['rename it', 'inline it', 'drop it'].map((body, at) => ({ id: `r${at}`, from: 'anna', body }));
     const fixed = (thread: string) => ({ id: `to-${thread}`, from: 'ben', thread, body: 'fixed' });

@@ -1,10 +1,13 @@
 import type { Intent, Lineage } from '../protocol/message.ts';
 import type { MessageId } from '../protocol/names.ts';
+import { unstamped } from './checkable.ts';
 import { isEcho } from './echo.ts';
 import type { Line } from './echo.ts';
 import { isNovel } from './novelty.ts';
 import type { Said } from './novelty.ts';
 import { asksQuestion } from './thanks.ts';
+
+const NUMBER = /\d+(?:[.,]\d+)*/g;
 
 /** The message that is answered, with the lineage that we worked out for it: what its file claims is not believed. */
 interface Parent {
@@ -59,18 +62,33 @@ export function nextLineage(
 }
 
 /**
- * An answer says something new even in words that were said before: "yes" to the next question, or "fixed" to one after the other of
- * several remarks. To ask back is no answer, and neither is a second word on the same message.
+ * An answer says something new even in words that were said before: "yes" to the next question, "fixed" to one after the other of
+ * several remarks, "build 42 green" after "build 41 green". To ask back is no answer, and neither is a second word on the same message.
  */
 function isAnswer(said: Spoken, earlier: readonly Earlier[]): boolean {
   const last = earlier.at(-1);
   if (!last || asksQuestion(said.body)) return false;
   const isAsked = last.parley?.intent === 'question' || asksQuestion(last.body);
-  return (isAsked && last.from !== said.from) || isFirstWordOn(said, last, earlier);
+  return (isAsked && last.from !== said.from) || isFirstWordOn(said, last, earlier) || isReport(said, last, earlier);
 }
 
 /** Its author's first answer to a message other than the last one. */
 function isFirstWordOn({ from, thread }: Spoken, last: Earlier, earlier: readonly Earlier[]): boolean {
   if (thread === undefined || thread === last.id) return false;
   return !earlier.some((one) => one.from === from && one.thread === thread);
+}
+
+/** A new number, after a message without any: its author reports on one thing after another. If another said the same, both count. */
+function isReport(said: Spoken, last: Earlier, earlier: readonly Earlier[]): boolean {
+  if (numbersIn(last.body).length > 0) return false;
+  const known = new Set(earlier.flatMap(({ body }) => numbersIn(body)));
+  if (numbersIn(said.body).every((number) => known.has(number))) return false;
+  return !isEcho(
+    said,
+    earlier.filter(({ from }) => from !== said.from),
+  );
+}
+
+function numbersIn(body: string): string[] {
+  return unstamped(body).match(NUMBER) ?? [];
 }

@@ -23,11 +23,12 @@ describe('the guard against echoes [C2A-D10]', () => {
   /** Which of these messages are held, by number. The first opens the exchange. */
   function held(bodies: readonly string[]): number[] {
     const [opening = '', ...answers] = bodies;
-    const said: Parameters<typeof nextLineage>[3][number][] = [{ body: opening }];
+    const said: Parameters<typeof nextLineage>[3][number][] = [{ from: 'anna', body: opening }];
     return answers.flatMap((body, at) => {
       const parent = { id: ROOT, from: 'anna', lineage: said.at(-1)?.parley?.lineage };
-      const lineage = nextLineage(parent, ROOT, { body, byAgent: true, insists: false }, said);
-      said.push({ body, parley: { lineage } });
+      const from = at % 2 ? 'anna' : 'ben';
+      const lineage = nextLineage(parent, ROOT, { from, body, byAgent: true, insists: false }, said);
+      said.push({ from, body, parley: { lineage } });
       return lineage && breaksEcho(lineage) ? [at + 1] : [];
     });
   }

@@ -209,8 +209,9 @@ const talks = readdirSync(`${import.meta.dir}/../fixtures/talk`)
   });
 
 describe('ordinary talk', () => {
-  it('comes in twenty styles and languages, of forty messages each', () => {
-    expect(talks.map(([, lines]) => lines.length)).toEqual(Array.from({ length: 20 }, () => HONEST_HOPS));
+  it('comes in twenty styles and languages and more, of forty messages each', () => {
+    expect(talks.length).toBeGreaterThanOrEqual(20);
+    expect(new Set(talks.map(([, lines]) => lines.length))).toEqual(new Set([HONEST_HOPS]));
   });
 
   it.each(talks)(
