@@ -15,6 +15,7 @@ export const claude: HookClient = {
     Stop: 'context',
   },
   endsTurn: ['Stop'],
+  oneSession: true,
   // anthropics/claude-code#43750: what a hook says after a subagent's whole run was dropped in silence.
   deafAfter: ['Agent', 'Task'],
   counts: 'characters',

@@ -5,9 +5,10 @@ export const kimi: HookClient = {
   name: 'kimi',
   events: { UserPromptSubmit: 'plain', Stop: 'stderr' },
   endsTurn: ['Stop'],
+  prolongsOnce: true,
   deafAfter: [],
   counts: 'characters',
-  registers: ['SessionStart', 'UserPromptSubmit', 'Stop'],
+  registers: ['SessionStart', 'UserPromptSubmit', 'Stop', 'PostCompact'],
   timeout: 10,
   settings(command) {
     const entry = (event: string): string =>
