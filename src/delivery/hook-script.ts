@@ -7,6 +7,7 @@
  *   by byte; bash can be told not to.
  * - The session is the one that the event names first; every client names it before anything that a model or a tool wrote.
  * - `box` is a link to the mailbox. Without one, or at the start of a session, the slow half binds it.
+ * - `open/` holds what was printed for this session and what no event has proven yet: the slow half must hear of the next event.
  * - `seen.lo` and `seen.hi` lie just around the time that new/ had when it was last searched in vain. Any other time means
  *   that something changed, also after a clock was set back. Subagents get no mail: they have marks of their own.
  * - Copies in held/ may belong to a reader that died: `look` is a file from the future, and when that has come they are seen to.
@@ -31,9 +32,9 @@ quiet() {
   b=$d/box
   [ -d "$b/new" ] || return 1
   case $e in
-  *'"SessionStart"'*) return 1 ;;
+  *'"SessionStart"'* | *'Compact"'* | *'"PreCompress"'*) return 1 ;;
   *'"agent_id"'*) m=$d/sub ;;
-  *) m=$d/seen ;;
+  *) m=$d/seen; any "$d"/open/*.json && return 1 ;;
   esac
   if ! [ -e "$m.hi" ] || [ "$b/new" -nt "$m.hi" ] || [ "$b/new" -ot "$m.lo" ]; then
     any "$b"/new/*.json && return 1
