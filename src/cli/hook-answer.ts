@@ -9,7 +9,7 @@ import { Context } from './context.ts';
 import { Offers } from './hook-offers.ts';
 import { look, sayWaiting } from './hook-round.ts';
 import type { Outcome, Turn } from './hook-round.ts';
-import { contextOf } from './hook-setup.ts';
+import { contextOf, renewScript } from './hook-setup.ts';
 import { forgetOldSessions, mailboxOf, namesIn, Session } from './sessions.ts';
 import type { Binding } from './sessions.ts';
 import { parleyHome } from './env.ts';
@@ -32,7 +32,8 @@ export async function answerEvent(
   const root = parleyHome(context.env);
   const session = Session.open(root, event.session_id);
   if (!session) throw new Refusal('invalid_request', 'the event names no session; nothing was taken');
-  if (event.hook_event_name === 'SessionStart') forgetOldSessions(root);
+  const isStart = event.hook_event_name === 'SessionStart';
+  if (isStart) forgetOldSessions(root);
   const { who, match } = await readerOf(context, client, event, session, as);
   const inbox = `${mailboxOf(who)}/new`;
   session.lookAtOnce();
@@ -47,6 +48,7 @@ export async function answerEvent(
     for (const kind of nothingLeft ? (['seen', 'sub'] as const) : []) session.noteSeen(kind, inbox, looked, fineTimes);
   }
   await lookAgainInTime(session, who);
+  if (isStart) renewScript(context.env);
 }
 
 /**

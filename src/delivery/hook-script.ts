@@ -1,3 +1,6 @@
+/** A line of the script that changes when an older script would not do any more. */
+export const SCRIPT_VERSION = '# version 2: starts the program for what is in open/';
+
 /**
  * The fast half of the hook, as a POSIX shell script: it runs after every tool call of a client, and nearly always there is
  * nothing to say. It uses built-ins only, so that this costs about a millisecond; `command hook …` is the slow half, which
@@ -20,6 +23,7 @@ export function hookScript(home: string, command: readonly string[]): string {
   const [program = ''] = command;
   return `# Parley's hook: sh <this file> <client>, with the client's event on stdin.
 # Written by \`parley init\` and \`parley hook --write\`; changes are overwritten.
+${SCRIPT_VERSION}
 case $BASH_VERSION in
 '' | 3.* | 4.0*) IFS= read -r e ;;
 *) set +o posix; LC_ALL=C; IFS= read -r -N 99999999 e ;;

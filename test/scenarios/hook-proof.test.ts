@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from 'bun:test';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Attention } from '../../src/protocol/attention.ts';
 import type { MessageId } from '../../src/protocol/names.ts';
 import { bodiesIn, contextIn, Hooks, SHELLS } from '../support/hooks.ts';
@@ -362,6 +362,25 @@ describe('after a compaction', () => {
     const again: string[] = [];
     for (let n = 0; n < 4; n += 1) again.push(...bodies(await hooks.said(tool('p2'))));
     expect(again.toSorted()).toEqual(all.toSorted());
+  });
+});
+
+describe('a script that an earlier version left', () => {
+  it('is replaced when a session starts, and one of today is left alone', async () => {
+    const program = await new Program().init('bob');
+    const path = `${program.home}/.parley/hook`;
+    const today = readFileSync(path, 'utf8');
+    const event = JSON.stringify({ session_id: 's1', cwd: program.home, hook_event_name: 'SessionStart' });
+    const older = today.replace(/^# version .*\n/m, '').replace(/any "\$d"\/open.*(?= ;;)/, ':');
+    expect(older).not.toContain('/open/');
+    for (const [before, after] of [
+      [older, today],
+      [`${today}# mine\n`, `${today}# mine\n`],
+    ] as const) {
+      writeFileSync(path, before);
+      await program.run(['hook', 'claude'], { stdin: event });
+      expect(readFileSync(path, 'utf8')).toBe(after);
+    }
   });
 });
 
