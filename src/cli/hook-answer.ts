@@ -3,11 +3,13 @@ import type { HookClient } from '../clients/hook-client.ts';
 import type { HookEvent } from '../clients/hook-event.ts';
 import { isSubagent } from '../clients/hook-event.ts';
 import type { Who } from '../flow/desk.ts';
-import type { MessageId } from '../protocol/names.ts';
+import type { AgentName, MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { Context } from './context.ts';
-import { sayWaiting } from './hook-round.ts';
-import { contextOf } from './hook-setup.ts';
+import { Offers } from './hook-offers.ts';
+import { look, sayWaiting } from './hook-round.ts';
+import type { Outcome, Turn } from './hook-round.ts';
+import { contextOf, renewScript } from './hook-setup.ts';
 import { forgetOldSessions, mailboxOf, namesIn, Session } from './sessions.ts';
 import type { Binding } from './sessions.ts';
 import { parleyHome } from './env.ts';
@@ -27,23 +29,42 @@ export async function answerEvent(
   event: HookEvent,
   { as, fineTimes }: Circumstances,
 ): Promise<void> {
-  const { hook_event_name: name = '', session_id = '', tool_name = '' } = event;
   const root = parleyHome(context.env);
-  const session = Session.open(root, session_id);
-  if (name === 'SessionStart') forgetOldSessions(root);
+  const session = Session.open(root, event.session_id);
+  if (!session) throw new Refusal('invalid_request', 'the event names no session; nothing was taken');
+  const isStart = event.hook_event_name === 'SessionStart';
+  if (isStart) forgetOldSessions(root);
   const { who, match } = await readerOf(context, client, event, session, as);
   const inbox = `${mailboxOf(who)}/new`;
   const quiet = `${mailboxOf(who)}/quiet`;
-  session?.lookAtOnce();
+  session.lookAtOnce();
   if (isSubagent(event)) {
-    session?.noteSeen('sub', inbox, new Set(namesIn(inbox)), fineTimes);
-  } else if (Object.hasOwn(client.events, name) && !client.deafAfter.includes(tool_name)) {
-    const opening = { client, event: name, session: session_id, match };
-    const { looked, lookedLater, nothingLeft } = await sayWaiting(who, opening, Date.now());
-    for (const kind of nothingLeft ? (['seen', 'sub'] as const) : []) session?.noteSeen(kind, inbox, looked, fineTimes);
-    if (nothingLeft && lookedLater) session?.noteSeen('turn', quiet, lookedLater, fineTimes);
+    session.noteSeen('sub', inbox, new Set(namesIn(inbox)), fineTimes);
+  } else {
+    const offers = new Offers(session);
+    const readerNamed = async (name: AgentName) => (name === who.name ? who : agentNamed(context.env, name));
+    await offers.resolve(client, event, readerNamed);
+    if (client.oneSession && isNewStart(event)) await offers.endEarlier(client, event, readerNamed);
+    const { looked, lookedLater, nothingLeft } = await speak(who, offers, { client, event, match });
+    for (const kind of nothingLeft ? (['seen', 'sub'] as const) : []) session.noteSeen(kind, inbox, looked, fineTimes);
+    if (nothingLeft && lookedLater) session.noteSeen('turn', quiet, lookedLater, fineTimes);
   }
-  if (session) await lookAgainInTime(session, who);
+  await lookAgainInTime(session, who);
+  if (isStart) renewScript(context.env);
+}
+
+/**
+ * Says what waits, where a text reaches the model. At the start of a session it would do so only with the first prompt, and a session that
+ * is left without one asks its model nothing: so nothing is said there, and the first prompt brings the mail.
+ */
+async function speak(who: Who, offers: Offers, turn: Turn): Promise<Outcome> {
+  const { client, event } = turn;
+  const { hook_event_name: name = '', tool_name = '' } = event;
+  if (name === 'SessionStart') return look(who, turn);
+  const isHeard = Object.hasOwn(client.events, name) && !client.deafAfter.includes(tool_name);
+  return isHeard
+    ? sayWaiting(who, offers, turn, Date.now())
+    : { looked: new Set(), lookedLater: null, nothingLeft: false };
 }
 
 /** Whose mail this session gets, and for which context: as it is bound; if it is new or not bound, as its folder says. spec: hook#session */
@@ -74,7 +95,11 @@ async function readerOf(
 
 /** A session that starts, or goes on another day, is what its folder says today. One that an agent bound itself stays so. */
 function isOutdated(bound: Binding, event: HookEvent): boolean {
-  return event.hook_event_name === 'SessionStart' && event.source !== 'compact' && bound.by !== 'init';
+  return isNewStart(event) && bound.by !== 'init';
+}
+
+function isNewStart({ hook_event_name, source }: HookEvent): boolean {
+  return hook_event_name === 'SessionStart' && source !== 'compact';
 }
 
 /** Null if there is no such mailbox any more. Needs nothing of the folder at work, whatever settings stand there. */

@@ -1,11 +1,18 @@
+import type { HookClient } from '../clients/hook-client.ts';
+import type { HookEvent } from '../clients/hook-event.ts';
+import { momentOf } from '../clients/hook-proof.ts';
 import { plainLine } from '../delivery/quote.ts';
 import { fenced, newMark } from '../delivery/fence.ts';
 import type { Mail } from '../delivery/fence.ts';
+import type { Piece } from '../delivery/round.ts';
 import { asOwed, claimedBy } from '../flow/claimed.ts';
 import type { Who } from '../flow/desk.ts';
+import { offerTo } from '../flow/offered.ts';
 import { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { scopeMatches } from '../protocol/scope.ts';
+import type { Offers, Printed } from './hook-offers.ts';
+import { noteOwed, owedAgain } from './hook-owed.ts';
 import { sayRound } from './hook-say.ts';
 import type { Opening } from './hook-say.ts';
 import { mailboxOf, namesIn } from './sessions.ts';
@@ -24,27 +31,66 @@ export interface Outcome {
   nothingLeft: boolean;
 }
 
+/** Who speaks to whom: at which event of which client, for mail of which context. */
+export interface Turn {
+  client: HookClient;
+  event: HookEvent;
+  match: string;
+}
+
+/** Looks for mail of this session, and says nothing. */
+export async function look(who: Who, { match }: Turn): Promise<Outcome> {
+  const { mail, looked, unsure } = await loudMail(who, match);
+  return { looked, lookedLater: null, nothingLeft: !unsure && mail.length === 0 };
+}
+
 /**
- * Says what waits for this session, as far as it fits into one text. Whole messages are taken and settled by being said, as if
- * the reader had taken them; that a model saw them is not claimed. Signs leave their messages waiting, out of the hook's sight.
+ * Says what waits for this session, as far as it fits into one text, and what it still owes after a compaction. Whole messages are
+ * offered: the session's next event settles them or makes them wait again. Signs leave their messages waiting, out of the hook's sight.
  */
-export async function sayWaiting(who: Who, opening: Opening & { match: string }, now: number): Promise<Outcome> {
-  const { mail: loud, looked, unsure } = await loudMail(who, opening.match);
-  const later = opening.client.beginsTurn.includes(opening.event) ? await keptForTurn(who, opening.match) : null;
-  const claimed = loud.length > 0 ? await claimedBy(who) : new Set();
-  const mail = [...loud, ...(later?.mail ?? [])].map((one) => ({
+export async function sayWaiting(who: Who, offers: Offers, turn: Turn, now: number): Promise<Outcome> {
+  const { client, event } = turn;
+  const name = event.hook_event_name ?? '';
+  const { mail: loud, looked, unsure } = await loudMail(who, turn.match);
+  const later = client.beginsTurn.includes(name) ? await keptForTurn(who, turn.match) : null;
+  const lookedLater = later?.looked ?? null;
+  const mail = [...loud, ...(later?.mail ?? [])];
+  const owed = await owedAgain(who, offers, turn);
+  if (mail.length + owed.length === 0) return { looked, lookedLater, nothingLeft: !unsure };
+  const claimed = await claimedBy(who);
+  const all = [...mail, ...owed].map((one) => ({
     ...one,
     attention: asOwed(one.attention, claimed.has(one.message.id)),
   }));
-  const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
-  const said = await sayRound(
-    who,
-    opening,
-    fenced({ reader: who.name, mark, now, ago: (iso) => ago(iso, now) }),
-    mail,
-    now,
-  );
-  return { looked, lookedLater: later?.looked ?? null, nothingLeft: !unsure && said.length === mail.length };
+  const offer = offers.begin(who.name, now);
+  const again = new Set(owed.map(({ message }) => message.id));
+  const opening: Opening = {
+    client,
+    event: name,
+    session: offers.session.id,
+    take: (ids, show, offered) => {
+      offer.note();
+      return offerTo(who, ids, offer.lease, show, offered);
+    },
+    again,
+  };
+  const mark = newMark(all, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
+  const phrases = fenced({ reader: who.name, mark, now, ago: (iso) => ago(iso, now) });
+  const said = await sayRound(who, opening, phrases, all, now);
+  if (said.length === 0) offer.drop();
+  else offer.notePrinted(momentOf(event), idsIn(said, again));
+  await noteOwed(who, offers, { client, event, said, again }, now);
+  const ownSaid = said.filter(({ mail: one }) => !again.has(one.message.id)).length;
+  return { looked, lookedLater, nothingLeft: !unsure && ownSaid === mail.length };
+}
+
+function idsIn(said: readonly Piece[], again: ReadonlySet<MessageId>): Printed {
+  const printed: Printed = { whole: [], signs: [], again: [] };
+  for (const { mail, kind } of said) {
+    const { id } = mail.message;
+    printed[again.has(id) ? 'again' : kind === 'whole' ? 'whole' : 'signs'].push(id);
+  }
+  return printed;
 }
 
 /** What a guard kept for this turn. spec: c2a#loops */

@@ -4,7 +4,9 @@ import type { Mail } from '../delivery/fence.ts';
 import { planRound, roundText } from '../delivery/round.ts';
 import type { Phrases, Piece, Round } from '../delivery/round.ts';
 import { deliver } from '../flow/deliver.ts';
+import type { Delivered } from '../flow/deliver.ts';
 import type { Who } from '../flow/desk.ts';
+import type { MessageId } from '../protocol/names.ts';
 import type { Evidence, Receipt } from '../protocol/receipt.ts';
 import { writeAll } from './terminal.ts';
 
@@ -15,11 +17,15 @@ export interface Opening {
   session: string;
   /** What else is evidence of it. */
   further?: Evidence;
+  /** How whole messages are taken. Without it they are settled by being printed. */
+  take?: (ids: MessageId[], show: (delivered: Delivered[]) => void, offered: Receipt) => Promise<Delivered[]>;
+  /** Of the mail, what was settled before and is only shown again. */
+  again?: ReadonlySet<MessageId>;
 }
 
 /**
- * Says as much of this mail as fits into one text. Whole messages are taken and settled by being said, as if the reader had taken
- * them; that a model saw them is not claimed. Signs leave their messages waiting, out of the hook's sight. Returns what was said.
+ * Says as much of this mail as fits into one text. That a model saw it is not claimed. Signs leave their messages waiting, out of the
+ * hook's sight. Returns what was said.
  */
 export async function sayRound(
   who: Who,
@@ -39,31 +45,40 @@ export async function sayRound(
 
 /** Returns the pieces that were really said: another session may have been faster with some. */
 async function say(who: Who, opening: Opening, phrases: Phrases, round: Round, now: number): Promise<Piece[]> {
-  const { client, event, session } = opening;
+  const { client, event, session, again = new Set() } = opening;
   const evidence: Evidence = { by: 'hook', client: client.name, event, session, ...opening.further };
   const receipt = (step: Receipt['step']): Receipt => ({ step, at: new Date(now).toISOString(), evidence });
-  const signs = round.pieces.filter(({ kind }) => kind !== 'whole');
-  const whole = round.pieces.filter(({ kind }) => kind === 'whole').map(({ mail }) => mail.message.id);
-  let said = signs;
-  const taken = await deliver(
-    who,
-    whole,
-    { disposition: 'acknowledged', by: evidence },
-    (delivered) => {
-      said = inOrder(round.pieces, delivered);
-      return { show: () => write(opening, phrases, { ...round, pieces: said }), slow: false };
-    },
+  const toTake = round.pieces.filter(({ kind, mail }) => kind === 'whole' && !again.has(mail.message.id));
+  const others = round.pieces.filter((piece) => !toTake.includes(piece));
+  let said: Piece[] = [];
+  const show = (pieces: Piece[]): void => {
+    said = pieces;
+    write(opening, phrases, { ...round, pieces });
+  };
+  const take = opening.take ?? settlingTake(who, evidence);
+  const taken = await take(
+    toTake.map(({ mail }) => mail.message.id),
+    (delivered) => show(inOrder(round.pieces, toTake, delivered)),
     receipt('offered'),
   );
   if (taken.length === 0) {
     // Where speaking costs a turn, knocks do not speak for themselves.
-    said = client.endsTurn.includes(event) && signs.every(({ kind }) => kind === 'knock') ? [] : signs;
-    if (said.length > 0) write(opening, phrases, { ...round, pieces: said });
+    const isWorthATurn = !client.endsTurn.includes(event) || others.some(({ kind }) => kind !== 'knock');
+    said = [];
+    if (others.length > 0 && isWorthATurn) show(others);
   }
   // Only now, when nothing can take back what was said, does the exit code say that something was.
   if (said.length > 0) process.exitCode = framedFor(opening, '').exit;
   for (const { mail, kind } of said) if (kind !== 'whole') await sinkSign(who, mail, receipt('knocked'));
   return said;
+}
+
+/** Printed is settled: the rule of `bch` and `c2c`. */
+function settlingTake(who: Who, by: Evidence): NonNullable<Opening['take']> {
+  return (ids, show, offered) => {
+    const render = (delivered: Delivered[]) => ({ show: () => show(delivered), slow: false });
+    return deliver(who, ids, { disposition: 'acknowledged', by }, render, offered);
+  };
 }
 
 function write(opening: Opening, phrases: Phrases, round: Round): void {
@@ -72,10 +87,10 @@ function write(opening: Opening, phrases: Phrases, round: Round): void {
 }
 
 /** The planned pieces as they came into our hand, without those that did not. */
-function inOrder(pieces: readonly Piece[], delivered: readonly Mail[]): Piece[] {
+function inOrder(pieces: readonly Piece[], toTake: readonly Piece[], delivered: readonly Mail[]): Piece[] {
   const won = new Map(delivered.map((mail) => [mail.message.id, mail]));
   return pieces.flatMap((piece): Piece[] => {
-    if (piece.kind !== 'whole') return [piece];
+    if (!toTake.includes(piece)) return [piece];
     const mail = won.get(piece.mail.message.id);
     // The decision is told as it was planned: a claim may have made it an answer that is owed.
     return mail ? [{ kind: 'whole', mail: { ...mail, attention: piece.mail.attention } }] : [];

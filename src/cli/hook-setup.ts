@@ -1,7 +1,7 @@
-import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { scriptLine } from '../clients/hook-line.ts';
-import { hookScript, quoted } from '../delivery/hook-script.ts';
+import { hookScript, quoted, SCRIPT_VERSION } from '../delivery/hook-script.ts';
 import type { Who } from '../flow/desk.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Context } from './context.ts';
@@ -30,6 +30,13 @@ export function writeScript(env: Env): string {
   writeFileSync(`${home}/.hook.${process.pid}`, scriptText(env), { mode: 0o700 });
   renameSync(`${home}/.hook.${process.pid}`, `${home}/hook`);
   return `${home}/hook`;
+}
+
+/** Replaces a script that an earlier version left: it would not start us at the event that settles mail. */
+export function renewScript(env: Env): void {
+  const path = `${resolve(parleyHome(env))}/hook`;
+  const isOlder = existsSync(path) && !readFileSync(path, 'utf8').includes(`\n${SCRIPT_VERSION}\n`);
+  if (isOlder) writeScript(env);
 }
 
 /** The script as one shell word: with `~`, unless the home was moved. */

@@ -43,17 +43,17 @@ const FORGOTTEN_MS = 30 * 24 * 60 * 60 * 1000;
 
 /**
  * One folder per session of a client, `sessions/<id>/`, where the hook's script looks (see delivery/hook-script.ts):
- * `session.json` and `box`, a link to the mailbox; `seen.*`, `sub.*`, `turn.*`, `look` and `now`, of which only the times count.
- * All of it can be deleted at any time: the next hook makes it anew. spec: hook#files
+ * `session.json` and `box`, a link to the mailbox; `seen.*`, `sub.*`, `turn.*`, `look` and `now`, of which only the times count; `open/`,
+ * what was printed and is not proven (hook-offers.ts). All of it can be deleted at any time. spec: hook#files
  */
 export class Session {
-  readonly #folder: string;
+  readonly folder: string;
 
   private constructor(
     readonly home: string,
     readonly id: string,
   ) {
-    this.#folder = `${home}/sessions/${id}`;
+    this.folder = `${home}/sessions/${id}`;
   }
 
   /** Null if a client's name for its session cannot be a folder's. */
@@ -63,7 +63,7 @@ export class Session {
 
   binding(): Binding | null {
     try {
-      const binding = Binding.safeParse(JSON.parse(readFileSync(`${this.#folder}/session.json`, 'utf8')));
+      const binding = Binding.safeParse(JSON.parse(readFileSync(`${this.folder}/session.json`, 'utf8')));
       return binding.success ? binding.data : null;
     } catch {
       return null;
@@ -73,17 +73,18 @@ export class Session {
   bind(binding: Binding, mailbox: string): void {
     // Without new/ the script would take the session for unbound.
     mkdirSync(`${mailbox}/new`, { recursive: true, mode: 0o700 });
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
     layReferences(this.home);
-    this.#place('session.json', (path) => writeFileSync(path, JSON.stringify(binding), { mode: 0o600 }));
-    this.#place('box', (path) => symlinkSync(mailbox, path));
-    for (const kind of ['seen', 'sub', 'turn']) rmSync(`${this.#folder}/${kind}.hi`, { force: true });
+    this.place('session.json', (path) => writeFileSync(path, JSON.stringify(binding), { mode: 0o600 }));
+    this.place('box', (path) => symlinkSync(mailbox, path));
+    for (const kind of ['seen', 'sub', 'turn']) rmSync(`${this.folder}/${kind}.hi`, { force: true });
   }
 
   /** A session without an identity: its script looks again every half minute. */
   bindToNobody(by: string, cwd: string): void {
     const nobody = `${this.home}/sessions/.nobody`;
     this.bind({ v: 1, by, agent: null, match: '', cwd }, nobody);
+    rmSync(`${this.folder}/open`, { recursive: true, force: true });
     mkdirSync(`${nobody}/held`, { recursive: true, mode: 0o700 });
     writeFileSync(`${nobody}/held/identity.json`, '');
     this.lookAgain(Date.now() + LOOK_MS);
@@ -122,25 +123,25 @@ export class Session {
 
   /** From now on the script does not wait: if we die, the next call sees to what we held. */
   lookAtOnce(): void {
-    rmSync(`${this.#folder}/look`, { force: true });
+    rmSync(`${this.folder}/look`, { force: true });
   }
 
   /** The time that the file system would give a change now; its clock need not be ours. */
   #clock(): bigint {
-    writeFileSync(`${this.#folder}/now`, '', { mode: 0o600 });
-    return timeOf(`${this.#folder}/now`);
+    writeFileSync(`${this.folder}/now`, '', { mode: 0o600 });
+    return timeOf(`${this.folder}/now`);
   }
 
   #placeTime(name: string, time: bigint): void {
-    this.#place(name, (path) => setTime(path, time));
+    this.place(name, (path) => setTime(path, time));
   }
 
   /** Made beside and renamed into place: the script never meets a half-made one. */
-  #place(name: string, make: (path: string) => void): void {
-    const draft = `${this.#folder}/.${name}.${process.pid}`;
+  place(name: string, make: (path: string) => void): void {
+    const draft = `${this.folder}/.${name.replace('/', '.')}.${process.pid}`;
     rmSync(draft, { force: true });
     make(draft);
-    renameSync(draft, `${this.#folder}/${name}`);
+    renameSync(draft, `${this.folder}/${name}`);
   }
 }
 

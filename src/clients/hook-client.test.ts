@@ -73,13 +73,15 @@ describe('a client', () => {
     expect(() => hookClient('opencode')).toThrow('OpenCode runs no hooks');
   });
 
-  it('has settings to paste that name only events at which it listens, or at which its session begins', () => {
+  it('has settings to paste that name only events at which it listens, its session begins or is compacted', () => {
     for (const client of HOOK_CLIENTS) {
       const named = [...client.settings('sh hook').matchAll(/^ {2}"(\w+)":|^event = "(\w+)"/gm)].map(
         ([, a, b]) => a ?? b ?? '',
       );
       expect(named.length).toBeGreaterThan(2);
-      expect(named.filter((event) => !(event in client.events) && event !== 'SessionStart')).toEqual([]);
+      expect(
+        named.filter((event) => !(event in client.events) && !['SessionStart', 'PostCompact'].includes(event)),
+      ).toEqual([]);
     }
   });
 });

@@ -13,6 +13,10 @@ export interface HookClient {
   beginsTurn: readonly string[];
   /** Events after which the model would rest: whatever is said there costs another turn. */
   endsTurn: readonly string[];
+  /** It runs no second hook at the end of a turn that a text has prolonged: after that text comes the next prompt. */
+  prolongsOnce?: boolean;
+  /** Each of its processes has one session at a time: where another starts, the one before has ended. */
+  oneSession?: boolean;
   /** Tools after which the client drops what a hook says. */
   deafAfter: readonly string[];
   /** What the client counts when it decides that a text is too long to be shown whole. */

@@ -13,6 +13,11 @@ export const HookEvent = new Schema(() =>
     /** Why a session starts: startup, resume, clear, compact. */
     source: text(),
     tool_name: text(),
+    /** Claude Code: the same from one prompt to the next. */
+    prompt_id: text(),
+    /** Codex: the same within one turn. */
+    turn_id: text(),
+    tool_use_id: text(),
     /** Only inside a subagent (Kimi names its main agent too). */
     agent_id: text(),
   }),

@@ -1,3 +1,6 @@
+/** A line of the script that changes when an older script would not do any more. */
+export const SCRIPT_VERSION = '# version 2: starts the program for what is in open/';
+
 /**
  * The fast half of the hook, as a POSIX shell script: it runs after every tool call of a client, and nearly always there is
  * nothing to say. It uses built-ins only, so that this costs about a millisecond; `command hook …` is the slow half, which
@@ -7,6 +10,7 @@
  *   by byte; bash can be told not to.
  * - The session is the one that the event names first; every client names it before anything that a model or a tool wrote.
  * - `box` is a link to the mailbox. Without one, or at the start of a session, the slow half binds it.
+ * - `open/` holds what was printed for this session and what no event has proven yet: the slow half must hear of the next event.
  * - `seen.lo` and `seen.hi` lie just around the time that new/ had when it was last searched in vain. Any other time means
  *   that something changed, also after a clock was set back. Subagents get no mail: they have marks of their own.
  * - `turn.lo` and `turn.hi` are the same for quiet/, at an event with which a turn of the session's own begins.
@@ -21,6 +25,7 @@
 export function hookScript(home: string, command: readonly string[]): string {
   return `# Parley's hook: sh <this file> <client>, with the client's event on stdin.
 # Written by \`parley init\` and \`parley hook --write\`; changes are overwritten.
+${SCRIPT_VERSION}
 case $BASH_VERSION in
 '' | 3.* | 4.0*) IFS= read -r e ;;
 *) set +o posix; LC_ALL=C; IFS= read -r -N 99999999 e ;;
@@ -37,9 +42,9 @@ quiet() {
   b=$d/box
   [ -d "$b/new" ] || return 1
   case $e in
-  *'"SessionStart"'*) return 1 ;;
+  *'"SessionStart"'* | *'Compact"'* | *'"PreCompress"'*) return 1 ;;
   *'"agent_id"'*) m=$d/sub ;;
-  *) m=$d/seen ;;
+  *) m=$d/seen; any "$d"/open/*.json && return 1 ;;
   esac
   fresh "$b/new" "$m" && return 1
   case $e in

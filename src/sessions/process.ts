@@ -51,6 +51,29 @@ export function foregroundOf(pid: number): number | null {
   return leader > 0 ? leader : null;
 }
 
+const SHELLS = /^(sh|ash|dash|bash|zsh|ksh|fish|busybox)$/;
+/** A client starts a shell, which may start another. */
+const GENERATIONS = 8;
+
+/** The program that started this one, past the shells between the two. Null if it is gone, or if the system does not tell. */
+export function starterOf(pid: number): number | null {
+  let found = parentOf(pid);
+  for (let n = 0; n < GENERATIONS && SHELLS.test(nameOf(found)); n += 1) found = parentOf(found);
+  return found > 1 && !SHELLS.test(nameOf(found)) ? found : null;
+}
+
+function parentOf(pid: number): number {
+  return Number(statOf(pid)?.[1] ?? 0);
+}
+
+function nameOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
+  } catch {
+    return '';
+  }
+}
+
 /** What Linux says of a process, from its state on. Its name comes before that, in brackets, and may have anything in it. */
 function statOf(pid: number): string[] | null {
   try {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { isDead, newHolder } from './holder.ts';
+import { isAlive, isBearer, isDead, newHolder } from './holder.ts';
 import { platform } from './platform/platform.ts';
 
 /** The holder's name of this process, with some parts changed. */
@@ -18,6 +18,8 @@ describe('a holder of copies', () => {
   it.each([
     ['this process', newHolder(false), false],
     ['a bearer, whatever happens', newHolder(true), false],
+    ['a bearer whose process runs', newHolder('session-7', process.pid), false],
+    ['a bearer whose process is no more', newHolder('session-7', 999_999_999), true],
     ['a process of an earlier start of the machine', holder({ boot: 'earlier' }), true],
     ['a process whose number another has now', holder({ start: '1' }), true],
     ['a process of another container, which cannot be seen from here', holder({ space: '1', pid: 999_999_999 }), false],
@@ -25,6 +27,12 @@ describe('a holder of copies', () => {
     ['a name that makes no sense', 'nonsense', false],
   ])('counts as dead only if that is certain: %s', (_who, name, dead) => {
     expect(isDead(name)).toBe(dead);
+  });
+
+  it('of a bearer with a process ends by time too, and by whoever knows the name', () => {
+    const bearer = newHolder('session-7', process.pid);
+    expect([isBearer(bearer), isAlive(bearer), isAlive(newHolder(false))]).toEqual([true, false, true]);
+    expect(newHolder('session-7', process.pid)).toBe(bearer);
   });
 
   it('is dead as soon as its process was killed, even before anybody has waited for it [BC-6]', async () => {

@@ -3,9 +3,10 @@ import { platform } from './platform/platform.ts';
 /**
  * The name under which a reader holds copies. A process's name carries what proves its death (boot, process space, pid,
  * start time), so its copies are free at once when it dies; a bearer's name outlives processes and is freed by time alone.
+ * A bearer with a `process` is freed by that process's death too.
  */
-export function newHolder(bearer: boolean | string): string {
-  if (typeof bearer === 'string') return `bearer.${bearer}`;
+export function newHolder(bearer: boolean | string, process?: number): string {
+  if (typeof bearer === 'string') return process ? `${nameOf(process)}.bearer-${bearer}` : `bearer.${bearer}`;
   // The global: importing node:crypto costs 3 ms at every start.
   const unique = crypto.randomUUID().slice(0, 13);
   return bearer ? `bearer.${unique}` : `${here()}.${unique}`;
@@ -13,11 +14,12 @@ export function newHolder(bearer: boolean | string): string {
 
 /** A bearer's name, which any process may use that knows it. */
 export function isBearer(holder: string | null): boolean {
-  return holder?.startsWith('bearer.') ?? false;
+  return holder !== null && (holder.startsWith('bearer.') || holder.includes('.bearer-'));
 }
 
-/** True only if it is certain that the very process that took this name still runs. */
+/** True only if it is certain that the very process that took this name still runs. Time frees a bearer even then. */
 export function isAlive(holder: string): boolean {
+  if (isBearer(holder)) return false;
   const [boot, space, pid, start] = holder.split('.');
   if (boot !== platform.bootId() || space !== platform.processSpace() || start === undefined) return false;
   return start !== 'unknown' && platform.processStart(Number(pid)) === start;
@@ -46,6 +48,10 @@ export function deathsNow(): typeof isDead {
 
 let self: string | undefined;
 function here(): string {
-  self ??= `${platform.bootId()}.${platform.processSpace()}.${process.pid}.${platform.processStart(process.pid) ?? 'unknown'}`;
+  self ??= nameOf(process.pid);
   return self;
+}
+
+function nameOf(pid: number): string {
+  return `${platform.bootId()}.${platform.processSpace()}.${pid}.${platform.processStart(pid) ?? 'unknown'}`;
 }

@@ -64,9 +64,98 @@ describe(`Parley's hook in Claude Code${claude.why}`, () => {
     expect(model.last.count('persisted-output')).toBe(0);
     expect(model.last.count('Output too large')).toBe(0);
     // By plain output a text can reach the model at some events and never at others: none of it came that way.
-    const others = model.last.where('CANARY').filter(({ text }) => !/^\w+(:\w+)? hook additional context: /.test(text));
+    const others = model.last
+      .where('CANARY')
+      .filter(({ text }) => !/^\w+(:\w+)? hook additional context: /m.test(text));
     expect(others).toEqual([]);
     expect((await parley.run(['inbox'], { as: 'claude' })).out).not.toContain('CANARY');
+  });
+
+  claude.it('leaves mail waiting that came to a session without a prompt; the next prompt brings it once', async () => {
+    const { parley, model, code } = await aSession([]);
+    const sent = await parley.run(['send', '@claude', 'CANARY before any prompt', '--json'], { as: 'codex' });
+    const { id } = JSON.parse(sent.out) as { id: string };
+    const unused = await code.interactive();
+    await unused.terminal.keys('C-c', 'C-c');
+    await within(60_000, async () => unused.registered() === null);
+    expect(model.main).toHaveLength(0);
+    expect(await copyIn(parley, id)).toMatchObject({ state: 'stored', attempt: 0, receipts: [] });
+
+    const answers = gate();
+    model.script(say('read it', answers.opened));
+    const session = await code.interactive();
+    await session.terminal.submit('work');
+    expect((await model.request(1)).count('CANARY before any prompt')).toBe(1);
+    // The model thinks, and no event has proven anything yet.
+    expect(await copyIn(parley, id)).toMatchObject({ state: 'held', receipts: [{ step: 'offered' }] });
+    answers.open();
+    await session.until('idle');
+    await within(60_000, async () => (await copyIn(parley, id)).state === 'settled');
+    expect(await copyIn(parley, id)).toMatchObject({
+      attempt: 0,
+      settledBy: { event: 'UserPromptSubmit', proof: 'Stop' },
+    });
+    model.script(say('nothing new'));
+    await session.terminal.submit('more');
+    expect((await model.request(2)).count('CANARY')).toBe(1);
+  });
+
+  claude.it('gives mail back to the next session when it is killed before its model has answered', async () => {
+    const { parley, model, code } = await aSession([]);
+    const never = gate();
+    model.script(say('never said', never.opened), say('read it'));
+    const session = await code.interactive();
+    await parley.run(['send', '@claude', 'CANARY of a killed session'], { as: 'codex' });
+    await session.terminal.submit('work');
+    expect((await model.request(1)).count('CANARY')).toBe(1);
+    process.kill(session.terminal.pid, 'SIGKILL');
+    await code.headless('work');
+    never.open();
+    expect(model.last.count('CANARY of a killed session')).toBe(1);
+    expect(model.last.count('redelivered: you may have seen it before')).toBe(1);
+  });
+
+  claude.it('gives mail back after an interrupt and /clear', async () => {
+    const { parley, model, code } = await aSession([]);
+    const never = gate();
+    model.script(say('never said', never.opened), say('read it'));
+    const session = await code.interactive();
+    await parley.run(['send', '@claude', 'CANARY of a turn that was interrupted'], { as: 'codex' });
+    await session.terminal.submit('work');
+    expect((await model.request(1)).count('CANARY')).toBe(1);
+    await session.until('busy');
+    await session.terminal.keys('Escape');
+    await session.until('idle');
+    const { sessionId } = session.registered() ?? {};
+    // The prompt that got no answer stands in the composer again.
+    await session.terminal.shows(/❯\swork/);
+    await session.terminal.keys('C-u');
+    await session.terminal.submit('/clear');
+    await within(60_000, async () => ![undefined, sessionId].includes(session.registered()?.sessionId));
+    await session.terminal.submit('work');
+    const request = await model.request(2);
+    never.open();
+    expect(request.count('CANARY of a turn that was interrupted')).toBe(1);
+    expect(request.count('redelivered: you may have seen it before')).toBe(1);
+  });
+
+  claude.it('shows mail again after a compaction as long as it is owed', async () => {
+    const { parley, model, code } = await aSession([]);
+    const session = await code.interactive();
+    await parley.run(['send', '@claude', 'CANARY must be answered'], { as: 'codex' });
+    model.script(say('later'));
+    await session.terminal.submit('work');
+    await model.saw('CANARY must be answered');
+    await session.until('idle');
+    await session.terminal.submit('/compact');
+    await session.terminal.shows(/Compacted|compacted/);
+    await session.until('idle');
+    const asked = model.main.length;
+    model.script(say('now'));
+    await session.terminal.submit('go on');
+    const request = await model.request(asked + 1);
+    expect(request.count('CANARY must be answered')).toBe(1);
+    expect(request.count('redelivered')).toBe(1);
   });
 
   claude.it('says nothing to a model for which nothing waits', async () => {
@@ -115,6 +204,14 @@ describe(`Parley's hook in Claude Code${claude.why}`, () => {
     expect(existsSync(`${place.project}/made`)).toBe(true);
   });
 });
+
+/** What Parley knows of the one copy of a message. */
+async function copyIn(parley: Program, id: string): Promise<{ state: string }> {
+  const { out } = await parley.run(['trace', id, '--json']);
+  const [copy] = (JSON.parse(out) as { copies: { state: string }[] }).copies;
+  if (!copy) throw new Error('it has a copy');
+  return copy;
+}
 
 /** Claude Code with the hook of Parley as `parley hook` says it, and the mailboxes of claude and codex. */
 async function aSession(steps: Step[], options: Partial<ClaudeOptions> = {}) {

@@ -21,7 +21,7 @@ const SHORT: [sentence: string, drill: Drill][] = [
   ['a destroyed ledger loses and doubles nothing that waits', ruins],
   ['a ledger destroyed under the hands of readers loses nothing', liveRuins],
   ['twenty subscribers at once are all kept [BC-C6]', subscribes],
-  ['a hook starts the program at most once for each arrival', hooks],
+  ['a hook starts the program at most once for each arrival, and once to settle it', hooks],
   ['a relay killed under load loses nothing that it accepted, and nobody settles twice', relayKills],
   ['a relay asked anything answers in JSON, without a 5xx, and stays in its home', relayFuzz],
   [

@@ -45,6 +45,7 @@ describe("a client's hook of an agent at a relay", () => {
     expect(err).toBe('');
     expect(relay.inbox('ann').map(({ body }) => body)).toEqual(['not for here']);
     rmSync(`${machine.program.home}/.parley/sessions/s-1/look`, { force: true });
+    expect((await hook(machine, 'Stop')).out).toBe('');
     expect((await hook(machine, 'UserPromptSubmit')).out).toBe('');
   });
 

@@ -30,7 +30,8 @@ describe('a hook', () => {
     expect(await hooks.said()).toBe('');
     const copy = (await hooks.mail.ledger.trace(sent.id))?.copies[0];
     const evidence = { by: 'hook', client: 'claude', event: 'PostToolUse', session: 's1' };
-    expect(copy).toMatchObject({ state: 'settled', disposition: 'acknowledged', settledBy: evidence });
+    const settledBy = { ...evidence, proof: 'PostToolUse' };
+    expect(copy).toMatchObject({ state: 'settled', disposition: 'acknowledged', settledBy });
     expect(copy?.receipts.map(({ step, evidence }) => [step, evidence])).toEqual([['offered', evidence]]);
   });
 
@@ -193,7 +194,8 @@ describe('which session it is', () => {
     const init = await new Program(hooks.user).run(['init', 'carol', '--session', 's9']);
     expect(init.code).toBe(0);
     await hooks.send({ body: 'for carol' }, 'carol');
-    const text = await hooks.said({ session_id: 's9', hook_event_name: 'SessionStart', source: 'resume' });
+    await hooks.said({ session_id: 's9', hook_event_name: 'SessionStart', source: 'resume' });
+    const text = await hooks.said({ session_id: 's9', hook_event_name: 'UserPromptSubmit' });
     expect([...bodiesIn(text).values()]).toEqual(['for carol']);
   });
 
@@ -297,7 +299,7 @@ describe('each client gets its own form', () => {
 });
 
 describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %s', (_name, shell) => {
-  it('1,000 quiet copies and 1,000 scoped elsewhere cost at most one start for each new arrival', async () => {
+  it('1,000 quiet copies and 1,000 scoped elsewhere cost at most one start for each new arrival, and one to settle it', async () => {
     const hooks = await new Hooks(shell).with('bob', 'alice');
     await hooks.fill(1000, 'quiet', QUIET, {});
     await hooks.fill(1000, 'new', LOUD, ELSEWHERE);
@@ -308,7 +310,8 @@ describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %
     for (let n = 0; n < 100; n++) {
       if (n % 20 === 5) await hooks.send({ body: `chatter ${n}` }, 'bob', QUIET);
       if (n % 20 === 10) loud += (await hooks.send({ ...ELSEWHERE, body: `elsewhere ${n}` })) ? 1 : 0;
-      if (n % 20 === 15) loud += (await hooks.send({ body: `mine ${n}` })) ? 1 : 0;
+      // What is said is settled at the next event.
+      if (n % 20 === 15) loud += (await hooks.send({ body: `mine ${n}` })) ? 2 : 0;
       got.push(...bodiesIn(await hooks.said()).values());
     }
     expect(got).toEqual(['mine 15', 'mine 35', 'mine 55', 'mine 75', 'mine 95']);
@@ -373,6 +376,7 @@ describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %
     const tool_response = `"session_id":"x" \\ ÀÁÈÉ \u0081 $(touch ${hooks.user}/pwned) \`id\` ${'ä$'.repeat(66_000)}\n`;
     await hooks.send({ body: 'one' });
     expect([...bodiesIn(await hooks.said({ tool_response })).values()]).toEqual(['one']);
+    expect(await hooks.said({ tool_response })).toBe('');
     const starts = hooks.starts;
     expect(await hooks.said({ tool_response })).toBe('');
     expect(hooks.starts).toBe(starts);
@@ -443,6 +447,7 @@ describe('trouble', () => {
     const { id } = await hooks.send({ body: 'held' });
     await hooks.mail.spool.claim(bob, [id], { ms: 60_000, bearer: true });
     expect([...bodiesIn(await hooks.said()).values()]).toEqual(['one']);
+    expect(await hooks.said()).toBe('');
     const starts = hooks.starts;
     expect(await hooks.said()).toBe('');
     expect(hooks.starts).toBe(starts);

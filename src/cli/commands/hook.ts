@@ -14,7 +14,8 @@ export default command({
   usage: `hook <${NAMES.join('|')}>`,
   about:
     'Puts waiting mail before the model of a client that runs hooks. The client calls it, with the event on stdin; you do not. ' +
-    'It says whole messages up to 9,000 characters at a time and takes only what it says; longer ones it points at. ' +
+    'It prints whole messages, up to 9,000 characters at a time; longer ones it points at. What it prints is settled by the next event of ' +
+    'the session if that shows that the model was asked; otherwise it waits again, marked as redelivered. At the start of a session it says nothing. ' +
     'It never makes a hook fail: if something is wrong it says so on stderr, and nothing is taken.\n\n' +
     '`parley install` adds it to the settings of a client; or merge these by hand into what you have there:\n\n' +
     HOOK_CLIENTS.map((client) => client.settings(hookLine(process.env, client.name))).join('\n\n'),

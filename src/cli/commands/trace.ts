@@ -121,12 +121,21 @@ function now(copy: Copy): string {
     case 'stored':
       return 'waiting: nobody has taken it';
     case 'held':
-      return copy.owner ? `held by a reader until ${time(copy.until)}` : `waiting until ${time(copy.until)}`;
+      if (!copy.owner) return `waiting until ${time(copy.until)}`;
+      return isOffered(copy)
+        ? 'offered to a session; its next event settles it or makes it wait again'
+        : `held by a reader until ${time(copy.until)}`;
     case 'settled':
       return 'ended; whether a model was shown it is known only where a step above says so';
     case 'gone':
       return 'another program took it; what became of it there is unknown';
   }
+}
+
+/** Is it in the hands of a session whose hook has printed it? */
+function isOffered({ bearer, receipts }: Copy): boolean {
+  const last = receipts.at(-1);
+  return bearer && last?.step === 'offered' && last.evidence['by'] === 'hook';
 }
 
 function time(ms: number | null): string {

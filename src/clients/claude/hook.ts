@@ -14,8 +14,9 @@ export const claude: HookClient = {
     // Here the context also makes the turn go on, at most eight times in a row.
     Stop: 'context',
   },
-  beginsTurn: ['SessionStart', 'UserPromptSubmit'],
+  beginsTurn: ['UserPromptSubmit'],
   endsTurn: ['Stop'],
+  oneSession: true,
   // anthropics/claude-code#43750: what a hook says after a subagent's whole run was dropped in silence.
   deafAfter: ['Agent', 'Task'],
   counts: 'characters',

@@ -11,7 +11,7 @@ export const codex: HookClient = {
     PostToolUse: 'context',
     Stop: 'block',
   },
-  beginsTurn: ['SessionStart', 'UserPromptSubmit'],
+  beginsTurn: ['UserPromptSubmit'],
   endsTurn: ['Stop'],
   deafAfter: [],
   // It takes four bytes for a token and shows 2,500 of them.

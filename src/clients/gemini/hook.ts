@@ -5,7 +5,7 @@ import { claudeShape } from '../settings-shape.ts';
 export const gemini: HookClient = {
   name: 'gemini',
   events: { SessionStart: 'context', BeforeAgent: 'context', AfterTool: 'context', AfterAgent: 'deny' },
-  beginsTurn: ['SessionStart', 'BeforeAgent'],
+  beginsTurn: ['BeforeAgent'],
   endsTurn: ['AfterAgent'],
   deafAfter: [],
   counts: 'characters',

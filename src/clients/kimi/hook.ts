@@ -6,9 +6,10 @@ export const kimi: HookClient = {
   events: { UserPromptSubmit: 'plain', Stop: 'stderr' },
   beginsTurn: ['UserPromptSubmit'],
   endsTurn: ['Stop'],
+  prolongsOnce: true,
   deafAfter: [],
   counts: 'characters',
-  registers: ['SessionStart', 'UserPromptSubmit', 'Stop'],
+  registers: ['SessionStart', 'UserPromptSubmit', 'Stop', 'PostCompact'],
   timeout: 10,
   settings(command) {
     const entry = (event: string): string =>

@@ -25,7 +25,7 @@ export class BrokerTaker {
   ) {}
 
   async claim(mailbox: AgentName, ids: MessageId[], lease: Lease): Promise<Claim> {
-    const owner = newHolder(lease.bearer ?? false);
+    const owner = newHolder(lease.bearer ?? false, lease.process);
     const until = this.options.now() + lease.ms;
     const claim: Claim = { mailbox, owner, until, copies: [] };
     try {

@@ -30,7 +30,7 @@ export class MaildirTaker {
     lease: Lease,
     read: ReadonlyMap<MessageId, Message> = new Map(),
   ): Promise<Claim> {
-    const owner = newHolder(lease.bearer ?? false);
+    const owner = newHolder(lease.bearer ?? false, lease.process);
     const until = this.options.now() + lease.ms;
     const claim: Claim = { mailbox, owner, until, copies: [] };
     try {

@@ -49,7 +49,7 @@ export class MemorySpool implements Spool {
   }
 
   async claim(mailbox: AgentName, ids: MessageId[], lease: Lease): Promise<Claim> {
-    const owner = newHolder(lease.bearer ?? false);
+    const owner = newHolder(lease.bearer ?? false, lease.process);
     const until = this.options.now() + lease.ms;
     const claim: Claim = { mailbox, owner, until, copies: [] };
     const { won } = await this.options.ledger.claim(mailbox, ids, owner, until);

@@ -360,6 +360,21 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
         expect(await spool.renew(claim, BEARER)).toBe(true);
         expect(await spool.settle(claim, ids, DONE)).toBe(true);
       });
+
+      it('frees what a bearer holds when the process that it names ends, and when its time is over', async () => {
+        const [one, two] = [(await arrived()).id, (await arrived()).id];
+        const child = Bun.spawn(['sleep', '60']);
+        const lease = { ...LEASE, process: child.pid };
+        const first = await spool.claim(bob, [one], { ...lease, bearer: 'session-7' });
+        await spool.claim(bob, [two], { ...lease, bearer: 'session-8', process: process.pid });
+        expect((await spool.claim(bob, [one, two], BEARER)).copies).toEqual([]);
+        child.kill('SIGKILL');
+        await child.exited;
+        expect((await spool.claim(bob, [one, two], BEARER)).copies.map(({ attempt }) => attempt)).toEqual([1]);
+        expect(await spool.settle(first, [one], DONE)).toBe(false);
+        here.pass(LEASE.ms + 1);
+        expect((await spool.claim(bob, [two], BEARER)).copies.map(({ attempt }) => attempt)).toEqual([1]);
+      });
     });
 
     describe('when copies are settled', () => {

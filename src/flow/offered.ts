@@ -1,0 +1,90 @@
+import type { MessageId } from '../protocol/names.ts';
+import type { Evidence, Receipt } from '../protocol/receipt.ts';
+import type { Settlement } from '../storage/ledger/ledger.ts';
+import type { Lease } from '../storage/spool/spool.ts';
+import { LEASE_MS } from './deliver.ts';
+import type { Delivered } from './deliver.ts';
+import type { Who } from './desk.ts';
+
+/**
+ * How long a session that lives and says nothing keeps what it was offered. Longer than nearly every step of a turn, so that no other
+ * session is shown the mail while the first one thinks; short enough that an interrupted session does not keep it for a day.
+ */
+export const OFFER_MS = 60 * 60 * 1000;
+
+/** The session that is offered mail, as the holder of a claim. */
+export type SessionLease = Lease & { bearer: string };
+
+/**
+ * Step 4 of 5 for a session that is shown a text before anybody knows whether its model is asked.
+ *
+ * waiting → offered: held in the session's name, then printed
+ * offered → settled: `settleOffered`, when the session's next event proves that its model was asked; or by a reply, `ack` or reaction
+ *         → waiting, marked as a redelivery: `takeBack`, when the next event proves nothing; the end of the client's process; OFFER_MS
+ *
+ * If nothing can be printed, the copies wait again as before.
+ */
+export async function offerTo(
+  who: Who,
+  ids: MessageId[],
+  lease: SessionLease,
+  show: (delivered: Delivered[]) => void,
+  offered: Receipt,
+): Promise<Delivered[]> {
+  const { spool, ledger } = who.home;
+  const claim = await spool.claim(who.name, ids, lease);
+  if (claim.copies.length === 0) return [];
+  const held = claim.copies.map(({ message }) => message.id);
+  try {
+    for (const id of held) await ledger.record(who.name, id, offered);
+    show(claim.copies);
+  } catch (error) {
+    await spool.release(claim, held, { because: 'it could not be shown' });
+    throw error;
+  }
+  return claim.copies;
+}
+
+/** Step 5 of 5 for what was offered. A copy that its reader has answered meanwhile, or that another session has, stays as it is. */
+export async function settleOffered(who: Who, owner: string, ids: MessageId[], by: Evidence): Promise<void> {
+  if (ids.length === 0) return;
+  const settlement = { disposition: 'acknowledged', by } as const;
+  try {
+    const isDone = await who.home.spool.settle({ mailbox: who.name, owner }, ids, settlement);
+    if (!isDone) for (const id of ids) await settleIfThere(who, owner, id, settlement);
+  } catch (error) {
+    await markShown(who, ids).catch(() => 'its lease ends by itself');
+    throw error;
+  }
+}
+
+async function settleIfThere(who: Who, owner: string, id: MessageId, settlement: Settlement): Promise<void> {
+  const { spool, ledger } = who.home;
+  const copy = await ledger.copy(who.name, id);
+  if (copy?.state === 'held' && copy.owner === owner) {
+    await spool.settle({ mailbox: who.name, owner }, [id], settlement);
+  } else if (copy?.state === 'stored') {
+    // The lease ran out during a long turn, and nobody else came for it.
+    await spool.settle(await spool.claim(who.name, [id], { ms: LEASE_MS }), [id], settlement);
+  }
+}
+
+/** What could not be settled waits again, and was shown: a claim that has run out counts as begun. */
+async function markShown(who: Who, ids: MessageId[]): Promise<void> {
+  await who.home.spool.claim(who.name, ids, { ms: 0, bearer: true });
+}
+
+/** Makes everything that is still held in this name wait again. It may have been shown, so it counts as begun. */
+export async function takeBack(who: Who, owner: string, because: Evidence): Promise<void> {
+  const { spool, ledger } = who.home;
+  const ids = (await ledger.heldBy(who.name, owner)).map(({ id }) => id);
+  if (ids.length === 0) return;
+  // A claim that has run out counts as an attempt for whoever claims it next: that is us, to say why it waits again.
+  await spool.renew({ mailbox: who.name, owner }, { ms: 0 });
+  const claim = await spool.claim(who.name, ids, { ms: LEASE_MS });
+  await spool.release(
+    claim,
+    claim.copies.map(({ message }) => message.id),
+    because,
+  );
+}
