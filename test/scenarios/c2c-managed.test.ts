@@ -40,7 +40,7 @@ describe('a managed session', () => {
     await machine.until(() => machine.sign('bob') === 'idle');
     const [row] = await instances();
     expect(machine.noted('bob')[0]).toEqual({
-      started: ['--model', 'x y'],
+      started: ['--no-daemon', '--model', 'x y'],
       pid: row?.pid as number,
       cwd: machine.home,
       env: {
@@ -66,7 +66,10 @@ describe('a managed session', () => {
 
   it('whose client ends at once is no session: it is said how to find out why', async () => {
     const { code, err } = await machine.c2c(['start', 'codex', '-n', 'bob', '--bin', '/bin/true']);
-    expect([code, err]).toEqual([1, 'error: the client ended at once; run it by hand to see why: /bin/true\n']);
+    expect([code, err]).toEqual([
+      1,
+      'error: the client ended at once; run it by hand to see why: /bin/true --no-daemon\n',
+    ]);
     expect((await machine.c2c(['instances'])).out).not.toContain('runs since');
   });
 

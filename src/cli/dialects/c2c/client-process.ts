@@ -1,10 +1,17 @@
 import { readFileSync } from 'node:fs';
 import type { Env } from '../../env.ts';
 
-/** Programs whose sessions this dialect is for. */
-const CLIENTS = ['claude', 'codex', 'opencode', 'kimi', 'gemini', 'crush'];
+/** A process above this one. */
+export interface Ancestor {
+  pid: number;
+  /** Its command line. */
+  words: string[];
+}
+
+/** Programs whose sessions this dialect is for. Kimi 2.x calls itself `kimi-code`. */
+const CLIENTS = ['claude', 'codex', 'opencode', 'kimi', 'kimi-code', 'gemini', 'crush'];
 /** Folders of those that are started through an interpreter. */
-const PACKAGES = /\/(claude-code|codex|opencode-ai|kimi-cli|gemini-cli)\//;
+const PACKAGES = /\/(claude-code|codex|opencode-ai|kimi-cli|kimi-code|gemini-cli)\//;
 const INTERPRETERS = /^(node|bun|deno|python[\d.]*)$/;
 /** How far up is looked: a client starts a shell, which starts another. */
 const GENERATIONS = 12;
@@ -17,15 +24,20 @@ const GENERATIONS = 12;
 export function clientProcess(env: Env): number | undefined {
   const told = env['C2C_MCP_CLIENT_PID'];
   if (told && /^[1-9]\d{0,9}$/.test(told)) return Number(told);
-  let pid = process.ppid;
-  for (let n = 0; n < GENERATIONS && pid > 1; n += 1) {
-    if (isClient(wordsOf(pid))) return pid;
-    pid = parentOf(pid);
-  }
+  for (const ancestor of ancestors()) if (isClient(ancestor)) return ancestor.pid;
   return undefined;
 }
 
-function isClient([program = '', script = '']: string[]): boolean {
+/** The processes above this one, the nearest first. Where the system does not say, none. */
+export function* ancestors(): Generator<Ancestor> {
+  let pid = process.ppid;
+  for (let n = 0; n < GENERATIONS && pid > 1; n += 1) {
+    yield { pid, words: wordsOf(pid) };
+    pid = parentOf(pid);
+  }
+}
+
+export function isClient({ words: [program = '', script = ''] }: Ancestor): boolean {
   const name = baseOf(program);
   if (CLIENTS.includes(name)) return true;
   return INTERPRETERS.test(name) && (CLIENTS.includes(baseOf(script)) || PACKAGES.test(script));

@@ -11,11 +11,13 @@ import { staleAdvice } from '../../replaced.ts';
 import { servingLog } from '../../serving-log.ts';
 import type { Log } from '../../serving-log.ts';
 import { writeAll } from '../../terminal.ts';
-import type { C2c } from './c2c.ts';
+import { C2c } from './c2c.ts';
 import { clientProcess } from './client-process.ts';
 import { c2cCommand, FLAG } from './command.ts';
 import { enrol } from './enrol.ts';
 import { bindSession } from './hook-session.ts';
+import { instanceAbove } from './instance.ts';
+import { environment } from './managed.ts';
 import { supervisors } from './repo-file.ts';
 
 export default c2cCommand({
@@ -52,9 +54,14 @@ export default c2cCommand({
   },
 });
 
-/** Clients that tell their servers no session (Codex, OpenCode) have one by the alias that their settings give them, or by their process. */
+/**
+ * Clients that give their servers no session (Codex, OpenCode) have one by the process that `c2c start` runs, by the alias that their
+ * settings name, or by their process.
+ */
 function named(c2c: C2c): C2c {
   if (c2c.sessionId !== null) return c2c;
+  const instance = instanceAbove(c2c.env);
+  if (instance) return new C2c(environment(c2c.env, instance), c2c.cwd);
   const alias = c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS'];
   const session = readSessionId(alias || `mcp-${clientProcess(c2c.env) ?? process.ppid}`);
   return c2c.as(session);
