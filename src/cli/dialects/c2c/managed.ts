@@ -3,6 +3,7 @@ import { Refusal } from '../../../protocol/refusal.ts';
 import type { AgentName } from '../../../protocol/names.ts';
 import { holdLock } from '../../../storage/lock-file.ts';
 import { endLoop, runInBackground } from '../../loops/alone.ts';
+import { forgetSigns } from '../../loops/signs.ts';
 import type { Wanted } from '../../loops/wanted.ts';
 import type { Env } from '../../env.ts';
 import type { C2c } from './c2c.ts';
@@ -52,6 +53,7 @@ async function start(c2c: C2c, plan: Plan): Promise<Instance> {
   }
   await refuseTaken(c2c.at(plan.broker_root), plan);
   if (plan.pty) return (await import('./pty-holder.ts')).startInPty(c2c, plan);
+  forgetSigns({ session: plan.session_id, broker_root: plan.broker_root }, c2c.env);
   const { socket, path, session, pane, pid } = await startInTmux({
     ...plan,
     command: commandOf(plan),
