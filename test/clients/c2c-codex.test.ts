@@ -14,6 +14,8 @@ import { client } from './support/where.ts';
 const codex = client('codex');
 afterEach(closeAll);
 
+const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
+const C2C = `${process.execPath} ${MAIN} c2c`;
 const SENTINEL = '<c2c event="message_pending">poll mcp__c2c__poll_inbox</c2c>';
 
 describe(`a managed Codex with its hooks${codex.why}`, () => {
@@ -96,6 +98,28 @@ describe(`a managed Codex with its hooks${codex.why}`, () => {
     await send('two', 'CANARY for two');
     const asked = await model.saw('CANARY for two');
     expect([asked.has('I am the first'), asked.count(SENTINEL)]).toEqual([true, 1]);
+  });
+});
+
+describe(`a Codex that its user starts${codex.why}`, () => {
+  codex.it('is one session for its shell and its tools, beside another window of the same daemon [C2C-6]', async () => {
+    const { model, code, send } = await aMachine();
+    const register = (alias: string) =>
+      call('exec_command', { cmd: `${C2C} register ${alias}`, yield_time_ms: 600_000 });
+    const windows = [await code.terminal(), await code.terminal()] as const;
+    // Neither trusts the hooks: only the tools bring mail.
+    for (const [at, window] of windows.entries()) {
+      await code.refuseHooks(window);
+      model.script(register(`window-${at}`), say('registered'));
+      await code.turn(window, `I am window ${at}`);
+    }
+    await send('window-1', 'CANARY for one window');
+    for (const window of windows) {
+      model.script(call('mcp__c2c__poll_inbox', {}), say('polled'));
+      await code.turn(window, 'look');
+    }
+    const asked = await model.saw('CANARY for one window');
+    expect([asked.has('I am window 1'), asked.has('I am window 0')]).toEqual([true, false]);
   });
 });
 

@@ -62,18 +62,25 @@ export class Codex {
     return aTerminal(this.options.place, ['codex', ...args], { env: this.env });
   }
 
-  /** Says yes to the question whether the hooks may run, as a user does: the second answer, then Enter. */
-  async trustHooks(terminal: Terminal): Promise<void> {
-    await terminal.shows(REVIEW, DEADLINE);
-    // A key that comes while the question is being drawn may be lost.
-    for (let chosen = false; !chosen;) {
-      await terminal.keys('2');
-      chosen = await terminal.shows(/› 2\. Trust all/, 2000).then(
-        () => true,
-        () => false,
-      );
+  /** Says yes to the question whether the hooks may run, as a user does. */
+  trustHooks(terminal: Terminal): Promise<void> {
+    return this.#review(terminal, '2', /› 2\. Trust all/);
+  }
+
+  /** Goes on without the hooks. */
+  refuseHooks(terminal: Terminal): Promise<void> {
+    return this.#review(terminal, '3', /› 3\. Continue without/);
+  }
+
+  /** A digit chooses an answer, or gives it at once; Enter gives it. A key that comes while the question is drawn may be lost. */
+  async #review(terminal: Terminal, key: string, chosen: RegExp): Promise<void> {
+    const isTaken = (screen: string): boolean => chosen.test(screen) || !screen.includes(REVIEW);
+    let screen = await terminal.shows(REVIEW, DEADLINE);
+    while (!isTaken(screen)) {
+      await terminal.keys(key);
+      screen = await terminal.until(isTaken, 'take the key', 2000).catch(() => screen);
     }
-    await terminal.confirm(REVIEW);
+    if (screen.includes(REVIEW)) await terminal.confirm(REVIEW);
   }
 
   /** Waits until it takes a prompt. */
