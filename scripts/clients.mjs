@@ -1,4 +1,4 @@
-// Brings the real clients of test/clients/ in the versions of its lock file: some 750 MB, once. They lie outside of
+// Brings the real clients of test/clients/ in the versions of its lock file: some 1.5 GB, once. They lie outside of
 // node_modules, so that `npm ci` does not take them away: in .cache/clients, or in the folder that PARLEY_CLIENTS names.
 // No install script runs: the programs are those of the platform packages.
 import { spawnSync } from 'node:child_process';
@@ -6,30 +6,38 @@ import {
   copyFileSync,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { npm } from './npm.mjs';
 import { root } from './setup.mjs';
 
 const pinned = `${root}test/clients`;
 const folder = process.env.PARLEY_CLIENTS ?? `${root}.cache/clients`;
 
-/** Where the program of a client is, in its folder: each of these that exists is tried. A processor may be too old for one. */
+/** Where the program of a client is, one step of the path after the other. Each that exists is tried: a processor may be too old for one. */
 const PROGRAMS = {
-  '@anthropic-ai/claude-code': { above: 'node_modules/@anthropic-ai', name: /^claude-code-/, file: 'claude' },
-  'opencode-ai': { above: 'node_modules', name: /^opencode-/, file: 'bin/opencode' },
+  '@anthropic-ai/claude-code': ['node_modules/@anthropic-ai', /^claude-code-/, 'claude'],
+  '@openai/codex': ['node_modules/@openai', /^codex-/, 'vendor', /./, 'bin/codex'],
+  'opencode-ai': ['node_modules', /^opencode-/, 'bin/opencode'],
 };
+/** Kimi is a script, and most machines have an older Node. Where no package brings a newer one, the Node that runs this must do. */
+const KIMI = '@moonshot-ai/kimi-code';
+const KIMI_SCRIPT = `node_modules/${KIMI}/dist/main.mjs`;
+const NODE = ['node_modules', /^node-(linux|darwin)-/, 'bin/node'];
 
 /** Brings the clients if they are not there. Returns null, or why they could not be had. */
 export async function bringClients() {
   if (isComplete()) return null;
   // A folder that somebody else filled needs only to be looked through.
   if (isInstalled(folder) && lookThrough(folder) === null) return null;
-  console.error('Installing the real clients for the tests (once, some 750 MB) …');
+  console.error('Installing the real clients for the tests (once, some 1.5 GB) …');
   const fresh = `${folder}.new-${process.pid}`;
   try {
     return (await install(fresh)) ?? lookThrough(fresh) ?? moveIn(fresh);
@@ -67,21 +75,40 @@ async function install(place) {
 function lookThrough(place) {
   const versions = wanted();
   const programs = {};
-  for (const [name, { above, name: pattern, file }] of Object.entries(PROGRAMS)) {
-    const found = readdirSync(`${place}/${above}`)
-      .filter((one) => pattern.test(one))
-      .map((one) => `${above}/${one}/${file}`)
-      .find((path) => startsAs(`${place}/${path}`, versions[name]));
+  for (const [name, steps] of Object.entries(PROGRAMS)) {
+    const found = pathsIn(place, steps).find((path) => startsAs([`${place}/${path}`], versions[name]));
     if (!found) return `no program of ${name} ${versions[name]} starts on this machine`;
     programs[name] = found;
   }
+  const node = [...pathsIn(place, NODE), process.execPath].find((path) =>
+    startsAs([resolve(place, path), `${place}/${KIMI_SCRIPT}`], versions[KIMI]),
+  );
+  // Without one the tests with Kimi are skipped by name; the others run.
+  if (node) Object.assign(programs, { [KIMI]: KIMI_SCRIPT, node });
   writeFileSync(`${place}/programs.json`, `${JSON.stringify({ versions, programs }, null, 2)}\n`);
   return null;
 }
 
-function startsAs(path, version) {
-  if (!existsSync(path)) return false;
-  const { stdout } = spawnSync(path, ['--version'], { encoding: 'utf8', timeout: 60_000 });
+/** The paths below a folder that these steps lead to: a text is one name, a pattern every name that fits. */
+function pathsIn(place, steps) {
+  return steps.reduce(
+    (paths, step) => paths.flatMap((path) => namesIn(`${place}/${path}`, step).map((name) => join(path, name))),
+    [''],
+  );
+}
+
+function namesIn(folder, step) {
+  if (typeof step === 'string') return existsSync(`${folder}/${step}`) ? [step] : [];
+  return readdirSync(folder).filter((name) => step.test(name));
+}
+
+/** In a home of its own: clients write there even when they are only asked for their version. */
+function startsAs([program, ...args], version) {
+  const home = mkdtempSync(`${tmpdir()}/parley-clients-`);
+  const env = { ...process.env, HOME: home, CODEX_HOME: `${home}/.codex` };
+  mkdirSync(env.CODEX_HOME);
+  const { stdout } = spawnSync(program, [...args, '--version'], { encoding: 'utf8', env, timeout: 60_000 });
+  rmSync(home, { recursive: true, force: true });
   return (stdout ?? '').includes(version);
 }
 

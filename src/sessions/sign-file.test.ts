@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { existsSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../test/support/home.ts';
 import { CODEX_EVENTS } from '../clients/codex/signs.ts';
 import { KIMI_EVENTS } from '../clients/kimi/signs.ts';
@@ -73,6 +73,18 @@ describe.each([
     },
   );
 
+  it('makes a guess of the inbox that a session had before it started again', async () => {
+    const { sessions, runs } = aHook(events);
+    mkdirSync(`${sessions}/abc-1`, { recursive: true });
+    writeFileSync(`${sessions}/abc-1/look`, '1\n');
+    await runs('UserPromptSubmit', { session_id: 'abc-1' });
+    expect(readdirSync(`${sessions}/abc-1`)).toEqual(['look']);
+    expect(await runs('SessionStart', { session_id: 'abc-1' })).toEqual({ out: '', err: '', code: 0 });
+    await runs('SessionStart', { session_id: 'abc-2' });
+    expect(readdirSync(sessions)).toEqual(['abc-1']);
+    expect(readdirSync(`${sessions}/abc-1`)).toEqual(['guess']);
+  });
+
   it('never fails, whatever it is given', async () => {
     const { runs, raw } = aHook(events);
     expect(await runs('Stop', {})).toEqual({ out: '', err: '', code: 0 });
@@ -84,7 +96,8 @@ describe.each([
 function aHook(events: Parameters<typeof signScript>[1]) {
   const home = temporaryHome();
   const folder = `${home}/it's signs`;
-  writeFileSync(`${home}/hook.sh`, signScript(folder, events));
+  const sessions = `${home}/it's sessions`;
+  writeFileSync(`${home}/hook.sh`, signScript(folder, events, sessions));
   const raw = async (event: string, input: string) => {
     const child = Bun.spawn(['sh', `${home}/hook.sh`, event], {
       stdin: new Blob([input]),
@@ -98,5 +111,5 @@ function aHook(events: Parameters<typeof signScript>[1]) {
     ]);
     return { out, err, code };
   };
-  return { folder, raw, runs: (event: string, input: unknown) => raw(event, JSON.stringify(input)) };
+  return { folder, sessions, raw, runs: (event: string, input: unknown) => raw(event, JSON.stringify(input)) };
 }

@@ -7,9 +7,16 @@ export function signFileOf(folder: string, session: string): string {
 
 /**
  * A hook in plain `sh` that leaves a sign: `<script> <event>`, with the client's JSON on standard input. It starts no program but
- * `date` and `mv`, says nothing, and never fails: a client must not notice it. The session is the one in the JSON.
+ * `date`, `mv` and `rm`, says nothing, and never fails: a client must not notice it. The session is the one in the JSON.
+ *
+ * `sessions` is where the inbox of each session is noted (cli/dialects/c2c/hook-session.ts). A session that starts may be resumed under
+ * another name than before, so what is noted of it is a guess from then on, and the next mail hook looks again.
  */
-export function signScript(folder: string, events: Readonly<Record<string, ClientState | 'gone'>>): string {
+export function signScript(
+  folder: string,
+  events: Readonly<Record<string, ClientState | 'gone'>>,
+  sessions: string,
+): string {
   const cases = Object.entries(events).map(([event, state]) => `  ${event}) state=${state} ;;`);
   return [
     '#!/bin/sh',
@@ -28,6 +35,8 @@ export function signScript(folder: string, events: Readonly<Record<string, Clien
     'case "$session" in',
     "  '' | .* | *[!A-Za-z0-9._-]*) exit 0 ;;",
     'esac',
+    `noted=${quoted(sessions)}/"$session"`,
+    'if [ "$1" = SessionStart ] && [ -d "$noted" ]; then { : > "$noted/guess"; rm -f "$noted/look"; } 2>/dev/null; fi',
     `file=${quoted(folder)}/"$session"`,
     'if [ "$state" = gone ]; then rm -f "$file"; exit 0; fi',
     'umask 077',

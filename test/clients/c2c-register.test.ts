@@ -5,6 +5,8 @@ import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import { bash, call, say } from './model/steps.ts';
 import { aClaude } from './support/claude.ts';
+import { aCodex } from './support/codex.ts';
+import { aKimi } from './support/kimi.ts';
 import { anOpenCode } from './support/opencode.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
@@ -13,7 +15,8 @@ import { client } from './support/where.ts';
 
 const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 const C2C = `${process.execPath} ${MAIN} c2c`;
-const [claude, opencode] = [client('claude'), client('opencode')];
+const [claude, codex] = [client('claude'), client('codex')];
+const [kimi, opencode] = [client('kimi'), client('opencode')];
 type Row = Record<string, unknown>;
 
 afterEach(closeAll);
@@ -45,6 +48,27 @@ describe(`c2c register in a shell of Claude Code${claude.why}`, () => {
     const id = crypto.randomUUID();
     const row = await isAliveAsLongAs(place, code.headless('work', ['--session-id', id]));
     expect(row['session_id']).toBe(id);
+  });
+});
+
+describe(`c2c register in a shell of Codex${codex.why}`, () => {
+  codex.it('knows the thread and its process: it is alive as long as the client runs [C2C-6]', async () => {
+    const place = await aPlace();
+    const model = opens(aModel([call('exec_command', { cmd: REGISTERS, yield_time_ms: 600_000 }), say('done')]));
+    const run = aCodex({ place, model }).exec('work', ['--json']);
+    const row = await isAliveAsLongAs(place, run);
+    const [started = ''] = (await run).out.split('\n');
+    expect(JSON.parse(started)).toMatchObject({ type: 'thread.started', thread_id: row['session_id'] });
+  });
+});
+
+describe(`c2c register in a shell of Kimi${kimi.why}`, () => {
+  kimi.it('knows its process, where the session is named', async () => {
+    const place = await aPlace();
+    const command = `C2C_MCP_SESSION_ID=k-1 ${REGISTERS}`;
+    const model = opens(aModel([call('Bash', { command, timeout: 600 }), say('done')]));
+    const row = await isAliveAsLongAs(place, aKimi({ place, model }).headless('work'));
+    expect(row['session_id']).toBe('k-1');
   });
 });
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { aBrokenPipe, anOriginalEntry } from '../support/c2c.ts';
 import { C2cHooks, envelopesIn } from '../support/c2c-hooks.ts';
+import { HookSession, hookFolder } from '../../src/cli/dialects/c2c/hook-session.ts';
 import { openBroker } from '../../src/cli/wiring-broker.ts';
 import { temporaryHome } from '../support/home.ts';
 import { aMessage, bob, LOUD } from '../support/mail.ts';
@@ -44,6 +45,19 @@ describe('the hook of c2c', () => {
     expect(copy).toMatchObject({ mailbox: 'bob', state: 'settled', disposition: 'acknowledged' });
     expect(copy.receipts.map(({ step }: { step: string }) => step)).toContain('offered');
     expect(copy.receipts.map(({ step }: { step: string }) => step)).not.toContain('shown');
+  });
+
+  it('finds the inbox of a session again that has started again under the same name of its client', async () => {
+    const hooks = await atWork();
+    const sessions = hookFolder(hooks.program.env);
+    // As the tools of a client note it that names its session only beside a call.
+    HookSession.open(sessions, 'thread-1')?.bind({ root: hooks.root, sessionId: 's-bob', sure: true });
+    writeFileSync(`${sessions}/thread-1/guess`, '');
+    await fromAlice(hooks, 'hello again');
+    const event = { session_id: 'thread-1' };
+    const env = { C2C_MCP_SESSION_ID: '' };
+    expect(envelopesIn(await hooks.told(event, env))).toMatchObject([{ body: 'hello again' }]);
+    expect(existsSync(`${sessions}/thread-1/guess`)).toBe(false);
   });
 
   it('starts nothing while nothing new waits', async () => {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { HookSession } from '../../src/cli/dialects/c2c/hook-session.ts';
 import { platform } from '../../src/storage/platform/platform.ts';
 import { LoopMachine } from '../support/c2c-loops.ts';
 
@@ -40,7 +41,7 @@ describe('a managed session', () => {
     await machine.until(() => machine.sign('bob') === 'idle');
     const [row] = await instances();
     expect(machine.noted('bob')[0]).toEqual({
-      started: ['--model', 'x y'],
+      started: ['--no-daemon', '--model', 'x y'],
       pid: row?.pid as number,
       cwd: machine.home,
       env: {
@@ -66,7 +67,10 @@ describe('a managed session', () => {
 
   it('whose client ends at once is no session: it is said how to find out why', async () => {
     const { code, err } = await machine.c2c(['start', 'codex', '-n', 'bob', '--bin', '/bin/true']);
-    expect([code, err]).toEqual([1, 'error: the client ended at once; run it by hand to see why: /bin/true\n']);
+    expect([code, err]).toEqual([
+      1,
+      'error: the client ended at once; run it by hand to see why: /bin/true --no-daemon\n',
+    ]);
     expect((await machine.c2c(['instances'])).out).not.toContain('runs since');
   });
 
@@ -84,6 +88,25 @@ describe('a managed session', () => {
     await machine.until(() => machine.noted('bob').filter(({ started }) => started).length === 2);
     await machine.send('builder', 'after the restart');
     await machine.until(() => machine.sent('bob').length > 0);
+  });
+
+  it.each([[[]], [['--pty']]])('is not taken for idle because a former run of it was %j [C2C-32]', async (how) => {
+    const silent = `${machine.home}/bin/silent`;
+    writeFileSync(silent, '#!/bin/sh\nexec sleep 600\n', { mode: 0o755 });
+    const start = ['start', 'codex', '-n', 'bob', '--bin', silent, ...how];
+    await machine.json(start);
+    // A thread of it said that it is idle, and was killed.
+    HookSession.open(`${machine.data}/sessions`, 'thread-1')?.bind({
+      root: machine.root,
+      sessionId: 'bob',
+      sure: true,
+    });
+    mkdirSync(`${machine.data}/signs`, { recursive: true });
+    for (const name of ['thread-1', 'thread-2'])
+      writeFileSync(`${machine.data}/signs/${name}`, `idle ${Math.floor(Date.now() / 1000)}\n`);
+    await machine.json(['restart', 'bob', '--timeout', '0']);
+    // What another session says of itself stays.
+    expect(readdirSync(`${machine.data}/signs`)).toEqual(['thread-2']);
   });
 
   it('ends with its loop when it is stopped; its mail is kept [C2C-39]', async () => {

@@ -236,6 +236,26 @@ describe('a client that names its session only beside its calls', () => {
   });
 });
 
+describe('a server that only the threads beside its calls give a session', () => {
+  it('serves each thread as the session that its shell and its hooks know', async () => {
+    const broker = new C2cHooks();
+    await broker.registered(['alice']);
+    for (const [alias, id] of Object.entries({ ada: 'thread-1', bob: 'thread-2' }))
+      await broker.said(['register', alias], { env: { CODEX_THREAD_ID: id } });
+    await broker.said(['send', 'bob', 'for bob'], { session: 's-alice' });
+    const client = aClient(broker, { env: {} });
+    await client.initialize();
+    const polled = async (threadId: string): Promise<string> =>
+      JSON.stringify(await client.request('tools/call', { name: 'poll_inbox', arguments: {}, _meta: { threadId } }));
+    expect(await polled('thread-1')).not.toContain('for bob');
+    expect(await polled('thread-2')).toContain('for bob');
+    await client.end();
+    // Its hooks still find it.
+    await broker.said(['send', 'bob', 'and more'], { session: 's-alice' });
+    expect((await broker.call({ session_id: 'thread-2' })).out).toContain('and more');
+  });
+});
+
 describe('mail told over a channel', () => {
   const capable = async (
     broker: Brokerage,

@@ -83,6 +83,7 @@ describe('a long exchange of agents', () => {
     expect(await shownTo(parley, 'bob', 'Stop')).toBe('');
     const shown = await shownTo(parley, 'bob', 'UserPromptSubmit');
     expect(shown).toContain(lines[48] ?? '?');
+    expect(await shownTo(parley, 'bob', 'PostToolUse')).toBe('');
     expect(await shownTo(parley, 'bob', 'UserPromptSubmit')).toBe('');
     expect(await parley.run(['owe', '--as', 'bob'])).toMatchObject({
       out: expect.not.stringContaining(held.id.slice(0, 8)),

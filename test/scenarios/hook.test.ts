@@ -327,6 +327,8 @@ describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %
       await hooks.send({ body: `kept ${n}` }, 'bob', KEPT);
       expect(await hooks.said()).toBe('');
       expect([...bodiesIn(await hooks.said(prompt)).values()]).toEqual([`kept ${n}`]);
+      // The next event settles what was said.
+      expect(await hooks.said()).toBe('');
       const { starts } = hooks;
       expect(await hooks.said()).toBe('');
       expect(hooks.starts).toBe(starts);
@@ -338,6 +340,7 @@ describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %
     const prompt = { hook_event_name: 'UserPromptSubmit' };
     await hooks.send({ body: 'long '.repeat(4_000) }, 'bob', KEPT);
     expect(await hooks.said(prompt)).toContain('long message');
+    expect(await hooks.said()).toBe('');
     expect(await hooks.said(prompt)).toBe('');
   });
 

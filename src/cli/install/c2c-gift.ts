@@ -130,7 +130,7 @@ function signHook(
   events: Readonly<Record<string, ClientState | 'gone'>>,
 ): { hook: Hooks; file: Gift['files'][number] } {
   const path = join(dataFolder(place.env), `hooks/${client}/sign.sh`);
-  const text = signScript(signsFolder(place.env), events);
+  const text = signScript(signsFolder(place.env), events, hookFolder(place.env));
   const hook: Hooks = {
     what: 'sign',
     command: (event) => programLine(quoted(path), event),

@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import { SignFile } from '../../sessions/sign-file.ts';
 import { signFileOf } from '../../sessions/sign-hook.ts';
 import type { Sign, Signs } from '../../sessions/sign.ts';
@@ -34,20 +34,29 @@ class HookSigns implements Signs {
   ) {}
 
   async latest(): Promise<Sign | null> {
-    const folder = signsFolder(this.env);
-    const names = new Set([this.wanted.session, ...this.#otherNames()]);
-    const files = [...names].map((name) => new SignFile(signFileOf(folder, name)));
+    const files = signFilesOf(this.wanted, this.env).map((path) => new SignFile(path));
     const signs = (await Promise.all(files.map((file) => file.latest()))).filter((sign) => sign !== null);
     return signs.toSorted((a, b) => b.at - a.at)[0] ?? null;
   }
+}
 
-  /** The client's own names for it, where it is certain that they are: a guess by its folder may be another session's. */
-  #otherNames(): string[] {
-    const { broker_root, session } = this.wanted;
-    const folder = hookFolder(this.env);
-    return (ifThere(() => readdirSync(folder)) ?? []).filter((name) => {
-      const bound = HookSession.open(folder, name)?.bound();
-      return bound?.sure && bound.root === broker_root && bound.sessionId === session;
-    });
-  }
+type Whose = Pick<Wanted, 'session' | 'broker_root'>;
+
+/** Removes what hooks said of a former run: a client that was killed could not take back that it was idle. */
+export function forgetSigns(whose: Whose, env: Env): void {
+  for (const path of signFilesOf(whose, env)) rmSync(path, { force: true });
+}
+
+function signFilesOf(whose: Whose, env: Env): string[] {
+  const names = new Set([whose.session, ...otherNames(whose, env)]);
+  return [...names].map((name) => signFileOf(signsFolder(env), name));
+}
+
+/** The client's own names for it, where it is certain that they are: a guess by its folder may be another session's. */
+function otherNames({ broker_root, session }: Whose, env: Env): string[] {
+  const folder = hookFolder(env);
+  return (ifThere(() => readdirSync(folder)) ?? []).filter((name) => {
+    const bound = HookSession.open(folder, name)?.bound();
+    return bound?.sure && bound.root === broker_root && bound.sessionId === session;
+  });
 }

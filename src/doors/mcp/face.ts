@@ -26,9 +26,15 @@ export interface Face {
   met?(meta: Record<string, unknown>): void;
   /**
    * Calls one of the tools and answers with some texts, once. Whoever takes something away from others answers at the last moment at
-   * which that can be undone: `answer` throws if nobody wants it any more. A `Refusal` is told to the model.
+   * which that can be undone: `answer` throws if nobody wants it any more. A `Refusal` is told to the model. `meta` is what the client
+   * says beside this call.
    */
-  call(name: string, given: unknown, answer: (...texts: string[]) => void): Promise<void>;
+  call(
+    name: string,
+    given: unknown,
+    answer: (...texts: string[]) => void,
+    meta: Record<string, unknown>,
+  ): Promise<void>;
   /** How a refusal is worded here. */
   refusal(text: string): string;
   /** The client is gone. Nothing is told to it any more when this returns. */

@@ -17,6 +17,13 @@ export interface McpDeps {
   advice(): string | null;
 }
 
+/** One call of a tool. */
+interface Call {
+  name: string;
+  given: unknown;
+  meta: Record<string, unknown>;
+}
+
 /**
  * MCP over stdio for one agent: JSON-RPC, one frame per line. What needs no mailbox is answered at once; calls of tools one after
  * the other, in the order in which they came, so that a claim is there before the answer that needs it. spec: mcp#frames
@@ -73,9 +80,10 @@ export class McpServer {
           const names = tools.map((tool) => tool.name).join(', ');
           return this.#fail(id, RPC.params, `there is no such tool; use one of ${names}`);
         }
-        if (isRecord(meta)) this.deps.face.met?.(meta);
+        const beside = isRecord(meta) ? meta : {};
+        this.deps.face.met?.(beside);
         this.#wanted.set(id, true);
-        this.#last = this.#after(this.#last, id, known.name, given);
+        this.#last = this.#after(this.#last, id, { name: known.name, given, meta: beside });
         return;
       }
       default:
@@ -84,10 +92,10 @@ export class McpServer {
   }
 
   /** Each call waits for the one before; none of them throws. */
-  async #after(before: Promise<void>, id: Id, name: string, given: unknown): Promise<void> {
+  async #after(before: Promise<void>, id: Id, call: Call): Promise<void> {
     await before;
     // Whoever took a call back wants no answer. What was begun and cannot be undone is done, and stays done.
-    if (this.#wanted.get(id)) await this.#call(id, name, given);
+    if (this.#wanted.get(id)) await this.#call(id, call);
     this.#wanted.delete(id);
   }
 
@@ -111,14 +119,14 @@ export class McpServer {
   }
 
   /** A "no" is an answer too: one line that says what to do, where the model reads it. */
-  async #call(id: Id, name: string, given: unknown): Promise<void> {
+  async #call(id: Id, { name, given, meta }: Call): Promise<void> {
     const { face } = this.deps;
     const answer = (told: object): void => {
       if (!this.#wanted.get(id)) throw new TakenBack();
       this.#result(id, told);
     };
     try {
-      await face.call(name, given, (...texts) => answer(said(...texts)));
+      await face.call(name, given, (...texts) => answer(said(...texts)), meta);
     } catch (error) {
       if (error instanceof TakenBack || !this.#wanted.get(id)) return;
       if (error instanceof Refusal) return this.#no(id, face.refusal(error.message));

@@ -1,4 +1,4 @@
-// What a client asked its model, in one form for both wires. "It reached the model" always means: it stands in one of
+// What a client asked its model, in one form for all wires. "It reached the model" always means: it stands in one of
 // these texts. Nothing else that a client shows or logs is proof.
 
 /** One piece of text in a request, and where it stood. */
@@ -12,7 +12,7 @@ export interface Piece {
 /** One request that reached the model. */
 export class Asked {
   constructor(
-    readonly wire: 'anthropic' | 'openai',
+    readonly wire: 'anthropic' | 'openai' | 'responses',
     readonly pieces: readonly Piece[],
     /** The names of the tools that the model may call. */
     readonly tools: readonly string[],

@@ -39,6 +39,30 @@ describe('the scripted model', () => {
     });
   });
 
+  it('speaks responses, too, where a tool of an MCP server has two names', async () => {
+    const model = scripted({ text: 'look', calls: [{ tool: 'mcp__c2c__poll_inbox', input: {} }] });
+    const answer = await post(model, '/v1/responses', {
+      instructions: 'A',
+      tools: [{ type: 'namespace', name: 'mcp__c2c', tools: [{ type: 'function', name: 'poll_inbox' }] }],
+      input: [
+        { type: 'message', role: 'developer', content: [{ type: 'input_text', text: 'B' }] },
+        { type: 'function_call_output', call_id: '1', output: 'C' },
+      ],
+    });
+    expect(answer).toMatchObject({
+      output: [
+        { type: 'message', content: [{ text: 'look' }] },
+        { type: 'function_call', namespace: 'mcp__c2c', name: 'poll_inbox', arguments: '{}' },
+      ],
+    });
+    expect(model.last.tools).toEqual(['mcp__c2c__poll_inbox']);
+    expect(model.last.pieces).toMatchObject([
+      { role: 'system', kind: 'prompt', text: 'A' },
+      { role: 'system', kind: 'text', text: 'B' },
+      { role: 'user', kind: 'tool result', text: 'C' },
+    ]);
+  });
+
   it('counts tokens without being asked by an agent', async () => {
     const model = scripted();
     expect(await post(model, '/v1/messages/count_tokens', {})).toEqual({ input_tokens: 10 });

@@ -1,6 +1,6 @@
 // A model that answers by script, on loopback, for real clients.
 //
-//   const model = aModel([bash('true'), say('done')]);     // Anthropic at model.url, chat completions at `${model.url}/v1`
+//   const model = aModel([bash('true'), say('done')]);     // Anthropic at model.url; chat completions and responses at `${model.url}/v1`
 //   const request = await model.saw('the build is red');   // a request of the agent in which the text stands
 //   request.count('the build is red');                     // how often; model.last is the newest request
 //
@@ -11,6 +11,7 @@ import { answerMessages, readMessages } from './anthropic.ts';
 import { json } from './answers.ts';
 import type { Asked } from './asked.ts';
 import { answerCompletions, readCompletions } from './openai.ts';
+import { answerResponses, readResponses } from './responses.ts';
 import { say, type Step } from './steps.ts';
 
 /** What the model says when its script has ended. */
@@ -88,6 +89,8 @@ export class Model {
       return this.#turnOf(request, readMessages, answerMessages);
     if (request.method === 'POST' && pathname === '/v1/chat/completions')
       return this.#turnOf(request, readCompletions, answerCompletions);
+    if (request.method === 'POST' && pathname === '/v1/responses')
+      return this.#turnOf(request, readResponses, answerResponses);
     if (pathname === '/v1/messages/count_tokens') return json({ input_tokens: 10 });
     this.strays.push(`${request.method} ${pathname}`);
     return json(

@@ -28,12 +28,18 @@ export class Terminal {
   }
 
   /** Waits until the screen shows a text. */
-  async shows(text: string | RegExp, ms = DEADLINE): Promise<string> {
-    const until = performance.now() + ms;
+  shows(text: string | RegExp, ms = DEADLINE): Promise<string> {
+    const isShown = (screen: string): boolean => (typeof text === 'string' ? screen.includes(text) : text.test(screen));
+    return this.until(isShown, `show ${String(text)}`, ms);
+  }
+
+  /** Waits until the screen is as it should be; `what` says how, after "the screen did not". */
+  async until(isSo: (screen: string) => boolean, what: string, ms = DEADLINE): Promise<string> {
+    const end = performance.now() + ms;
     for (;;) {
       const screen = await this.screen();
-      if (typeof text === 'string' ? screen.includes(text) : text.test(screen)) return screen;
-      if (performance.now() > until) throw new Error(`the screen did not show ${String(text)} in ${ms} ms:\n${screen}`);
+      if (isSo(screen)) return screen;
+      if (performance.now() > end) throw new Error(`the screen did not ${what} in ${ms} ms:\n${screen}`);
       // Each look starts a process: without a pause the looking would slow down what is looked at.
       await Bun.sleep(50);
     }

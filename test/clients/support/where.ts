@@ -5,6 +5,7 @@
 //   describe(`the hook in Claude Code${claude.why}`, () => { claude.it('…', async () => { … }) });
 import { it } from 'bun:test';
 import { existsSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { dependencies as pinned } from '../package.json';
 
 const ROOT = new URL('../../../', import.meta.url).pathname;
@@ -12,7 +13,12 @@ const ROOT = new URL('../../../', import.meta.url).pathname;
 /** The folder that scripts/clients.mjs filled. */
 export const CLIENTS = process.env['PARLEY_CLIENTS'] ?? `${ROOT}.cache/clients`;
 
-const PACKAGES = { claude: '@anthropic-ai/claude-code', opencode: 'opencode-ai' } as const;
+const PACKAGES = {
+  claude: '@anthropic-ai/claude-code',
+  codex: '@openai/codex',
+  kimi: '@moonshot-ai/kimi-code',
+  opencode: 'opencode-ai',
+} as const;
 
 /** The version of OpenCode's package for plugins. */
 export const PLUGIN_VERSION = pinned['@opencode-ai/plugin'];
@@ -40,12 +46,21 @@ export function client(name: keyof typeof PACKAGES): Client {
   };
 }
 
+/** The Node that runs Kimi. */
+export function nodeForKimi(): string {
+  return resolve(CLIENTS, listed()?.['programs']?.['node'] ?? '');
+}
+
 /** The program, if it is there in the version that is pinned. */
 function programOf(name: keyof typeof pinned): string | undefined {
+  const { versions, programs } = listed() ?? {};
+  const path = programs?.[name];
+  if (path === undefined || versions?.[name] !== pinned[name]) return undefined;
+  return existsSync(`${CLIENTS}/${path}`) ? `${CLIENTS}/${path}` : undefined;
+}
+
+/** What scripts/clients.mjs found; null if it was not there. */
+function listed(): Record<string, Record<string, string>> | null {
   const list = `${CLIENTS}/programs.json`;
-  if (!existsSync(list)) return undefined;
-  const { versions, programs } = JSON.parse(readFileSync(list, 'utf8')) as Record<string, Record<string, string>>;
-  if (versions?.[name] !== pinned[name]) return undefined;
-  const path = `${CLIENTS}/${programs?.[name]}`;
-  return existsSync(path) ? path : undefined;
+  return existsSync(list) ? (JSON.parse(readFileSync(list, 'utf8')) as Record<string, Record<string, string>>) : null;
 }

@@ -33,7 +33,7 @@ export interface Bound {
  * broker belongs to a session: it is called the same in every repository. So whoever registers a session notes it here.
  *
  *   inbox, held      links to the session's inbox, and to what is in anybody's hand at that broker
- *   guess            nobody registered it: ask again
+ *   guess            nobody registered it, or it has started again since: ask again
  *   seen, sub        links to a second name of the inbox that was last searched in vain; *.at: when
  *   look             until when mail in a hand need not be seen to, in seconds since 1970
  *

@@ -47,7 +47,8 @@ async function answer(c2c: C2c, client: string, event: HookEvent): Promise<void>
 /**
  * Which inbox this is about. The session that the event names is believed first: the environment may be inherited from another one.
  * Where it was registered is known from `bindSession`; otherwise its folder tells, and the environment names a session that was
- * started under a name of its own. Null if nothing names one.
+ * started under a name of its own. In Codex the environment is that of any window, so it is not asked; a managed session is known by its
+ * process, and comes before what was bound, because it may have resumed a thread of another session. Null if nothing names one.
  */
 async function readerOf(
   c2c: C2c,
@@ -55,10 +56,11 @@ async function readerOf(
   event: HookEvent,
   session: HookSession | null,
 ): Promise<Bound | null> {
+  const managed = client === 'codex' ? (await import('./instance.ts')).instanceAbove(c2c.env) : null;
+  if (managed) return { root: managed.broker_root, sessionId: managed.session_id, sure: true };
   const known = session?.bound();
   if (known?.sure) return known;
   const root = brokerRoot(c2c.env, c2c.env['CLAUDE_PROJECT_DIR'] || event.cwd || c2c.cwd);
-  // Codex runs the hooks of every session with the environment of whichever came first: it says nothing about this one.
   const told = client === 'codex' ? [] : [c2c.env['C2C_MCP_SESSION_ID'], c2c.env['C2C_SESSION_ID']];
   const names = [session?.id, ...told].filter((name) => !!name);
   const [first] = names;
@@ -67,6 +69,8 @@ async function readerOf(
   for (const sessionId of existsSync(root) ? names : []) {
     if (sessionId && (await broker.session(sessionId))) return { root, sessionId, sure: true };
   }
+  // It has started again since it was bound, and nothing names another session.
+  if (known && (await c2c.at(known.root).broker.session(known.sessionId))) return { ...known, sure: true };
   return { root, sessionId: first, sure: false };
 }
 

@@ -8,6 +8,7 @@ import { isMissing } from '../../../storage/disk.ts';
 import { platform } from '../../../storage/platform/platform.ts';
 import { instancesFolder, writeWhole } from '../../loops/folders.ts';
 import type { Env } from '../../env.ts';
+import { ownClientChain } from './client-chain.ts';
 
 /** A session that we keep: how it is started, and what runs of it. spec: c2c#instances */
 export const Instance = new Schema(() =>
@@ -89,6 +90,18 @@ export function all(env: Env): Instance[] {
 /** The instance whose session this is. */
 export function instanceOf(env: Env, sessionId: string): Instance | null {
   return all(env).find(({ session_id }) => session_id === sessionId) ?? null;
+}
+
+/**
+ * The managed session whose client started this process, a hook or an MCP server. Their environment proves nothing: one daemon of Codex
+ * serves all its windows with the environment of the first, and MCP servers get none. So `c2c start` runs Codex without the daemon and
+ * notes its process; two sessions in one folder are two processes. spec: c2c#managed-codex
+ */
+export function instanceAbove(env: Env): Instance | null {
+  const running = all(env).filter(isUp);
+  if (running.length === 0) return null;
+  const chain = ownClientChain();
+  return running.find(({ pid }) => chain.includes(pid)) ?? null;
 }
 
 /** Does this very process still run? Another one may have its number by now. */

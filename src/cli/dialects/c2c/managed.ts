@@ -3,6 +3,7 @@ import { Refusal } from '../../../protocol/refusal.ts';
 import type { AgentName } from '../../../protocol/names.ts';
 import { holdLock } from '../../../storage/lock-file.ts';
 import { endLoop, runInBackground } from '../../loops/alone.ts';
+import { forgetSigns } from '../../loops/signs.ts';
 import type { Wanted } from '../../loops/wanted.ts';
 import type { Env } from '../../env.ts';
 import type { C2c } from './c2c.ts';
@@ -52,7 +53,12 @@ async function start(c2c: C2c, plan: Plan): Promise<Instance> {
   }
   await refuseTaken(c2c.at(plan.broker_root), plan);
   if (plan.pty) return (await import('./pty-holder.ts')).startInPty(c2c, plan);
-  const { socket, path, session, pane, pid } = await startInTmux({ ...plan, env: environment(c2c.env, plan) });
+  forgetSigns({ session: plan.session_id, broker_root: plan.broker_root }, c2c.env);
+  const { socket, path, session, pane, pid } = await startInTmux({
+    ...plan,
+    command: commandOf(plan),
+    env: environment(c2c.env, plan),
+  });
   const instance: Instance = {
     ...plan,
     started_at: Date.now() / 1000,
@@ -78,8 +84,18 @@ function refuseEnded(instance: Instance): void {
 }
 
 /** Its last words went with its terminal: only the user can make it say them again. */
-function endedAtOnce({ command }: Instance): Refusal {
-  return new Refusal('unreachable', `the client ended at once; run it by hand to see why: ${command.join(' ')}`);
+function endedAtOnce(instance: Instance): Refusal {
+  const command = commandOf(instance).join(' ');
+  return new Refusal('unreachable', `the client ended at once; run it by hand to see why: ${command}`);
+}
+
+/**
+ * Codex runs without the daemon that its windows share. The daemon runs the hooks and shells of this session outside of our process, with
+ * the environment of another window. spec: c2c#managed-codex
+ */
+export function commandOf({ client, command: [program = '', ...args] }: Plan): string[] {
+  const isSaid = args.some((word) => word === '--no-daemon' || word.startsWith('--remote'));
+  return [program, ...(client === 'codex' && !isSaid ? ['--no-daemon'] : []), ...args];
 }
 
 /** Writes down what runs, and registers its alias with its process. */

@@ -1,7 +1,9 @@
 import { homedir } from 'node:os';
 import { ShownInTranscript } from '../../../clients/claude/shown.ts';
 import { c2cFace } from '../../../doors/mcp/c2c-face.ts';
+import type { C2cFaceDeps } from '../../../doors/mcp/c2c-face.ts';
 import { Channel } from '../../../doors/mcp/channel.ts';
+import type { Face } from '../../../doors/mcp/face.ts';
 import { McpServer } from '../../../doors/mcp/server.ts';
 import { disturbing } from '../../../flow/c2c/disturbing.ts';
 import { readSessionId } from '../../../protocol/c2c.ts';
@@ -11,11 +13,13 @@ import { staleAdvice } from '../../replaced.ts';
 import { servingLog } from '../../serving-log.ts';
 import type { Log } from '../../serving-log.ts';
 import { writeAll } from '../../terminal.ts';
-import type { C2c } from './c2c.ts';
+import { C2c } from './c2c.ts';
 import { clientProcess } from './client-process.ts';
 import { c2cCommand, FLAG } from './command.ts';
 import { enrol } from './enrol.ts';
 import { bindSession } from './hook-session.ts';
+import { instanceAbove } from './instance.ts';
+import { environment } from './managed.ts';
 import { isSupervisor } from './supervisor-alias.ts';
 import { supervisors } from './supervisors.ts';
 
@@ -29,21 +33,23 @@ export default c2cCommand({
     const pid = clientProcess(c2c.env) ?? process.ppid;
     const log = servingLog({ json: c2c.env['PARLEY_LOG'] === 'json', verbose: false });
     const channel = channelOf(c2c, sessionId, log);
-    const server = new McpServer({
-      face: c2cFace({
+    const faceOf = (session: string, further: Partial<C2cFaceDeps>): Face =>
+      c2cFace({
         desk: c2c.desk,
         broker: c2c.broker,
-        sessionId,
+        sessionId: session,
         version: VERSION,
         allTools: values['all-tools'] ?? false,
         supervisors: () => supervisors(c2c.env, c2c.cwd),
         isSupervisor: (alias) => isSupervisor(c2c.env, alias),
-        register: (alias) => enrol(c2c, { sessionId, pid, ...(alias !== undefined && { alias }) }),
-        reader: () => c2c.reader(sessionId),
+        register: (alias) => enrol(c2c, { sessionId: session, pid, ...(alias !== undefined && { alias }) }),
+        reader: () => c2c.reader(session),
         now: Date.now,
-        onThread: boundOnce(c2c, sessionId),
-        channel,
-      }),
+        ...further,
+      });
+    const face = faceOf(sessionId, { onThread: boundOnce(c2c, sessionId), channel });
+    const server = new McpServer({
+      face: isNamed(given) ? face : byThread(face, (thread) => faceOf(thread, {})),
       write: (line) => writeAll(1, line),
       log,
       advice: staleAdvice,
@@ -54,9 +60,38 @@ export default c2cCommand({
   },
 });
 
-/** Clients that tell their servers no session (Codex, OpenCode) have one by the alias that their settings give them, or by their process. */
+/** Whether anything but the process of its client names the session of this server. */
+function isNamed(c2c: C2c): boolean {
+  return c2c.sessionId !== null || Boolean(c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS']) || instanceAbove(c2c.env) !== null;
+}
+
+/**
+ * One daemon of Codex serves all its windows, so its process names no session. The thread beside a call does: shells of that window have
+ * it in CODEX_THREAD_ID, and its hooks on their standard input. spec: c2c#tools
+ */
+function byThread(face: Face, faceOf: (thread: string) => Face): Face {
+  const faces = new Map<string, Face>();
+  return {
+    ...face,
+    met: () => {},
+    async call(name, given, answer, meta) {
+      if (meta['threadId'] === undefined) return face.call(name, given, answer, meta);
+      const thread = readSessionId(meta['threadId']);
+      const own = faces.get(thread) ?? faceOf(thread);
+      faces.set(thread, own);
+      return own.call(name, given, answer, meta);
+    },
+  };
+}
+
+/**
+ * Clients that give their servers no session (Codex, OpenCode) have one by the process that `c2c start` runs, by the alias that their
+ * settings name, or by their process.
+ */
 function named(c2c: C2c): C2c {
   if (c2c.sessionId !== null) return c2c;
+  const instance = instanceAbove(c2c.env);
+  if (instance) return new C2c(environment(c2c.env, instance), c2c.cwd);
   const alias = c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS'];
   const session = readSessionId(alias || `mcp-${clientProcess(c2c.env) ?? process.ppid}`);
   return c2c.as(session);

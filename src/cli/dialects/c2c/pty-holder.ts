@@ -2,12 +2,13 @@ import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { OwnPty } from '../../../sessions/pty.ts';
 import { startLoop } from '../../loops/run.ts';
+import { forgetSigns } from '../../loops/signs.ts';
 import { ownCommand } from '../../program.ts';
 import { servingLog } from '../../serving-log.ts';
 import type { C2c } from './c2c.ts';
 import { folderOf, isUp, keep, known, startOf } from './instance.ts';
 import type { Instance } from './instance.ts';
-import { enlistAndKeep, environment, loopFor } from './managed.ts';
+import { commandOf, enlistAndKeep, environment, loopFor } from './managed.ts';
 import type { Plan } from './managed.ts';
 
 const START_MS = 15_000;
@@ -44,7 +45,8 @@ export async function startInPty(c2c: C2c, plan: Plan): Promise<Instance> {
 export async function hold(c2c: C2c, plan: Plan): Promise<void> {
   const isSeen = process.stdin.isTTY && process.stdout.isTTY;
   const env = { ...environment(c2c.env, plan) };
-  const pty = new OwnPty(['/bin/sh', '-c', WITH_PID, 'sh', ...plan.command], {
+  forgetSigns({ session: plan.session_id, broker_root: plan.broker_root }, c2c.env);
+  const pty = new OwnPty(['/bin/sh', '-c', WITH_PID, 'sh', ...commandOf(plan)], {
     cwd: plan.cwd,
     env,
     width: process.stdout.columns || 120,

@@ -1,0 +1,76 @@
+import { afterEach, describe, expect } from 'bun:test';
+import { Program } from '../support/program.ts';
+import { aModel } from './model/model.ts';
+import { call, gate, say, type Step } from './model/steps.ts';
+import { aCodex } from './support/codex.ts';
+import { closeAll, opens } from './support/opened.ts';
+import { aPlace } from './support/place.ts';
+import { client } from './support/where.ts';
+
+const codex = client('codex');
+afterEach(closeAll);
+
+const ANSWER = {
+  target: '@claude',
+  text: 'CANARY it is green',
+  idempotencyKey: 'one',
+  visibility: 'dm',
+  directedness: 'to_me',
+};
+
+describe(`what \`parley install codex --hooks\` installs, in Codex${codex.why}`, () => {
+  codex.it('puts waiting mail before the model with the prompt of its user, once', async () => {
+    const { parley, model, code, terminal } = await aSession([say('one'), say('two')]);
+    await parley.run(['send', '@codex', 'CANARY the build is red'], { as: 'claude' });
+    await code.turn(terminal, 'hello');
+    expect((await model.request(1)).count('CANARY the build is red')).toBe(1);
+    await code.turn(terminal, 'and now?');
+    expect(model.last.count('CANARY')).toBe(1);
+  });
+
+  codex.it('puts a message that came during a tool call into the next request to the model', async () => {
+    const sent = gate();
+    const { parley, model, code, terminal } = await aSession([]);
+    model.script(call('exec_command', { cmd: 'true' }, sent.opened), say('read it'));
+    await code.ready(terminal);
+    await terminal.submit('work');
+    await model.request(1);
+    await parley.run(['send', '@codex', 'CANARY during a tool'], { as: 'claude' });
+    sent.open();
+    const second = await model.request(2);
+    expect(second.count('CANARY during a tool')).toBe(1);
+    // The tool's own output is still there.
+    expect(second.pieces.filter(({ kind }) => kind === 'tool result')).toHaveLength(1);
+  });
+
+  codex.it('makes the model go on at the end of its turn, for mail that came while it spoke', async () => {
+    const sent = gate();
+    const { parley, model, code, terminal } = await aSession([say('I am done', sent.opened), say('now I am')]);
+    await code.ready(terminal);
+    await terminal.submit('work');
+    await model.request(1);
+    await parley.run(['send', '@codex', 'CANARY one more thing'], { as: 'claude' });
+    sent.open();
+    expect((await model.request(2)).count('CANARY one more thing')).toBe(1);
+  });
+
+  codex.it('answers by its tools', async () => {
+    const { parley, model, code, terminal } = await aSession([]);
+    model.script(call('mcp__parley__chat_send_message', ANSWER), say('sent'));
+    await code.turn(terminal, 'hello');
+    expect((await parley.run(['inbox'], { as: 'claude' })).out).toContain('CANARY it is green');
+  });
+});
+
+/** Codex at its prompt, as the guide installs Parley in it: the user has trusted the hooks. */
+async function aSession(steps: Step[]) {
+  const model = opens(aModel(steps));
+  const place = await aPlace();
+  const code = aCodex({ place, model });
+  const parley = await new Program(place.home).init('claude', 'codex');
+  const { code: ended, err } = await parley.run(['install', 'codex', '--hooks', '--as', 'codex']);
+  if (ended !== 0) throw new Error(`parley install ended with ${ended}: ${err}`);
+  const terminal = await code.terminal();
+  await code.trustHooks(terminal);
+  return { parley, model, code, terminal };
+}
