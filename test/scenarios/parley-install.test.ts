@@ -194,7 +194,7 @@ describe('the mailbox of a client', () => {
     const machine = new InstallMachine();
     await machine.program.atTerminal(['init', 'ada', '--human'], '', { env: machine.env() });
     const { out, code } = await machine.run('parley', ['install', 'claude', '--as', 'ada']);
-    expect(out).toContain('@ada is the mailbox of a person');
+    expect(out).toContain('nothing was changed: @ada is');
     expect(code).toBe(1);
   });
 
