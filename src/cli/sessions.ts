@@ -16,8 +16,10 @@ import { resolve } from 'node:path';
 import * as v from 'valibot';
 import type { Who } from '../flow/desk.ts';
 import { AgentName } from '../protocol/names.ts';
+import { Refusal } from '../protocol/refusal.ts';
 import { Schema } from '../protocol/schema.ts';
 import type { Described } from '../protocol/schema.ts';
+import { storageTrouble } from '../storage/disk.ts';
 
 /**
  * What a session of a client is bound to: whose mail it gets, and from which context; nobody's, if it has no identity yet. `by`
@@ -70,22 +72,27 @@ export class Session {
     }
   }
 
+  /** On a disk that refuses it the session stays as it was: its script starts the program at every event, and mail comes all the same. */
   bind(binding: Binding, mailbox: string): void {
-    // Without new/ the script would take the session for unbound.
-    mkdirSync(`${mailbox}/new`, { recursive: true, mode: 0o700 });
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-    layReferences(this.home);
-    this.#place('session.json', (path) => writeFileSync(path, JSON.stringify(binding), { mode: 0o600 }));
-    this.#place('box', (path) => symlinkSync(mailbox, path));
-    for (const kind of ['seen', 'sub']) rmSync(`${this.#folder}/${kind}.hi`, { force: true });
+    ifStorable(() => {
+      for (const kind of ['seen', 'sub']) rmSync(`${this.#folder}/${kind}.hi`, { force: true });
+      // Without new/ the script would take the session for unbound.
+      mkdirSync(`${mailbox}/new`, { recursive: true, mode: 0o700 });
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+      layReferences(this.home);
+      this.#place('session.json', (path) => writeFileSync(path, JSON.stringify(binding), { mode: 0o600 }));
+      this.#place('box', (path) => symlinkSync(mailbox, path));
+    });
   }
 
   /** A session without an identity: its script looks again every half minute. */
   bindToNobody(by: string, cwd: string): void {
     const nobody = `${this.home}/sessions/.nobody`;
     this.bind({ v: 1, by, agent: null, match: '', cwd }, nobody);
-    mkdirSync(`${nobody}/held`, { recursive: true, mode: 0o700 });
-    writeFileSync(`${nobody}/held/identity.json`, '');
+    ifStorable(() => {
+      mkdirSync(`${nobody}/held`, { recursive: true, mode: 0o700 });
+      writeFileSync(`${nobody}/held/identity.json`, '');
+    });
     this.lookAgain(Date.now() + LOOK_MS);
   }
 
@@ -94,6 +101,10 @@ export class Session {
    * time is so old that whatever comes after must get another one; if that is a matter of milliseconds it waits for it.
    */
   noteSeen(kind: 'seen' | 'sub', folder: string, known: ReadonlySet<string>, fine: boolean): boolean {
+    return ifStorable(() => this.#noteSeen(kind, folder, known, fine)) ?? false;
+  }
+
+  #noteSeen(kind: 'seen' | 'sub', folder: string, known: ReadonlySet<string>, fine: boolean): boolean {
     // The script sees by itself that an empty folder holds nothing.
     if (!namesIn(folder).some((name) => name.endsWith('.json'))) return true;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -117,12 +128,12 @@ export class Session {
 
   /** When held copies should be seen to, at the latest in half a minute. */
   lookAgain(at: number): void {
-    this.#placeTime('look', BigInt(Math.floor(Math.min(at, Date.now() + LOOK_MS))) * 1_000_000n);
+    ifStorable(() => this.#placeTime('look', BigInt(Math.floor(Math.min(at, Date.now() + LOOK_MS))) * 1_000_000n));
   }
 
   /** From now on the script does not wait: if we die, the next call sees to what we held. */
   lookAtOnce(): void {
-    rmSync(`${this.#folder}/look`, { force: true });
+    ifStorable(() => rmSync(`${this.#folder}/look`, { force: true }));
   }
 
   /** The time that the file system would give a change now; its clock need not be ours. */
@@ -141,6 +152,16 @@ export class Session {
     rmSync(draft, { force: true });
     make(draft);
     renameSync(draft, `${this.#folder}/${name}`);
+  }
+}
+
+/** What only saves a start of the program may fail. Undefined if it did. */
+function ifStorable<T>(act: () => T): T | undefined {
+  try {
+    return act();
+  } catch (error) {
+    if (storageTrouble(error) instanceof Refusal) return undefined;
+    throw error;
   }
 }
 

@@ -3,6 +3,7 @@ import { send } from '../../flow/send.ts';
 import type { Sent } from '../../flow/send.ts';
 import { Draft } from '../../protocol/message.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { StorageFailure, storageTrouble } from '../../storage/disk.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { bodyFrom, deadlineFrom } from '../input.ts';
@@ -80,11 +81,25 @@ export function parseDraft(input: Record<string, unknown>): Draft {
 
 /** Says what is proven of a send, and no more: stored. */
 export function report(context: Context, sent: Sent): void {
-  const { message, copies, first, home } = sent;
+  try {
+    tell(context, sent);
+  } catch (error) {
+    const told = storageTrouble(error);
+    if (!(told instanceof StorageFailure)) throw error;
+    const outcome = `but message ${shortId(sent.message.id)} is stored`;
+    throw new StorageFailure('the output could not be written', outcome, 'do not send it again');
+  }
+}
+
+function tell(context: Context, sent: Sent): void {
+  const { message, copies, first, home, trouble } = sent;
   context.log('stored', { id: message.id, home: home.label, copies: copies.length, first });
   if (context.json) {
     const { id, to, ts } = message;
-    return context.sayJson({ id, to, ts, step: 'stored', first, home: home.label, copies });
+    return context.sayJson({
+      ...{ id, to, ts, step: 'stored', first, home: home.label, copies },
+      ...(trouble !== undefined && { trouble }),
+    });
   }
   // Who got a copy there is for the relay to know.
   if (home.far) {
@@ -95,5 +110,6 @@ export function report(context: Context, sent: Sent): void {
   const names = copies.map((copy) => `@${copy.mailbox}`).join(', ');
   const policy = copies.length === 1 && only ? ` (${only.attention.policy.replaceAll('_', ' ')})` : '';
   const word = first ? 'stored' : 'already stored under this key:';
-  context.say(`${context.paint.green(word)} ${shortId(message.id)} for ${names}${policy}`);
+  const after = trouble === undefined ? '' : `; what follows a send could not be done: ${trouble}`;
+  context.say(`${context.paint.green(word)} ${shortId(message.id)} for ${names}${policy}${after}`);
 }

@@ -1,14 +1,14 @@
 import { Database } from 'bun:sqlite';
 import { existsSync, nodeFs, readFileSync, renameSync, statSync } from '../fs.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { isMissing } from '../disk.ts';
+import { explained, isMissing } from '../disk.ts';
 import { locked } from '../lock-file.ts';
 import { platform } from '../platform/platform.ts';
 import type * as Log from './log.ts';
 import type { LogFile } from './log.ts';
 import type * as Making from './making.ts';
 import { MIGRATIONS } from './schema.ts';
-import { inOurWords, isDamage, PATIENCE_MS, patiently } from './trouble.ts';
+import { isDamage, PATIENCE_MS, patiently } from './trouble.ts';
 
 export interface LedgerOptions {
   path: string;
@@ -235,7 +235,7 @@ export class Connection {
   /** SQLite's errors in our words. A damaged ledger is kept beside a fresh one, which is filled from the files. */
   #explained(error: unknown): unknown {
     const { path } = this.options;
-    if (!isDamage(error)) return inOurWords(error, path);
+    if (!isDamage(error)) return explained(error, path, 'nothing was changed');
     return new Refusal(
       'storage_failed',
       `${path} was damaged; ${this.#moveAside()}, and the next command rebuilds the ledger from the messages on disk: run it again`,

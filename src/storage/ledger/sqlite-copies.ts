@@ -81,15 +81,16 @@ export class SqliteCopies extends SqliteLate {
     until: number | null,
     because: Evidence,
     putBack?: (id: MessageId, attention: Attention) => void,
+    begun = false,
   ): Promise<MessageId[]> {
     return this.connection.write((db) => {
-      const back = db.query<Back, [number, number | null, string, string, string]>(
-        `UPDATE copies SET state = ?, owner = NULL, until = ?
+      const back = db.query<Back, [number, number | null, number, string, string, string]>(
+        `UPDATE copies SET state = ?, owner = NULL, until = ?, attempt = attempt + ?
          WHERE seq = ${SEQ} AND mailbox = ? AND state = ${HELD} AND owner = ? RETURNING seq, late, attention`,
       );
       const released: MessageId[] = [];
       for (const id of ids) {
-        const row = back.get(until === null ? STORED : HELD, until, id, mailbox, owner);
+        const row = back.get(until === null ? STORED : HELD, until, begun ? 1 : 0, id, mailbox, owner);
         if (!row) continue;
         this.note(db, mailbox, id, 'released', because);
         if (until === null && row.late === 2) unfile(db, { seq: row.seq, mailbox });

@@ -11,7 +11,8 @@ import type { Claimed, Settlement } from '../ledger/ledger.ts';
 import type { BrokerBox } from './c2c-broker-box.ts';
 import type { BrokerHealer } from './c2c-broker-heal.ts';
 import type { C2cSpoolOptions } from './c2c-broker.ts';
-import type { Claim, Lease } from './spool.ts';
+import { Showing } from './showing.ts';
+import type { Claim, Lease, Show } from './spool.ts';
 
 /** Claims go through the ledger in bites: one long transaction would make every other process wait. */
 const BITE = 256;
@@ -93,9 +94,10 @@ export class BrokerTaker {
     claim: Pick<Claim, 'mailbox' | 'owner'>,
     ids: MessageId[],
     settlement: Settlement,
-    show?: () => void,
+    show?: Show,
   ): Promise<boolean> {
     const { mailbox, owner } = claim;
+    const showing = new Showing(show);
     const session = this.box.session(mailbox);
     const lines = await this.#archiveLines(mailbox, ids, settlement);
     this.#step('T3 settle');
@@ -104,13 +106,13 @@ export class BrokerTaker {
       settled = await this.options.ledger.settle(mailbox, owner, ids, settlement, () => {
         appendArchive(this.options.root, session, lines);
         this.#step('T3 archived');
-        show?.();
+        showing.run();
         this.#step('T3 shown');
       });
     } catch (error) {
       // A disk that refused this may refuse that too; then the end of this process, or of the lease, frees them.
-      await this.release(claim, ids, { because: 'it could not be shown' }).catch(() => {});
-      throw explained(error, this.options.root, 'nothing was lost');
+      await this.release(claim, ids, showing.because, undefined, showing.isSeen).catch(() => {});
+      throw explained(showing.explained(error, this.options.root), this.options.root, 'nothing was lost');
     }
     if (!settled) return false;
     this.#step('T4 sweep');
@@ -156,6 +158,7 @@ export class BrokerTaker {
     ids: MessageId[],
     because: Evidence,
     delayMs?: number,
+    begun = false,
   ): Promise<MessageId[]> {
     const { ledger, now } = this.options;
     const until = delayMs ? now() + delayMs : null;
@@ -168,7 +171,7 @@ export class BrokerTaker {
       );
     }
     this.#step('R release');
-    const released = await ledger.release(mailbox, owner, ids, until, because);
+    const released = await ledger.release(mailbox, owner, ids, until, because, undefined, begun);
     this.#step('R released');
     // The ledger must hear that those stand there of which it did not know it when they were taken.
     if (until === null && released.some((id) => own.get(id)?.fileless)) await this.healer.sender.fileLeftovers();

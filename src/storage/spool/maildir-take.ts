@@ -127,6 +127,7 @@ export class MaildirTaker {
     ids: MessageId[],
     because: Evidence,
     delayMs?: number,
+    begun = false,
   ): Promise<MessageId[]> {
     const until = delayMs ? this.options.now() + delayMs : null;
     const released = await this.options.ledger.release(
@@ -139,6 +140,7 @@ export class MaildirTaker {
         this.healer.putBack(claim.mailbox, id, attention);
         this.#step('R put back');
       },
+      begun,
     );
     await this.healer.fileLeftovers();
     return released;
