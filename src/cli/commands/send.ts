@@ -96,10 +96,8 @@ function tell(context: Context, sent: Sent): void {
   context.log('stored', { id: message.id, home: home.label, copies: copies.length, first });
   if (context.json) {
     const { id, to, ts } = message;
-    return context.sayJson({
-      ...{ id, to, ts, step: 'stored', first, home: home.label, copies },
-      ...(trouble !== undefined && { trouble }),
-    });
+    const failed = trouble !== undefined && { trouble };
+    return context.sayJson({ id, to, ts, step: 'stored', first, home: home.label, copies, ...failed });
   }
   // Who got a copy there is for the relay to know.
   if (home.far) {

@@ -161,6 +161,8 @@ export interface Claimed {
   spent: MessageId[];
   /** Held by a live reader. */
   busy: MessageId[];
+  /** The disk is full: settle these before you claim more. */
+  isScarce?: boolean;
 }
 
 /**

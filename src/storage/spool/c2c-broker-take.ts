@@ -8,6 +8,7 @@ import { entryText, messageOf } from '../c2c/entry.ts';
 import { explained } from '../disk.ts';
 import { newHolder } from '../holder.ts';
 import type { Claimed, Settlement } from '../ledger/ledger.ts';
+import { Reserve } from '../reserve.ts';
 import type { BrokerBox } from './c2c-broker-box.ts';
 import type { BrokerHealer } from './c2c-broker-heal.ts';
 import type { C2cSpoolOptions } from './c2c-broker.ts';
@@ -19,11 +20,15 @@ const BITE = 256;
 
 /** The reader's half: T1 to T4, and the way back. The steps stand in c2c-broker.ts. */
 export class BrokerTaker {
+  readonly #reserve: Reserve;
+
   constructor(
     readonly box: BrokerBox,
     readonly healer: BrokerHealer,
     readonly options: C2cSpoolOptions,
-  ) {}
+  ) {
+    this.#reserve = new Reserve(`${options.root}/ledger.db.reserve`);
+  }
 
   async claim(mailbox: AgentName, ids: MessageId[], lease: Lease): Promise<Claim> {
     const owner = newHolder(lease.bearer ?? false);
@@ -52,6 +57,7 @@ export class BrokerTaker {
       unknown.push(...claimed.unknown);
       // An entry whose copy was settled long ago: another program wrote it there once more.
       if (claimed.spent.length > 0) this.box.remove(claim.mailbox, claimed.spent, true);
+      if (claimed.isScarce) break;
     }
     this.#step('T1 claimed');
     if (unknown.length === 0 || again) return won;
@@ -64,10 +70,8 @@ export class BrokerTaker {
    * it waits until that is done.
    */
   async #takeInHand({ mailbox, owner }: Claim, won: Claimed['won']): Promise<Claim['copies']> {
-    const held = this.box.take(
-      mailbox,
-      won.map(({ id }) => id),
-    );
+    const ids = won.map(({ id }) => id);
+    const held = this.#reserve.orSpend(() => this.box.take(mailbox, ids));
     const copies: Claim['copies'] = [];
     for (const { id, attempt, attention, text } of won) {
       const entry = held.get(id)?.entry;
@@ -104,7 +108,7 @@ export class BrokerTaker {
     let settled: MessageId[] | null;
     try {
       settled = await this.options.ledger.settle(mailbox, owner, ids, settlement, () => {
-        appendArchive(this.options.root, session, lines);
+        this.#reserve.orSpend(() => appendArchive(this.options.root, session, lines));
         this.#step('T3 archived');
         showing.run();
         this.#step('T3 shown');
@@ -116,7 +120,7 @@ export class BrokerTaker {
     }
     if (!settled) return false;
     this.#step('T4 sweep');
-    this.box.drop(mailbox, settled);
+    this.#reserve.orSpend(() => this.box.drop(mailbox, settled));
     this.#step('T4 swept');
     return true;
   }
@@ -165,10 +169,8 @@ export class BrokerTaker {
     const own = new Map((await ledger.heldBy(mailbox, owner)).map((copy) => [copy.id, copy]));
     if (until === null) {
       this.#step('R put back');
-      this.box.putBack(
-        mailbox,
-        ids.filter((id) => own.has(id)),
-      );
+      const back = ids.filter((id) => own.has(id));
+      this.#reserve.orSpend(() => this.box.putBack(mailbox, back));
     }
     this.#step('R release');
     const released = await ledger.release(mailbox, owner, ids, until, because, undefined, begun);
