@@ -11,6 +11,9 @@ import type { Env } from './env.ts';
 import { parseJsonc } from './jsonc.ts';
 import { DAY, spanMs } from './span.ts';
 
+/** A reader must be able to read whatever a sender may store: see storage/plain-file.ts. */
+const BODY_CEILING = 8 * 1024 * 1024;
+
 /** A file of settings is written by hand. */
 const FILE_LIMIT = 64 * 1024;
 
@@ -44,12 +47,18 @@ export const SETTINGS = {
   },
   bodyLimit: {
     schema: new Schema(() =>
-      v.pipe(v.union([v.string(), v.number()]), v.transform(Number), v.integer(), v.minValue(1)),
+      v.pipe(
+        v.union([v.string(), v.number()]),
+        v.transform(Number),
+        v.integer(),
+        v.minValue(1),
+        v.maxValue(BODY_CEILING),
+      ),
     ),
     env: 'PARLEY_BODY_LIMIT',
     fallback: BODY_LIMIT,
     project: false,
-    help: 'largest body that is accepted, in bytes',
+    help: 'largest body that is accepted, in bytes; at most 8388608',
   },
   durability: {
     schema: new Schema(() => v.picklist(['normal', 'full'])),

@@ -5,9 +5,16 @@ export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }
 
+/** What stands in the place of a file and is none, or is larger than any of ours. */
+export class NoPlainFile extends Error {
+  override readonly name = 'NoPlainFile';
+}
+
 /** A link, a folder or a socket: whatever rights we have, it is no plain file. */
 export function isNoPlainFile(error: unknown): boolean {
-  return ['ELOOP', 'EISDIR', 'ENXIO', 'ENODEV', 'EOPNOTSUPP'].includes(codeOf(error) ?? '');
+  return (
+    error instanceof NoPlainFile || ['ELOOP', 'EISDIR', 'ENXIO', 'ENODEV', 'EOPNOTSUPP'].includes(codeOf(error) ?? '')
+  );
 }
 
 export function isMissing(error: unknown): boolean {
