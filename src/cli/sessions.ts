@@ -42,6 +42,8 @@ const ROUNDING = 1000n;
 /** How long held copies may go without a look. */
 const LOOK_MS = 30_000;
 const FORGOTTEN_MS = 30 * 24 * 60 * 60 * 1000;
+/** So many sessions are remembered whatever the clock says. */
+const KEPT_SESSIONS = 200;
 
 /**
  * One folder per session of a client, `sessions/<id>/`, where the hook's script looks (see delivery/hook-script.ts):
@@ -172,11 +174,17 @@ export function mailboxOf({ home, name }: Who): string {
 
 /** Removes what sessions left behind that have said nothing for a month. */
 export function forgetOldSessions(home: string): void {
-  for (const name of namesIn(`${home}/sessions`)) {
-    const folder = `${home}/sessions/${name}`;
-    const changed = statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
-    if (!name.startsWith('.') && Date.now() - changed > FORGOTTEN_MS) rmSync(folder, { recursive: true, force: true });
+  const folders = namesIn(`${home}/sessions`).filter((name) => !name.startsWith('.'));
+  for (const folder of oldOnes(folders.map((name) => `${home}/sessions/${name}`))) {
+    rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** Those of these folders that nothing has touched for a month. The newest stay whatever the clock says: it may have jumped. */
+export function oldOnes(folders: readonly string[]): string[] {
+  const changed = folders.map((path) => ({ path, at: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Infinity }));
+  const older = changed.toSorted((a, b) => b.at - a.at).slice(KEPT_SESSIONS);
+  return older.filter(({ at }) => Date.now() - at > FORGOTTEN_MS).map(({ path }) => path);
 }
 
 /** The names in a folder; none if it is not there. */
