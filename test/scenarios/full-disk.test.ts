@@ -1,6 +1,16 @@
 // A disk without a byte left: reading frees space, so it must go on.
 import { afterAll, describe, expect, it } from 'bun:test';
-import { closeSync, existsSync, openSync, readdirSync, rmSync, statfsSync, statSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { temporaryHome } from '../support/home.ts';
 import { Program } from '../support/program.ts';
 
@@ -81,6 +91,39 @@ describe('on a full disk', () => {
     const said = await parley.run(['hook', 'claude', '--as', 'bob'], { stdin: JSON.stringify(EVENT) });
     expect(said.code).toBe(0);
     expect(said.out).toContain('letter 0');
+  });
+
+  on(`c2c gives out what waits${why}`, async () => {
+    const disk = smallDisk() ?? '';
+    const c2c = (session: string, args: string[]) =>
+      new Program(disk, { C2C_MCP_BROKER_ROOT: `${disk}/broker`, C2C_MCP_SESSION_ID: session }).run(args, {
+        name: 'c2c',
+      });
+    for (const name of ['alice', 'bob']) await c2c(`s-${name}`, ['register', name]);
+    for (let n = 0; n < 3; n += 1) await c2c('s-alice', ['send', 'bob', `letter ${n}`]);
+    fill(disk);
+    const polled = await c2c('s-bob', ['poll-inbox']);
+    expect(polled).toMatchObject({ code: 0, err: '' });
+    expect(polled.out).toContain('letter 2');
+    expect((await c2c('s-bob', ['poll-inbox'])).out).not.toContain('letter');
+  });
+
+  on(`mail that another program left is read${why}`, async () => {
+    const { parley, disk } = await fullHome(0);
+    rmSync(`${disk}/other-program`);
+    for (let n = 0; n < 400; n += 1) {
+      const id = `${String(n).padStart(8, '0')}-1111-4111-8111-111111111111`;
+      const message = { id, from: 'script', to: '@bob', body: `letter ${n}`, ts: '2026-01-01T00:00:00.000Z' };
+      writeFileSync(`${disk}/.parley/spool/bob/new/${id}.json`, JSON.stringify(message));
+    }
+    fill(disk);
+    let read = 0;
+    for (let round = 0; round < 50 && read < 400; round += 1) {
+      const drained = await parley.run(['drain', '--json'], { as: 'bob' });
+      expect(drained).toMatchObject({ code: 0, err: '' });
+      read += (JSON.parse(drained.out) as unknown[]).length;
+    }
+    expect(read).toBe(400);
   });
 
   on(`a send is refused in one line, and nothing of it is stored${why}`, async () => {

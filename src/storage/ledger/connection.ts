@@ -76,7 +76,7 @@ export class Connection {
     return this.#guarded(() => this.reserve.orSpend(() => this.#transact(act), isFullLedger));
   }
 
-  /** The same for new mail: it is refused while the disk has no room for the reserve. */
+  /** The same for new mail, and for what can be done in smaller parts: it is refused while the disk has no room for the reserve. */
   writeNew<T>(act: (db: Database) => T): T {
     return this.#guarded(() => {
       this.reserve.fill();
