@@ -1,7 +1,7 @@
 #!/usr/bin/env bun
 import type * as Visible from '../delivery/visible.ts';
 import { REFUSALS, Refusal } from '../protocol/refusal.ts';
-import { codeOf } from '../storage/disk.ts';
+import { codeOf, storageTrouble } from '../storage/disk.ts';
 import { exitNow } from '../storage/libc.ts';
 import type * as Replaced from './replaced.ts';
 import { writeAll } from './terminal.ts';
@@ -27,21 +27,28 @@ async function main(): Promise<void> {
 
 /** A refusal is one line and its exit code; a reader that went away is not an error; anything else is our bug. */
 function failed(error: unknown): number {
-  if (error instanceof Refusal) {
-    const { visibleLine } = require('../delivery/visible.ts') as typeof Visible;
-    writeAll(2, `parley: ${visibleLine(error.message, 2000)}\n`);
-    return REFUSALS[error.code].exit;
-  }
   if (codeOf(error) === 'EPIPE') return 141;
-  if (codeOf(error) === 'ENOSPC') {
-    writeAll(2, 'parley: the output could not be written, no space left; what was not shown still waits\n');
-    return REFUSALS.storage_failed.exit;
+  const told = isOfOutput(error) ? unwritten(error) : storageTrouble(error);
+  if (told instanceof Refusal) {
+    const { visibleLine } = require('../delivery/visible.ts') as typeof Visible;
+    writeAll(2, `parley: ${visibleLine(told.message, 2000)}\n`);
+    return REFUSALS[told.code].exit;
   }
   writeAll(
     2,
     `parley: internal error, ${advice()}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
   );
   return 70;
+}
+
+/** A write that names no file is one to the output. */
+function isOfOutput(error: unknown): boolean {
+  return error instanceof Error && 'syscall' in error && error.syscall === 'write' && !('path' in error);
+}
+
+function unwritten(error: unknown): Refusal {
+  const text = `the output could not be written (${codeOf(error)}); what was not shown still waits`;
+  return new Refusal('storage_failed', text);
 }
 
 function advice(): string {

@@ -16,8 +16,10 @@ import { resolve } from 'node:path';
 import * as v from 'valibot';
 import type { Who } from '../flow/desk.ts';
 import { AgentName } from '../protocol/names.ts';
+import { Refusal } from '../protocol/refusal.ts';
 import { Schema } from '../protocol/schema.ts';
 import type { Described } from '../protocol/schema.ts';
+import { storageTrouble } from '../storage/disk.ts';
 
 /**
  * What a session of a client is bound to: whose mail it gets, and from which context; nobody's, if it has no identity yet. `by`
@@ -40,6 +42,8 @@ const ROUNDING = 1000n;
 /** How long held copies may go without a look. */
 const LOOK_MS = 30_000;
 const FORGOTTEN_MS = 30 * 24 * 60 * 60 * 1000;
+/** So many sessions are remembered whatever the clock says. */
+const KEPT_SESSIONS = 200;
 
 /**
  * One folder per session of a client, `sessions/<id>/`, where the hook's script looks (see delivery/hook-script.ts):
@@ -70,23 +74,28 @@ export class Session {
     }
   }
 
+  /** On a disk that refuses it the session stays as it was: its script starts the program at every event, and mail comes all the same. */
   bind(binding: Binding, mailbox: string): void {
-    // Without new/ the script would take the session for unbound.
-    mkdirSync(`${mailbox}/new`, { recursive: true, mode: 0o700 });
-    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
-    layReferences(this.home);
-    this.place('session.json', (path) => writeFileSync(path, JSON.stringify(binding), { mode: 0o600 }));
-    this.place('box', (path) => symlinkSync(mailbox, path));
-    for (const kind of ['seen', 'sub', 'turn']) rmSync(`${this.folder}/${kind}.hi`, { force: true });
+    ifStorable(() => {
+      for (const kind of ['seen', 'sub', 'turn']) rmSync(`${this.folder}/${kind}.hi`, { force: true });
+      // Without new/ the script would take the session for unbound.
+      mkdirSync(`${mailbox}/new`, { recursive: true, mode: 0o700 });
+      mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+      layReferences(this.home);
+      this.place('session.json', (path) => writeFileSync(path, JSON.stringify(binding), { mode: 0o600 }));
+      this.place('box', (path) => symlinkSync(mailbox, path));
+    });
   }
 
   /** A session without an identity: its script looks again every half minute. */
   bindToNobody(by: string, cwd: string): void {
     const nobody = `${this.home}/sessions/.nobody`;
     this.bind({ v: 1, by, agent: null, match: '', cwd }, nobody);
-    rmSync(`${this.folder}/open`, { recursive: true, force: true });
-    mkdirSync(`${nobody}/held`, { recursive: true, mode: 0o700 });
-    writeFileSync(`${nobody}/held/identity.json`, '');
+    ifStorable(() => {
+      rmSync(`${this.folder}/open`, { recursive: true, force: true });
+      mkdirSync(`${nobody}/held`, { recursive: true, mode: 0o700 });
+      writeFileSync(`${nobody}/held/identity.json`, '');
+    });
     this.lookAgain(Date.now() + LOOK_MS);
   }
 
@@ -95,6 +104,10 @@ export class Session {
    * time is so old that whatever comes after must get another one; if that is a matter of milliseconds it waits for it.
    */
   noteSeen(kind: 'seen' | 'sub' | 'turn', folder: string, known: ReadonlySet<string>, fine: boolean): boolean {
+    return ifStorable(() => this.#noteSeen(kind, folder, known, fine)) ?? false;
+  }
+
+  #noteSeen(kind: 'seen' | 'sub' | 'turn', folder: string, known: ReadonlySet<string>, fine: boolean): boolean {
     // The script sees by itself that an empty folder holds nothing.
     if (!namesIn(folder).some((name) => name.endsWith('.json'))) return true;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -118,12 +131,12 @@ export class Session {
 
   /** When held copies should be seen to, at the latest in half a minute. */
   lookAgain(at: number): void {
-    this.#placeTime('look', BigInt(Math.floor(Math.min(at, Date.now() + LOOK_MS))) * 1_000_000n);
+    ifStorable(() => this.#placeTime('look', BigInt(Math.floor(Math.min(at, Date.now() + LOOK_MS))) * 1_000_000n));
   }
 
   /** From now on the script does not wait: if we die, the next call sees to what we held. */
   lookAtOnce(): void {
-    rmSync(`${this.folder}/look`, { force: true });
+    ifStorable(() => rmSync(`${this.folder}/look`, { force: true }));
   }
 
   /** The time that the file system would give a change now; its clock need not be ours. */
@@ -145,6 +158,16 @@ export class Session {
   }
 }
 
+/** What only saves a start of the program may fail. Undefined if it did. */
+function ifStorable<T>(act: () => T): T | undefined {
+  try {
+    return act();
+  } catch (error) {
+    if (storageTrouble(error) instanceof Refusal) return undefined;
+    throw error;
+  }
+}
+
 /** Where an agent's copies wait: the loud ones in new/, those in a reader's hand in held/. */
 export function mailboxOf({ home, name }: Who): string {
   return resolve(home.root, 'spool', name);
@@ -152,10 +175,9 @@ export function mailboxOf({ home, name }: Who): string {
 
 /** Removes what sessions left behind that have said nothing for a month. */
 export function forgetOldSessions(home: string): void {
-  for (const name of namesIn(`${home}/sessions`)) {
-    const folder = `${home}/sessions/${name}`;
-    const changed = statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
-    if (!name.startsWith('.') && Date.now() - changed > FORGOTTEN_MS) rmSync(folder, { recursive: true, force: true });
+  const folders = namesIn(`${home}/sessions`).filter((name) => !name.startsWith('.'));
+  for (const folder of oldOnes(folders.map((name) => `${home}/sessions/${name}`))) {
+    rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -164,6 +186,13 @@ export function forgetSessionsOf(home: string, client: string): void {
   for (const name of namesIn(`${home}/sessions`))
     if (Session.open(home, name)?.binding()?.by === client)
       rmSync(`${home}/sessions/${name}`, { recursive: true, force: true });
+}
+
+/** Those of these folders that nothing has touched for a month. The newest stay whatever the clock says: it may have jumped. */
+export function oldOnes(folders: readonly string[]): string[] {
+  const changed = folders.map((path) => ({ path, at: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Infinity }));
+  const older = changed.toSorted((a, b) => b.at - a.at).slice(KEPT_SESSIONS);
+  return older.filter(({ at }) => Date.now() - at > FORGOTTEN_MS).map(({ path }) => path);
 }
 
 /** The names in a folder; none if it is not there. */

@@ -13,6 +13,9 @@ import { parseJsonc } from './jsonc.ts';
 import { DAY, spanMs } from './span.ts';
 import { trustOf } from './trust.ts';
 
+/** A reader must be able to read whatever a sender may store: see storage/plain-file.ts. */
+const BODY_CEILING = 8 * 1024 * 1024;
+
 /** A file of settings is written by hand. */
 const FILE_LIMIT = 64 * 1024;
 
@@ -46,12 +49,18 @@ export const SETTINGS = {
   },
   bodyLimit: {
     schema: new Schema(() =>
-      v.pipe(v.union([v.string(), v.number()]), v.transform(Number), v.integer(), v.minValue(1)),
+      v.pipe(
+        v.union([v.string(), v.number()]),
+        v.transform(Number),
+        v.integer(),
+        v.minValue(1),
+        v.maxValue(BODY_CEILING),
+      ),
     ),
     env: 'PARLEY_BODY_LIMIT',
     fallback: BODY_LIMIT,
     project: false,
-    help: 'largest body that is accepted, in bytes',
+    help: 'largest body that is accepted, in bytes; at most 8388608',
   },
   durability: {
     schema: new Schema(() => v.picklist(['normal', 'full'])),

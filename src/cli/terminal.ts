@@ -1,4 +1,5 @@
 import { fstatSync, writeSync } from '../storage/fs.ts';
+import { codeOf, PartlyShown } from '../storage/disk.ts';
 import { libc } from '../storage/libc.ts';
 
 /** What a pipe takes at once even if nobody reads: up to here a write cannot block. */
@@ -6,12 +7,15 @@ const PIPE_BYTES = 64 * 1024;
 
 /** Writes everything, or throws. `process.stdout` costs over 10 ms at start and loses its tail at exit. */
 export function writeAll(fd: number, text: string): void {
-  let rest = new TextEncoder().encode(text);
+  const all = new TextEncoder().encode(text);
+  let rest = all;
   while (rest.length > 0) {
     try {
       rest = rest.subarray(writeSync(fd, rest));
     } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) throw error;
+      if (codeOf(error) !== 'EAGAIN') {
+        throw rest.length === all.length ? error : new PartlyShown(error);
+      }
       // A non-blocking pipe is full: wait for its reader.
       Bun.sleepSync(2);
     }

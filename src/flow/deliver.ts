@@ -3,6 +3,7 @@ import type { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Receipt } from '../protocol/receipt.ts';
 import { scopeMatches } from '../protocol/scope.ts';
+import { PartlyShown } from '../storage/disk.ts';
 import type { Settlement } from '../storage/ledger/ledger.ts';
 import type { Claim, Waiting } from '../storage/spool/spool.ts';
 import { onlyOne } from './desk.ts';
@@ -74,7 +75,7 @@ export async function deliver(
   if (offered) for (const id of held) await who.home.ledger.record(who.name, id, offered);
   // A slow reader must not hold up everybody else's writes: show first, then settle.
   if (slow) await showOrRelease(who, claim, held, show);
-  const settled = await spool.settle(claim, held, settlement, slow ? undefined : show);
+  const settled = await spool.settle(claim, held, settlement, slow ? 'shown' : show);
   // It was shown: to answer that nothing was taken would be untrue.
   if (!settled && slow) {
     throw new Refusal(
@@ -89,7 +90,13 @@ async function showOrRelease(who: Who, claim: Claim, ids: MessageId[], show: () 
   try {
     show();
   } catch (error) {
-    await who.home.spool.release(claim, ids, { because: 'it could not be shown' });
+    await who.home.spool.release(
+      claim,
+      ids,
+      { because: 'it could not be shown' },
+      undefined,
+      error instanceof PartlyShown,
+    );
     throw error;
   }
 }

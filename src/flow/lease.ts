@@ -66,7 +66,7 @@ export async function settleLease(
   const open: MessageId[] = [];
   for (const id of ids) if (!endedBy(await who.home.ledger.copy(who.name, id), owner)) open.push(id);
   if (open.length === 0) return 0;
-  const done = await who.home.spool.settle({ mailbox: who.name, owner }, open, { ...settlement, by });
+  const done = await who.home.spool.settle({ mailbox: who.name, owner }, open, { ...settlement, by }, 'shown');
   return done ? open.length : null;
 }
 

@@ -164,7 +164,7 @@ class Hand {
     }
     await this.#note(said.step, (id) => ({ ...said.evidence, way: this.way, attempt: this.#attempt(id) }));
     const settlement = { disposition: 'acknowledged', by: { ...said.evidence, ...by, way: this.way } } as const;
-    const settled = await this.who.home.spool.settle(this.claim, this.ids, settlement);
+    const settled = await this.who.home.spool.settle(this.claim, this.ids, settlement, 'shown');
     // Somebody else ended it meanwhile, or holds it: what the client said is noted, and that is all that can be said.
     return { outcome: settled ? 'taken' : 'offered', ids: this.ids, evidence: said.evidence };
   }

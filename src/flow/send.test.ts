@@ -10,6 +10,16 @@ const SCRIPT = AgentName.parse('script');
 const inAnHour = (): number => Date.now() + 60 * 60 * 1000 + 1000;
 
 describe('send', () => {
+  it('says that a message is stored, whatever fails after that', async () => {
+    const desk = await aDesk('alice', 'bob');
+    desk.own.directory.seen = async () => {
+      throw Object.assign(new Error('EIO: i/o error'), { code: 'EIO', path: '/home/agents/alice.json' });
+    };
+    const sent = await send(desk, alice, aDraft({ body: 'still there' }));
+    expect(sent).toMatchObject({ first: true, trouble: 'the disk of /home/agents/alice.json failed (EIO)' });
+    expect(await desk.own.spool.peek(bob)).toMatchObject([{ message: { id: sent.message.id } }]);
+  });
+
   it('decides the lineage from what is stored and believes nobody else', async () => {
     const desk = await aDesk('alice', 'bob');
     const first = await send(desk, alice, aDraft());

@@ -4,6 +4,7 @@ import type { Draft, Message } from '../protocol/message.ts';
 import type { AgentName, MessageId, SendKey } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { HOST_NAME } from '../protocol/signal.ts';
+import { StorageFailure, storageTrouble } from '../storage/disk.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
 import type { Acceptance, Copy } from '../storage/ledger/ledger.ts';
 import { attend, exchangeOf, NO_EXCHANGE } from './attend.ts';
@@ -21,6 +22,8 @@ export interface Sent {
   text?: string;
   /** Whose mailbox has no room for more: they get no copy. */
   leftOut?: AgentName[];
+  /** What failed after it was stored, in a few words. */
+  trouble?: string;
 }
 
 /**
@@ -59,15 +62,30 @@ export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<S
   const copies = isOffered ? await (await responders()).oneResponder(home, message, meantFor, now) : meantFor;
   const fresh = desk.givenIds ? undefined : true;
   const stored = await home.spool.put({ message, copies, key: draft.key, firstTried: draft.firstTried, fresh });
-  if (stored.first) {
-    if (isOffered) await (await responders()).reserve(home, message, copies, now);
-    if (message.thread !== undefined) await (await import('./answered.ts')).noteAnswer(home, message, now);
-    if (copies.some(({ attention }) => attention.reason === 'loop')) await tellOfLoop(desk, home, message);
-    if (via === 'channel' || message.thread !== undefined) await noteLeaving(home, message, recipients);
+  const trouble = await troubleWith(async () => {
+    if (stored.first) {
+      if (isOffered) await (await responders()).reserve(home, message, copies, now);
+      if (message.thread !== undefined) await (await import('./answered.ts')).noteAnswer(home, message, now);
+      if (copies.some(({ attention }) => attention.reason === 'loop')) await tellOfLoop(desk, home, message);
+      if (via === 'channel' || message.thread !== undefined) await noteLeaving(home, message, recipients);
+    }
+    await home.directory.seen(from);
+  });
+  const sent = { ...stored, home, ...(trouble !== undefined && { trouble }) };
+  if (recipients === meant) return sent;
+  return { ...sent, leftOut: meant.filter((one) => !recipients.includes(one)).map(({ name }) => name) };
+}
+
+/** Does what follows a send. The message is stored whatever becomes of it: a failure is told, and never hides that. */
+async function troubleWith(act: () => Promise<unknown>): Promise<string | undefined> {
+  try {
+    await act();
+    return undefined;
+  } catch (error) {
+    const told = storageTrouble(error);
+    if (told instanceof StorageFailure) return told.what;
+    return error instanceof Error ? error.message : String(error);
   }
-  await home.directory.seen(from);
-  if (recipients === meant) return { ...stored, home };
-  return { ...stored, home, leftOut: meant.filter((one) => !recipients.includes(one)).map(({ name }) => name) };
 }
 
 /** The home that has the exchange which a message is part of: nearly always that of its recipients. */
@@ -143,6 +161,13 @@ export async function answer(desk: Desk, who: Who, home: Home, id: MessageId, dr
   // A writer from another home has no mailbox where the message was found: look everywhere.
   const to = known ? `@${writer}%${home.label}` : `@${writer}`;
   const sent = await send(desk, who.name, { ...draft, to, thread: id });
+  const trouble = await troubleWith(async () => endAnswered(desk, who, home, message, sent));
+  return trouble === undefined ? sent : { trouble, ...sent };
+}
+
+/** The reader's own copy ends by the answer. */
+async function endAnswered(desk: Desk, who: Who, home: Home, message: Message, sent: Sent): Promise<void> {
+  const { id } = message;
   const { arrivalOf, setAside } = await import('./arrival.ts');
   if (sent.home !== home && sent.first)
     await (await import('./answered.ts')).noteAnswer(home, sent.message, desk.now());
@@ -151,7 +176,7 @@ export async function answer(desk: Desk, who: Who, home: Home, id: MessageId, dr
   const isOpen = copy?.state === 'stored' || (copy?.state === 'held' && (copy.bearer || copy.owner === null));
   if (isOpen && (await arrivalOf(home, message.from, sent.message)) === 'waiting') {
     await setAside({ ...who, home }, id);
-    return sent;
+    return;
   }
   // Another session may have been faster. The reply is stored either way, so this is no failure of it.
   const as = copy?.attention.policy === 'ack_only' ? 'acknowledged' : 'responded';
@@ -160,7 +185,6 @@ export async function answer(desk: Desk, who: Who, home: Home, id: MessageId, dr
   if (copy && !ended && sent.first) {
     await home.ledger.record(who.name, id, { step: 'answered', at: new Date(desk.now()).toISOString(), evidence });
   }
-  return sent;
 }
 
 /** Who waits for the answer. Behind a notice of Parley's own that is whoever wrote what it is about. */

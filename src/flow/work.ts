@@ -46,8 +46,10 @@ export async function work(
     await keeper.close();
   }
   const { done, evidence, interrupted } = ended;
-  if (done)
-    return { done: await spool.settle(claim, [id], { disposition: 'acknowledged', by: evidence }), againMs: null };
+  if (done) {
+    const settlement = { disposition: 'acknowledged', by: evidence } as const;
+    return { done: await spool.settle(claim, [id], settlement, 'shown'), againMs: null };
+  }
   const before = (await failures(who, id)).length;
   await spool.release(claim, [id], interrupted ? evidence : { ...evidence, failure: before + 1 });
   return { done: false, againMs: interrupted ? null : pauseAfter(before + 1) };

@@ -1,3 +1,4 @@
+import { isTooDeep } from './depth.ts';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
 import { v } from './shapes.ts';
@@ -85,11 +86,11 @@ export type Extras = Described<typeof Extras>;
 
 /**
  * A message as it stands on disk and on the wire. Files are written by other programs too: what can be
- * missing there gets its default here, and fields we do not know are kept. spec: message#message
+ * missing there gets its default here, and fields we do not know are left out. spec: message#message
  */
 export const Message = new Schema(
   () =>
-    v.looseObject({
+    v.object({
       id: MessageId.inner,
       from: v.string(),
       to: v.string(),
@@ -108,8 +109,8 @@ export type Message = Described<typeof Message>;
 
 /** A message from anywhere, or null. */
 export function readMessage(value: unknown): Message | null {
-  const message = Message.safeParse(value);
-  return message.success ? message.data : null;
+  const message = isTooDeep(value) ? null : Message.safeParse(value);
+  return message?.success ? message.data : null;
 }
 
 /** A time as nearly every program writes it. */
@@ -117,7 +118,10 @@ const PLAIN_TIME = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2
 
 function isPlainMessage(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
-  const { id, from, to, body, priority, scope, thread, refs, ts, parley } = value as Record<string, unknown>;
+  const { id, from, to, body, priority, scope, thread, refs, ts, parley, ...unknown } = value as Record<
+    string,
+    unknown
+  >;
   return (
     isMessageId(id) &&
     typeof from === 'string' &&
@@ -129,7 +133,8 @@ function isPlainMessage(value: unknown): boolean {
     refs === undefined &&
     typeof ts === 'string' &&
     PLAIN_TIME.test(ts) &&
-    parley === undefined
+    parley === undefined &&
+    Object.keys(unknown).length === 0
   );
 }
 

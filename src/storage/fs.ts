@@ -288,9 +288,12 @@ function sayIfKnown(call: string, path: string, dest?: string): void {
 }
 
 /** A refusal that must not be asked for twice. */
+/** Linux's numbers that Node has no name for. */
+const NAMELESS: Readonly<Record<number, string>> = { 37: 'ENOLCK', 116: 'ESTALE', 122: 'EDQUOT' };
+
 function failure(call: string): Error {
   const errno = -lastError();
   const known = process.getBuiltinModule('node:util').getSystemErrorMap().get(errno);
-  const [code, words] = known ?? [`E${-errno}`, 'unknown error'];
+  const [code, words] = known ?? [NAMELESS[-errno] ?? `E${-errno}`, 'unknown error'];
   return Object.assign(new Error(`${code}: ${words}, ${call}`), { code, errno, syscall: call });
 }

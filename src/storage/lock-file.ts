@@ -12,7 +12,7 @@ export function locked<T>(path: string, act: () => T): T {
   const fd = openSync(path, 'a', 0o600);
   try {
     const failed = libc().flock(fd, LOCK_EX);
-    if (failed !== 0) throw new Error(`flock failed on ${path}`);
+    if (failed !== 0) throw Object.assign(new Error(`flock failed on ${path}`), { code: 'ENOLCK', path });
     return act();
   } finally {
     closeSync(fd);

@@ -1,5 +1,6 @@
 import { brokerHeap, brokerKills, brokerShared, brokerWriters } from './c2c-broker.ts';
 import type { Drill } from './drill.ts';
+import { failingCalls } from './failing-calls.ts';
 import { hostChaos } from './host-chaos.ts';
 import { hostKills } from './host-kills.ts';
 import { hooks } from './hooks.ts';
@@ -29,4 +30,5 @@ export const DRILLS: readonly Drill[] = [
   brokerShared,
   brokerKills,
   brokerHeap,
+  failingCalls,
 ];

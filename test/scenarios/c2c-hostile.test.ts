@@ -75,7 +75,7 @@ describe('the inbox of an alias', () => {
     const { out, err, code } = await broker.c2c(['poll-inbox', '--json'], bob);
     expect(code).toBe(0);
     expect(JSON.parse(out)).toMatchObject([{ content: 'plain' }]);
-    expect(err).toContain('not all of it are messages');
+    expect(err).toContain('a part of it is nested too deeply');
     const copy = /kept as (\S+)/.exec(err)?.[1] ?? '';
     expect(readFileSync(copy, 'utf8')).toContain('"deep"');
   });

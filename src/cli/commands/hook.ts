@@ -3,6 +3,7 @@ import { HOOK_CLIENTS, hookClient } from '../../clients/hook-clients.ts';
 import { HookEvent } from '../../clients/hook-event.ts';
 import { plainLine } from '../../delivery/quote.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { storageTrouble } from '../../storage/disk.ts';
 import { command } from '../command.ts';
 import { answerEvent } from '../hook-answer.ts';
 import { hookLine, scriptText, writeScript } from '../hook-setup.ts';
@@ -71,7 +72,8 @@ function parsed(text: string): HookEvent | null {
 }
 
 /** One line for whoever looks. The client's turn goes on, whatever went wrong. */
-function complain(error: unknown): void {
+function complain(thrown: unknown): void {
+  const error = storageTrouble(thrown);
   const [first = ''] = (error instanceof Error ? error.message : String(error)).split('\n');
   const line = plainLine(first);
   try {

@@ -6,6 +6,7 @@ import { policyWords } from '../../protocol/attention.ts';
 import type { Policy } from '../../protocol/attention.ts';
 import { Draft } from '../../protocol/message.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { StorageFailure, storageTrouble } from '../../storage/disk.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { deadlineFrom, intentFrom, textFrom } from '../input.ts';
@@ -120,7 +121,18 @@ function policyOf(policy: Policy): string {
 
 /** Says what is proven of a send, and no more: stored. */
 export function report(context: Context, sent: Sent): void {
-  const { message, copies, first, home } = sent;
+  try {
+    tell(context, sent);
+  } catch (error) {
+    const told = storageTrouble(error);
+    if (!(told instanceof StorageFailure)) throw error;
+    const outcome = `but message ${shortId(sent.message.id)} is stored`;
+    throw new StorageFailure('the output could not be written', outcome, 'do not send it again');
+  }
+}
+
+function tell(context: Context, sent: Sent): void {
+  const { message, copies, first, home, trouble } = sent;
   context.log('stored', { id: message.id, home: home.label, copies: copies.length, first });
   if (context.json) {
     const { id, to, ts } = message;
@@ -134,6 +146,7 @@ export function report(context: Context, sent: Sent): void {
       home: home.label,
       copies,
       ...(held.length > 0 && { held }),
+      ...(trouble !== undefined && { trouble }),
     });
   }
   // Who got a copy there is for the relay to know.
@@ -145,6 +158,7 @@ export function report(context: Context, sent: Sent): void {
   const names = copies.map((copy) => `@${copy.mailbox}`).join(', ');
   const policy = copies.length === 1 && only ? ` (${policyOf(only.attention.policy)})` : '';
   const word = first ? 'stored' : 'already stored under this key:';
-  context.say(`${context.paint.green(word)} ${shortId(message.id)} for ${names}${policy}`);
+  const after = trouble === undefined ? '' : `; what follows a send could not be done: ${trouble}`;
+  context.say(`${context.paint.green(word)} ${shortId(message.id)} for ${names}${policy}${after}`);
   for (const line of heldLines(copies, 'command')) context.say(line);
 }

@@ -1,6 +1,7 @@
 import { shortId } from '../../protocol/names.ts';
 import { findWaiting, waiting } from '../../flow/deliver.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { PartlyShown } from '../../storage/disk.ts';
 import { command } from '../command.ts';
 import { durationFrom } from '../input.ts';
 import { byCommand, rendered, takeAndPrint } from '../show.ts';
@@ -31,7 +32,8 @@ export default command({
       try {
         context.say(rendered(context, claim.copies, true).trimEnd());
       } catch (error) {
-        await who.home.spool.release(claim, [id], { because: 'it could not be shown' });
+        const isPartlyShown = error instanceof PartlyShown;
+        await who.home.spool.release(claim, [id], { because: 'it could not be shown' }, undefined, isPartlyShown);
         throw error;
       }
       if (!context.json)

@@ -11,7 +11,7 @@ export function examineLedger({ label, root }: Home): { usable: boolean; finding
   const state = inspectLedger(root);
   const kept = keptBeside(label, root);
   if (!state) return { usable: false, findings: [ok('no ledger yet; the first message makes one'), ...kept] };
-  const { format, trouble } = state;
+  const { format, trouble, odd } = state;
   if (trouble) {
     const next =
       'the next command keeps it beside a fresh one, which is filled from the messages on disk; if it does not, look at permissions and space';
@@ -20,6 +20,11 @@ export function examineLedger({ label, root }: Home): { usable: boolean; finding
   if (format !== null && format > LEDGER_FORMAT) {
     const what = `the ledger was written by a newer Parley (format ${format}, this one knows ${LEDGER_FORMAT}) and is left alone`;
     return { usable: false, findings: [bad(what, 'update Parley'), ...kept] };
+  }
+  if (odd.length > 0) {
+    const what = `the ledger says format ${format}, but ${odd.join(', ')} in it ${odd.length === 1 ? 'is' : 'are'} not of that format: another build made it`;
+    const next = `stop what uses it and move ${root}/ledger.db* away; the next command rebuilds the ledger from the messages on disk`;
+    return { usable: false, findings: [bad(what, next), ...kept] };
   }
   if (format !== null && format < LEDGER_FORMAT) {
     return {

@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import type { Home } from '../../flow/desk.ts';
 import { AgentName, MessageId } from '../../protocol/names.ts';
 import { codeOf, isMissing, isNoPlainFile } from '../../storage/disk.ts';
+import { refuseOdd } from '../../storage/plain-file.ts';
 import { counted, on } from './finding.ts';
 import type { Finding } from './finding.ts';
 
@@ -14,6 +15,9 @@ const LONG_HELD_MS = 60 * 60 * 1000;
 const ATTEMPTS = 3;
 /** How many files one line names. */
 const NAMED = 3;
+/** What is said of a file that cannot be a message, and what to do. */
+const ODD = 'no plain file, or far too large';
+const NEXT: Readonly<Record<string, string>> = { [ODD]: 'move it away; `parley inbox` sets it aside if it can' };
 /** Clocks of one machine agree; those of several may differ a little. */
 const SKEW_MS = 5 * 60 * 1000;
 
@@ -76,7 +80,9 @@ function shut({ label, root }: Home): Finding[] {
     const names = namedAndMore(refused.map(({ path }) => path));
     const what = `${counted(refused.length, 'message waits', 'messages wait')} for @${mailbox} and may not be read (${first.code}): ${names}`;
     const isForbidden = first.code === 'EACCES' || first.code === 'EPERM';
-    const next = isForbidden ? `\`chmod u+rw ${first.path}\`; if it is not yours, its owner can` : 'check the disk';
+    const next = isForbidden
+      ? `\`chmod u+rw ${first.path}\`; if it is not yours, its owner can`
+      : (NEXT[first.code ?? ''] ?? 'check the disk');
     const they = refused.length === 1 ? 'it goes' : 'they go';
     findings.push(on(`home ${label}`).bad(what, `${next}; until then ${they} on waiting`));
   }
@@ -93,13 +99,15 @@ function refusalOf(path: string): string | null {
   try {
     const fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
+      refuseOdd(fd, path);
       readSync(fd, Buffer.alloc(1));
     } finally {
       closeSync(fd);
     }
     return null;
   } catch (error) {
-    return isMissing(error) || isNoPlainFile(error) ? null : (codeOf(error) ?? String(error));
+    if (isNoPlainFile(error)) return ODD;
+    return isMissing(error) ? null : (codeOf(error) ?? String(error));
   }
 }
 

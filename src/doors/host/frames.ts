@@ -1,4 +1,5 @@
 import { REFUSALS, Refusal } from '../../protocol/refusal.ts';
+import { storageTrouble } from '../../storage/disk.ts';
 
 /** JSON-RPC's own errors, and the one for what its caller took back. spec: host#errors */
 export const RPC = {
@@ -108,7 +109,8 @@ function broken(id: Id | undefined, code: number, message: string): Frame {
 }
 
 /** How a "no" is told: a refusal has its number in the table; anything else that is no `RpcError` is our own fault. */
-export function errorOf(error: unknown): RpcErrorBody {
+export function errorOf(thrown: unknown): RpcErrorBody {
+  const error = storageTrouble(thrown);
   if (error instanceof RpcError) {
     const { code, message, data } = error;
     return { code, message, ...(data && { data }) };

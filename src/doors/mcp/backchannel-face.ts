@@ -64,7 +64,8 @@ export function backchannelFace(desk: Desk, who: Who): Face {
     bch_inbox: async (given, answer) => {
       const { match } = parsed(McpInbox, given);
       await home.spool.heal();
-      await home.directory.seen(agent);
+      // That it was here is of no use to who cannot read.
+      await home.directory.seen(agent).catch(() => {});
       const mail = (await waiting(who, { match })).map(({ message }) => message);
       const by = { by: 'bch mcp', agent, pid: process.pid };
       const taken = await deliver(who, mail, { disposition: 'acknowledged', by }, (delivered) => {

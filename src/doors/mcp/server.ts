@@ -1,4 +1,5 @@
 import { Refusal } from '../../protocol/refusal.ts';
+import { storageTrouble } from '../../storage/disk.ts';
 import { FRAME_LIMIT, readFrame, RPC } from '../host/frames.ts';
 import type { Id, Params } from '../host/frames.ts';
 import { Lines } from '../host/lines.ts';
@@ -127,8 +128,9 @@ export class McpServer {
     };
     try {
       await face.call(name, given, (...texts) => answer(said(...texts)), meta);
-    } catch (error) {
-      if (error instanceof TakenBack || !this.#wanted.get(id)) return;
+    } catch (thrown) {
+      if (thrown instanceof TakenBack || !this.#wanted.get(id)) return;
+      const error = storageTrouble(thrown);
       if (error instanceof Refusal) return this.#no(id, face.refusal(error.message));
       this.deps.log('failed', {
         tool: name,

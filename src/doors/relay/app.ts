@@ -1,4 +1,5 @@
 import { hashOf, sameHash } from '../../protocol/tokens.ts';
+import { storageTrouble } from '../../storage/disk.ts';
 import type { Connections, RelayDeps } from './deps.ts';
 import { events } from './events.ts';
 import { isFromHere, refuseStrangeHost, refuseTokenInAddress } from './guards.ts';
@@ -156,7 +157,8 @@ function notFound(c: Asked): Response {
 }
 
 /** Every "no" is JSON. What is no refusal is our bug: logged, and told to nobody. */
-function refused(relay: Relay, error: unknown, c: Asked): Response {
+function refused(relay: Relay, thrown: unknown, c: Asked): Response {
+  const error = storageTrouble(thrown);
   const trouble = hostTrouble(error);
   if (trouble) relay.deps.log('trouble', { id: c.id, route: c.route, error: (error as Error).message });
   const phrase = trouble ?? phraseFor(error);

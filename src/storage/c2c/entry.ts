@@ -1,4 +1,5 @@
 import type { BrokerEntry } from '../../protocol/c2c.ts';
+import { isTooDeep } from '../../protocol/depth.ts';
 import { readMessage } from '../../protocol/message.ts';
 import type { Message } from '../../protocol/message.ts';
 import { AgentName, isMessageId } from '../../protocol/names.ts';
@@ -8,8 +9,6 @@ const NO_TIME = '1970-01-01T00:00:00.000Z';
 /** The fields that a message and an entry have by themselves; all others pass between them as they are. */
 const OF_MESSAGE = new Set(['id', 'from', 'to', 'body', 'priority', 'scope', 'thread', 'refs', 'ts', 'parley']);
 const OF_ENTRY = new Set(['from_alias', 'to_alias', 'content', 'ts', 'message_id', 'parley']);
-/** How deep the fields of a message may be nested. */
-const DEEPEST = 100;
 /** The id that we give to what came without one. */
 const DERIVED = /^c2c-([0-9a-f]{32})-\d+$/;
 
@@ -30,13 +29,8 @@ export function isEntry(value: unknown): value is BrokerEntry {
   if (typeof value !== 'object' || value === null) return false;
   const { from_alias, to_alias, content } = value as Record<string, unknown>;
   const isOne = typeof from_alias === 'string' && typeof to_alias === 'string' && typeof content === 'string';
-  return isOne && !isDeeper(value, DEEPEST);
-}
-
-/** What is nested so deep that it can be read and not written again is no message: it would hold up all that wait with it. */
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  return levels === 0 || Object.values(value).some((one) => isDeeper(one, levels - 1));
+  // What can be read and not written again is no message: it would hold up all that wait with it.
+  return isOne && !isTooDeep(value);
 }
 
 /** A message as it stands in an inbox of the broker, as text: the time is always written as a float, which the original insists on. */
@@ -99,7 +93,7 @@ export function messageOf(entry: BrokerEntry, mailbox: AgentName, id: MessageId)
     ...(refs !== undefined && { refs }),
     ...(extras !== undefined && { parley: extras }),
   };
-  return readMessage({ ...unknown, ...(isRecord(rest) && rest), ...plain, ...told }) ?? { ...unknown, ...plain };
+  return { ...unknown, ...(isRecord(rest) && rest), ...(readMessage({ ...plain, ...told }) ?? plain) };
 }
 
 /** The id that an entry says, if it can be one. */

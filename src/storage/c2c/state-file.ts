@@ -1,24 +1,13 @@
-import {
-  closeSync,
-  existsSync,
-  fstatSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readRest,
-  renameSync,
-  unlinkSync,
-  writeSync,
-} from '../fs.ts';
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, unlinkSync, writeSync } from '../fs.ts';
+import { isTooDeep } from '../../protocol/depth.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { codeOf, ifThere, isMissing, isNoPlainFile } from '../disk.ts';
-import { system } from '../platform/system.ts';
+import { LARGEST_LIST_BYTES, readPlain } from '../plain-file.ts';
 import { withLock } from './lock.ts';
 import { elements, saved } from './json-array.ts';
 import { linesIn } from './lines-file.ts';
 
 const NOT_WHOLE = 'it is no whole JSON array';
-const CAREFULLY = system.open.RDONLY | system.open.NOFOLLOW | system.open.NONBLOCK;
 
 /** What a state file of the broker holds: a list of values, and for each its text as it stands there. */
 export interface StateFile {
@@ -35,23 +24,22 @@ export interface Repair {
   what: string;
 }
 
-/** The whole file, at any size; null if there is none. What is no plain file is refused: nobody knows what it stands for. */
+/** The whole file; null if there is none. What is no plain file, or larger than any of ours, is refused: nobody knows what it stands for. */
 export function readBytes(path: string): Buffer | null {
-  let fd: number | undefined;
   try {
-    fd = openSync(path, CAREFULLY);
-    if (fstatSync(fd).isFile()) return readRest(fd);
+    return readPlain(path, 'refuse', LARGEST_LIST_BYTES);
   } catch (error) {
     if (isMissing(error)) return null;
-    if (!isNoPlainFile(error)) throw error;
-  } finally {
-    if (fd !== undefined) closeSync(fd);
+    if (isNoPlainFile(error)) throw noPlainFile(path);
+    throw error;
   }
-  throw noPlainFile(path);
 }
 
 export function noPlainFile(path: string): Refusal {
-  return new Refusal('storage_failed', `${path} is no plain file, so nothing was changed: move it away`);
+  return new Refusal(
+    'storage_failed',
+    `${path} is no plain file, or far too large, so nothing was changed: move it away`,
+  );
 }
 
 /** A file that holds a JSON array. A missing or empty one is an empty list. */
@@ -69,6 +57,10 @@ export function listIn(bytes: Buffer): StateFile {
   if (!isUtf8(bytes, text)) found.broken = 'it is not UTF-8';
   for (const one of texts) {
     for (const [value, part] of parsed(one)) {
+      if (isTooDeep(value)) {
+        found.broken = 'a part of it is nested too deeply';
+        continue;
+      }
       found.values.push(value);
       found.texts.push(part);
       if (part !== one) found.broken = NOT_WHOLE;

@@ -1,6 +1,7 @@
-import { readFileSync, statSync } from '../fs.ts';
+import { isTooDeep } from '../../protocol/depth.ts';
+import { statSync } from '../fs.ts';
 import type { AgentName } from '../../protocol/names.ts';
-import { system } from '../platform/system.ts';
+import { readPlain } from '../plain-file.ts';
 import { AgentRecord } from './directory.ts';
 
 /** `lastSeen` is rewritten at most this often: a send should not cost a second file. */
@@ -45,16 +46,16 @@ export class RecordPlaces {
   }
 
   text(name: AgentName): string {
-    // Another program may have left a pipe here: wait for nothing.
-    return readFileSync(this.path(name), 'utf8', system.open.RDONLY | system.open.NONBLOCK);
+    return readPlain(this.path(name), 'follow').toString('utf8');
   }
 }
 
 /** A record must be readable and must be its own name's: one bad record never hides the others. */
 export function recordFrom(name: AgentName, text: string): AgentRecord | null {
   try {
-    const record = AgentRecord.safeParse(JSON.parse(text));
-    return record.success && record.data.name === name ? record.data : null;
+    const value: unknown = JSON.parse(text);
+    const record = isTooDeep(value) ? null : AgentRecord.safeParse(value);
+    return record?.success && record.data.name === name ? record.data : null;
   } catch {
     return null;
   }

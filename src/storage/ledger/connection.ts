@@ -1,14 +1,15 @@
 import { Database } from 'bun:sqlite';
 import { existsSync, nodeFs, readFileSync, renameSync, statSync } from '../fs.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { isMissing } from '../disk.ts';
+import { explained, isMissing } from '../disk.ts';
 import { locked } from '../lock-file.ts';
 import { platform } from '../platform/platform.ts';
+import { Reserve } from '../reserve.ts';
 import type * as Log from './log.ts';
 import type { LogFile } from './log.ts';
 import type * as Making from './making.ts';
 import { MIGRATIONS } from './schema.ts';
-import { inOurWords, isDamage, PATIENCE_MS, patiently } from './trouble.ts';
+import { isDamage, isFullLedger, PATIENCE_MS, patiently } from './trouble.ts';
 
 export interface LedgerOptions {
   path: string;
@@ -38,6 +39,8 @@ Database.MAX_QUERY_CACHE_SIZE = 200;
  */
 export class Connection {
   readonly now: () => number;
+  /** Room for readers on a full disk. */
+  readonly reserve: Reserve;
   #db: Database;
   /** Which file we have open, or are opening. */
   #inode: number | undefined;
@@ -48,6 +51,7 @@ export class Connection {
   constructor(readonly options: LedgerOptions) {
     this.#migrations = options.migrations ?? MIGRATIONS;
     this.now = options.now ?? Date.now;
+    this.reserve = new Reserve(`${options.path}.reserve`);
     this.#db = this.#open();
   }
 
@@ -64,24 +68,37 @@ export class Connection {
     });
   }
 
-  /** Runs `act` alone among all writers, as one transaction. */
+  /**
+   * Runs `act` alone among all writers, as one transaction. On a full disk it is run a second time, in the room of the reserve: reading
+   * and settling must go on.
+   */
   write<T>(act: (db: Database) => T): T {
+    return this.#guarded(() => this.reserve.orSpend(() => this.#transact(act), isFullLedger));
+  }
+
+  /** The same for new mail, and for what can be done in smaller parts: it is refused while the disk has no room for the reserve. */
+  writeNew<T>(act: (db: Database) => T): T {
     return this.#guarded(() => {
-      this.#follow();
-      const db = this.#db;
-      // IMMEDIATE: a deferred transaction that turns into a writer fails at once instead of waiting. `query` keeps the statement.
-      patiently(() => db.query('BEGIN IMMEDIATE').run());
-      try {
-        if (this.#leavesLog) this.log.layOut();
-        const result = act(db);
-        db.query('COMMIT').run();
-        return result;
-      } catch (error) {
-        // After a full disk SQLite has rolled back by itself.
-        if (db.inTransaction) db.run('ROLLBACK');
-        throw error;
-      }
+      this.reserve.fill();
+      return this.#transact(act);
     });
+  }
+
+  #transact<T>(act: (db: Database) => T): T {
+    this.#follow();
+    const db = this.#db;
+    // IMMEDIATE: a deferred transaction that turns into a writer fails at once instead of waiting. `query` keeps the statement.
+    patiently(() => db.query('BEGIN IMMEDIATE').run());
+    try {
+      if (this.#leavesLog) this.log.layOut();
+      const result = act(db);
+      db.query('COMMIT').run();
+      return result;
+    } catch (error) {
+      // After a full disk SQLite has rolled back by itself.
+      if (db.inTransaction) db.run('ROLLBACK');
+      throw error;
+    }
   }
 
   /** Runs what removes, after which nothing of what it removed is left in the files. */
@@ -127,7 +144,12 @@ export class Connection {
   }
 
   #open(): Database {
-    return this.#guarded(() => this.#alone(() => this.#openNow()));
+    const open = (): Database => this.#alone(() => this.#openNow());
+    return this.#guarded(() => {
+      const db = this.reserve.orSpend(open, isFullLedger);
+      this.reserve.fillIfPossible();
+      return db;
+    });
   }
 
   /**
@@ -235,7 +257,7 @@ export class Connection {
   /** SQLite's errors in our words. A damaged ledger is kept beside a fresh one, which is filled from the files. */
   #explained(error: unknown): unknown {
     const { path } = this.options;
-    if (!isDamage(error)) return inOurWords(error, path);
+    if (!isDamage(error)) return explained(error, path, 'nothing was changed');
     return new Refusal(
       'storage_failed',
       `${path} was damaged; ${this.#moveAside()}, and the next command rebuilds the ledger from the messages on disk: run it again`,

@@ -50,7 +50,7 @@ export type CopyState = 'stored' | 'held' | 'settled' | 'gone';
 export interface CopyRecord extends Copy {
   id: MessageId;
   state: CopyState;
-  /** How often a reader began to read it and did not finish. */
+  /** How often a reader began to read it and did not finish. A release without having seen it does not count. */
   attempt: number;
   /** Who holds it, and until when (ms). A held copy without an owner waits for its time. */
   owner: string | null;
@@ -161,6 +161,8 @@ export interface Claimed {
   spent: MessageId[];
   /** Held by a live reader. */
   busy: MessageId[];
+  /** The disk is full: settle these before you claim more. */
+  isScarce?: boolean;
 }
 
 /**
@@ -193,7 +195,8 @@ export interface Ledger extends Records, LateCopies, Duties {
   ): Promise<MessageId[] | null>;
   /**
    * Puts held copies back: at once, or, with `until`, not before then. Returns the ids that were this owner's. `putBack` runs
-   * inside, for each copy that waits again at once: if it throws, nothing was released.
+   * inside, for each copy that waits again at once: if it throws, nothing was released. `begun`: its reader may have seen it, so it
+   * comes again with a higher `attempt`.
    */
   release(
     mailbox: AgentName,
@@ -202,6 +205,7 @@ export interface Ledger extends Records, LateCopies, Duties {
     until: number | null,
     because: Evidence,
     putBack?: (id: MessageId, attention: Attention) => void,
+    begun?: boolean,
   ): Promise<MessageId[]>;
   /** Held copies whose owner is dead, whose lease has run out, or whose time has come. */
   abandoned(): Promise<CopyRecord[]>;

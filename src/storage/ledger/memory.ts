@@ -94,8 +94,10 @@ export class MemoryLedger extends MemoryDuties implements Ledger {
     until: number | null,
     because: Evidence,
     putBack?: (id: MessageId, attention: Attention) => void,
+    begun = false,
   ): Promise<MessageId[]> {
     const held = this.#heldBy(mailbox, owner, ids);
+    if (begun) for (const copy of held) copy.attempt += 1;
     if (until === null) for (const copy of held) if (!this.unfile(copy)) putBack?.(copy.id, copy.attention);
     for (const copy of held) {
       Object.assign(copy, { state: until === null ? 'stored' : 'held', owner: null, bearer: false, until });

@@ -2,6 +2,7 @@ import type { Database } from 'bun:sqlite';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence } from '../../protocol/receipt.ts';
+import { FEW } from '../reserve.ts';
 import type { Acceptance, Entry } from './ledger.ts';
 import { metaOf } from './meta.ts';
 import { messageFrom } from './rows.ts';
@@ -22,7 +23,7 @@ const SEQ_OF = 'SELECT seq FROM messages WHERE id = ?';
 /** How copies come into the SQLite ledger that somebody else put where they wait; and what stands there already. */
 export class SqliteAdoption extends SqliteRecords {
   async adopt(entries: Entry[], as: 'stored' | 'kept'): Promise<void> {
-    this.connection.write((db) => {
+    const insert = (db: Database): void => {
       for (const entry of entries) {
         const { message, key } = entry;
         // Files are anybody's: a key that names another message already is not believed a second time.
@@ -32,7 +33,9 @@ export class SqliteAdoption extends SqliteRecords {
         const added = this.#insertCopies(db, seq, entry, as);
         if (made === null && added) enterAgain(db, seq);
       }
-    });
+    };
+    if (entries.length > FEW) this.connection.writeNew(insert);
+    else this.connection.write(insert);
   }
 
   /** The answer to a key that is known; null for a new one, which is refused if nobody can tell any more. */

@@ -33,7 +33,9 @@ const NEVER_FILED = `DELETE FROM unfiled WHERE seq = ${SEQ} AND mailbox = ? AND 
 /** What becomes of copies; every method is one transaction. What each promises stands in ledger.ts. */
 export class SqliteCopies extends SqliteLate {
   async claim(mailbox: AgentName, ids: MessageId[], owner: string, until: number): Promise<Claimed> {
-    return this.connection.write((db) => claim(db, mailbox, ids, { owner, until, now: this.connection.now() }));
+    const { connection } = this;
+    const claimed = connection.write((db) => claim(db, mailbox, ids, { owner, until, now: connection.now() }));
+    return claimed.won.length > 0 && connection.reserve.isSpent ? { ...claimed, isScarce: true } : claimed;
   }
 
   async renew(mailbox: AgentName, owner: string, until: number): Promise<number> {
@@ -55,6 +57,8 @@ export class SqliteCopies extends SqliteLate {
     const by = JSON.stringify(settlement.by);
     const now = this.connection.now();
     class Lost extends Error {}
+    // On a full disk the transaction runs twice.
+    let isShown = false;
     try {
       this.connection.write((db) => {
         const end = db.query(
@@ -65,7 +69,8 @@ export class SqliteCopies extends SqliteLate {
         for (const id of ids) {
           if (end.run(settlement.disposition, now, by, keep, id, mailbox, owner).changes === 0) throw new Lost();
         }
-        show?.();
+        if (!isShown) show?.();
+        isShown = true;
       });
       return ids;
     } catch (error) {
@@ -81,15 +86,16 @@ export class SqliteCopies extends SqliteLate {
     until: number | null,
     because: Evidence,
     putBack?: (id: MessageId, attention: Attention) => void,
+    begun = false,
   ): Promise<MessageId[]> {
     return this.connection.write((db) => {
-      const back = db.query<Back, [number, number | null, string, string, string]>(
-        `UPDATE copies SET state = ?, owner = NULL, until = ?
+      const back = db.query<Back, [number, number | null, number, string, string, string]>(
+        `UPDATE copies SET state = ?, owner = NULL, until = ?, attempt = attempt + ?
          WHERE seq = ${SEQ} AND mailbox = ? AND state = ${HELD} AND owner = ? RETURNING seq, late, attention`,
       );
       const released: MessageId[] = [];
       for (const id of ids) {
-        const row = back.get(until === null ? STORED : HELD, until, id, mailbox, owner);
+        const row = back.get(until === null ? STORED : HELD, until, begun ? 1 : 0, id, mailbox, owner);
         if (!row) continue;
         this.note(db, mailbox, id, 'released', because);
         if (until === null && row.late === 2) unfile(db, { seq: row.seq, mailbox });

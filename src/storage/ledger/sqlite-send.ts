@@ -53,7 +53,7 @@ export class SqliteSending {
   }
 
   async accept(entry: Entry): Promise<Acceptance> {
-    return this.#connection.write((db) => {
+    return this.#connection.writeNew((db) => {
       const { message, copies } = entry;
       const seq = this.#new(db, entry, () => {});
       if (typeof seq !== 'number') return seq;
@@ -64,7 +64,7 @@ export class SqliteSending {
   }
 
   async acceptTogether(entries: Entry[], upTo?: TrayPlace): Promise<(Acceptance | Refusal)[]> {
-    return this.#connection.write((db) => {
+    return this.#connection.writeNew((db) => {
       const { late, unfiled } = statementsOf(db);
       let unplaced: { seq: number; copies: Entry['copies'] }[] = [];
       // One table after the other: so the inserts take about a sixth less than one message after the other, as the pages of each stay at hand.

@@ -1,6 +1,6 @@
+import { readMessage } from '../../protocol/message.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { RelayHttp } from './http.ts';
-import { mailFrom } from './mail.ts';
 
 /** After a failure: this long at first, then longer and longer. */
 export const FIRST_PAUSE_MS = 2000;
@@ -99,7 +99,7 @@ export class EventStream {
   #event(data: string, id: string | undefined): void {
     let message: Message | null = null;
     try {
-      message = mailFrom(JSON.parse(data));
+      message = readMessage(JSON.parse(data));
     } catch {
       // Something that is no message: nothing for us.
     }

@@ -1,4 +1,5 @@
 import { mkdirSync, rmSync } from 'node:fs';
+import { readMessage } from '../../protocol/message.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { isDead, newHolder } from '../holder.ts';
@@ -6,7 +7,6 @@ import type { MaildirFiles } from '../spool/maildir-files.ts';
 import { idsIn, list } from '../spool/maildir-places.ts';
 import type { KnownAbilities } from './abilities.ts';
 import type { RelayHttp } from './http.ts';
-import { mailFrom } from './mail.ts';
 import { isNoSuchRoute } from './post.ts';
 import { NoAnswer, RelayRefusal } from './trouble.ts';
 
@@ -119,7 +119,7 @@ export class Landing {
     const { lease, messages } = (data ?? {}) as { lease?: unknown; messages?: unknown };
     const found = new Map<MessageId, Message>();
     for (const one of Array.isArray(messages) ? (messages as unknown[]) : []) {
-      const message = mailFrom((one as { message?: unknown } | null)?.message);
+      const message = readMessage((one as { message?: unknown } | null)?.message);
       if (message && ids.includes(message.id)) found.set(message.id, message);
     }
     return { lease: typeof lease === 'string' ? lease : '', messages: [...found.values()] };
@@ -198,7 +198,7 @@ export class Landing {
     const path = `/v1/inbox/${encodeURIComponent(mailbox)}`;
     const patience = patienceMs === undefined ? {} : { patienceMs };
     const { data } = await this.options.http.ask('GET', path, { limit: INBOX_LIMIT, ...patience });
-    const messages = (Array.isArray(data) ? data : []).flatMap((one: unknown) => mailFrom(one) ?? []);
+    const messages = (Array.isArray(data) ? data : []).flatMap((one: unknown) => readMessage(one) ?? []);
     return new Map(messages.map((message) => [message.id, message]));
   }
 

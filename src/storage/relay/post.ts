@@ -1,4 +1,4 @@
-import { Extras } from '../../protocol/message.ts';
+import { Extras, readMessage } from '../../protocol/message.ts';
 import type { Draft, Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
@@ -8,7 +8,6 @@ import type { Aliases } from './aliases.ts';
 import type { RelayHttp } from './http.ts';
 import { letterOf } from './letter.ts';
 import type { Letter } from './letter.ts';
-import { mailFrom } from './mail.ts';
 import type { Filed, Outbox } from './outbox.ts';
 import type { Posted } from './relay.ts';
 import { NoAnswer, neverLeft, RelayRefusal } from './trouble.ts';
@@ -158,7 +157,7 @@ export class Post {
         ...(tried && { 'x-parley-first-tried': tried }),
       };
       const { data } = await http.ask('POST', '/v1/send', { body: letter.content, headers });
-      const message = mailFrom(data);
+      const message = readMessage(data);
       // Whoever answers with another's words has not taken ours. A body that was forgotten since the first try is empty.
       const isOurs = message?.from === letter.from && [letter.content.body, ''].includes(message.body);
       if (!message || !isOurs)

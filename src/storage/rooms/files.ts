@@ -1,19 +1,11 @@
-import {
-  constants,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, readdirSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import * as v from 'valibot';
 import { RoomId } from '../../protocol/names.ts';
 import { Schema } from '../../protocol/schema.ts';
 import { hashOf, newRoomId, newRoomToken } from '../../protocol/tokens.ts';
 import { codeOf, explained, ifThere, isMissing } from '../disk.ts';
+import { readPlain } from '../plain-file.ts';
 import { RecordFiles } from '../directory/record-files.ts';
 import { DEFAULT_ROOM } from './rooms.ts';
 import type { Rooms } from './rooms.ts';
@@ -98,9 +90,7 @@ export class FilesRooms implements Rooms {
   /** Undefined: there is no such room. */
   #read(id: RoomId): string | undefined {
     try {
-      // Another program may have left a pipe here: wait for nothing.
-      const flag = (constants.O_RDONLY | constants.O_NONBLOCK) as unknown as string;
-      const text = readFileSync(`${this.#folder}/${id}/room.json`, { encoding: 'utf8', flag });
+      const text = readPlain(`${this.#folder}/${id}/room.json`, 'follow').toString('utf8');
       return isWrittenSo(`${this.#folder}/${id}`, id) ? hashIn(text) : undefined;
     } catch (error) {
       return isMissing(error) ? undefined : NOBODYS;

@@ -11,6 +11,7 @@ import { appendLines } from '../c2c/lines-file.ts';
 import { withLock, withLockBehind } from '../c2c/lock.ts';
 import { flushFolder, noPlainFile } from '../c2c/state-file.ts';
 import { codeOf, ifThere } from '../disk.ts';
+import { LARGEST_LIST_BYTES } from '../plain-file.ts';
 
 /** Which session an alias belongs to now, and which aliases there are. Neither may take the registry's lock, nor wait. */
 export interface BrokerNames {
@@ -100,12 +101,14 @@ export class BrokerBox {
   /** Refuses what stands in an inbox's place and is none: better before a message is accepted than after. */
   refuseOddity(mailbox: AgentName): void {
     const path = this.path(mailbox);
-    if (lstatSync(path, { throwIfNoEntry: false })?.isFile() === false) throw noPlainFile(path);
+    const stat = lstatSync(path, { throwIfNoEntry: false });
+    if (stat && (!stat.isFile() || stat.size > LARGEST_LIST_BYTES)) throw noPlainFile(path);
   }
 
   /** S2. Adds what is neither waiting nor in a hand. */
   append(mailbox: AgentName, added: readonly { id: MessageId; text: string }[]): void {
     this.#locked(mailbox, (path) => {
+      this.refuseOddity(mailbox);
       const missing = withoutHeld(this.#heldPath(mailbox), added);
       if (missing.length > 0) appendToInbox(this.root, path, missing);
     });

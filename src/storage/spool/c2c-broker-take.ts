@@ -8,21 +8,27 @@ import { entryText, messageOf } from '../c2c/entry.ts';
 import { explained } from '../disk.ts';
 import { newHolder } from '../holder.ts';
 import type { Claimed, Settlement } from '../ledger/ledger.ts';
+import { Reserve } from '../reserve.ts';
 import type { BrokerBox } from './c2c-broker-box.ts';
 import type { BrokerHealer } from './c2c-broker-heal.ts';
 import type { C2cSpoolOptions } from './c2c-broker.ts';
-import type { Claim, Lease } from './spool.ts';
+import { Showing } from './showing.ts';
+import type { Claim, Lease, Show } from './spool.ts';
 
 /** Claims go through the ledger in bites: one long transaction would make every other process wait. */
 const BITE = 256;
 
 /** The reader's half: T1 to T4, and the way back. The steps stand in c2c-broker.ts. */
 export class BrokerTaker {
+  readonly #reserve: Reserve;
+
   constructor(
     readonly box: BrokerBox,
     readonly healer: BrokerHealer,
     readonly options: C2cSpoolOptions,
-  ) {}
+  ) {
+    this.#reserve = new Reserve(`${options.root}/ledger.db.reserve`);
+  }
 
   async claim(mailbox: AgentName, ids: MessageId[], lease: Lease): Promise<Claim> {
     const owner = newHolder(lease.bearer ?? false, lease.process);
@@ -51,6 +57,7 @@ export class BrokerTaker {
       unknown.push(...claimed.unknown);
       // An entry whose copy was settled long ago: another program wrote it there once more.
       if (claimed.spent.length > 0) this.box.remove(claim.mailbox, claimed.spent, true);
+      if (claimed.isScarce) break;
     }
     this.#step('T1 claimed');
     if (unknown.length === 0 || again) return won;
@@ -63,10 +70,8 @@ export class BrokerTaker {
    * it waits until that is done.
    */
   async #takeInHand({ mailbox, owner }: Claim, won: Claimed['won']): Promise<Claim['copies']> {
-    const held = this.box.take(
-      mailbox,
-      won.map(({ id }) => id),
-    );
+    const ids = won.map(({ id }) => id);
+    const held = this.#reserve.orSpend(() => this.box.take(mailbox, ids));
     const copies: Claim['copies'] = [];
     for (const { id, attempt, attention, text } of won) {
       const entry = held.get(id)?.entry;
@@ -93,28 +98,29 @@ export class BrokerTaker {
     claim: Pick<Claim, 'mailbox' | 'owner'>,
     ids: MessageId[],
     settlement: Settlement,
-    show?: () => void,
+    show?: Show,
   ): Promise<boolean> {
     const { mailbox, owner } = claim;
+    const showing = new Showing(show);
     const session = this.box.session(mailbox);
     const lines = await this.#archiveLines(mailbox, ids, settlement);
     this.#step('T3 settle');
     let settled: MessageId[] | null;
     try {
       settled = await this.options.ledger.settle(mailbox, owner, ids, settlement, () => {
-        appendArchive(this.options.root, session, lines);
+        this.#reserve.orSpend(() => appendArchive(this.options.root, session, lines));
         this.#step('T3 archived');
-        show?.();
+        showing.run();
         this.#step('T3 shown');
       });
     } catch (error) {
       // A disk that refused this may refuse that too; then the end of this process, or of the lease, frees them.
-      await this.release(claim, ids, { because: 'it could not be shown' }).catch(() => {});
-      throw explained(error, this.options.root, 'nothing was lost');
+      await this.release(claim, ids, showing.because, undefined, showing.isSeen).catch(() => {});
+      throw explained(showing.explained(error, this.options.root), this.options.root, 'nothing was lost');
     }
     if (!settled) return false;
     this.#step('T4 sweep');
-    this.box.drop(mailbox, settled);
+    this.#reserve.orSpend(() => this.box.drop(mailbox, settled));
     this.#step('T4 swept');
     return true;
   }
@@ -156,19 +162,18 @@ export class BrokerTaker {
     ids: MessageId[],
     because: Evidence,
     delayMs?: number,
+    begun = false,
   ): Promise<MessageId[]> {
     const { ledger, now } = this.options;
     const until = delayMs ? now() + delayMs : null;
     const own = new Map((await ledger.heldBy(mailbox, owner)).map((copy) => [copy.id, copy]));
     if (until === null) {
       this.#step('R put back');
-      this.box.putBack(
-        mailbox,
-        ids.filter((id) => own.has(id)),
-      );
+      const back = ids.filter((id) => own.has(id));
+      this.#reserve.orSpend(() => this.box.putBack(mailbox, back));
     }
     this.#step('R release');
-    const released = await ledger.release(mailbox, owner, ids, until, because);
+    const released = await ledger.release(mailbox, owner, ids, until, because, undefined, begun);
     this.#step('R released');
     // The ledger must hear that those stand there of which it did not know it when they were taken.
     if (until === null && released.some((id) => own.get(id)?.fileless)) await this.healer.sender.fileLeftovers();

@@ -16,7 +16,7 @@ import { BrokerSender } from './c2c-broker-send.ts';
 import type { BrokerTaker } from './c2c-broker-take.ts';
 import { watchFile } from './c2c-broker-watch.ts';
 import type { Judgement } from './maildir-send.ts';
-import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
+import type { Claim, Lease, Show, Spool, Waiting, Watch } from './spool.ts';
 
 export interface C2cSpoolOptions {
   /** The broker directory. */
@@ -97,7 +97,7 @@ export class C2cSpool implements Spool {
     claim: Pick<Claim, 'mailbox' | 'owner'>,
     ids: MessageId[],
     settlement: Settlement,
-    show?: () => void,
+    show?: Show,
   ): Promise<boolean> {
     return (await this.#parts()).taker.settle(claim, ids, settlement, show);
   }
@@ -107,8 +107,9 @@ export class C2cSpool implements Spool {
     ids: MessageId[],
     because: Evidence,
     delayMs?: number,
+    begun?: boolean,
   ): Promise<MessageId[]> {
-    return (await this.#parts()).taker.release(claim, ids, because, delayMs);
+    return (await this.#parts()).taker.release(claim, ids, because, delayMs, begun);
   }
 
   async adopt(mailbox: AgentName): Promise<number> {

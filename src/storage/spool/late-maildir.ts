@@ -21,7 +21,7 @@ import { LateWatchers } from './late-watchers.ts';
 import { Maildir } from './maildir.ts';
 import type { MaildirOptions } from './maildir-send.ts';
 import { oldestFirst } from './oldest-first.ts';
-import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
+import type { Claim, Lease, Show, Spool, Waiting, Watch } from './spool.ts';
 
 export interface LateMaildirOptions extends Omit<MaildirOptions, 'backRoom'> {
   /** Told what went wrong where nobody waits for an answer: a file that could not be written, a folder that could not be listed. */
@@ -190,7 +190,7 @@ export class LateMaildir implements Spool {
     claim: Pick<Claim, 'mailbox' | 'owner'>,
     ids: MessageId[],
     settlement: Settlement,
-    show?: () => void,
+    show?: Show,
   ): Promise<boolean> {
     this.#log.count(ids.length);
     try {
@@ -207,8 +207,9 @@ export class LateMaildir implements Spool {
     ids: MessageId[],
     because: Evidence,
     delayMs?: number,
+    begun?: boolean,
   ): Promise<MessageId[]> {
-    const released = await this.#maildir.release(claim, ids, because, delayMs);
+    const released = await this.#maildir.release(claim, ids, because, delayMs, begun);
     if (!delayMs) await this.#watchers.tellOf(claim.mailbox, released);
     return released;
   }

@@ -1,18 +1,14 @@
-import { constants, lstatSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { lstatSync, mkdirSync, rmSync } from 'node:fs';
 import { readMessage } from '../../protocol/message.ts';
 import type { Message } from '../../protocol/message.ts';
 import { AgentName } from '../../protocol/names.ts';
 import type { MessageId } from '../../protocol/names.ts';
-import { ifThere, isMissing, isNoPlainFile } from '../disk.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { ifThere, isMissing, isNoPlainFile, storageTrouble } from '../disk.ts';
 import { openFolderTexts } from '../folder-texts.ts';
+import { readPlain } from '../plain-file.ts';
 import { FOLDERS, idsIn, list, MaildirPlaces } from './maildir-places.ts';
 import type { Folder } from './maildir-places.ts';
-
-/** Another program may have left a link, a pipe or a folder where a message should be: follow nothing, wait for nothing. */
-const CAREFULLY = {
-  encoding: 'utf8',
-  flag: (constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK) as unknown as string,
-} as const;
 
 /** A foreign writer may not rename into place: what cannot be parsed yet is left alone this long. */
 const HALF_WRITTEN_MS = 10_000;
@@ -82,7 +78,7 @@ export class MaildirFiles extends MaildirPlaces {
   #readAt(path: string, id: MessageId): Reading {
     let text: string;
     try {
-      text = readFileSync(path, CAREFULLY);
+      text = readPlain(path).toString('utf8');
     } catch (error) {
       if (isMissing(error)) return null;
       // What is no plain file is never a message. Anything else may pass: no permission, no descriptor, a failing disk.
@@ -99,12 +95,18 @@ export class MaildirFiles extends MaildirPlaces {
     return this.setAside(mailbox, folder, id, now);
   }
 
+  /** False if it is not there, or cannot be moved: then it stays, `parley doctor` names it, and the rest goes on. */
   setAside(mailbox: AgentName, folder: Folder, id: MessageId, now: number): boolean {
     const path = this.path(mailbox, folder, id);
     if (!lstatSync(path, { throwIfNoEntry: false })) return false;
     const aside = `${this.root}/aside/${mailbox}`;
-    mkdirSync(aside, { recursive: true, mode: 0o700 });
-    return this.move(path, `${aside}/${id}.${now}.json`);
+    try {
+      mkdirSync(aside, { recursive: true, mode: 0o700 });
+      return this.move(path, `${aside}/${id}.${now}.json`);
+    } catch (error) {
+      if (storageTrouble(error) instanceof Refusal) return false;
+      throw error;
+    }
   }
 
   asides(): string[] {

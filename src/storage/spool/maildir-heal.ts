@@ -3,7 +3,9 @@ import type { Attention } from '../../protocol/attention.ts';
 import { isQuiet } from '../../protocol/attention.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
+import { isDiskFull } from '../disk.ts';
 import { newHolder } from '../holder.ts';
+import { FEW } from '../reserve.ts';
 import type { Entry } from '../ledger/ledger.ts';
 import { enterTrayOfDead } from './in-tray-enter.ts';
 import { fileLeftovers, LateFiles } from './late-files.ts';
@@ -146,14 +148,14 @@ export class MaildirHealer {
         else if (message && message !== 'shut') entries.push(await this.#entry(mailbox, message));
       }
     }
-    await this.#record(entries, 'stored');
-    for (const { message, copies } of entries) {
+    const adopted = entries.slice(0, await this.#record(entries, 'stored'));
+    for (const { message, copies } of adopted) {
       if (copies.some((copy) => isQuiet(copy.attention))) {
         this.files.make(mailbox);
         this.files.move(this.files.path(mailbox, 'new', message.id), this.files.path(mailbox, 'quiet', message.id));
       }
     }
-    return entries.map(({ message }) => message.id);
+    return adopted.map(({ message }) => message.id);
   }
 
   /** A copy that waits by its row and is not where it waits: it is put back from held/; if it is nowhere, another program took it. */
@@ -249,12 +251,20 @@ export class MaildirHealer {
     return { message: withLineage(message, lineage), key: message.parley?.key, copies: [{ mailbox, attention }] };
   }
 
-  async #record(entries: Entry[], as: 'stored' | 'kept'): Promise<void> {
+  /** Returns how many have their rows. On a full disk that may be the first few: the others wait until these are read. */
+  async #record(entries: Entry[], as: 'stored' | 'kept'): Promise<number> {
     const bite = 500;
     for (let at = 0; at < entries.length; at += bite) {
       this.#step('H adopt');
-      await this.options.ledger.adopt(entries.slice(at, at + bite), as);
+      try {
+        await this.options.ledger.adopt(entries.slice(at, at + bite), as);
+      } catch (error) {
+        if (!isDiskFull(error)) throw error;
+        await this.options.ledger.adopt(entries.slice(at, at + FEW), as);
+        return Math.min(at + FEW, entries.length);
+      }
     }
+    return entries.length;
   }
 
   #step(name: string): void {

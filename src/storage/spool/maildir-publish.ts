@@ -1,7 +1,8 @@
 import { mkdirSync } from '../fs.ts';
 import { isQuiet } from '../../protocol/attention.ts';
 import type { MessageId } from '../../protocol/names.ts';
-import { isMissing } from '../disk.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { isMissing, storageTrouble } from '../disk.ts';
 import type { Copy } from '../ledger/ledger.ts';
 import type { MaildirPlaces } from './maildir-places.ts';
 import type { MaildirOptions } from './maildir-send.ts';
@@ -45,8 +46,17 @@ export class MaildirPublisher {
       this.files.flushFolder(this.files.folder(mailbox, isQuiet(attention) ? 'quiet' : 'new'));
       this.#step('S4 flushed one');
     }
-    this.files.delete(this.mark(id));
+    this.#deleteMark(id);
     this.#step('S5 stored');
+  }
+
+  /** It is stored: a mark that stays is only looked at once more by the next command. */
+  #deleteMark(id: MessageId): void {
+    try {
+      this.files.delete(this.mark(id));
+    } catch (error) {
+      if (!(storageTrouble(error) instanceof Refusal)) throw error;
+    }
   }
 
   #step(name: string): void {

@@ -35,7 +35,9 @@ export class MaildirTaker {
     const claim: Claim = { mailbox, owner, until, copies: [] };
     try {
       await this.healer.tidyNowAndThen(mailbox);
-      for (let at = 0; at < ids.length; at += BITE) await this.#claimBite(claim, ids.slice(at, at + BITE), read);
+      for (let at = 0; at < ids.length; at += BITE) {
+        if (await this.#claimBite(claim, ids.slice(at, at + BITE), read)) break;
+      }
     } catch (error) {
       await this.#letGo(claim, ids);
       throw explained(error, this.options.root, 'nothing was lost');
@@ -56,16 +58,16 @@ export class MaildirTaker {
     }
   }
 
-  /** T1 and T2 for one bite. */
+  /** T1 and T2 for one bite. True if the disk is full: what waits besides is taken when these are settled. */
   async #claimBite(
     claim: Claim,
     ids: MessageId[],
     read: ReadonlyMap<MessageId, Message>,
     again = false,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const { mailbox, owner, until } = claim;
     this.#step('T1 claim');
-    const { won, unknown, spent } = await this.options.ledger.claim(mailbox, ids, owner, until);
+    const { won, unknown, spent, isScarce = false } = await this.options.ledger.claim(mailbox, ids, owner, until);
     this.#step('T1 claimed');
     for (const { id, attempt, attention, text } of won) {
       const message =
@@ -79,9 +81,9 @@ export class MaildirTaker {
     for (const id of spent) {
       for (const folder of WAITING) this.files.setAside(mailbox, folder, id, this.options.now());
     }
-    if (unknown.length === 0 || again) return;
+    if (unknown.length === 0 || again) return isScarce;
     await this.healer.adoptThese(mailbox, unknown);
-    await this.#claimBite(claim, unknown, read, true);
+    return this.#claimBite(claim, unknown, read, true);
   }
 
   /** T2. Null if another program was faster. The file of an abandoned claim is in held/ already. */
@@ -127,6 +129,7 @@ export class MaildirTaker {
     ids: MessageId[],
     because: Evidence,
     delayMs?: number,
+    begun = false,
   ): Promise<MessageId[]> {
     const until = delayMs ? this.options.now() + delayMs : null;
     const released = await this.options.ledger.release(
@@ -139,6 +142,7 @@ export class MaildirTaker {
         this.healer.putBack(claim.mailbox, id, attention);
         this.#step('R put back');
       },
+      begun,
     );
     await this.healer.fileLeftovers();
     return released;

@@ -8,6 +8,7 @@ import { leaveFile, openHome } from '../../../test/support/maildir.ts';
 import type { OpenHome } from '../../../test/support/maildir.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { FilesDirectory } from '../directory/files.ts';
+import { PartlyShown } from '../disk.ts';
 
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
@@ -17,6 +18,39 @@ async function take({ spool }: OpenHome, ids: MessageId[], keep = false): Promis
   const held = claim.copies.map(({ message }) => message.id);
   return (await spool.settle(claim, held, { ...DONE, keep })) ? held : [];
 }
+
+describe('mail that was shown and could not be settled', () => {
+  it.each([
+    ['fails while it settles', false],
+    ['fails while it settles what was shown before', true],
+  ])('comes again, marked, if the disk %s', async (_case, before) => {
+    const home = temporaryHome();
+    const fails = (step: string): void => {
+      if (step === (before ? 'T3 settle' : 'T3 shown')) throw Object.assign(new Error('full'), { code: 'ENOSPC' });
+    };
+    const failing = await openHome(home, { onStep: fails });
+    const { id } = (await failing.spool.put(anEntry())).message;
+    const claim = await failing.spool.claim(bob, [id], LEASE);
+    let shown = 0;
+    const settling = failing.spool.settle(claim, [id], DONE, before ? 'shown' : () => (shown += 1));
+    await expect(settling).rejects.toThrow('what was shown is not settled and comes again, marked as redelivered');
+    expect(shown).toBe(before ? 0 : 1);
+    expect((await failing.spool.claim(bob, [id], LEASE)).copies).toMatchObject([{ message: { id }, attempt: 1 }]);
+    await failing.close();
+  });
+
+  it('comes again, marked, if a part of it was written', async () => {
+    const opened = await openHome(temporaryHome());
+    const { id } = (await opened.spool.put(anEntry())).message;
+    const claim = await opened.spool.claim(bob, [id], LEASE);
+    const half = (): never => {
+      throw new PartlyShown(Object.assign(new Error('nobody reads'), { code: 'EPIPE' }));
+    };
+    await expect(opened.spool.settle(claim, [id], DONE, half)).rejects.toMatchObject({ code: 'EPIPE' });
+    expect((await opened.spool.claim(bob, [id], LEASE)).copies).toMatchObject([{ attempt: 1 }]);
+    await opened.close();
+  });
+});
 
 describe('on the disk', () => {
   it('a copy is one file in its mailbox’s folders, from tmp to new, and then gone or in cur [BC-7, BC-9, BC-B3.11]', async () => {

@@ -13,7 +13,8 @@ import { MaildirSender } from './maildir-send.ts';
 import type { MaildirOptions } from './maildir-send.ts';
 import type * as Watching from './maildir-watch.ts';
 import { oldestFirst } from './oldest-first.ts';
-import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
+import { Showing } from './showing.ts';
+import type { Claim, Lease, Show, Spool, Waiting, Watch } from './spool.ts';
 
 /** Where a copy waits, in an order in which it cannot slip past who looks for it: it may be lowered or raised meanwhile. */
 const WAITING = ['new', 'quiet', 'new'] as const;
@@ -103,21 +104,23 @@ export class Maildir extends MaildirSender implements Spool {
     claim: Pick<Claim, 'mailbox' | 'owner'>,
     ids: MessageId[],
     settlement: Settlement,
-    show?: () => void,
+    show?: Show,
   ): Promise<boolean> {
     const { mailbox, owner } = claim;
+    const showing = new Showing(show);
     // Before anything is shown: afterwards nothing may be missing.
     const healer = await this.healer();
-    this.step('T3 settle');
     let settled: MessageId[] | null;
     try {
+      this.step('T3 settle');
       settled = await this.options.ledger.settle(mailbox, owner, ids, settlement, () => {
-        show?.();
+        showing.run();
         this.step('T3 shown');
       });
     } catch (error) {
-      await this.release(claim, ids, { because: 'it could not be shown' });
-      throw error;
+      // A disk that refused this may refuse that too; then the end of this process, or of the lease, frees them.
+      await this.release(claim, ids, showing.because, undefined, showing.isSeen).catch(() => {});
+      throw showing.explained(error, this.options.root);
     }
     if (!settled) return false;
     this.step('T4 sweep');
@@ -134,8 +137,9 @@ export class Maildir extends MaildirSender implements Spool {
     ids: MessageId[],
     because: Evidence,
     delayMs?: number,
+    begun?: boolean,
   ): Promise<MessageId[]> {
-    return (await this.#parts()).taker.release(claim, ids, because, delayMs);
+    return (await this.#parts()).taker.release(claim, ids, because, delayMs, begun);
   }
 
   async lower(mailbox: AgentName, id: MessageId): Promise<void> {

@@ -6,7 +6,8 @@ import type { Evidence } from '../../protocol/receipt.ts';
 import { newHolder } from '../holder.ts';
 import type { Acceptance, CopyRecord, Entry, Ledger, Settlement } from '../ledger/ledger.ts';
 import { isWaiting } from '../ledger/rules.ts';
-import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
+import { Showing } from './showing.ts';
+import type { Claim, Lease, Show, Spool, Waiting, Watch } from './spool.ts';
 
 /** A copy on its shelf. */
 interface Shelved extends Waiting {
@@ -74,16 +75,17 @@ export class MemorySpool implements Spool {
     claim: Pick<Claim, 'mailbox' | 'owner'>,
     ids: MessageId[],
     settlement: Settlement,
-    show?: () => void,
+    show?: Show,
   ): Promise<boolean> {
     const { mailbox, owner } = claim;
+    const showing = new Showing(show);
     try {
-      const settled = await this.options.ledger.settle(mailbox, owner, ids, settlement, show);
+      const settled = await this.options.ledger.settle(mailbox, owner, ids, settlement, () => showing.run());
       for (const id of settled ?? []) this.#shelf(mailbox).delete(id);
       return settled !== null;
     } catch (error) {
-      await this.release(claim, ids, { because: 'it could not be shown' });
-      throw error;
+      await this.release(claim, ids, showing.because, undefined, showing.isSeen);
+      throw showing.explained(error, 'memory');
     }
   }
 
@@ -92,9 +94,11 @@ export class MemorySpool implements Spool {
     ids: MessageId[],
     because: Evidence,
     delayMs?: number,
+    begun?: boolean,
   ): Promise<MessageId[]> {
     const until = delayMs ? this.options.now() + delayMs : null;
-    return this.options.ledger.release(mailbox, owner, ids, until, because, (id) => this.#putBack(mailbox, id));
+    const putBack = (id: MessageId): void => this.#putBack(mailbox, id);
+    return this.options.ledger.release(mailbox, owner, ids, until, because, putBack, begun);
   }
 
   watch(mailbox: AgentName, onArrival: () => void): Watch {

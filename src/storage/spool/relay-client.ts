@@ -10,7 +10,7 @@ import type { RelayHttp } from '../relay/http.ts';
 import type { Landing } from '../relay/landing.ts';
 import type { Post } from '../relay/post.ts';
 import type { Judgement } from './maildir-send.ts';
-import type { Claim, Lease, Spool, Waiting, Watch } from './spool.ts';
+import type { Claim, Lease, Show, Spool, Waiting, Watch } from './spool.ts';
 
 /** Chores that nobody asked for hold a command up no longer than this. */
 const LEISURE_MS = 1500;
@@ -95,7 +95,7 @@ export class RelaySpool implements Spool {
     claim: Pick<Claim, 'mailbox' | 'owner'>,
     ids: MessageId[],
     settlement: Settlement,
-    show?: () => void,
+    show?: Show,
   ): Promise<boolean> {
     return this.options.shelf.settle(claim, ids, settlement, show);
   }
@@ -105,8 +105,9 @@ export class RelaySpool implements Spool {
     ids: MessageId[],
     because: Evidence,
     delayMs?: number,
+    begun?: boolean,
   ): Promise<MessageId[]> {
-    return this.options.shelf.release(claim, ids, because, delayMs);
+    return this.options.shelf.release(claim, ids, because, delayMs, begun);
   }
 
   watch(mailbox: AgentName, onArrival: () => void): Watch {

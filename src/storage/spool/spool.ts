@@ -29,6 +29,9 @@ export interface Lease {
   process?: number | undefined;
 }
 
+/** How a reader sees what is settled. `'shown'`: it has seen it already. Left out: it sees it only afterwards. */
+export type Show = (() => void) | 'shown';
+
 export interface Watch {
   close(): void;
 }
@@ -49,21 +52,23 @@ export interface Inbox {
   /** Prolongs a claim from now. False if it is no longer held. */
   renew(claim: Pick<Claim, 'mailbox' | 'owner'>, lease: Lease): Promise<boolean>;
   /**
-   * Ends held copies. `show` runs at the last moment at which it can still be undone: if it throws, the copies are released
-   * and the error goes on. Answers false, and shows nothing, if any of them is no longer held by this owner.
+   * Ends held copies. `show` runs at the last moment at which it can still be undone: if it throws before anything was shown, the
+   * copies are released and the error goes on. What was shown and cannot be settled waits again too, with a higher `attempt`. Answers false, and shows nothing, if any of them is no longer held
+   * by this owner.
    */
   settle(
     claim: Pick<Claim, 'mailbox' | 'owner'>,
     ids: MessageId[],
     settlement: Settlement,
-    show?: () => void,
+    show?: Show,
   ): Promise<boolean>;
-  /** Puts held copies back, at once or after a delay. */
+  /** Puts held copies back, at once or after a delay. `begun`: the reader may have seen them, so they come with a higher `attempt`. */
   release(
     claim: Pick<Claim, 'mailbox' | 'owner'>,
     ids: MessageId[],
     because: Evidence,
     delayMs?: number,
+    begun?: boolean,
   ): Promise<MessageId[]>;
   /**
    * Calls back after anything loud may have arrived, at least once per arrival, until closed. Claims nothing. With the mail

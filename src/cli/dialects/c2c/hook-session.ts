@@ -6,20 +6,19 @@ import {
   readlinkSync,
   renameSync,
   rmSync,
-  statSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
 import type { Env } from '../../env.ts';
 import { userHome } from '../../env.ts';
+import { oldOnes } from '../../sessions.ts';
 import { CLIENT_VARIABLES, sessionIn } from './session-id.ts';
 
 /** How long mail in a hand, and a session that nobody registered, may go without a look. */
 const LOOK_MS = 30_000;
 /** A time may be rounded by this much when it is set. */
 const ROUNDING_MS = 25;
-const FORGOTTEN_MS = 30 * 24 * 60 * 60 * 1000;
 
 /** Which inbox a session of a client has. `sure`: the session is registered there; otherwise its folder made us think so. */
 export interface Bound {
@@ -162,10 +161,9 @@ function ownSession(env: Env): string | null {
 
 /** Removes what sessions left behind that have said nothing for a month. */
 export function forgetOldSessions(folder: string): void {
-  for (const name of existsSync(folder) ? readdirSync(folder) : []) {
-    const path = `${folder}/${name}`;
-    const changed = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
-    if (Date.now() - changed <= FORGOTTEN_MS) continue;
+  const names = existsSync(folder) ? readdirSync(folder) : [];
+  for (const path of oldOnes(names.map((name) => `${folder}/${name}`))) {
+    const name = path.slice(folder.length + 1);
     const bound = HookSession.open(folder, name)?.bound();
     for (const kind of bound ? ['seen', 'sub'] : []) rmSync(`${bound?.root}/hook/${name}.${kind}`, { force: true });
     rmSync(path, { recursive: true, force: true });

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { HookEvent } from '../../../clients/hook-event.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
+import { storageTrouble } from '../../../storage/disk.ts';
 import { writeAll } from '../../terminal.ts';
 import { C2c } from './c2c.ts';
 import { c2cCommand, TEXT } from './command.ts';
@@ -84,7 +85,8 @@ function eventIn(text: string): HookEvent {
   throw new Refusal('invalid_request', 'the event on stdin is no JSON object; nothing was taken');
 }
 
-function complain(error: unknown): void {
+function complain(thrown: unknown): void {
+  const error = storageTrouble(thrown);
   const [first = ''] = (error instanceof Error ? error.message : String(error)).split('\n');
   const line = first.replace(/\p{Cc}/gu, '?').slice(0, 300);
   try {
