@@ -59,11 +59,6 @@ describe('the rooms', () => {
     expect(started).toContain('src/flow/send.ts');
     expect(started.filter((path) => /relay|far-home|enlist|tokens/.test(path))).toEqual([]);
   });
-
-  it('keep their files small', () => {
-    const long = files.filter((path) => readFileSync(path, 'utf8').split('\n').length > 300);
-    expect(long).toEqual([]);
-  });
 });
 
 /** What a file reads as soon as it is read itself: types are not. */

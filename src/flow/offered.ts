@@ -45,46 +45,31 @@ export async function offerTo(
   return claim.copies;
 }
 
-/** Step 5 of 5 for what was offered. A copy that its reader has answered meanwhile, or that another session has, stays as it is. */
+/**
+ * Step 5 of 5 for what was offered. A copy that its reader has answered meanwhile, or that another session has, stays as it is. What
+ * cannot be settled waits again, marked: it was shown.
+ */
 export async function settleOffered(who: Who, owner: string, ids: MessageId[], by: Evidence): Promise<void> {
   if (ids.length === 0) return;
   const settlement = { disposition: 'acknowledged', by } as const;
-  try {
-    const isDone = await who.home.spool.settle({ mailbox: who.name, owner }, ids, settlement);
-    if (!isDone) for (const id of ids) await settleIfThere(who, owner, id, settlement);
-  } catch (error) {
-    await markShown(who, ids).catch(() => 'its lease ends by itself');
-    throw error;
-  }
+  const isDone = await who.home.spool.settle({ mailbox: who.name, owner }, ids, settlement, 'shown');
+  if (!isDone) for (const id of ids) await settleIfThere(who, owner, id, settlement);
 }
 
 async function settleIfThere(who: Who, owner: string, id: MessageId, settlement: Settlement): Promise<void> {
   const { spool, ledger } = who.home;
   const copy = await ledger.copy(who.name, id);
   if (copy?.state === 'held' && copy.owner === owner) {
-    await spool.settle({ mailbox: who.name, owner }, [id], settlement);
+    await spool.settle({ mailbox: who.name, owner }, [id], settlement, 'shown');
   } else if (copy?.state === 'stored') {
     // The lease ran out during a long turn, and nobody else came for it.
-    await spool.settle(await spool.claim(who.name, [id], { ms: LEASE_MS }), [id], settlement);
+    await spool.settle(await spool.claim(who.name, [id], { ms: LEASE_MS }), [id], settlement, 'shown');
   }
 }
 
-/** What could not be settled waits again, and was shown: a claim that has run out counts as begun. */
-async function markShown(who: Who, ids: MessageId[]): Promise<void> {
-  await who.home.spool.claim(who.name, ids, { ms: 0, bearer: true });
-}
-
-/** Makes everything that is still held in this name wait again. It may have been shown, so it counts as begun. */
+/** Makes everything that is still held in this name wait again, marked: it may have been shown. */
 export async function takeBack(who: Who, owner: string, because: Evidence): Promise<void> {
   const { spool, ledger } = who.home;
   const ids = (await ledger.heldBy(who.name, owner)).map(({ id }) => id);
-  if (ids.length === 0) return;
-  // A claim that has run out counts as an attempt for whoever claims it next: that is us, to say why it waits again.
-  await spool.renew({ mailbox: who.name, owner }, { ms: 0 });
-  const claim = await spool.claim(who.name, ids, { ms: LEASE_MS });
-  await spool.release(
-    claim,
-    claim.copies.map(({ message }) => message.id),
-    because,
-  );
+  if (ids.length > 0) await spool.release({ mailbox: who.name, owner }, ids, because, 0, true);
 }

@@ -109,7 +109,8 @@ export class Session {
     this.open.delete(keyOf(item));
     const { name, home } = item.who;
     const evidence = { way: 'host', session: this.id, ...by };
-    return home.spool.settle({ mailbox: name, owner: this.owner }, [item.message.id], { disposition, by: evidence });
+    const claim = { mailbox: name, owner: this.owner };
+    return home.spool.settle(claim, [item.message.id], { disposition, by: evidence }, 'shown');
   }
 
   /** Somebody did something about an event: is it still in this session's hand? */
