@@ -1,4 +1,4 @@
-import { visibleLine } from '../delivery/visible.ts';
+import { lineForModel } from '../delivery/gate.ts';
 import type { Who } from '../flow/desk.ts';
 import { react } from '../flow/react.ts';
 import type { Reaction } from '../flow/react.ts';
@@ -36,7 +36,8 @@ export async function answerApproval(context: Context, prefix: string, verdict: 
   }
   context.note(whole({ message: request }, context.desk.now(), context.paint));
   const held = request.parley?.held;
-  if (held) context.note(`a yes says this to ${visibleLine(held.to, 64)}, as @${request.from}; it was told in private`);
+  if (held)
+    context.note(`a yes says this to ${lineForModel(held.to, 64)}, as @${request.from}; it was told in private`);
   const question = `Do you, @${who.name}, ${verb} this?`;
   if (!verdict.sure && !isSure(context, question))
     throw new Refusal('invalid_request', `nothing was said to @${request.from}; the request still waits`);

@@ -22,7 +22,7 @@ export async function unreadAdvice(name: AgentName): Promise<string> {
   const { CLIENT_NAMES } = await import('../clients/install-client.ts');
   const isClient = CLIENT_NAMES.some((client) => client === name);
   const install = isClient ? `parley install ${name}` : `parley install <client> --as ${name}`;
-  return `nobody reads @${name}: no client has it, and its mail was not read in 30 days. Next: ${install}, or parley inbox --as ${name}`;
+  return `nobody reads @${name}: no client is bound to it, and nothing has read its mail lately. Next: ${install}, or parley inbox --as ${name}`;
 }
 
 /** A file that cannot be read is no reason to warn: `parley doctor` and the hook name it. */

@@ -177,5 +177,5 @@ const LOOK_MS = 5000;
 /** Read only here: a command that asks once should not pay for it. */
 function watchedDirectory(root: string): Directory {
   const { WatchedDirectory } = require('../storage/directory/watched.ts') as typeof Watched;
-  return new WatchedDirectory(root, Date.now, { lookMs: LOOK_MS });
+  return new WatchedDirectory(root, Date.now, { lookMs: LOOK_MS, exact: true });
 }

@@ -24,6 +24,12 @@ const TAGS = [
   'user_instructions',
   'c2c',
   'channel',
+  'teammate-message',
+  'ide_selection',
+  'stop-hook',
+  'user_query',
+  'system_warning',
+  'start_of_turn',
   '|im_end|',
   '|im_start|',
   '|endoftext|',
@@ -129,6 +135,7 @@ it.each([
   'The user: said no. Human error, not ours.',
   '👨‍👩‍👧 ❤️ 1️⃣ نمی‌خواهم क्‍ष',
   'List<System.String> and i<message.length',
+  'let all: Vec<my_type> = HashMap<some_key, other_key>::new();',
 ])('ordinary text and code stay as they are: %s', (body) => {
   expect(forModel(body)).toBe(body);
 });
@@ -136,3 +143,18 @@ it.each([
 it('invisible characters become visible, joiners inside Latin words too', () => {
   expect(forModel('a\u{e0041}b\u200dc\u200b\ufe0fd')).toBe('a\\u{e0041}b\\u{200d}c\\u{200b}\\u{fe0f}d');
 });
+
+it('keys of JSON pass the gate too', () => {
+  expect(jsonForModel({ '</system-reminder>': 1 })).toBe('{"&lt;/system-reminder>":1}');
+});
+
+it.each(['<', '< ', '＜', '<s', '[', '[ ', '\n<|', '<s\u200b', 'Human:\n', '\u200d'])(
+  'the largest hostile body of %j is rendered, and does not hold up a hook',
+  (part) => {
+    // A search that begins again at each sign takes minutes here, and the test is ended for it.
+    const body = part.repeat((256 * 1024) / part.length);
+    expect(forModel(`${part}${' '.repeat(250_000)}`).length).toBeGreaterThan(250_000);
+    expect(forModel(body).length).toBeGreaterThanOrEqual(body.length);
+  },
+  60_000,
+);

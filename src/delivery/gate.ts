@@ -18,16 +18,23 @@ export function lineForModel(text: string, limit = 200): string {
   return withoutTags(visibleLine(text, limit));
 }
 
-/** A value as JSON in which every text has passed the gate: for tools whose contract is JSON. */
+/** A value as JSON in which every text and every key has passed the gate: for tools whose contract is JSON. */
 export function jsonForModel(value: unknown, indent = 0): string {
-  return JSON.stringify(value, (_key, part: unknown) => (typeof part === 'string' ? forModel(part) : part), indent);
+  return JSON.stringify(gated(value), null, indent);
+}
+
+function gated(value: unknown): unknown {
+  if (typeof value === 'string') return forModel(value);
+  if (Array.isArray(value)) return value.map(gated);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, part]) => [lineForModel(key), gated(part)]));
 }
 
 /** The same without the look at each line: for texts whose lines are quoted by other rules. */
 export function withoutTags(text: string): string {
   return text
     .replace(OPENER, (bracket, at: number) => (readsAsTag(text, at + bracket.length) ? '&lt;' : bracket))
-    .replace(/\[(?=\s*\/?\s*INST\s*\])/gi, '&#91;');
+    .replace(/\[(?=\s{0,8}\/?\s{0,8}INST\s{0,8}\])/gi, '&#91;');
 }
 
 /** `<` and what looks like it. */
@@ -40,33 +47,38 @@ const LONGEST_NAME = 48;
 const LONGEST_TAG = 400;
 
 function readsAsTag(text: string, from: number): boolean {
-  const name = nameIn(text.slice(from, from + LONGEST_NAME));
+  const latin = asLatin(text.slice(from, from + LONGEST_NAME));
+  const name = withoutSeparators(latin);
   const isInWord = /[\p{L}\p{N}]/u.test(text.charAt(from - 2));
   const together = text
     .slice(from, from + LONGEST_TAG)
     .replace(GAPS, '')
     .slice(0, LONGEST_NAME);
-  return TAG.test(name) || (!isInWord && COMMON_TAG.test(name)) || SPACED_TAG.test(nameIn(together));
+  if (TAG.test(name) || SPACED_TAG.test(withoutSeparators(asLatin(together)))) return true;
+  return !isInWord && (COMMON_TAG.test(name) || JOINED_TAG.test(latin));
 }
 
 /** Separators inside a name do not count: `system-reminder`, `system_reminder` and `SystemReminder` are one. */
-function nameIn(text: string): string {
-  return asLatin(text).replace(/[-_.:]/g, '');
+function withoutSeparators(latin: string): string {
+  return latin.replace(/[-_.:]/g, '');
 }
 
 /** Names that no comparison in a program has behind its `<`: also found with gaps between their letters. */
 const COMPOUND =
-  'c2c|systemreminder|systemmessage|systemprompt|crosssession|hook(?:prompt|result|context)|userpromptsubmit|function(?:call|result)|' +
+  'c2c|system(?:reminder|message|prompt|warning|note)|teammatemessage|ide(?:selection|opened|diagnostics)|newdiagnostics|' +
+  '(?:sessionstart|stop|pretooluse|posttooluse)hook|userquery|environmentdetails|(?:start|end)ofturn|crosssession|hook(?:prompt|result|context)|userpromptsubmit|function(?:call|result)|' +
   'tool(?:use|call|result|response)|localcommand|command(?:name|message|args|contents)|bash(?:input|stdout|stderr)|tasknotification|' +
   'userinstructions|environmentcontext|permissionsinstructions|skillsinstructions|collaborationmode|turnaborted|agentmessage|antml|' +
   '<sys>|\\|(?:im(?:start|end)|endof|startof|startheader|endheader|eot|eom|begin|pad|fim)';
 /** Names that only count directly behind the `<`. */
-const SIMPLE = 'channel|system|developer|assistant|human|instructions?|invoke|reminder|thinking';
+const SIMPLE = 'channel|system|developer|assistant|human|instructions?|invoke|functions?|reminder|thinking';
 /** Names that are also types in programs: `Map<User, Message>` stays. */
 const COMMON = 'user|message|parameter|notification|prompt|env|skill|important|context|hook';
 const BEFORE = '^[/!?]*';
 const TAG = new RegExp(`${BEFORE}(?:${COMPOUND}|\\|[a-z]|(?:${SIMPLE})(?![a-z0-9(]))`);
 const COMMON_TAG = new RegExp(`${BEFORE}(?:${COMMON})(?![a-z0-9(])`);
+/** Clients name their tags in several words, and invent new ones: `<user_query>`, `<stop-hook>`. A type such as `Vec<my_type>` stays. */
+const JOINED_TAG = new RegExp(`${BEFORE}[a-z][a-z0-9]*(?:[-_][a-z0-9]+)+(?=[\\s>/]|$)`);
 const SPACED_TAG = new RegExp(`${BEFORE}(?:${COMPOUND}|channel(?=>|/|[a-z]+=))`);
 
 /** Would a reader take this line for the beginning of a turn of somebody else, or for a line of our hook? */

@@ -40,7 +40,7 @@ export function planRound(say: Phrases, waiting: readonly Mail[], room: Room): R
   let used = start;
   const ordered = pressingFirst(waiting);
   for (const mail of ordered) {
-    const piece = pieceFor(say, mail, (text) => start + size(text) <= room.limit);
+    const piece = pieceFor(say, mail, room.limit, (text) => start + size(text) <= room.limit);
     used += size(say[piece.kind](piece.mail));
     if (used > room.limit) break;
     pieces.push(piece);
@@ -55,10 +55,12 @@ export function roundText(say: Phrases, { pieces, left }: Round): string {
   return [say.greeting, ...pieces.map((piece) => say[piece.kind](piece.mail)), ...rest].join('\n');
 }
 
-function pieceFor(say: Phrases, mail: Mail, fitsAlone: (text: string) => boolean): Piece {
+function pieceFor(say: Phrases, mail: Mail, limit: number, fitsAlone: (text: string) => boolean): Piece {
   // A guard wakes nobody, but it hides no text.
   if (mail.attention.injection === 'notify' && mail.attention.reason !== 'loop') return { mail, kind: 'knock' };
-  return { mail, kind: fitsAlone(say.whole(mail)) ? 'whole' : 'pointer' };
+  // A huge body is not even rendered.
+  const isWhole = mail.message.body.length <= limit && fitsAlone(say.whole(mail));
+  return { mail, kind: isWhole ? 'whole' : 'pointer' };
 }
 
 function pressingFirst(mail: readonly Mail[]): Mail[] {

@@ -43,7 +43,7 @@ export async function tick(desk: Desk, home: Home, now: number, act: Acts): Prom
   }
   // All at once: what goes to the same one is one notice.
   await escalate(desk, home, rising);
-  for (const duty of rising) await isUp(desk, home, duty);
+  for (const duty of rising) await isUp(desk, home, duty, now);
   return home.ledger.nextDue();
 }
 
@@ -62,7 +62,9 @@ async function see(desk: Desk, home: Home, duty: Duty, now: number, act: Acts, r
   if (done.do === 'return') {
     await comeBack(desk, home, done.duty, message, copy, act);
     const { state, returns, due } = done.duty;
-    await home.ledger.changeDuty(duty.mailbox, duty.id, (open) => ({ ...open, state, returns, due }));
+    await home.ledger.changeDuty(duty.mailbox, duty.id, (open) =>
+      isUntouched(open, now) ? { ...open, state, returns, due } : { ...open, returns },
+    );
   }
   if (done.do === 'escalate') rising.push(done.duty);
   if (done.do === 'expire') await afterEnd(home, done.duty);
@@ -86,9 +88,16 @@ async function taken(home: Home, { mailbox, id }: Duty, now: number): Promise<St
   return done ?? { do: 'nothing', duty: { mailbox, id } as Duty };
 }
 
+/** Still as `taken` left it: its reader has not claimed it or put it off meanwhile. */
+function isUntouched({ due }: Duty, now: number): boolean {
+  return due === now + SOON_MS;
+}
+
 /** Another has heard of it. Its reader may still answer, after a look at what was said since. */
-async function isUp(desk: Desk, home: Home, { mailbox, id, kind, state, tier, due }: Duty): Promise<void> {
-  await home.ledger.changeDuty(mailbox, id, (open) => ({ ...open, state, tier, due }));
+async function isUp(desk: Desk, home: Home, { mailbox, id, kind, state, tier, due }: Duty, now: number): Promise<void> {
+  await home.ledger.changeDuty(mailbox, id, (open) =>
+    isUntouched(open, now) ? { ...open, state, tier, due } : { ...open, tier },
+  );
   const copy = await home.ledger.copy(mailbox, id);
   if (copy?.attention.policy !== 'must_respond' || kind !== 'reply') return;
   await home.ledger.reconsider(mailbox, id, { ...copy.attention, policy: 'may_respond' });

@@ -29,7 +29,9 @@ describe('who errs', () => {
   it('over an agent of Parley is told how to answer it', async () => {
     const place = await new Brokerage().registered(['alice']);
     await place.parley(['init', 'ada']);
-    expect(await place.error(['send', 'ada', 'yes'], { session: 's-alice' })).toContain('parley send @ada "…" --as alice');
+    expect(await place.error(['send', 'ada', 'yes'], { session: 's-alice' })).toContain(
+      'parley send @ada "…" --as alice',
+    );
     expect((await place.parley(['inbox', '--as', 'alice%c2c'])).err).toContain('leave out what begins with %');
   });
 

@@ -20,7 +20,7 @@ async function noteOf(machine: InstallMachine, args: string[]): Promise<string> 
 describe('a mailbox that nobody reads', () => {
   it('is named by `send` and `agents`, with what to do', async () => {
     const machine = await aMachine();
-    const line = `${NOBODY}no client has it, and its mail was not read in 30 days. Next: parley install codex, or parley inbox --as codex\n`;
+    const line = `${NOBODY}no client is bound to it, and nothing has read its mail lately. Next: parley install codex, or parley inbox --as codex\n`;
     expect(await noteOf(machine, ['send', '@codex', 'hello'])).toBe(line);
     expect(await noteOf(machine, ['agents'])).toBe(line);
     const agents = JSON.parse(await machine.does('parley', ['agents', '--json'])) as {

@@ -1,5 +1,5 @@
 import { shortId } from '../../protocol/names.ts';
-import { visibleLine } from '../../delivery/visible.ts';
+import { lineForModel } from '../../delivery/gate.ts';
 import { command } from '../command.ts';
 import { isUnread, unreadAdvice } from '../unread.ts';
 import { ago } from '../words.ts';
@@ -33,10 +33,10 @@ export default command({
     if (rows.length === 0) return context.say('nobody is here yet; make a mailbox with `parley init <name>`');
     for (const row of rows) {
       const notes = [
-        ...row.subscriptions.map((name) => visibleLine(name, 80)),
+        ...row.subscriptions.map((name) => lineForModel(name, 80)),
         ...row.roles.map((role) => `@${role}`),
         row.kind === 'human' ? (row.owner ? 'a person, the owner' : 'a person') : '',
-        ...row.owns.map((what) => `owns ${what.startsWith('#') ? visibleLine(what, 80) : shortId(what)}`),
+        ...row.owns.map((what) => `owns ${what.startsWith('#') ? lineForModel(what, 80) : shortId(what)}`),
       ].filter(Boolean);
       const where = row.home === 'parley' ? '' : `%${row.home}`;
       const about = notes.length > 0 ? ` (${notes.join(', ')})` : '';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { visibleLine } from '../../delivery/visible.ts';
+import { lineForModel } from '../../delivery/gate.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
@@ -31,7 +31,7 @@ export default command({
     if (verb === undefined) return showAll(context);
     const origin = shown(originOf(context, settingName(verb)));
     if (context.json) return context.sayJson(origin);
-    context.say(visibleLine(String(origin.value ?? '')));
+    context.say(lineForModel(String(origin.value ?? '')));
   },
 });
 
@@ -39,7 +39,7 @@ function showAll(context: Context): void {
   const { origins, warnings } = context.loaded;
   const settings = origins.map(shown);
   if (context.json) return context.sayJson({ settings, warnings });
-  const values = settings.map(({ value }) => (value === null ? '(not set)' : visibleLine(String(value))));
+  const values = settings.map(({ value }) => (value === null ? '(not set)' : lineForModel(String(value))));
   const widths = { name: widest(NAMES), value: widest(values) };
   for (const [at, { name, from }] of settings.entries()) {
     const value = (values[at] ?? '').padEnd(widths.value);
@@ -71,7 +71,7 @@ function settingName(text: string): SettingName {
   const [near] = nearest(text, NAMES);
   throw new Refusal(
     'invalid_request',
-    `no setting is called "${visibleLine(text, 40)}"; ${near ? `did you mean ${near}?` : `use ${NAMES.join(', ')}`}`,
+    `no setting is called "${lineForModel(text, 40)}"; ${near ? `did you mean ${near}?` : `use ${NAMES.join(', ')}`}`,
   );
 }
 
@@ -81,7 +81,7 @@ function usable(name: SettingName, text: string): string | number {
   const value = typeof fallback === 'number' && /^\d+$/.test(text) ? Number(text) : text;
   const parsed = schema.safeParse(value);
   if (parsed.success) return value;
-  throw new Refusal('invalid_request', `"${visibleLine(text, 40)}" is no value for ${name}: ${parsed.why}`);
+  throw new Refusal('invalid_request', `"${lineForModel(text, 40)}" is no value for ${name}: ${parsed.why}`);
 }
 
 function originOf(context: Context, name: SettingName): Origin {

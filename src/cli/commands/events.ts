@@ -1,5 +1,5 @@
 import { shortId } from '../../protocol/names.ts';
-import { visibleLine } from '../../delivery/visible.ts';
+import { lineForModel } from '../../delivery/gate.ts';
 import { listEvents } from '../../flow/events.ts';
 import type { EventView } from '../../flow/events.ts';
 import { Policy, policyWords } from '../../protocol/attention.ts';
@@ -57,7 +57,7 @@ function isAmbient({ attention, claim }: EventView): boolean {
 function fold({ desk, paint }: Context, place: string, events: readonly EventView[]): string {
   const reasons = [...new Set(events.map(({ attention }) => attention.reason))];
   const [last] = events;
-  return `${paint.bold(String(events.length))} in ${visibleLine(place, 64)} for nobody in particular (${reasons.join(', ')}), the last ${last ? `${shortId(last.id)} ${ago(last.at, desk.now())}` : ''}`;
+  return `${paint.bold(String(events.length))} in ${lineForModel(place, 64)} for nobody in particular (${reasons.join(', ')}), the last ${last ? `${shortId(last.id)} ${ago(last.at, desk.now())}` : ''}`;
 }
 
 function line(
@@ -73,7 +73,7 @@ function line(
     refused > 0 ? `${refused} ${refused === 1 ? 'reply' : 'replies'} refused` : '',
     claim ? `claimed by @${claim.holder} until ${clockTime(claim.until)}` : '',
   ].filter(Boolean);
-  const who = `${visibleLine(from, 64)} → ${visibleLine(to, 64)}`;
+  const who = `${lineForModel(from, 64)} → ${lineForModel(to, 64)}`;
   const when = paint.dim(ago(at, desk.now()));
   const about = body === undefined ? '' : `\n  ${gist(body) || '(empty)'}`;
   return `${paint.bold(shortId(id))}  ${who}  ${when}  ${marks.join(' · ')}${about}`;

@@ -1,5 +1,5 @@
 import { shortId } from '../../protocol/names.ts';
-import { visibleLine } from '../../delivery/visible.ts';
+import { lineForModel } from '../../delivery/gate.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Letter } from '../../storage/relay/letter.ts';
 import type { Far, Waiting } from '../../storage/relay/relay.ts';
@@ -30,7 +30,7 @@ export default command({
     const queuedAs = await far.queuedAs(id);
     if (context.json) return context.sayJson({ id, to, ts, step: 'stored', queuedAs });
     const before = queuedAs ? `, queued here as ${shortId(queuedAs)}` : '';
-    context.say(`${context.paint.green('stored')} ${shortId(id)} at ${far.url} for ${visibleLine(to, 80)}${before}`);
+    context.say(`${context.paint.green('stored')} ${shortId(id)} at ${far.url} for ${lineForModel(to, 80)}${before}`);
   },
 });
 
@@ -58,9 +58,9 @@ function list(context: Context, waiting: Waiting[]): void {
   if (waiting.length === 0) return context.say('outbox empty');
   for (const { state, letter } of waiting) {
     const { to, body } = letter.content;
-    const line = `${context.paint.bold(nameOf(letter))}  ${state}  to ${visibleLine(to, 80)}  ${ago(letter.written, context.desk.now())}`;
+    const line = `${context.paint.bold(nameOf(letter))}  ${state}  to ${lineForModel(to, 80)}  ${ago(letter.written, context.desk.now())}`;
     context.say(
-      `${line}\n  ${gist(body)}${letter.why ? `\n  ${context.paint.dim(visibleLine(letter.why, 400))}` : ''}`,
+      `${line}\n  ${gist(body)}${letter.why ? `\n  ${context.paint.dim(lineForModel(letter.why, 400))}` : ''}`,
     );
   }
 }
@@ -68,5 +68,5 @@ function list(context: Context, waiting: Waiting[]): void {
 /** Its id, and its key if the sender gave it one. */
 function nameOf({ id, key, named }: Letter): string {
   if (id === undefined || !named) return key;
-  return `${id}  key ${visibleLine(key, 80)}`;
+  return `${id}  key ${lineForModel(key, 80)}`;
 }

@@ -2,7 +2,7 @@ import { blocked, COUNTED, owe } from '../../flow/owe.ts';
 import { isMessageId, shortId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { DutyPage } from '../../storage/ledger/duties.ts';
-import { visibleLine } from '../../delivery/visible.ts';
+import { lineForModel } from '../../delivery/gate.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { countFrom } from '../input.ts';
@@ -46,9 +46,9 @@ function line({ desk, paint }: Context, duty: Owed, blocking: boolean): string {
     state === 'open' ? '' : paint.yellow(state),
     due === null ? '' : `${state === 'deferred' ? 'until' : 'due'} ${clockTime(due)}`,
   ].filter(Boolean);
-  const who = blocking ? `@${mailbox} owes you` : `for @${visibleLine(from, 64)}`;
+  const who = blocking ? `@${mailbox} owes you` : `for @${lineForModel(from, 64)}`;
   const about = message ? gist(message.body) || '(empty)' : '(the body is no longer kept)';
-  const why = note === null ? '' : `\n  ${paint.dim(visibleLine(note))}`;
+  const why = note === null ? '' : `\n  ${paint.dim(lineForModel(note))}`;
   return `${paint.bold(shortId(id))}  ${who}  ${paint.dim(ago(new Date(at).toISOString(), desk.now()))}${marks.length > 0 ? `  ${marks.join(' · ')}` : ''}\n  ${about}${why}`;
 }
 

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { visibleLine } from '../../delivery/visible.ts';
+import { lineForModel } from '../../delivery/gate.ts';
 import { findMessage } from '../../flow/desk.ts';
 import type { Home } from '../../flow/desk.ts';
 import { dutyFor } from '../../flow/duty.ts';
@@ -110,7 +110,7 @@ function owed({ kind, state, due, returns, tier, note, ended }: Duty): string {
     due === null ? '' : `looked at again ${clockTime(due)}`,
     returns === 0 ? '' : `came back ${returns === 1 ? 'once' : `${returns} times`}`,
     ['', 'a coordinator was told', 'a person was told'][tier] ?? '',
-    note === null ? '' : visibleLine(note),
+    note === null ? '' : lineForModel(note),
   ].filter(Boolean);
   return `owes ${what}: ${more.join(', ')}`;
 }
@@ -144,7 +144,7 @@ function time(ms: number | null): string {
 
 function facts(evidence: Record<string, string | number | boolean>): string {
   return Object.entries(evidence)
-    .map(([name, value]) => visibleLine(`${name} ${value}`))
+    .map(([name, value]) => lineForModel(`${name} ${value}`))
     .join(', ');
 }
 
@@ -170,14 +170,14 @@ function toldThere(context: Context, there: unknown): string {
   const { paint } = context;
   return told.data.copies
     .flatMap(({ mailbox, state, disposition, settledAt, settledBy, receipts }) => [
-      `    ${paint.bold(`@${visibleLine(mailbox, 128)}`)}  ${visibleLine(state, 40)}`,
+      `    ${paint.bold(`@${lineForModel(mailbox, 128)}`)}  ${lineForModel(state, 40)}`,
       ...receipts.map(
         ({ step, at, evidence }) =>
-          `      ${visibleLine(step, 40).padEnd(16)} ${visibleLine(at, 40)}  ${facts(evidence)}`,
+          `      ${lineForModel(step, 40).padEnd(16)} ${lineForModel(at, 40)}  ${facts(evidence)}`,
       ),
       ...(settledAt
         ? [
-            `      ${'settled'.padEnd(16)} ${visibleLine(settledAt, 40)}  ${[visibleLine(disposition ?? 'unknown', 40), ...(settledBy ? [facts(settledBy)] : [])].join(', ')}`,
+            `      ${'settled'.padEnd(16)} ${lineForModel(settledAt, 40)}  ${[lineForModel(disposition ?? 'unknown', 40), ...(settledBy ? [facts(settledBy)] : [])].join(', ')}`,
           ]
         : []),
     ])

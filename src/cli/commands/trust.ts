@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
-import { visibleLine } from '../../delivery/visible.ts';
+import { lineForModel } from '../../delivery/gate.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
@@ -43,7 +43,7 @@ export default command({
     for (const { path: file, text } of offered) trust(context.env, file, text);
     if (context.json) return context.sayJson(offered.map(({ path: file, sets }) => ({ path: file, sets })));
     for (const { path: file, sets } of offered)
-      context.say(`${context.paint.green('trusted')} ${visibleLine(file, 400)}: ${sets}`);
+      context.say(`${context.paint.green('trusted')} ${lineForModel(file, 400)}: ${sets}`);
   },
 });
 
@@ -52,7 +52,7 @@ function list(context: Context): void {
   if (context.json) return context.sayJson(rows);
   if (rows.length === 0) return context.say('you trust no file of a repository');
   for (const { path, state } of rows)
-    context.say(`${visibleLine(path, 400)}${state === 'trusted' ? '' : ` (${state})`}`);
+    context.say(`${lineForModel(path, 400)}${state === 'trusted' ? '' : ` (${state})`}`);
 }
 
 function stateOf({ env }: Context, path: string): string {
@@ -67,7 +67,7 @@ function revoke(context: Context, path: string): void {
   if (context.json) return context.sayJson(revoked);
   if (revoked.length === 0)
     throw new Refusal('invalid_request', `you trust nothing at ${path}; see \`parley trust --list\``);
-  for (const file of revoked) context.say(`${visibleLine(file, 400)} does not count any more`);
+  for (const file of revoked) context.say(`${lineForModel(file, 400)} does not count any more`);
 }
 
 /** The file itself, or those of a folder: the nearest .parley.json upwards, and the repository's .c2c/repo.json. */
@@ -85,7 +85,7 @@ function offeredBy({ env }: Context, path: string): Offered {
     const [own] = projectFiles(dirname(path));
     if (own !== path) throw new Refusal('bad_config', `${path} is not a file of yours, so it cannot count`);
     const { text, sets } = readProjectFile(path);
-    const said = Object.entries(sets).map(([name, value]) => `${name} ${visibleLine(JSON.stringify(value), 200)}`);
+    const said = Object.entries(sets).map(([name, value]) => `${name} ${lineForModel(JSON.stringify(value), 200)}`);
     return { path, text, sets: said.join(', ') || 'it sets nothing', agent: sets['agent'] };
   }
   if (!path.endsWith('/.c2c/repo.json'))
@@ -93,7 +93,7 @@ function offeredBy({ env }: Context, path: string): Offered {
   const file = readRepoFile(env, path);
   if (!file || file.trouble !== null)
     throw new Refusal('bad_config', `${path} cannot count: ${file?.trouble ?? 'it is gone'}`);
-  const names = file.supervisors.map((name) => visibleLine(name, 64)).join(', ');
+  const names = file.supervisors.map((name) => lineForModel(name, 64)).join(', ');
   return { path, text: file.text, sets: `supervisors ${names || 'nobody'}` };
 }
 

@@ -1,5 +1,5 @@
 import { shortId } from '../../protocol/names.ts';
-import { visibleLine } from '../../delivery/visible.ts';
+import { lineForModel } from '../../delivery/gate.ts';
 import { command } from '../command.ts';
 
 export default command({
@@ -24,7 +24,7 @@ export default command({
         ? `has the ${roles.length === 1 ? 'role' : 'roles'} ${roles.map((role) => `@${role}`).join(', ')}`
         : '',
       owns.length > 0
-        ? `owns ${owns.map((what) => (what.startsWith('#') ? visibleLine(what, 80) : shortId(what))).join(', ')}`
+        ? `owns ${owns.map((what) => (what.startsWith('#') ? lineForModel(what, 80) : shortId(what))).join(', ')}`
         : '',
       quiet ? 'wants quiet: parley quiet' : '',
     ].filter(Boolean);

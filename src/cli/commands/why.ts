@@ -1,4 +1,4 @@
-import { visibleLine } from '../../delivery/visible.ts';
+import { lineForModel } from '../../delivery/gate.ts';
 import { findMessage } from '../../flow/desk.ts';
 import { why } from '../../flow/why.ts';
 import { command } from '../command.ts';
@@ -19,13 +19,13 @@ export default command({
     const rows = lines.map(({ at, who, what, why: because }) => ({ at, who: named(who), what, because }));
     const width = Math.max(...rows.map(({ who }) => who.length));
     for (const { at, who, what, because } of rows) {
-      const reason = because === '' ? '' : context.paint.dim(`  ${visibleLine(because)}`);
-      context.say(`${at}  ${context.paint.bold(who.padEnd(width))}  ${visibleLine(what)}${reason}`);
+      const reason = because === '' ? '' : context.paint.dim(`  ${lineForModel(because)}`);
+      context.say(`${at}  ${context.paint.bold(who.padEnd(width))}  ${lineForModel(what)}${reason}`);
     }
   },
 });
 
 /** What nobody decided but the program is its own doing. */
 function named(who: string): string {
-  return who === 'parley' ? 'Parley' : `@${visibleLine(who, 128)}`;
+  return who === 'parley' ? 'Parley' : `@${lineForModel(who, 128)}`;
 }

@@ -84,7 +84,7 @@ export class FilesDirectory implements Directory {
   }
 
   async amend(name: AgentName, change: Amendment): Promise<AgentRecord> {
-    return this.#files.amend(name, change, () => this.#files.markChange());
+    return this.#files.amend(name, change);
   }
 
   async subscribe(name: AgentName, channel: ChannelName): Promise<void> {

@@ -56,7 +56,7 @@ export class RecordFiles extends RecordPlaces {
     return `${this.root}/agents.lock`;
   }
 
-  /** Marks, under the lock, that subscriptions or roles changed: who keeps records in memory must not wait for a file event. */
+  /** Marks, under the lock, that subscriptions, roles or names changed: who keeps records in memory must not wait for a file event. */
   markChange(): void {
     const before = statSync(this.#lock).mtimeMs;
     const time = Math.max(Date.now(), Math.floor(before) + 1) / 1000;
@@ -92,6 +92,7 @@ export class RecordFiles extends RecordPlaces {
       const changed = recordFrom(name, after);
       if (!changed?.parley) throw new Error(`the record of ${name} could not be read as it was to be written`);
       this.write(name, after);
+      this.markChange();
       written(changed);
       return changed;
     });

@@ -58,7 +58,7 @@ describe('the watched directory, beyond the contract,', () => {
     for (const one of open.splice(0)) await one.close();
   });
 
-  function aDirectory(now = Date.now, options: Partial<WatchOptions> = {}): WatchedDirectory {
+  function aDirectory(now = Date.now, options: Partial<WatchOptions> & { exact?: boolean } = {}): WatchedDirectory {
     const directory = new WatchedDirectory(root, now, options);
     open.push(directory);
     return directory;
@@ -130,6 +130,16 @@ describe('the watched directory, beyond the contract,', () => {
         expect((await directory.subscribers(channel)).map(({ name }) => name)).toEqual([alice]);
         await other.unsubscribe(alice, channel);
         expect(await directory.subscribers(channel)).toEqual([]);
+      }
+    });
+
+    it('knows, where it is exact, what another program has just noted of an agent', async () => {
+      const directory = aDirectory(Date.now, { events, exact: true });
+      const other = new FilesDirectory(root, Date.now);
+      await directory.register(alice, 'agent');
+      for (let n = 0; n < 20; n += 1) {
+        await other.amend(alice, () => ({ displayName: `Alice ${n}` }));
+        expect((await directory.get(alice))?.parley?.displayName).toBe(`Alice ${n}`);
       }
     });
 

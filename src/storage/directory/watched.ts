@@ -25,6 +25,8 @@ export class WatchedDirectory implements Directory {
   #isLoaded = false;
   /** Why nobody is known, as long as it is so. */
   #failure: unknown = null;
+  /** Also a question for one agent sees every change of other programs of ours that is over. Costs a `stat` each time. */
+  readonly #isExact: boolean;
   /** The last change of subscriptions or roles by others that is in memory. */
   #lastChange = 0;
   /** Since when a record that was readable is not. */
@@ -38,8 +40,9 @@ export class WatchedDirectory implements Directory {
   constructor(
     readonly root: string,
     readonly now: () => number,
-    options: Partial<WatchOptions> = {},
+    options: Partial<WatchOptions> & { exact?: boolean } = {},
   ) {
+    this.#isExact = options.exact ?? false;
     this.#files = new RecordFiles(root);
     this.#writer = new RecordWriter(this.#files, (name, record) => this.#written(name, record));
     const keeper = { names: () => this.#book.names(), reread: (name: AgentName) => this.#reread(name) };
@@ -52,6 +55,7 @@ export class WatchedDirectory implements Directory {
   }
 
   get(name: AgentName): Promise<AgentRecord | null> {
+    if (this.#isExact) return this.#upToDate().then((book) => book.get(name) ?? this.#lookedFor(name));
     const known = this.#known()?.get(name);
     return known ? Promise.resolve(known) : this.#lookedFor(name);
   }

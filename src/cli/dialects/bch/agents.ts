@@ -1,4 +1,4 @@
-import { visibleLine } from '../../../delivery/visible.ts';
+import { lineForModel } from '../../../delivery/gate.ts';
 import { bchCommand } from './command.ts';
 
 export default bchCommand({
@@ -7,8 +7,8 @@ export default bchCommand({
   words: [0, 0],
   async run(bch) {
     for (const { name, subscriptions, lastSeen } of await bch.desk.home.directory.list()) {
-      const channels = subscriptions.length > 0 ? ` (${subscriptions.map((one) => visibleLine(one)).join(', ')})` : '';
-      bch.say(`${name}${channels} — last seen ${visibleLine(lastSeen)}`);
+      const channels = subscriptions.length > 0 ? ` (${subscriptions.map((one) => lineForModel(one)).join(', ')})` : '';
+      bch.say(`${name}${channels} — last seen ${lineForModel(lastSeen)}`);
     }
   },
 });

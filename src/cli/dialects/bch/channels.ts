@@ -1,4 +1,4 @@
-import { visibleLine } from '../../../delivery/visible.ts';
+import { lineForModel } from '../../../delivery/gate.ts';
 import { bchCommand } from './command.ts';
 
 export default bchCommand({
@@ -10,6 +10,6 @@ export default bchCommand({
     const records = await bch.desk.home.directory.list();
     const channels = [...new Set(records.flatMap((record) => record.subscriptions))].sort();
     if (channels.length === 0) return bch.say('no channels yet — `bch sub #general` to create one');
-    bch.say(channels.map((channel) => visibleLine(channel)).join('\n'));
+    bch.say(channels.map((channel) => lineForModel(channel)).join('\n'));
   },
 });

@@ -1,4 +1,4 @@
-import { visibleLine } from '../../../delivery/visible.ts';
+import { lineForModel } from '../../../delivery/gate.ts';
 import { sessionJson } from '../../../flow/c2c/sessions.ts';
 import { ago } from '../../words.ts';
 import { c2cCommand, FLAG } from './command.ts';
@@ -17,7 +17,7 @@ export default c2cCommand({
       const state = alive === null ? 'unknown' : alive ? 'alive' : 'gone';
       const seen = lastSeen > 0 ? `seen ${ago(isoOf(lastSeen), Date.now())}` : 'never seen';
       c2c.say(
-        `${row.alias.padEnd(24)} ${state.padEnd(8)} ${seen}  ${visibleLine(row.client_type ?? '', 20)}`.trimEnd(),
+        `${row.alias.padEnd(24)} ${state.padEnd(8)} ${seen}  ${lineForModel(row.client_type ?? '', 20)}`.trimEnd(),
       );
     }
   },
