@@ -63,7 +63,7 @@ describe('what runs while its files are replaced says that it has to be started 
 
   it('a command that stays, and the mail still waits', async () => {
     const { home, env } = program;
-    const watch = Bun.spawn(installed.command('watch', '--as', 'bob'), { cwd: home, env, stderr: 'pipe' });
+    const watch = Bun.spawn(installed.command('watch', '--take', '--as', 'bob'), { cwd: home, env, stderr: 'pipe' });
     let said = '';
     for await (const bytes of watch.stderr) {
       said += new TextDecoder().decode(bytes);
