@@ -71,9 +71,11 @@ export class Context {
       .flat()
       .map((record) => record.name);
     const [near] = (await import('../flow/nearest.ts')).nearest(name, names);
+    const from = this.#origin();
+    const named = from.startsWith('/') ? ` (named by ${from})` : '';
     throw new Refusal(
       'no_identity',
-      `no mailbox is called "${name}"; run \`parley init ${name}\`${near ? `, or did you mean ${near}?` : ''}`,
+      `no mailbox is called "${name}"${named}; run \`parley init ${name}\`${near ? `, or did you mean ${near}?` : ''}`,
     );
   }
 
@@ -84,9 +86,13 @@ export class Context {
     this.#hasTold = true;
   }
 
+  /** What says who acts: `flag`, a variable, or the path of a file. */
+  #origin(): string {
+    return this.loaded.origins.find((origin) => origin.name === 'agent')?.from ?? '';
+  }
+
   #isFromProject(): boolean {
-    const from = this.loaded.origins.find((origin) => origin.name === 'agent')?.from ?? '';
-    return from.endsWith('/.parley.json');
+    return this.#origin().endsWith('/.parley.json');
   }
 
   /** A project's file never makes anybody a person, trusted or not. */

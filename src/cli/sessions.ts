@@ -94,7 +94,7 @@ export class Session {
     ifStorable(() => {
       rmSync(`${this.folder}/open`, { recursive: true, force: true });
       mkdirSync(`${nobody}/held`, { recursive: true, mode: 0o700 });
-      writeFileSync(`${nobody}/held/identity.json`, '');
+      writeFileSync(`${nobody}/held/identity.json`, '', { mode: 0o600 });
     });
     this.lookAgain(Date.now() + LOOK_MS);
   }

@@ -5,6 +5,9 @@ import type { Home } from './desk.ts';
 
 // Every send reads this file: it imports nothing that is not needed there.
 
+/** What asks for something itself is no answer, unless it says so. */
+const ASKING: readonly string[] = ['question', 'assignment', 'approval', 'blocker'];
+
 /**
  * Is this the answer of `reader` to `message`? Usually it says so. Agents also answer by a plain send to the writer: then its place
  * in the exchange, as we worked it out, is right behind.
@@ -12,6 +15,7 @@ import type { Home } from './desk.ts';
 export function answerIn(message: Message, reader: AgentName, said: Message): boolean {
   if (said.from !== reader || said.parley?.signal !== undefined) return false;
   if (said.thread !== undefined) return said.thread === message.id;
+  if (ASKING.includes(said.parley?.intent ?? 'none')) return false;
   const hop = said.parley?.lineage?.hop;
   return hop === (message.parley?.lineage?.hop ?? 0) + 1 && said.to.replace(/^@/, '') === message.from;
 }

@@ -12,6 +12,7 @@ import { dispositionOf, readThread } from './events.ts';
 import { blocked, owe } from './owe.ts';
 import { react } from './react.ts';
 import { resolve } from './resolve.ts';
+import type { Who } from './desk.ts';
 import { answer, send } from './send.ts';
 import { settle, withdraw } from './settle.ts';
 import { tick } from './tick.ts';
@@ -106,9 +107,21 @@ describe('what is owed', () => {
     expect(await ending(desk, carol, handled.message.id)).toBeNull();
   });
 
+  it('does not end by a send that crossed it on the way, or by a question', async () => {
+    const desk = await aMemoryDesk('alice', 'bob');
+    const { message } = await send(desk, alice, aDraft({ body: 'deploy now?', intent: 'question' }));
+    await send(desk, bob, aDraft({ to: '@alice', body: 'the parser is done' }));
+    expect((await owe(desk.who('bob'), PAGE)).count).toBe(1);
+    desk.pass(1000);
+    await read(desk.who('bob'), message.id);
+    await send(desk, bob, aDraft({ to: '@alice', body: 'what is the password?', intent: 'question' }));
+    expect((await owe(desk.who('bob'), PAGE)).count).toBe(1);
+  });
+
   it('ends by a plain send to whoever waits, which says nothing of a thread', async () => {
     const desk = await aMemoryDesk('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
+    await read(desk.who('bob'), message.id);
     expect((await owe(desk.who('bob'), PAGE)).count).toBe(1);
     await send(desk, bob, aDraft({ to: '@alice', body: 'it is done in 1a2b3c4' }));
     expect((await owe(desk.who('bob'), PAGE)).duties).toEqual([]);
@@ -392,4 +405,12 @@ describe('nothing is owed', () => {
 
 async function ending(desk: MemoryDesk, mailbox: AgentName, id: MessageId): Promise<string | null> {
   return (await desk.own.ledger.duty(mailbox, id))?.ended?.as ?? null;
+}
+
+/** The reader is shown the message, as by a hook. */
+async function read(who: Who, id: MessageId): Promise<void> {
+  await deliver(who, [id], { disposition: 'acknowledged', by: { by: 'hook' } }, () => ({
+    show: () => {},
+    slow: false,
+  }));
 }

@@ -91,13 +91,24 @@ async function endBy(
   said: Message,
 ): Promise<NonNullable<Duty['ended']> | 'waiting' | null> {
   if (duty.kind !== 'reply' || !answerIn(message, duty.mailbox, said)) return null;
+  if (said.thread === undefined && !(await hadRead(home, duty, said))) return null;
   const arrival = await arrivalOf(home, message.from, said);
   if (arrival === 'waiting') return arrival;
   if (arrival === 'withdrawn') return null;
-  const [at, by] = [Date.parse(said.ts), { reply: said.id }];
+  const via = said.thread === undefined ? { via: 'a plain send' } : {};
+  const [at, by] = [Date.parse(said.ts), { reply: said.id, ...via }];
   if (arrival === 'arrived') return { as: 'responded', at, by };
   return { as: 'failed', at, by: { ...arrival.failed, ...by } };
 }
+
+/** Was the reader given the message before it said this? A plain send that crossed it on the way answers nothing. */
+async function hadRead(home: Home, { id, mailbox }: Duty, said: Message): Promise<boolean> {
+  const copy = (await home.ledger.trace(id))?.copies.find((one) => one.mailbox === mailbox);
+  const times = (copy?.receipts ?? []).filter(({ step }) => READ.includes(step)).map(({ at }) => at);
+  return [...times, ...(copy?.settledAt ? [copy.settledAt] : [])].some((at) => Date.parse(at) <= Date.parse(said.ts));
+}
+
+const READ: readonly string[] = ['offered', 'accepted', 'shown', 'knocked'];
 
 /**
  * How it stands with a duty. It is ended now if it was answered or settled without that being noticed: by a plain send, which costs

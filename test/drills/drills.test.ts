@@ -5,6 +5,7 @@ import { DRILLS } from './drills.ts';
 import { failingCalls } from './failing-calls.ts';
 import { hooks } from './hooks.ts';
 import { hostChaos } from './host-chaos.ts';
+import { hostKills } from './host-kills.ts';
 import { killsAtAnyMoment, killsAtSteps } from './kills.ts';
 import { relayFuzz } from './relay-fuzz.ts';
 import { relayKills } from './relay-kills.ts';
@@ -29,6 +30,7 @@ const SHORT: [sentence: string, drill: Drill][] = [
     'a host among lost, doubled and late frames and kills shows every event once, in order, and each ends once [C2A-137]',
     hostChaos,
   ],
+  ['a host that is killed again and again answers every question of a chat once, and leaves none open', hostKills],
   ['eight processes, ours and plain scripts, write into one broker inbox and nothing is lost [C2C-3]', brokerWriters],
   ['ours and plain scripts write and drain one broker inbox, and each message comes once [C2C-3]', brokerShared],
   ['death at any moment in a broker loses nothing, and what comes again is marked [C2C-20]', brokerKills],

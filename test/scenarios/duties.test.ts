@@ -93,9 +93,9 @@ describe('what is owed', () => {
   it('stands in the trace beside its copy', async () => {
     const parley = await asked();
     await parley.run(['drain'], { as: 'codex' });
-    expect((await parley.run(['trace', parley.id])).out).toMatch(/owes an answer: open, looked at again /);
+    expect((await parley.run(['trace', parley.id])).out).toMatch(/owes an answer: open, due again /);
     await parley.run(['reply', parley.id, 'no'], { as: 'codex' });
-    expect((await parley.run(['trace', parley.id])).out).toMatch(/owed an answer until .*: responded, reply /);
+    expect((await parley.run(['trace', parley.id])).out).toMatch(/an answer was owed: responded at .*, reply /);
   });
 });
 

@@ -49,6 +49,7 @@ export default command({
     if (to.includes(',') || /^[@#]\S+$/.test(text[0] ?? '')) {
       (await import('../recipients.ts')).refuseSeveral(to, text, values);
     }
+    if (!/^[@#]/.test(to)) throw noRecipient(to);
     const who = await context.who();
     const draft = parseDraft({
       to,
@@ -68,6 +69,14 @@ export default command({
     await warnUnread(context, sent);
   },
 });
+
+function noRecipient(word: string): Refusal {
+  const shown = word.replace(/\p{Cc}/gu, ' ').slice(0, 40);
+  return new Refusal(
+    'invalid_request',
+    `"${shown}" is no recipient: begin it with @ for an agent or a role, or with # for a channel, in quotes; as in parley send @codex "…"`,
+  );
+}
 
 /** Says when nobody reads the one mailbox that got this. The message is stored: what fails here must not hide that. */
 async function warnUnread(context: Context, { copies, home, message }: Sent): Promise<void> {

@@ -104,10 +104,10 @@ function offered({ due }: Duty): string {
 /** Where the duty stands, in words: a copy can have ended while its answer is still owed. */
 function owed({ kind, state, due, returns, tier, note, ended }: Duty): string {
   const what = kind === 'obligation' ? 'an obligation' : 'an answer';
-  if (ended) return `owed ${what} until ${clockTime(ended.at)}: ${ended.as}, ${facts(ended.by)}`;
+  if (ended) return `${what} was owed: ${ended.as} at ${clockTime(ended.at)}, ${facts(ended.by)}`;
   const more = [
     state,
-    due === null ? '' : `looked at again ${clockTime(due)}`,
+    due === null ? '' : `due again ${clockTime(due)}`,
     returns === 0 ? '' : `came back ${returns === 1 ? 'once' : `${returns} times`}`,
     ['', 'a coordinator was told', 'a person was told'][tier] ?? '',
     note === null ? '' : lineForModel(note),
@@ -126,7 +126,7 @@ function now(copy: Copy): string {
         ? 'offered to a session; its next event settles it or makes it wait again'
         : `held by a reader until ${time(copy.until)}`;
     case 'settled':
-      return 'ended; whether a model was shown it is known only where a step above says so';
+      return copy.receipts.some(({ step }) => step === 'shown') ? 'ended' : 'ended; no proof that a model saw it';
     case 'gone':
       return 'another program took it; what became of it there is unknown';
   }

@@ -44,6 +44,7 @@ export default command({
     if (context.json) return context.sayJson(offered.map(({ path: file, sets }) => ({ path: file, sets })));
     for (const { path: file, sets } of offered)
       context.say(`${context.paint.green('trusted')} ${lineForModel(file, 400)}: ${sets}`);
+    for (const { agent } of offered) await noteMissing(context, agent);
   },
 });
 
@@ -95,6 +96,15 @@ function offeredBy({ env }: Context, path: string): Offered {
     throw new Refusal('bad_config', `${path} cannot count: ${file?.trouble ?? 'it is gone'}`);
   const names = file.supervisors.map((name) => lineForModel(name, 64)).join(', ');
   return { path, text: file.text, sets: `supervisors ${names || 'nobody'}` };
+}
+
+/** Without its mailbox nobody gets mail there. */
+async function noteMissing(context: Context, agent: unknown): Promise<void> {
+  const named = AgentName.safeParse(agent);
+  if (!named.success) return;
+  const records = await Promise.all(context.desk.homes.map(({ directory }) => directory.get(named.data)));
+  if (records.every((record) => record === null))
+    context.note(`there is no mailbox @${named.data} yet; run \`parley init ${named.data}\``);
 }
 
 /** Such a file never makes anybody a person. */

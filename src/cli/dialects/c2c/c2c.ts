@@ -101,7 +101,9 @@ export class C2c {
     if (alias) return speakerOf(this.broker, readAlias(alias), this.sessionId ?? alias);
     throw new Refusal(
       'no_identity',
-      'this session has no alias; run `c2c register <alias>` first, or say --from <alias>',
+      id === null
+        ? 'this shell is no session of c2c; run `export C2C_MCP_SESSION_ID=me` and `c2c register me` first, or say --from <alias>'
+        : 'this session has no alias; run `c2c register <alias>` first, or say --from <alias>',
     );
   }
 
@@ -115,7 +117,10 @@ export class C2c {
   session(): string {
     const id = this.sessionId;
     if (id !== null) return id;
-    throw new Refusal('no_identity', 'no session is named; set C2C_MCP_SESSION_ID, or say --session-id <id>');
+    throw new Refusal(
+      'no_identity',
+      'this shell is no session of c2c; name one with `export C2C_MCP_SESSION_ID=<id>`, or say --session-id <id>',
+    );
   }
 
   say(text: string): void {
