@@ -27,7 +27,7 @@ const bun = await setUp();
 systemPackages();
 
 // Tests get an empty home of their own, so that none of them can write into the user's.
-const home = mkdtempSync(`${tmpdir()}/parley-test-home-`);
+const home = mkdtempSync(`${tmpdir()}/parley-npm-test-`);
 process.on('exit', () => rmSync(home, { recursive: true, force: true }));
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(1));
 
