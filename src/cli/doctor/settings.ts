@@ -16,9 +16,7 @@ export function examineSettings(context: Context): { loaded: Loaded | null; find
   const findings = relativeHomes(context.env);
   try {
     const { loaded } = context;
-    findings.push(
-      ...loaded.warnings.map((warning) => warn(warning, 'correct it; `parley config` shows what is in force')),
-    );
+    findings.push(...loaded.warnings.map((warning) => warn(warning, adviceFor(warning))));
     if (findings.length === 0)
       findings.push(ok(existsSync(path) ? `${path} is read` : 'no config.json: the defaults are in force'));
     return { loaded, findings };
@@ -26,6 +24,12 @@ export function examineSettings(context: Context): { loaded: Loaded | null; find
     if (!(error instanceof Refusal)) throw error;
     return { loaded: null, findings: [...findings, bad(error.message, 'every command stops here until it is mended')] };
   }
+}
+
+function adviceFor(warning: string): string {
+  return warning.includes('`parley trust`')
+    ? 'look at the file; if it may count, run `parley trust` there'
+    : 'correct it; `parley config` shows what is in force';
 }
 
 function relativeHomes(env: Env): Finding[] {
