@@ -47,7 +47,7 @@ export async function refuseForgedConsent({ name, home }: Who, id: MessageId, si
 /** Asks at the terminal. Only the whole word counts. */
 export function isSure(context: Context, question: string): boolean {
   context.note(`${question} Type yes:`);
-  return ['y', 'yes'].includes(lineFromTerminal().trim().toLowerCase());
+  return lineFromTerminal().trim().toLowerCase() === 'yes';
 }
 
 /** One line, as a terminal hands it over; empty at its end. */
