@@ -8,7 +8,6 @@ import { BrokerFiles } from '../src/storage/c2c/files.ts';
 import { AgentExtras } from '../src/storage/directory/directory.ts';
 import { Brokerage } from './support/c2c.ts';
 import { temporaryHome } from './support/home.ts';
-import { Program } from './support/program.ts';
 
 /** What runs at every send, every look and every tool call. Each file is read from disk, compiled and run at every start. */
 const HOT = [
@@ -100,42 +99,6 @@ it.skipIf(!STRACE)('c2c send waits for the disk twice, and reads the registry an
     registry: count(/\/registry\.json"/),
     inbox: count(/\/s-bob\.inbox\.json", O_RDONLY/),
   }).toEqual({ flushes: 2, registry: 1, inbox: 1 });
-});
-
-// Elsewhere it is what files are read with.
-describe.skipIf(process.platform !== 'linux')('without node:fs, which costs a twentieth of a send', () => {
-  const loads = async (args: string[], env: Record<string, string>): Promise<unknown> => {
-    const guarded = [
-      process.execPath,
-      '--preload',
-      './test/support/without-node-fs.child.ts',
-      'src/cli/main.ts',
-      ...args,
-    ];
-    const child = Bun.spawn(guarded, { env, stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' });
-    return { said: await child.stderr.text(), code: await child.exited };
-  };
-  const asUsual = { said: '', code: 0 };
-
-  it('parley sends', async () => {
-    const program = await new Program().init('alice', 'bob');
-    await program.run(['init', 'bob', '--session', 'who-reads-it']);
-    await program.run(['send', '@bob', 'the first makes the ledger'], { as: 'alice' });
-    expect(await loads(['send', '@bob', 'hello'], { ...program.env, PARLEY_AGENT: 'alice' })).toEqual(asUsual);
-  });
-
-  it('c2c finds that nothing waits, and sends', async () => {
-    const c2c = await new Brokerage().registered(['alice', 'bob']);
-    await c2c.said(['send', 'bob', 'the first makes the ledger'], { session: 's-alice' });
-    const found: unknown[] = [];
-    // That all is in order is noted a moment after the last change.
-    for (let tries = 0; tries < 5 && !Bun.deepEquals(found.at(-1), asUsual); tries += 1) {
-      await c2c.said(['poll-inbox'], { session: 's-alice' });
-      found.push(await loads(['c2c', 'poll-inbox'], c2c.env({ session: 's-alice' })));
-    }
-    expect(found.at(-1)).toEqual(asUsual);
-    expect(await loads(['c2c', 'send', 'bob', 'hello'], c2c.env({ session: 's-alice' }))).toEqual(asUsual);
-  });
 });
 
 it('a session as we register it is read back without a schema being built', async () => {

@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from '../storage/fs.ts';
+import { readFileSync, statSync } from 'node:fs';
 import type * as Visible from '../delivery/visible.ts';
 import type * as Nearest from '../flow/nearest.ts';
 import type * as ClientBindings from './client-bindings.ts';

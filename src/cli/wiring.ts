@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from '../storage/fs.ts';
+import { existsSync, readdirSync } from 'node:fs';
 import type { Desk, Home } from '../flow/desk.ts';
 import type { HomeLabel } from '../protocol/address.ts';
 import type { MessageId, RoomId } from '../protocol/names.ts';

@@ -1,4 +1,4 @@
-import { readdirSync } from '../fs.ts';
+import { readdirSync } from 'node:fs';
 import { BrokerEntry, readSessionId } from '../../protocol/c2c.ts';
 import type { SessionRow } from '../../protocol/c2c.ts';
 import type { AgentName } from '../../protocol/names.ts';

@@ -1,5 +1,5 @@
 import { Database } from 'bun:sqlite';
-import { existsSync, nodeFs, readFileSync, renameSync, statSync } from '../fs.ts';
+import { chmodSync, existsSync, readFileSync, renameSync, statSync } from 'node:fs';
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained, isMissing } from '../disk.ts';
 import { locked } from '../lock-file.ts';
@@ -166,7 +166,7 @@ export class Connection {
     const db = new Database(path, { create: true, readwrite: true, strict: true });
     this.#inode = inodeOf(path);
     try {
-      if (isNew) nodeFs().chmodSync(path, 0o600);
+      if (isNew) chmodSync(path, 0o600);
       this.#prepare(db);
       return db;
     } catch (error) {

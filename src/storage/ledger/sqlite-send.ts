@@ -1,9 +1,9 @@
 import type { Database, Statement } from 'bun:sqlite';
+import { existsSync } from 'node:fs';
 import type { Attention } from '../../protocol/attention.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { existsSync } from '../fs.ts';
 import { trayOf } from './connection.ts';
 import type { Connection } from './connection.ts';
 import type { CopyNumber, TrayPlace } from './late.ts';

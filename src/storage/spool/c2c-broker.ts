@@ -1,3 +1,4 @@
+import { lutimesSync } from 'node:fs';
 import { isQuiet } from '../../protocol/attention.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
@@ -5,7 +6,6 @@ import type { Evidence } from '../../protocol/receipt.ts';
 import { messageOf } from '../c2c/entry.ts';
 import type { Slip } from '../c2c/inbox-file.ts';
 import { explained, ifThere } from '../disk.ts';
-import { nodeFs } from '../fs.ts';
 import type { Acceptance, CopyRecord, Entry, Ledger, Settlement } from '../ledger/ledger.ts';
 import { isWaiting } from '../ledger/rules.ts';
 import { lazily } from '../once.ts';
@@ -129,7 +129,7 @@ export class C2cSpool implements Spool {
     if (copy.state !== 'stored') return false;
     // Nothing moves, so whoever watches must be told: the inbox is as new as this.
     const now = new Date();
-    ifThere(() => nodeFs().lutimesSync(this.#box.path(mailbox), now, now));
+    ifThere(() => lutimesSync(this.#box.path(mailbox), now, now));
     return true;
   }
 

@@ -1,4 +1,4 @@
-import { mkdirSync } from '../fs.ts';
+import { mkdirSync } from 'node:fs';
 import type { Attention } from '../../protocol/attention.ts';
 import type { Lineage, Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';

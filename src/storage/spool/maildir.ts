@@ -6,7 +6,6 @@ import type { Evidence } from '../../protocol/receipt.ts';
 import type { CopyRecord, Settlement } from '../ledger/ledger.ts';
 import { lazily } from '../once.ts';
 import { MaildirFiles } from './maildir-files.ts';
-import type { Reading } from './maildir-files.ts';
 import type { Found } from './maildir-found.ts';
 import type { Folder } from './maildir-places.ts';
 import { MaildirSender } from './maildir-send.ts';
@@ -52,8 +51,8 @@ export class Maildir extends MaildirSender implements Spool {
   #standingIn(mailbox: AgentName, folder: 'new' | 'quiet', ids: MessageId[]): Waiting[] {
     const standing: Waiting[] = [];
     const quiet = folder === 'quiet';
-    for (const [at, reading] of this.#files.readEach(mailbox, folder, ids).entries()) {
-      const message = this.#message(mailbox, folder, ids[at] as MessageId, reading);
+    for (const id of ids) {
+      const message = this.#readable(mailbox, folder, id);
       if (message) standing.push({ message, quiet });
     }
     return standing;
@@ -193,11 +192,7 @@ export class Maildir extends MaildirSender implements Spool {
   }
 
   #readable(mailbox: AgentName, folder: Folder, id: MessageId): Message | null {
-    return this.#message(mailbox, folder, id, this.#files.read(mailbox, folder, id));
-  }
-
-  /** What is no message is set aside. */
-  #message(mailbox: AgentName, folder: Folder, id: MessageId, reading: Reading): Message | null {
+    const reading = this.#files.read(mailbox, folder, id);
     if (reading === 'unreadable') this.#setAside(mailbox, folder, id);
     return reading === 'unreadable' || reading === 'shut' ? null : reading;
   }

@@ -1,4 +1,4 @@
-import { nodeFs } from '../../../storage/fs.ts';
+import { realpathSync } from 'node:fs';
 import type * as Origin from '../../origin.ts';
 import type { Env } from '../../env.ts';
 import { brokersFolder } from '../../env.ts';
@@ -17,7 +17,7 @@ export function fingerprint(cwd: string): string {
   const top = gitTop(cwd);
   if (top === undefined) return 'default';
   return new Bun.CryptoHasher('sha256')
-    .update(gitOrigin(cwd) ?? nodeFs().realpathSync(top))
+    .update(gitOrigin(cwd) ?? realpathSync(top))
     .digest('hex')
     .slice(0, 12);
 }

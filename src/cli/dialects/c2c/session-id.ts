@@ -1,4 +1,4 @@
-import { readFileSync } from '../../../storage/fs.ts';
+import { readFileSync } from 'node:fs';
 import { readSessionId } from '../../../protocol/c2c.ts';
 import type * as Origin from '../../origin.ts';
 import type { Env } from '../../env.ts';
