@@ -4,12 +4,12 @@ import type { HomeLabel } from '../protocol/address.ts';
 import type { MessageId, RoomId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Directory } from '../storage/directory/directory.ts';
-import { openFiles } from '../storage/directory/open-files.ts';
+import { FilesDirectory } from '../storage/directory/files.ts';
 import type * as Watched from '../storage/directory/watched.ts';
 import { checkLedger } from '../storage/ledger/sqlite-check.ts';
 import type { LedgerState } from '../storage/ledger/sqlite-check.ts';
 import type { Rooms } from '../storage/rooms/rooms.ts';
-import { openMaildir } from '../storage/spool/open-maildir.ts';
+import { Maildir } from '../storage/spool/maildir.ts';
 import type * as BrokerRoot from './dialects/c2c/root.ts';
 import type * as FarHome from './far-home.ts';
 import type { FarOrder } from './far-home.ts';
@@ -87,7 +87,7 @@ export function inspectLedger(root: string): LedgerState | null {
 export async function openRooms(root: string): Promise<Rooms & { directory(id: RoomId): Directory }> {
   const { FilesRooms } = await import('../storage/rooms/files.ts');
   const rooms = new FilesRooms(root, { defaultTokenHash: null });
-  return Object.assign(rooms, { directory: (id: RoomId) => openFiles(rooms.root(id), Date.now) });
+  return Object.assign(rooms, { directory: (id: RoomId) => new FilesDirectory(rooms.root(id), Date.now) });
 }
 
 /** What a relay serves. */
@@ -167,8 +167,8 @@ export async function openRelayHouse(
 }
 
 function openHome(label: HomeLabel, root: string, durability: Settings['durability'], stays: boolean): Home {
-  const directory = stays ? watchedDirectory(root) : openFiles(root, Date.now);
-  return lazyHome(label, root, durability, directory, openMaildir).home;
+  const directory = stays ? watchedDirectory(root) : new FilesDirectory(root, Date.now);
+  return lazyHome(label, root, durability, directory, (parts) => new Maildir(parts)).home;
 }
 
 /** File events tell of changes at once; where they fail, it is seen after this long. A look at a thousand agents costs 5 ms. */

@@ -10,7 +10,7 @@ import { isAbandoned, isWaiting } from './rules.ts';
 import { catchUp } from './sqlite-catch-up.ts';
 import { claim } from './sqlite-claim.ts';
 import { SqliteLate, unfile } from './sqlite-late.ts';
-import { attentionText } from './sqlite-send.ts';
+import { attentionText } from './sqlite-insert.ts';
 import { GONE, HELD, SETTLED, STORED } from './schema.ts';
 
 /** What was seen of a copy that is not with us any more. */
