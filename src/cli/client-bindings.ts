@@ -1,8 +1,8 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import * as v from 'valibot';
 import { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { Schema } from '../protocol/schema.ts';
-import { v } from '../protocol/shapes.ts';
 import { explained, isMissing } from '../storage/disk.ts';
 import { locked } from '../storage/lock-file.ts';
 
