@@ -4,8 +4,7 @@ import type { MessageId } from '../src/protocol/names.ts';
 import { openSqliteLedger } from '../src/storage/ledger/sqlite.ts';
 import type { SqliteLedger } from '../src/storage/ledger/sqlite.ts';
 import { C2cSpool } from '../src/storage/spool/c2c-broker.ts';
-import type { Maildir } from '../src/storage/spool/maildir.ts';
-import { openMaildir } from '../src/storage/spool/open-maildir.ts';
+import { Maildir } from '../src/storage/spool/maildir.ts';
 import { aMessage, bob, copiesFor, LOUD } from '../test/support/mail.ts';
 
 export interface Mailroom {
@@ -24,7 +23,7 @@ export const BODY =
 /** A home in this folder, opened the way every command opens one. */
 export async function openMailroom(root: string, durability: 'normal' | 'full' = 'normal'): Promise<Mailroom> {
   const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability });
-  const spool = openMaildir({
+  const spool = new Maildir({
     root,
     ledger,
     judge: async () => ({ attention: LOUD, lineage: undefined }),

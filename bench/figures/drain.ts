@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, unlinkSync } from 'node:fs';
 import { deliver, waiting } from '../../src/flow/deliver.ts';
 import type { Who } from '../../src/flow/desk.ts';
-import { openFiles } from '../../src/storage/directory/open-files.ts';
+import { FilesDirectory } from '../../src/storage/directory/files.ts';
 import { bob } from '../../test/support/mail.ts';
 import { beside, notMeasured } from '../figure.ts';
 import type { Bench, Row } from '../figure.ts';
@@ -82,7 +82,7 @@ function drainBare(folder = ''): void {
 async function drainAsCommand(count: number, room?: Mailroom): Promise<void> {
   if (!room) throw new Error('the bench made too few rooms');
   const { root, spool, ledger } = room;
-  const home = { label: 'parley' as const, root, spool, ledger, directory: openFiles(root, Date.now) };
+  const home = { label: 'parley' as const, root, spool, ledger, directory: new FilesDirectory(root, Date.now) };
   const who: Who = { name: bob, home };
   const mail = (await waiting(who, {})).map(({ message }) => message);
   const taken = await deliver(who, mail, TAKEN, () => ({ show: () => {}, slow: true }));

@@ -1,9 +1,9 @@
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import * as v from 'valibot';
 import { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { Schema } from '../protocol/schema.ts';
-import { v } from '../protocol/shapes.ts';
 import { explained, isMissing } from '../storage/disk.ts';
-import { mkdirSync, nodeFs, readFileSync, renameSync } from '../storage/fs.ts';
 import { locked } from '../storage/lock-file.ts';
 
 /** The mailbox of each client. The settings of a client name only the client, so a new mailbox changes no settings file. */
@@ -45,7 +45,7 @@ function change(home: string, edit: (clients: ClientBindings) => ClientBindings)
       const clients = edit(before);
       if (Bun.deepEquals(before, clients)) return;
       const draft = `${path}.${process.pid}`;
-      nodeFs().writeFileSync(draft, `${JSON.stringify({ v: 1, clients }, null, 2)}\n`, { mode: 0o600, flush: true });
+      writeFileSync(draft, `${JSON.stringify({ v: 1, clients }, null, 2)}\n`, { mode: 0o600, flush: true });
       renameSync(draft, path);
     });
   } catch (error) {

@@ -1,7 +1,7 @@
 import { Refusal } from '../protocol/refusal.ts';
 import { BadArguments, parseArguments } from './arguments.ts';
 import type { Context } from './context.ts';
-import type * as Nearest from '../flow/nearest.ts';
+import { nearest } from '../flow/nearest.ts';
 
 export interface Option {
   type: 'boolean' | 'string';
@@ -61,7 +61,6 @@ export function parse(options: Options, argv: string[]): { values: Record<string
     return parseArguments(options, argv);
   } catch (error) {
     if (!(error instanceof BadArguments)) throw error;
-    const { nearest } = require('../flow/nearest.ts') as typeof Nearest;
     const unknown = /^Unknown option '--?([^']+)'/.exec(error.message)?.[1];
     const [near] = unknown ? nearest(unknown, Object.keys(options)) : [];
     const [, needy] = /^Option '(--[\w-]+) <value>' argument/.exec(error.message) ?? [];

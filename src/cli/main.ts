@@ -1,5 +1,5 @@
 #!/usr/bin/env bun
-import type * as Visible from '../delivery/visible.ts';
+import { visibleLine } from '../delivery/visible.ts';
 import { REFUSALS, Refusal } from '../protocol/refusal.ts';
 import { codeOf, storageTrouble } from '../storage/disk.ts';
 import { exitNow } from '../storage/libc.ts';
@@ -30,7 +30,6 @@ function failed(error: unknown): number {
   if (codeOf(error) === 'EPIPE') return 141;
   const told = isOfOutput(error) ? unwritten(error) : storageTrouble(error);
   if (told instanceof Refusal) {
-    const { visibleLine } = require('../delivery/visible.ts') as typeof Visible;
     writeAll(2, `parley: ${visibleLine(told.message, 2000)}\n`);
     return REFUSALS[told.code].exit;
   }

@@ -1,12 +1,12 @@
-import { readFileSync, statSync } from '../storage/fs.ts';
-import type * as Visible from '../delivery/visible.ts';
-import type * as Nearest from '../flow/nearest.ts';
-import type * as ClientBindings from './client-bindings.ts';
+import { readFileSync, statSync } from 'node:fs';
+import * as v from 'valibot';
+import { visibleLine } from '../delivery/visible.ts';
+import { nearest } from '../flow/nearest.ts';
 import { BODY_LIMIT } from '../protocol/message.ts';
 import { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { Schema } from '../protocol/schema.ts';
-import { v } from '../protocol/shapes.ts';
+import { clientBindings } from './client-bindings.ts';
 import { parleyHome } from './env.ts';
 import type { Env } from './env.ts';
 import { parseJsonc } from './jsonc.ts';
@@ -167,7 +167,6 @@ export function loadSettings(
 }
 
 function boundMailbox(home: string, client: string): AgentName | undefined {
-  const { clientBindings } = require('./client-bindings.ts') as typeof ClientBindings;
   return clientBindings(home)[client];
 }
 
@@ -226,7 +225,6 @@ export function readProjectFile(path: string): { text: string; table: Values; se
 
 /** A file that comes with a repository counts once the user trusts this very text. A broken one is a warning. spec: hook#session */
 function readProject(env: Env, path: string, warnings: string[]): Project {
-  const { visibleLine } = require('../delivery/visible.ts') as typeof Visible;
   const shown = visibleLine(path, 400);
   const without = 'without it: --as, --match, PARLEY_AGENT, PARLEY_MATCH';
   try {
@@ -295,8 +293,6 @@ function tableIn(path: string, text: string): Values {
 function warnUnknown(path: string, table: Values, warnings: string[]): void {
   const known = Object.keys(SETTINGS);
   for (const key of Object.keys(table).filter((one) => !known.includes(one))) {
-    const { nearest } = require('../flow/nearest.ts') as typeof Nearest;
-    const { visibleLine } = require('../delivery/visible.ts') as typeof Visible;
     const [near] = nearest(key, known);
     warnings.push(`${path}: unknown key "${visibleLine(key, 80)}"${near ? `; did you mean "${near}"?` : ''}`);
   }

@@ -1,6 +1,6 @@
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { Refusal } from '../protocol/refusal.ts';
 import { explained } from '../storage/disk.ts';
-import { nodeFs, readFileSync } from '../storage/fs.ts';
 import { locked } from '../storage/lock-file.ts';
 
 /** A small JSON object in Parley's home that only the user's own commands change. */
@@ -17,7 +17,6 @@ export function readTable(path: string): Table {
 
 /** Changes the table as one act: a reader sees it before or after, and two writers follow one another. */
 export function changeTable(path: string, change: (table: Table) => Table): void {
-  const { existsSync, mkdirSync, renameSync, writeFileSync } = nodeFs();
   try {
     mkdirSync(path.slice(0, path.lastIndexOf('/')), { recursive: true, mode: 0o700 });
     locked(`${path}.lock`, () => {

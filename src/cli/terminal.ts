@@ -1,4 +1,4 @@
-import { fstatSync, writeSync } from '../storage/fs.ts';
+import { fstatSync, writeSync } from 'node:fs';
 import { codeOf, PartlyShown } from '../storage/disk.ts';
 import { libc } from '../storage/libc.ts';
 

@@ -1,4 +1,4 @@
-import { nodeFs } from '../storage/fs.ts';
+import { realpathSync } from 'node:fs';
 import { parleyHome } from './env.ts';
 import type { Env } from './env.ts';
 import { changeTable, readTable } from './table-file.ts';
@@ -38,7 +38,7 @@ export function trustedPaths(env: Env): string[] {
 function placeOf(path: string): string {
   const folder = path.slice(0, path.lastIndexOf('/')) || '/';
   try {
-    const real = nodeFs().realpathSync(folder);
+    const real = realpathSync(folder);
     return `${real === '/' ? '' : real}${path.slice(path.lastIndexOf('/'))}`;
   } catch {
     return path;

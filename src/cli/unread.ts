@@ -1,7 +1,7 @@
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import type { Home } from '../flow/desk.ts';
 import type { AgentName } from '../protocol/names.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
-import { existsSync, readdirSync, readFileSync, statSync } from '../storage/fs.ts';
 import { clientBindings, clientOf } from './client-bindings.ts';
 
 /** A mailbox counts as read for this long after mail was taken from it, or its agent sent something. */

@@ -1,4 +1,4 @@
-import { mkdirSync } from '../storage/fs.ts';
+import { mkdirSync } from 'node:fs';
 import { attendForeign } from '../flow/attend.ts';
 import type { Home } from '../flow/desk.ts';
 import type { HomeLabel } from '../protocol/address.ts';

@@ -1,19 +1,19 @@
-import { existsSync, readdirSync } from '../storage/fs.ts';
+import { existsSync, readdirSync } from 'node:fs';
 import type { Desk, Home } from '../flow/desk.ts';
 import type { HomeLabel } from '../protocol/address.ts';
 import type { MessageId, RoomId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Directory } from '../storage/directory/directory.ts';
-import { openFiles } from '../storage/directory/open-files.ts';
-import type * as Watched from '../storage/directory/watched.ts';
+import { FilesDirectory } from '../storage/directory/files.ts';
+import { WatchedDirectory } from '../storage/directory/watched.ts';
 import { checkLedger } from '../storage/ledger/sqlite-check.ts';
 import type { LedgerState } from '../storage/ledger/sqlite-check.ts';
 import type { Rooms } from '../storage/rooms/rooms.ts';
-import { openMaildir } from '../storage/spool/open-maildir.ts';
-import type * as BrokerRoot from './dialects/c2c/root.ts';
+import { Maildir } from '../storage/spool/maildir.ts';
+import { brokerRoot } from './dialects/c2c/root.ts';
 import type * as FarHome from './far-home.ts';
 import type { FarOrder } from './far-home.ts';
-import type * as BrokerWiring from './wiring-broker.ts';
+import { openBroker } from './wiring-broker.ts';
 import { lazyHome } from './wiring-home.ts';
 import type { OpenHome, SpoolParts } from './wiring-home.ts';
 import { backchannelHome, brokersFolder, parleyHome } from './env.ts';
@@ -32,7 +32,7 @@ export function openDesk(
   const others: (typeof own)[] = own === 'parley' && existsSync(roots.bch) ? ['bch'] : [];
   const near = [own, ...others].map((label) => openHome(label, roots[label], settings.durability, stays));
   const broker = own === 'parley' ? knownBroker(env, cwd) : undefined;
-  if (broker !== undefined) near.push(brokerHome(broker, settings.durability));
+  if (broker !== undefined) near.push(openBroker(broker, settings.durability).home);
   const far = own === 'parley' ? relayFolder(roots.parley, settings) : undefined;
   return {
     homes: far === undefined ? near : [openFarHome({ root: far, durability: settings.durability }), ...near],
@@ -58,15 +58,8 @@ export function openFarHome(order: FarOrder): Home {
 function knownBroker(env: Env, cwd: string): string | undefined {
   const isNamed = env['C2C_MCP_BROKER_ROOT'] || env['C2C_BROKER_ROOT'];
   if (!isNamed && !existsSync(brokersFolder(env))) return undefined;
-  const { brokerRoot } = require('./dialects/c2c/root.ts') as typeof BrokerRoot;
   const root = brokerRoot(env, cwd);
   return existsSync(root) ? root : undefined;
-}
-
-/** What it takes is read only here, by those who have one. */
-function brokerHome(root: string, durability: Settings['durability']): Home {
-  const { openBroker } = require('./wiring-broker.ts') as typeof BrokerWiring;
-  return openBroker(root, durability).home;
 }
 
 /** Where an agent that joined a relay has its things; undefined for one that lives on this machine. */
@@ -87,7 +80,7 @@ export function inspectLedger(root: string): LedgerState | null {
 export async function openRooms(root: string): Promise<Rooms & { directory(id: RoomId): Directory }> {
   const { FilesRooms } = await import('../storage/rooms/files.ts');
   const rooms = new FilesRooms(root, { defaultTokenHash: null });
-  return Object.assign(rooms, { directory: (id: RoomId) => openFiles(rooms.root(id), Date.now) });
+  return Object.assign(rooms, { directory: (id: RoomId) => new FilesDirectory(rooms.root(id), Date.now) });
 }
 
 /** What a relay serves. */
@@ -166,16 +159,12 @@ export async function openRelayHouse(
   };
 }
 
-function openHome(label: HomeLabel, root: string, durability: Settings['durability'], stays: boolean): Home {
-  const directory = stays ? watchedDirectory(root) : openFiles(root, Date.now);
-  return lazyHome(label, root, durability, directory, openMaildir).home;
-}
-
 /** File events tell of changes at once; where they fail, it is seen after this long. A look at a thousand agents costs 5 ms. */
 const LOOK_MS = 5000;
 
-/** Read only here: a command that asks once should not pay for it. */
-function watchedDirectory(root: string): Directory {
-  const { WatchedDirectory } = require('../storage/directory/watched.ts') as typeof Watched;
-  return new WatchedDirectory(root, Date.now, { lookMs: LOOK_MS, exact: true });
+function openHome(label: HomeLabel, root: string, durability: Settings['durability'], stays: boolean): Home {
+  const directory = stays
+    ? new WatchedDirectory(root, Date.now, { lookMs: LOOK_MS, exact: true })
+    : new FilesDirectory(root, Date.now);
+  return lazyHome(label, root, durability, directory, (parts) => new Maildir(parts)).home;
 }

@@ -1,6 +1,6 @@
+import * as v from 'valibot';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
-import { v } from './shapes.ts';
 
 /** Is this copy aimed at its reader? spec: c2a#directedness */
 export const Directedness = new Schema(() => v.picklist(['to_me', 'to_my_role', 'to_other', 'ambient']));

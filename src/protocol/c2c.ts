@@ -1,8 +1,8 @@
+import * as v from 'valibot';
 import type { AgentName } from './names.ts';
 import { Refusal } from './refusal.ts';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
-import { v } from './shapes.ts';
 
 /** Names that only the broker itself speaks under. spec: c2c#aliases */
 const RESERVED = ['c2c', 'c2c-system'];

@@ -1,7 +1,7 @@
+import * as v from 'valibot';
 import { isTooDeep } from './depth.ts';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
-import { v } from './shapes.ts';
 import { Directedness } from './attention.ts';
 import { AgentName, isMessageId, MessageId, Scope, SendKey } from './names.ts';
 import { Signal } from './signal.ts';

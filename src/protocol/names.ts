@@ -1,6 +1,6 @@
+import * as v from 'valibot';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
-import { v } from './shapes.ts';
 
 /** A mailbox name. It becomes a folder and a file name, so nothing that could leave its folder passes. spec: message#names */
 export const AgentName = word('AgentName', /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/, 'use letters, digits, . _ -');

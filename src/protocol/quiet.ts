@@ -1,6 +1,6 @@
+import * as v from 'valibot';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
-import { v } from './shapes.ts';
 
 /** When somebody wants no disturbance: always, until a time, or every day between two times of the home's clock. spec: c2a#hush */
 export const Quiet = new Schema(() =>

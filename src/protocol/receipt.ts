@@ -1,6 +1,6 @@
+import * as v from 'valibot';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
-import { v } from './shapes.ts';
 
 /** The proof ladder. A copy climbs it only on evidence, and the evidence is kept. spec: delivery#ladder */
 export const Step = new Schema(() => v.picklist(['stored', 'offered', 'accepted', 'shown', 'settled']));

@@ -1,5 +1,5 @@
+import * as v from 'valibot';
 import type { BaseIssue, GenericSchema, InferOutput } from 'valibot';
-import { v } from './shapes.ts';
 
 type Inner = GenericSchema<unknown, unknown>;
 

@@ -1,8 +1,8 @@
+import * as v from 'valibot';
 import type { AgentName } from './names.ts';
 import type { Disposition } from './receipt.ts';
 import { Schema } from './schema.ts';
 import type { Described } from './schema.ts';
-import { v } from './shapes.ts';
 
 /** The nine signals, each with the sign that a chat shows for it and what it says of the event. spec: c2a#signals */
 export const SIGNALS = {

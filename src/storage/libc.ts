@@ -64,8 +64,6 @@ export function raiseFileLimit(wanted: number): number {
  * main file with three flushes: too much for a command that sent one message. What was committed is safe either way.
  */
 export function exitNow(code: number): never {
-  // A build asks which code was run (scripts/build.mjs), and is told at a usual exit.
-  if (process.env['BUN_BYTECODE_ORDER_OUT']) process.exit(code);
   libc()._exit(code);
   throw new Error('unreachable');
 }

@@ -1,4 +1,4 @@
-import { closeSync, openSync } from './fs.ts';
+import { closeSync, openSync } from 'node:fs';
 import { libc } from './libc.ts';
 
 const LOCK_EX = 2;

@@ -1,8 +1,7 @@
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 import { NoPlainFile } from './disk.ts';
-import { closeSync, fstatSync, openSync, readRest } from './fs.ts';
-import { system } from './platform/system.ts';
 
-const { RDONLY, NOFOLLOW, NONBLOCK } = system.open;
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
 /** No message that we accept is larger, however its body is written, and no record. */
 const LARGEST_BYTES = 64 * 1024 * 1024;
 /** A file with a whole mailbox in it may be larger. */
@@ -13,10 +12,10 @@ export const LARGEST_LIST_BYTES = 512 * 1024 * 1024;
  * it throws what `isNoPlainFile` knows. It waits for nothing.
  */
 export function readPlain(path: string, links: 'follow' | 'refuse' = 'refuse', largest = LARGEST_BYTES): Buffer {
-  const fd = openSync(path, RDONLY | NONBLOCK | (links === 'refuse' ? NOFOLLOW : 0));
+  const fd = openSync(path, O_RDONLY | O_NONBLOCK | (links === 'refuse' ? O_NOFOLLOW : 0));
   try {
     refuseOdd(fd, path, largest);
-    return readRest(fd);
+    return readFileSync(fd);
   } finally {
     closeSync(fd);
   }

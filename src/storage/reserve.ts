@@ -1,4 +1,4 @@
-import { closeSync, openSync, statSync, unlinkSync, writeSync } from './fs.ts';
+import { closeSync, openSync, statSync, unlinkSync, writeSync } from 'node:fs';
 import { isDiskFull, isMissing } from './disk.ts';
 
 /** Enough to claim and settle a few hundred messages, which frees more. */

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'bun:test';
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { aBrokenPipe, anOriginalEntry } from '../support/c2c.ts';
 import { C2cHooks, envelopesIn } from '../support/c2c-hooks.ts';
 import { HookSession, hookFolder } from '../../src/cli/dialects/c2c/hook-session.ts';
+import { c2cHookScript } from '../../src/delivery/c2c-hook-script.ts';
 import { openBroker } from '../../src/cli/wiring-broker.ts';
 import { temporaryHome } from '../support/home.ts';
 import { aMessage, bob, LOUD } from '../support/mail.ts';
@@ -313,3 +314,20 @@ function repository(origin: string): string {
   writeFileSync(`${folder}/.git/HEAD`, 'ref: refs/heads/main\n');
   return folder;
 }
+
+it('the hook of c2c install comes to rest at an empty inbox within a few built-ins, before its first function', () => {
+  const home = temporaryHome();
+  mkdirSync(`${home}/sessions/s-bob`, { recursive: true });
+  symlinkSync(`${home}/s-bob.inbox.json`, `${home}/sessions/s-bob/inbox`);
+  symlinkSync(`${home}/held`, `${home}/sessions/s-bob/held`);
+  const script = c2cHookScript({ folder: `${home}/sessions`, command: [`${home}/c2c`] });
+  const event = Buffer.from(JSON.stringify({ session_id: 's-bob', hook_event_name: 'PostToolUse', tool_name: 'Bash' }));
+  const { stderr, exitCode } = Bun.spawnSync(['bash', '-x', '-c', script], { stdin: event, env: {} });
+  const steps = stderr
+    .toString()
+    .split('\n')
+    .filter((line) => line.startsWith('+'));
+  expect({ exitCode, last: steps.at(-1) }).toEqual({ exitCode: 0, last: '+ exit 0' });
+  expect(steps.length).toBeLessThanOrEqual(20);
+  expect(script.indexOf('exit 0')).toBeLessThan(script.indexOf('() {'));
+});

@@ -447,3 +447,20 @@ async function killedAt(
   const out = await new Response(child.stdout).text();
   return { code: await child.exited, out };
 }
+
+it.skipIf(!STRACE)('c2c send waits for the disk twice, and reads the registry and the inbox once', async () => {
+  const c2c = await twoAgents();
+  await c2c.said(['send', 'bob', 'the first makes the ledger'], alice);
+  const log = `${c2c.program.home}/calls`;
+  const traced = [STRACE ?? '', '-f', '-e', 'trace=/^(f(data)?sync|openat?)$', '-o', log];
+  const sent = [process.execPath, MAIN, 'c2c', 'send', 'bob', 'hello'];
+  const child = Bun.spawn([...traced, ...sent], { env: c2c.env(alice), stdout: 'ignore' });
+  expect(await child.exited).toBe(0);
+  const calls = readFileSync(log, 'utf8').split('\n');
+  const count = (pattern: RegExp): number => calls.filter((call) => pattern.test(call)).length;
+  expect({
+    flushes: count(/ f(?:data)?sync\(/),
+    registry: count(/\/registry\.json"/),
+    inbox: count(/\/s-bob\.inbox\.json", O_RDONLY/),
+  }).toEqual({ flushes: 2, registry: 1, inbox: 1 });
+});

@@ -4,8 +4,7 @@ import type { Message } from '../../src/protocol/message.ts';
 import type { AgentName } from '../../src/protocol/names.ts';
 import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
 import type { SqliteLedger } from '../../src/storage/ledger/sqlite.ts';
-import type { Maildir } from '../../src/storage/spool/maildir.ts';
-import { openMaildir } from '../../src/storage/spool/open-maildir.ts';
+import { Maildir } from '../../src/storage/spool/maildir.ts';
 import { LOUD } from './mail.ts';
 
 export interface OpenHome {
@@ -30,7 +29,7 @@ export async function openHome(root: string, options: HomeOptions = {}): Promise
     attention: await judge(mailbox, message),
     lineage: message.parley?.lineage,
   });
-  const spool = openMaildir({ root, ledger, judge: judgement, now, ...(onStep && { onStep }) });
+  const spool = new Maildir({ root, ledger, judge: judgement, now, ...(onStep && { onStep }) });
   if (heal) await spool.heal();
   return { spool, ledger, close: () => ledger.close() };
 }

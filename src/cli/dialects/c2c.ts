@@ -1,4 +1,4 @@
-import { statSync } from '../../storage/fs.ts';
+import { statSync } from 'node:fs';
 import { visibleLine } from '../../delivery/visible.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained, ifThere } from '../../storage/disk.ts';

@@ -1,4 +1,4 @@
-import { mkdirSync } from '../fs.ts';
+import { mkdirSync } from 'node:fs';
 import { explained } from '../disk.ts';
 import { appendLines, linesIn } from './lines-file.ts';
 import { withLock } from './lock.ts';

@@ -1,9 +1,10 @@
-import { existsSync, lstatSync, mkdirSync, readdirSync, stampOf, statSync } from '../fs.ts';
+import { existsSync, lstatSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { readAlias, readRoom, readSessionId } from '../../protocol/c2c.ts';
 import type { BrokerEntry } from '../../protocol/c2c.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained, ifThere, isMissing } from '../disk.ts';
+import { stampOf } from '../file-stamp.ts';
 import { isSame } from './files-rows.ts';
 import { writeKept } from './files-list.ts';
 import { withLock } from './lock.ts';

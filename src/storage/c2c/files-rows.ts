@@ -1,7 +1,8 @@
-import { mkdirSync, stampOf } from '../fs.ts';
+import { mkdirSync } from 'node:fs';
 import { readAlias, readSessionId, SessionRow } from '../../protocol/c2c.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained } from '../disk.ts';
+import { stampOf } from '../file-stamp.ts';
 import { writeKept } from './files-list.ts';
 import { withLock } from './lock.ts';
 import { readList } from './state-file.ts';

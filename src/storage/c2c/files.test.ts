@@ -3,7 +3,8 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import { aClock } from '../../../test/support/clock.ts';
 import { itWithScripts } from '../../../test/support/c2c-python.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
-import { AliasTaken, readAlias } from '../../protocol/c2c.ts';
+import { AliasTaken, readAlias, SessionRow } from '../../protocol/c2c.ts';
+import { AgentExtras } from '../directory/directory.ts';
 import { BrokerFiles } from './files.ts';
 
 const bob = readAlias('bob');
@@ -256,5 +257,15 @@ describe('what a broker remembers', () => {
     pass(600_000);
     expect(await broker.pending('q3')).toBeNull();
     await ask('q16');
+  });
+});
+
+it('a session as we register it is read back without a schema being built', async () => {
+  const { broker, list } = aBroker();
+  await broker.register({ sessionId: 's-bob', alias: bob, pid: process.pid });
+  const [row] = list('registry.json');
+  expect({ row: SessionRow.isPlain?.(row), extras: AgentExtras.isPlain?.(row?.['parley']) }).toEqual({
+    row: true,
+    extras: true,
   });
 });

@@ -1,4 +1,4 @@
-import { readdirSync } from '../fs.ts';
+import { readdirSync } from 'node:fs';
 import { BrokerEntry, readSessionId } from '../../protocol/c2c.ts';
 import type { SessionRow } from '../../protocol/c2c.ts';
 import type { AgentName } from '../../protocol/names.ts';
@@ -6,7 +6,11 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { ifThere } from '../disk.ts';
 import { pruneArchive, readArchive } from './archive.ts';
 import type { Archived, Broker, Pending, Registration, Session } from './broker.ts';
+import { sweepDrafts } from './drafts.ts';
 import { isAlive, lastSeen } from './files-liveness.ts';
+import { clearMail, copyMail, returnDeadLetters } from './files-mail.ts';
+import { findPending, writePending } from './files-pending.ts';
+import { registered } from './files-register.ts';
 import { RoomFiles } from './files-rooms.ts';
 import { isSame, RegistryFile } from './files-rows.ts';
 import type { Kept } from './files-rows.ts';
@@ -66,12 +70,6 @@ export class BrokerFiles implements Broker {
    * old place. Killed between any two, every message is in at least one place that the next one who registers looks into.
    */
   async register(wish: Registration): Promise<Session> {
-    // Every send reads this file: what it never calls is read by those who do.
-    const [{ registered }, { clearMail, copyMail, returnDeadLetters }, { sweepDrafts }] = await Promise.all([
-      import('./files-register.ts'),
-      import('./files-mail.ts'),
-      import('./drafts.ts'),
-    ]);
     const decide = (kept: Kept[]) => {
       const done = registered(kept, wish, this.now());
       const moved = done.heirless.map((from) => ({ from, mail: copyMail(this.root, from, wish.sessionId) }));
@@ -151,11 +149,11 @@ export class BrokerFiles implements Broker {
   }
 
   async openPending(pending: Pending): Promise<void> {
-    (await import('./files-pending.ts')).writePending(this.root, pending, this.now());
+    writePending(this.root, pending, this.now());
   }
 
   async pending(id: string): Promise<Pending | null> {
-    return (await import('./files-pending.ts')).findPending(this.root, id, this.now());
+    return findPending(this.root, id, this.now());
   }
 
   async repairs(): Promise<{ file: string; copy: string; what: string }[]> {

@@ -1,4 +1,4 @@
-import { existsSync, unlinkSync } from '../fs.ts';
+import { existsSync, unlinkSync } from 'node:fs';
 import type { BrokerEntry } from '../../protocol/c2c.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { isMessageId } from '../../protocol/names.ts';

@@ -1,6 +1,6 @@
 import type { BrokerEntry } from '../../protocol/c2c.ts';
 import type { MessageId } from '../../protocol/names.ts';
-import { stampOf } from '../fs.ts';
+import { stampOf } from '../file-stamp.ts';
 import { fingerprint, isEntry, printIn, saidId } from './entry.ts';
 import { withFloats } from './files-list.ts';
 import { elements } from './json-array.ts';

@@ -1,9 +1,9 @@
-import { closeSync, fstatSync, fsyncSync, nodeFs, openSync, writeSync } from '../fs.ts';
-import { system } from '../platform/system.ts';
+import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from 'node:fs';
 import { Refusal } from '../../protocol/refusal.ts';
 import { isNoPlainFile } from '../disk.ts';
+import { flush } from '../flush.ts';
 
-const { RDWR, CREAT, APPEND, NOFOLLOW, NONBLOCK } = system.open;
+const { O_RDWR, O_CREAT, O_APPEND, O_NOFOLLOW, O_NONBLOCK } = constants;
 
 /** Adds a line of JSON for each value to a file of such lines, and flushes it. The caller holds the file's lock. */
 export function appendLines(path: string, values: readonly object[]): void {
@@ -12,7 +12,7 @@ export function appendLines(path: string, values: readonly object[]): void {
     const half = endsInHalfALine(fd) ? '\n' : '';
     const bytes = Buffer.from(half + values.map((value) => `${lineOf(value)}\n`).join(''));
     for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at);
-    fsyncSync(fd);
+    flush(fd);
   } finally {
     closeSync(fd);
   }
@@ -39,7 +39,7 @@ export function linesIn(bytes: Buffer): unknown[] {
 function openPlain(path: string): number {
   let fd: number | undefined;
   try {
-    fd = openSync(path, RDWR | CREAT | APPEND | NOFOLLOW | NONBLOCK, 0o600);
+    fd = openSync(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK, 0o600);
     if (fstatSync(fd).isFile()) return fd;
   } catch (error) {
     if (!isNoPlainFile(error)) throw error;
@@ -52,5 +52,5 @@ function openPlain(path: string): number {
 function endsInHalfALine(fd: number): boolean {
   const { size } = fstatSync(fd);
   const last = Buffer.alloc(1);
-  return size > 0 && nodeFs().readSync(fd, last, 0, 1, size - 1) === 1 && last[0] !== 0x0a;
+  return size > 0 && readSync(fd, last, 0, 1, size - 1) === 1 && last[0] !== 0x0a;
 }

@@ -1,16 +1,15 @@
 import { FFIType } from 'bun:ffi';
+import { closeSync, constants, fstatSync, openSync, statSync } from 'node:fs';
 import { Refusal } from '../../protocol/refusal.ts';
 import { isNoPlainFile } from '../disk.ts';
-import { closeSync, fstatSync, openSync, statSync } from '../fs.ts';
 import { lastError, openLibc } from '../libc.ts';
 import { once } from '../once.ts';
-import { system } from '../platform/system.ts';
 
 const F_LOCK = 1;
 const EINTR = 4;
 /** Follow no link and wait for no pipe: the folder is open to other programs. */
-const { RDWR, CREAT, NOFOLLOW, NONBLOCK } = system.open;
-const CAREFULLY = RDWR | CREAT | NOFOLLOW | NONBLOCK;
+const { O_RDWR, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
+const CAREFULLY = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
 
 /** The lock files that this process holds now, by path and by what they are. */
 const held = new Map<string, string>();

@@ -1,7 +1,8 @@
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, unlinkSync, writeSync } from '../fs.ts';
+import { closeSync, existsSync, mkdirSync, openSync, renameSync, unlinkSync, writeSync } from 'node:fs';
 import { isTooDeep } from '../../protocol/depth.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { codeOf, ifThere, isMissing, isNoPlainFile } from '../disk.ts';
+import { flush } from '../flush.ts';
 import { LARGEST_LIST_BYTES, readPlain } from '../plain-file.ts';
 import { withLock } from './lock.ts';
 import { elements, saved } from './json-array.ts';
@@ -118,7 +119,7 @@ function writeNew(path: string, parts: readonly Uint8Array[]): void {
   try {
     // One call may write only a part, and on a nearly full disk it does so without an error.
     for (const bytes of parts) for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at);
-    fsyncSync(fd);
+    flush(fd);
   } finally {
     closeSync(fd);
   }
@@ -127,7 +128,7 @@ function writeNew(path: string, parts: readonly Uint8Array[]): void {
 export function flushFolder(path: string): void {
   const fd = openSync(path, 'r');
   try {
-    fsyncSync(fd);
+    flush(fd);
   } finally {
     closeSync(fd);
   }

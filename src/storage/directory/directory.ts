@@ -1,6 +1,6 @@
+import * as v from 'valibot';
 import { Schema } from '../../protocol/schema.ts';
 import type { Described } from '../../protocol/schema.ts';
-import { v } from '../../protocol/shapes.ts';
 import type { ChannelName } from '../../protocol/names.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { Quiet } from '../../protocol/quiet.ts';

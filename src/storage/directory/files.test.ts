@@ -3,14 +3,14 @@ import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileS
 import { aClock } from '../../../test/support/clock.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { alice, bob } from '../../../test/support/mail.ts';
-import { AgentName, ChannelName } from '../../protocol/names.ts';
+import { ChannelName } from '../../protocol/names.ts';
 import { directoryContract } from './directory.contract.ts';
-import { openFiles } from './open-files.ts';
+import { FilesDirectory } from './files.ts';
 
 directoryContract('files', async () => {
   const clock = aClock();
   const root = temporaryHome();
-  const directory = openFiles(root, clock.now);
+  const directory = new FilesDirectory(root, clock.now);
   return {
     directory,
     ...clock,
@@ -30,7 +30,7 @@ const DEV = ChannelName.parse('#dev');
 describe('the files directory, beyond the contract,', () => {
   it('keeps all of 20 subscribes that come from 4 processes at once [BC-C6]', async () => {
     const root = temporaryHome();
-    const directory = openFiles(root, Date.now);
+    const directory = new FilesDirectory(root, Date.now);
     await directory.register(bob, 'agent');
     const children = [0, 1, 2, 3].map((n) => {
       const channels = Array.from({ length: 5 }, (_, c) => `#c${n}${c}`);
@@ -42,7 +42,7 @@ describe('the files directory, beyond the contract,', () => {
 
   it('knows an agent, and counts it in, while another program writes its record in place', async () => {
     const root = temporaryHome();
-    const directory = openFiles(root, Date.now);
+    const directory = new FilesDirectory(root, Date.now);
     await directory.register(bob, 'foreign');
     await directory.subscribe(bob, DEV);
     const path = `${root}/agents/bob.json`;
@@ -63,7 +63,7 @@ describe('the files directory, beyond the contract,', () => {
 
   it('does not let a change bring a record back that another process removed', async () => {
     const root = temporaryHome();
-    const directory = openFiles(root, Date.now);
+    const directory = new FilesDirectory(root, Date.now);
     for (let round = 0; round < 4; round += 1) {
       await directory.register(bob, 'agent');
       const channels = Array.from({ length: 1000 }, (_, n) => `#c${n}`);
@@ -78,7 +78,7 @@ describe('the files directory, beyond the contract,', () => {
 
   it('keeps records readable by their owner only, and leaves no draft behind', async () => {
     const root = temporaryHome();
-    const directory = openFiles(root, Date.now);
+    const directory = new FilesDirectory(root, Date.now);
     await directory.register(bob, 'agent');
     expect(statSync(`${root}/agents`).mode & 0o777).toBe(0o700);
     expect(statSync(`${root}/agents/bob.json`).mode & 0o777).toBe(0o600);
@@ -87,34 +87,12 @@ describe('the files directory, beyond the contract,', () => {
 
   it('neither hangs on a pipe nor stumbles over a folder or a dead link in place of a record', async () => {
     const root = temporaryHome();
-    const directory = openFiles(root, Date.now);
+    const directory = new FilesDirectory(root, Date.now);
     await directory.register(alice, 'agent');
     Bun.spawnSync(['mkfifo', `${root}/agents/pipe.json`]);
     mkdirSync(`${root}/agents/folder.json`);
     symlinkSync(`${root}/nowhere`, `${root}/agents/link.json`);
     expect((await directory.list()).map(({ name }) => name)).toEqual([alice]);
     expect((await directory.unreadable()).length).toBe(3);
-  });
-
-  it('remembers whom it has met lately, and not everybody whom it ever met', async () => {
-    const { now, pass } = aClock();
-    const root = temporaryHome();
-    const directory = openFiles(root, now);
-    await directory.register(bob, 'agent');
-    // Another program puts back an old record: only who asks the disk again can tell.
-    const old = readFileSync(`${root}/agents/bob.json`, 'utf8');
-    pass(60_000);
-    await directory.seen(bob);
-    await directory.get(bob);
-    writeFileSync(`${root}/agents/bob.json`, old);
-    await directory.seen(bob);
-    expect(readFileSync(`${root}/agents/bob.json`, 'utf8')).toBe(old);
-    for (let n = 0; n < 100; n += 1) {
-      const name = AgentName.parse(`one-${n}`);
-      writeFileSync(`${root}/agents/${name}.json`, old.replace('"bob"', `"${name}"`));
-      expect(await directory.get(name)).not.toBeNull();
-    }
-    await directory.seen(bob);
-    expect((await directory.get(bob))?.lastSeen).toBe(new Date(now()).toISOString());
   });
 });

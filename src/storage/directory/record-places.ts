@@ -1,5 +1,5 @@
+import { statSync } from 'node:fs';
 import { isTooDeep } from '../../protocol/depth.ts';
-import { statSync } from '../fs.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { readPlain } from '../plain-file.ts';
 import { AgentRecord } from './directory.ts';

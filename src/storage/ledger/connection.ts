@@ -1,13 +1,13 @@
 import { Database } from 'bun:sqlite';
-import { existsSync, nodeFs, readFileSync, renameSync, statSync } from '../fs.ts';
+import { chmodSync, existsSync, readFileSync, renameSync, statSync } from 'node:fs';
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained, isMissing } from '../disk.ts';
 import { locked } from '../lock-file.ts';
 import { platform } from '../platform/platform.ts';
 import { Reserve } from '../reserve.ts';
-import type * as Log from './log.ts';
-import type { LogFile } from './log.ts';
-import type * as Making from './making.ts';
+import { witnessOf } from './ledger-id.ts';
+import { isKept, LogFile } from './log.ts';
+import { create, migrate } from './making.ts';
 import { MIGRATIONS } from './schema.ts';
 import { isDamage, isFullLedger, PATIENCE_MS, patiently } from './trouble.ts';
 
@@ -57,7 +57,7 @@ export class Connection {
 
   /** For who flushes it or lays it out. */
   get log(): LogFile {
-    return (this.#log ??= new (require('./log.ts') as typeof Log).LogFile(`${this.options.path}-wal`));
+    return (this.#log ??= new LogFile(`${this.options.path}-wal`));
   }
 
   /** Runs `look` on the ledger as it is. A cursor never leaves it: an open one would hold the write-ahead log. */
@@ -166,7 +166,7 @@ export class Connection {
     const db = new Database(path, { create: true, readwrite: true, strict: true });
     this.#inode = inodeOf(path);
     try {
-      if (isNew) nodeFs().chmodSync(path, 0o600);
+      if (isNew) chmodSync(path, 0o600);
       this.#prepare(db);
       return db;
     } catch (error) {
@@ -192,7 +192,6 @@ export class Connection {
     const log = statSync(`${this.options.path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
     if (log < LOG_BYTES) return;
     // A relay's log is always long, and its own affair: no command should copy it, and the relay should not wait for one.
-    const { isKept } = require('./log.ts') as typeof Log;
     if (isKept(this.options.path)) {
       db.run('PRAGMA wal_autocheckpoint = 0');
       return;
@@ -206,9 +205,8 @@ export class Connection {
     }
   }
 
-  /** From nothing, or from an older format. Rare: what it takes is read only here. */
+  /** From nothing, or from an older format. */
   #make(db: Database, from: number): void {
-    const { create, migrate } = require('./making.ts') as typeof Making;
     const order = { path: this.options.path, steps: this.#migrations, version: () => this.#version(db), now: this.now };
     if (from === 0) create(db, order);
     else migrate(db, from, order);
@@ -263,11 +261,6 @@ export class Connection {
       `${path} was damaged; ${this.#moveAside()}, and the next command rebuilds the ledger from the messages on disk: run it again`,
     );
   }
-}
-
-/** Beside a ledger stands the name of its life: without it a lost ledger looks like a new one. */
-export function witnessOf(path: string): string {
-  return `${path}.id`;
 }
 
 /** Where a busy relay lays what is not in its ledger yet (see spool/in-tray.ts). It is only there while one is busy, or died so. */

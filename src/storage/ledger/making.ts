@@ -1,6 +1,6 @@
 import type { Database } from 'bun:sqlite';
 import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { witnessOf } from './connection.ts';
+import { witnessOf } from './ledger-id.ts';
 import { metaOf, setMeta } from './meta.ts';
 
 /**

@@ -2,7 +2,7 @@ import type { Database } from 'bun:sqlite';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { ifThere } from '../disk.ts';
 import { platform } from '../platform/platform.ts';
-import { witnessOf } from './connection.ts';
+import { witnessOf } from './ledger-id.ts';
 import type { Connection } from './connection.ts';
 
 /** What a ledger knows of itself. */

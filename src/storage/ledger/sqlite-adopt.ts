@@ -9,7 +9,7 @@ import { messageFrom } from './rows.ts';
 import { refuseOlderThan, sameOrConflict } from './rules.ts';
 import { enterAgain } from './sqlite-entered.ts';
 import { SqliteRecords } from './sqlite-records.ts';
-import { attentionText, insertMessage } from './sqlite-send.ts';
+import { attentionText, insertMessage } from './sqlite-insert.ts';
 import { SETTLED, STORED } from './schema.ts';
 
 /** All that is proven of a copy that we did not store ourselves. */

@@ -1,5 +1,5 @@
 import { Database } from 'bun:sqlite';
-import { existsSync } from '../fs.ts';
+import { existsSync } from 'node:fs';
 import { MIGRATIONS } from './schema.ts';
 
 /** How a ledger looks from outside. Looking changes nothing, whatever is found. */

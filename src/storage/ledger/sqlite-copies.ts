@@ -10,7 +10,8 @@ import { isAbandoned, isWaiting } from './rules.ts';
 import { catchUp } from './sqlite-catch-up.ts';
 import { claim } from './sqlite-claim.ts';
 import { SqliteLate, unfile } from './sqlite-late.ts';
-import { attentionText } from './sqlite-send.ts';
+import { attentionText } from './sqlite-insert.ts';
+import { forget, prune } from './sqlite-retention.ts';
 import { GONE, HELD, SETTLED, STORED } from './schema.ts';
 
 /** What was seen of a copy that is not with us any more. */
@@ -180,12 +181,10 @@ export class SqliteCopies extends SqliteLate {
   }
 
   async prune(cut: { bodies: number | null; facts: number | null }): Promise<{ bodies: number; messages: number }> {
-    const { prune } = await import('./sqlite-retention.ts');
     return this.connection.erase(() => prune(this.connection, cut));
   }
 
   async forget(agent: AgentName): Promise<{ copies: number; messages: number }> {
-    const { forget } = await import('./sqlite-retention.ts');
     catchUp(this.connection, 'sent');
     return this.connection.erase(() => this.connection.write((db) => forget(db, agent, this.connection.now())));
   }

@@ -1,7 +1,6 @@
 import type { Database } from 'bun:sqlite';
 import type { Duty } from '../../protocol/duty.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { Connection } from './connection.ts';
 import type { Duties, DutyPage, EventClaim, SessionRecord, UnenteredCopy } from './duties.ts';
 import { changingIn, claimFrom, dutyFrom, fixedIn, sessionFrom } from './duty-rows.ts';
 import type { ClaimRow, DutyRow, SessionRow } from './duty-rows.ts';
@@ -9,6 +8,7 @@ import { afterChange, claimAfter, numberAt, placeOf, readable } from './duty-rul
 import { COPY_COLUMNS, copyFrom, messageFrom } from './rows.ts';
 import type { CopyRow } from './rows.ts';
 import { entered, setEntered } from './sqlite-entered.ts';
+import { SqliteSending } from './sqlite-send.ts';
 
 /** From the copies themselves, in order of arrival: an index of their own would cost every send a page. */
 const UNENTERED = `SELECT ${COPY_COLUMNS}, c.seq, m.json,
@@ -61,10 +61,8 @@ const AFTER_ALL = '\u{10ffff}';
 type Place = [at: number, id: string, mailbox: string];
 type UnenteredRow = CopyRow & { seq: number; json: string; alone: number };
 
-/** Duties, claims and sessions of the SQLite ledger. What each method promises stands in duties.ts. */
-export class SqliteDuties implements Duties {
-  constructor(readonly connection: Connection) {}
-
+/** Duties, claims and sessions: with them the SQLite ledger is whole. What each method promises stands in duties.ts. */
+export class SqliteDuties extends SqliteSending implements Duties {
   async unentered(limit: number): Promise<{ from: number; upTo: number; copies: UnenteredCopy[] }> {
     return this.connection.read((db) => {
       const from = entered(db);

@@ -6,7 +6,7 @@ import { metaOf, setMeta } from './meta.ts';
 import { attentionFrom, FILELESS } from './rows.ts';
 import { SETTLED, STORED } from './schema.ts';
 import { SqliteAdoption } from './sqlite-adopt.ts';
-import { STILL_UNFILED } from './sqlite-send.ts';
+import { STILL_UNFILED } from './sqlite-insert.ts';
 
 /** How many copies are looked after in one transaction when all are. */
 const BITE = 200;

@@ -1,30 +1,16 @@
-import type { Database, Statement } from 'bun:sqlite';
-import type { Attention } from '../../protocol/attention.ts';
+import type { Database } from 'bun:sqlite';
+import { existsSync } from 'node:fs';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { existsSync } from '../fs.ts';
 import { trayOf } from './connection.ts';
-import type { Connection } from './connection.ts';
 import type { CopyNumber, TrayPlace } from './late.ts';
 import { LAST_MESSAGES } from './ledger.ts';
 import type { Acceptance, Entry, Troubles } from './ledger.ts';
-import type * as Rows from './rows.ts';
-import { HELD, STORED } from './schema.ts';
-import type { SqliteCopies } from './sqlite-copies.ts';
-
-/** The number after every one that was ever given: listeners resume after a number, so none may come again. */
-const NEXT = `max(ifnull((SELECT max(seq) FROM messages), 0),
-  ifnull((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'dropped'), 0)) + 1`;
-const insertMessages = (seq: string): string =>
-  `INSERT INTO messages (id, sender, key, root, at, json, seq) VALUES (?, ?, ?, ?, ?, ?, ${seq}) ON CONFLICT (id) DO NOTHING`;
-const INSERT_NEXT = insertMessages(NEXT);
-const INSERT_NUMBERED = insertMessages('?');
-const INSERT_COPY = `INSERT INTO copies (seq, mailbox, state, attention) VALUES (?, ?, ${STORED}, ?) ON CONFLICT DO NOTHING`;
-const INSERT_LATE = `INSERT INTO copies (seq, mailbox, state, attention, late) VALUES (?, ?, ${STORED}, ?, 1)`;
-
-/** Of two who would take a copy from the list of the unfiled, one does. */
-export const STILL_UNFILED = 'DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 0';
+import { messageFrom } from './rows.ts';
+import { HELD } from './schema.ts';
+import { SqliteCopies } from './sqlite-copies.ts';
+import { attentionText, INSERT_COPY, insertMessage, statementsOf, STILL_UNFILED } from './sqlite-insert.ts';
 
 /** Each part reads one entry of an index. */
 const TROUBLES = `SELECT (SELECT value FROM meta WHERE name = 'life') AS life,
@@ -42,18 +28,10 @@ const LAST_BY_NAME = `SELECT m.seq, m.json FROM
 const GOT_ANYTHING = `SELECT EXISTS (SELECT 1 FROM copies WHERE mailbox = ?1 AND settled_at IS NULL)
   OR EXISTS (SELECT 1 FROM copies WHERE mailbox = ?1 AND settled_at IS NOT NULL) AS yes`;
 
-/** As much of the ledger as every send asks for; the rest is in sqlite-copies.ts. What each method promises stands in ledger.ts and late.ts. */
-export class SqliteSending {
-  readonly #connection: Connection;
-  readonly #copies: () => SqliteCopies;
-
-  constructor(connection: Connection, copies: () => SqliteCopies) {
-    this.#connection = connection;
-    this.#copies = copies;
-  }
-
+/** What a send asks of the ledger. What each method promises stands in ledger.ts and late.ts. */
+export class SqliteSending extends SqliteCopies {
   async accept(entry: Entry): Promise<Acceptance> {
-    return this.#connection.writeNew((db) => {
+    return this.connection.writeNew((db) => {
       const { message, copies } = entry;
       const seq = this.#new(db, entry, () => {});
       if (typeof seq !== 'number') return seq;
@@ -64,7 +42,7 @@ export class SqliteSending {
   }
 
   async acceptTogether(entries: Entry[], upTo?: TrayPlace): Promise<(Acceptance | Refusal)[]> {
-    return this.#connection.writeNew((db) => {
+    return this.connection.writeNew((db) => {
       const { late, unfiled } = statementsOf(db);
       let unplaced: { seq: number; copies: Entry['copies'] }[] = [];
       // One table after the other: so the inserts take about a sixth less than one message after the other, as the pages of each stay at hand.
@@ -92,13 +70,13 @@ export class SqliteSending {
         }
       });
       place();
-      if (upTo) this.#copies().noteTray(db, upTo);
+      if (upTo) this.noteTray(db, upTo);
       return outcomes;
     });
   }
 
   async placed(copies: CopyNumber[]): Promise<boolean[]> {
-    return this.#connection.write((db) => {
+    return this.connection.write((db) => {
       const done = db.query(STILL_UNFILED);
       return copies.map(({ seq, mailbox }) => done.run(seq, mailbox).changes > 0);
     });
@@ -106,30 +84,30 @@ export class SqliteSending {
 
   async unfiledCount(limit: number): Promise<number> {
     const sql = 'SELECT count(*) AS n FROM (SELECT 1 FROM unfiled LIMIT ?)';
-    return this.#connection.read((db) => db.query<{ n: number }, [number]>(sql).get(limit))?.n ?? 0;
+    return this.connection.read((db) => db.query<{ n: number }, [number]>(sql).get(limit))?.n ?? 0;
   }
 
   async troubles(): Promise<Troubles> {
-    const row = this.#connection.read((db) =>
+    const row = this.connection.read((db) =>
       db.query<{ life: string | null; held: number; unfiled: number }, []>(TROUBLES).get(),
     );
-    const unfiled = row?.unfiled === 1 || existsSync(trayOf(this.#connection.options.path));
-    return { fresh: row?.life !== this.#connection.life, held: row?.held === 1, unfiled };
+    const unfiled = row?.unfiled === 1 || existsSync(trayOf(this.connection.options.path));
+    return { fresh: row?.life !== this.connection.life, held: row?.held === 1, unfiled };
   }
 
   async unanswered(from: AgentName, to: AgentName, since: number): Promise<Message | null> {
-    return this.#connection.read((db) => {
+    return this.connection.read((db) => {
       // Who never got anything has nothing to answer, and to ask that is cheap to prepare.
       if (db.query<{ yes: number }, [string]>(GOT_ANYTHING).get(to)?.yes !== 1) return null;
       const last = db.query<{ seq: number; json: string }, [string, string, number, number]>(LAST_BY_NAME);
       const said = last.get(from, to, since, 0);
       if (!said || last.get(to, from, since, said.seq)) return null;
-      return (require('./rows.ts') as typeof Rows).messageFrom(said.json);
+      return messageFrom(said.json);
     });
   }
 
   async close(): Promise<void> {
-    this.#connection.close();
+    this.connection.close();
   }
 
   /** The number of what is new, or what is there already under its key or its id: whoever has copies in hand for others puts them there first. */
@@ -137,56 +115,12 @@ export class SqliteSending {
     const { message, key } = entry;
     if (key) {
       placeOthers();
-      const earlier = this.#copies().underKeyOf(db, entry);
+      const earlier = this.underKeyOf(db, entry);
       if (earlier) return earlier;
     }
-    const seq = insertMessage(this.#connection, db, message, key, entry.text, number);
+    const seq = insertMessage(this.connection, db, message, key, entry.text, number);
     if (seq !== null) return seq;
     placeOthers();
-    return this.#copies().known(db, message);
+    return this.known(db, message);
   }
-}
-
-/** The number of the new row; null if this id has one already: it keeps it. */
-export function insertMessage(
-  connection: Connection,
-  db: Database,
-  message: Message,
-  key: string | undefined,
-  text = JSON.stringify(message),
-  number?: number,
-): number | null {
-  const root = message.parley?.lineage?.root ?? message.id;
-  const at = Date.parse(message.ts) || connection.now();
-  const row = [message.id, message.from, key ?? null, root, at, text] as const;
-  const made = number === undefined ? db.query(INSERT_NEXT).run(...row) : statementsOf(db).numbered.run(...row, number);
-  return made.changes > 0 ? Number(made.lastInsertRowid) : null;
-}
-
-/** Four words of closed lists in one column: short, and readable by hand. */
-export function attentionText(attention: Attention): string {
-  return `${attention.directedness} ${attention.policy} ${attention.injection} ${attention.reason}`;
-}
-
-type Statements = ReturnType<typeof prepared>;
-
-/** What a relay says thousands of times a second: each need not be looked up by its text. */
-const kept = new WeakMap<Database, Statements>();
-
-function statementsOf(db: Database): Statements {
-  const statements = kept.get(db) ?? prepared(db);
-  kept.set(db, statements);
-  return statements;
-}
-
-function prepared(db: Database) {
-  let numbered: Statement | undefined;
-  return {
-    /** Only for who accepts many together. */
-    get numbered() {
-      return (numbered ??= db.query(INSERT_NUMBERED));
-    },
-    late: db.query(INSERT_LATE),
-    unfiled: db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?)'),
-  };
 }

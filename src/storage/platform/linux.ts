@@ -1,4 +1,4 @@
-import { nodeFs, readFileSync } from '../fs.ts';
+import { readFileSync, readlinkSync, statfsSync } from 'node:fs';
 import type { Platform } from './platform.ts';
 
 /** statfs magic numbers of file systems that live on another machine. */
@@ -55,7 +55,7 @@ export const linux: Platform = {
 /** The number of the file system below a path; 0 if the system will not say. */
 function kindOf(path: string): number {
   try {
-    return nodeFs().statfsSync(path).type >>> 0;
+    return statfsSync(path).type >>> 0;
   } catch {
     return 0;
   }
@@ -63,7 +63,7 @@ function kindOf(path: string): number {
 
 function ownSpace(): string {
   try {
-    return nodeFs().readlinkSync('/proc/self/ns/pid').replace(/\D/g, '');
+    return readlinkSync('/proc/self/ns/pid').replace(/\D/g, '');
   } catch {
     return 'unknown';
   }

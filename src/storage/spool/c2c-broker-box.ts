@@ -1,4 +1,4 @@
-import { existsSync, lstatSync, mkdirSync, readdirSync, stampOf, unlinkSync } from '../fs.ts';
+import { existsSync, lstatSync, mkdirSync, readdirSync, unlinkSync } from 'node:fs';
 import { readSessionId } from '../../protocol/c2c.ts';
 import { AgentName } from '../../protocol/names.ts';
 import type { MessageId } from '../../protocol/names.ts';
@@ -11,6 +11,7 @@ import { appendLines } from '../c2c/lines-file.ts';
 import { withLock, withLockBehind } from '../c2c/lock.ts';
 import { flushFolder, noPlainFile } from '../c2c/state-file.ts';
 import { codeOf, ifThere } from '../disk.ts';
+import { stampOf } from '../file-stamp.ts';
 import { LARGEST_LIST_BYTES } from '../plain-file.ts';
 
 /** Which session an alias belongs to now, and which aliases there are. Neither may take the registry's lock, nor wait. */

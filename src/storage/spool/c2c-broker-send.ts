@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync } from '../fs.ts';
+import { existsSync, mkdirSync } from 'node:fs';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';

@@ -1,5 +1,6 @@
+import { mkdirSync, watch } from 'node:fs';
 import type { FSWatcher } from 'node:fs';
-import { mkdirSync, nodeFs, stampOf } from '../fs.ts';
+import { stampOf } from '../file-stamp.ts';
 import type { Watch } from './spool.ts';
 
 /** How often a watcher looks by itself, in case a file event was lost. */
@@ -32,7 +33,7 @@ export function watchFile(folder: string, path: () => string, onChange: () => vo
 /** File events, or null where the system has no more of them to give: then looking by ourselves must do. */
 function fileEvents(folder: string, changed: (name: string | null) => void): FSWatcher | null {
   try {
-    return nodeFs().watch(folder, (_event, name) => changed(name));
+    return watch(folder, (_event, name) => changed(name));
   } catch {
     return null;
   }

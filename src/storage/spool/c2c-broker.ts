@@ -1,3 +1,4 @@
+import { lutimesSync } from 'node:fs';
 import { isQuiet } from '../../protocol/attention.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
@@ -5,15 +6,13 @@ import type { Evidence } from '../../protocol/receipt.ts';
 import { messageOf } from '../c2c/entry.ts';
 import type { Slip } from '../c2c/inbox-file.ts';
 import { explained, ifThere } from '../disk.ts';
-import { nodeFs } from '../fs.ts';
 import type { Acceptance, CopyRecord, Entry, Ledger, Settlement } from '../ledger/ledger.ts';
 import { isWaiting } from '../ledger/rules.ts';
-import { lazily } from '../once.ts';
 import { BrokerBox } from './c2c-broker-box.ts';
 import type { BrokerNames } from './c2c-broker-box.ts';
-import type { BrokerHealer } from './c2c-broker-heal.ts';
+import { BrokerHealer } from './c2c-broker-heal.ts';
 import { BrokerSender } from './c2c-broker-send.ts';
-import type { BrokerTaker } from './c2c-broker-take.ts';
+import { BrokerTaker } from './c2c-broker-take.ts';
 import { watchFile } from './c2c-broker-watch.ts';
 import type { Judgement } from './maildir-send.ts';
 import type { Claim, Lease, Show, Spool, Waiting, Watch } from './spool.ts';
@@ -50,18 +49,14 @@ export interface C2cSpoolOptions {
 export class C2cSpool implements Spool {
   readonly #box: BrokerBox;
   readonly #sender: BrokerSender;
-  /** Whoever heals, and whoever takes. Most commands only send: for them neither is read. */
-  readonly #parts = lazily(() => this.#load());
+  readonly #healer: BrokerHealer;
+  readonly #taker: BrokerTaker;
 
   constructor(readonly options: C2cSpoolOptions) {
     this.#box = new BrokerBox(options.root, options.names, options.onStep);
     this.#sender = new BrokerSender(this.#box, options);
-  }
-
-  async #load(): Promise<{ healer: BrokerHealer; taker: BrokerTaker }> {
-    const [heal, take] = await Promise.all([import('./c2c-broker-heal.ts'), import('./c2c-broker-take.ts')]);
-    const healer = new heal.BrokerHealer(this.#box, this.#sender, this.options);
-    return { healer, taker: new take.BrokerTaker(this.#box, healer, this.options) };
+    this.#healer = new BrokerHealer(this.#box, this.#sender, options);
+    this.#taker = new BrokerTaker(this.#box, this.#healer, options);
   }
 
   async put(entry: Entry): Promise<Acceptance> {
@@ -86,7 +81,7 @@ export class C2cSpool implements Spool {
   }
 
   async claim(mailbox: AgentName, ids: MessageId[], lease: Lease): Promise<Claim> {
-    return (await this.#parts()).taker.claim(mailbox, ids, lease);
+    return this.#taker.claim(mailbox, ids, lease);
   }
 
   async renew(claim: Pick<Claim, 'mailbox' | 'owner'>, lease: Lease): Promise<boolean> {
@@ -99,7 +94,7 @@ export class C2cSpool implements Spool {
     settlement: Settlement,
     show?: Show,
   ): Promise<boolean> {
-    return (await this.#parts()).taker.settle(claim, ids, settlement, show);
+    return this.#taker.settle(claim, ids, settlement, show);
   }
 
   async release(
@@ -109,11 +104,11 @@ export class C2cSpool implements Spool {
     delayMs?: number,
     begun?: boolean,
   ): Promise<MessageId[]> {
-    return (await this.#parts()).taker.release(claim, ids, because, delayMs, begun);
+    return this.#taker.release(claim, ids, because, delayMs, begun);
   }
 
   async adopt(mailbox: AgentName): Promise<number> {
-    return this.#doing(async () => (await this.#parts()).healer.adopt(mailbox));
+    return this.#doing(async () => this.#healer.adopt(mailbox));
   }
 
   async lower(mailbox: AgentName, id: MessageId): Promise<void> {
@@ -129,7 +124,7 @@ export class C2cSpool implements Spool {
     if (copy.state !== 'stored') return false;
     // Nothing moves, so whoever watches must be told: the inbox is as new as this.
     const now = new Date();
-    ifThere(() => nodeFs().lutimesSync(this.#box.path(mailbox), now, now));
+    ifThere(() => lutimesSync(this.#box.path(mailbox), now, now));
     return true;
   }
 
@@ -152,7 +147,7 @@ export class C2cSpool implements Spool {
   async heal(): Promise<void> {
     await this.#doing(async () => {
       this.#box.make();
-      await (await this.#parts()).healer.heal();
+      await this.#healer.heal();
     });
   }
 
@@ -172,10 +167,9 @@ export class C2cSpool implements Spool {
   /** What stands in the inbox and is in nobody's hand. What has no row waits too: another program left it. */
   async #waiting(mailbox: AgentName): Promise<Map<MessageId, { slip: Slip; quiet: boolean }>> {
     const { ledger } = this.options;
-    const { healer } = await this.#parts();
     const open = await ledger.open(mailbox);
     const waiting = new Map<MessageId, { slip: Slip; quiet: boolean }>();
-    for (const [id, slip] of await healer.found(mailbox, open)) {
+    for (const [id, slip] of await this.#healer.found(mailbox, open)) {
       const copy = open.get(id) ?? (await ledger.copy(mailbox, id));
       if (copy?.state === 'held' || copy?.state === 'settled') continue;
       waiting.set(id, { slip, quiet: copy ? isQuiet(copy.attention) : false });

@@ -4,17 +4,13 @@ import type { Message } from '../../protocol/message.ts';
 import { AgentName } from '../../protocol/names.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { ifThere, isMissing, isNoPlainFile, storageTrouble } from '../disk.ts';
-import { openFolderTexts } from '../folder-texts.ts';
+import { isMissing, isNoPlainFile, storageTrouble } from '../disk.ts';
 import { readPlain } from '../plain-file.ts';
 import { FOLDERS, idsIn, list, MaildirPlaces } from './maildir-places.ts';
 import type { Folder } from './maildir-places.ts';
 
 /** A foreign writer may not rename into place: what cannot be parsed yet is left alone this long. */
 const HALF_WRITTEN_MS = 10_000;
-
-/** From so many on it pays to read them in a row: see folder-texts.ts. */
-const MANY = 500;
 
 /** A message; null if its file is gone, 'unreadable' if it is no message (or not one yet), 'shut' if we may not look now. */
 export type Reading = Message | null | 'unreadable' | 'shut';
@@ -52,21 +48,6 @@ export class MaildirFiles extends MaildirPlaces {
 
   read(mailbox: AgentName, folder: Folder, id: MessageId): Reading {
     return this.#readAt(this.path(mailbox, folder, id), id);
-  }
-
-  /** What `read` says of each of these, in their order. */
-  readEach(mailbox: AgentName, folder: Folder, ids: MessageId[]): Reading[] {
-    if (ids.length < MANY) return ids.map((id) => this.read(mailbox, folder, id));
-    const texts = ifThere(() => openFolderTexts(this.folder(mailbox, folder)));
-    try {
-      return ids.map((id) => {
-        const text = texts?.read(`${id}.json`);
-        const message = text ? parsed(text) : null;
-        return message?.id === id ? message : this.read(mailbox, folder, id);
-      });
-    } finally {
-      texts?.close();
-    }
   }
 
   isWhole(path: string, id: MessageId): boolean {

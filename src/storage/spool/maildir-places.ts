@@ -1,7 +1,6 @@
 import {
   closeSync,
   existsSync,
-  fsyncSync,
   linkSync,
   mkdirSync,
   openSync,
@@ -9,10 +8,11 @@ import {
   renameSync,
   unlinkSync,
   writeSync,
-} from '../fs.ts';
+} from 'node:fs';
 import { isMessageId } from '../../protocol/names.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { codeOf, isMissing } from '../disk.ts';
+import { flush } from '../flush.ts';
 
 /**
  * The folders of a mailbox. `tmp`, `new` and `cur` are Backchannel's; `quiet` holds waiting copies that wake nobody, and
@@ -50,7 +50,7 @@ export class MaildirPlaces {
       const bytes = new TextEncoder().encode(text);
       // One call may write only a part, and on a nearly full disk it does so without an error.
       for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at);
-      fsyncSync(fd);
+      flush(fd);
     } finally {
       closeSync(fd);
     }
@@ -72,7 +72,7 @@ export class MaildirPlaces {
   flushFolder(path: string): void {
     const fd = openSync(path, 'r');
     try {
-      fsyncSync(fd);
+      flush(fd);
     } finally {
       closeSync(fd);
     }

@@ -1,4 +1,4 @@
-import { mkdirSync } from '../fs.ts';
+import { mkdirSync } from 'node:fs';
 import { isQuiet } from '../../protocol/attention.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';

@@ -1,12 +1,13 @@
-import { mkdirSync } from '../fs.ts';
+import { mkdirSync } from 'node:fs';
 import type { Attention } from '../../protocol/attention.ts';
 import type { Lineage, Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { explained } from '../disk.ts';
 import type { Acceptance, Copy, Entry, Ledger } from '../ledger/ledger.ts';
-import type * as Rules from '../ledger/rules.ts';
-import { lazily } from '../once.ts';
-import { idsIn, MaildirPlaces } from './maildir-places.ts';
+import { sameOrConflict } from '../ledger/rules.ts';
+import { MaildirFiles } from './maildir-files.ts';
+import { MaildirHealer } from './maildir-heal.ts';
+import { idsIn } from './maildir-places.ts';
 import { MaildirPublisher } from './maildir-publish.ts';
 
 export interface Judgement {
@@ -43,22 +44,13 @@ export interface MaildirOptions {
 export class MaildirSender {
   readonly #putting = new Map<MessageId, Promise<void>>();
   readonly #publisher: MaildirPublisher;
-  readonly #places: MaildirPlaces;
-  /** Only for who finds something half done, and for readers. */
-  protected readonly healer = lazily(async () => {
-    const [{ MaildirFiles }, { MaildirHealer }] = [
-      await import('./maildir-files.ts'),
-      await import('./maildir-heal.ts'),
-    ];
-    return new MaildirHealer(new MaildirFiles(this.options.root), this.#publisher, this.options);
-  });
+  protected readonly files: MaildirFiles;
+  protected readonly healer: MaildirHealer;
 
-  constructor(
-    readonly options: MaildirOptions,
-    places = new MaildirPlaces(options.root),
-  ) {
-    this.#places = places;
-    this.#publisher = new MaildirPublisher(places, options);
+  constructor(readonly options: MaildirOptions) {
+    this.files = new MaildirFiles(options.root);
+    this.#publisher = new MaildirPublisher(this.files, options);
+    this.healer = new MaildirHealer(this.files, this.#publisher, options);
   }
 
   async put(entry: Entry): Promise<Acceptance> {
@@ -80,7 +72,7 @@ export class MaildirSender {
     // Whoever stays may find that its home was removed: it begins anew.
     mkdirSync(this.options.root, { recursive: true, mode: 0o700 });
     const { held, fresh, unfiled } = await this.options.ledger.troubles();
-    if (held || fresh || unfiled || this.#isSending()) await (await this.healer()).heal();
+    if (held || fresh || unfiled || this.#isSending()) await this.healer.heal();
   }
 
   /** Here every copy has its place before it is accepted. */
@@ -106,7 +98,7 @@ export class MaildirSender {
     const { ledger } = this.options;
     const { message, key } = entry;
     const keyed = key && (await ledger.underKey(message.from as AgentName, key));
-    if (keyed) return (require('../ledger/rules.ts') as typeof Rules).sameOrConflict(keyed, entry);
+    if (keyed) return sameOrConflict(keyed, entry);
     if (entry.fresh) return null;
     const trace = await ledger.trace(message.id);
     return trace && { message: trace.message, copies: trace.copies, first: false };
@@ -115,7 +107,7 @@ export class MaildirSender {
   /** S1 and S2. */
   async #accept(entry: Entry): Promise<Acceptance> {
     const { message, copies } = entry;
-    const drafts = copies.map((copy) => this.#places.path(copy.mailbox, 'tmp', message.id));
+    const drafts = copies.map((copy) => this.files.path(copy.mailbox, 'tmp', message.id));
     const mark = this.#publisher.mark(message.id);
     let accepted: Acceptance;
     try {
@@ -135,11 +127,11 @@ export class MaildirSender {
   #draft(copies: Copy[], drafts: string[], mark: string, text: string): void {
     const [first, ...others] = drafts;
     if (first === undefined) return;
-    for (const copy of copies) this.#places.make(copy.mailbox);
-    this.#places.write(first, text);
+    for (const copy of copies) this.files.make(copy.mailbox);
+    this.files.write(first, text);
     this.step('S1 written');
     for (const other of others) {
-      this.#places.link(first, other);
+      this.files.link(first, other);
       this.step('S1 linked one');
     }
     this.#publisher.linkMark(first, mark);
@@ -149,7 +141,7 @@ export class MaildirSender {
   #discard(paths: string[]): void {
     for (const path of paths) {
       try {
-        this.#places.delete(path);
+        this.files.delete(path);
       } catch {
         // The reason why the send failed is the one to report.
       }

@@ -4,14 +4,11 @@ import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence } from '../../protocol/receipt.ts';
 import type { CopyRecord, Settlement } from '../ledger/ledger.ts';
-import { lazily } from '../once.ts';
-import { MaildirFiles } from './maildir-files.ts';
-import type { Reading } from './maildir-files.ts';
 import type { Found } from './maildir-found.ts';
 import type { Folder } from './maildir-places.ts';
 import { MaildirSender } from './maildir-send.ts';
-import type { MaildirOptions } from './maildir-send.ts';
-import type * as Watching from './maildir-watch.ts';
+import { MaildirTaker } from './maildir-take.ts';
+import { watchFolder } from './maildir-watch.ts';
 import { oldestFirst } from './oldest-first.ts';
 import { Showing } from './showing.ts';
 import type { Claim, Lease, Show, Spool, Waiting, Watch } from './spool.ts';
@@ -20,27 +17,15 @@ import type { Claim, Lease, Show, Spool, Waiting, Watch } from './spool.ts';
 const WAITING = ['new', 'quiet', 'new'] as const;
 
 /**
- * Backchannel's Maildir, with the ledger as arbiter. The steps of send and take stand in maildir-send.ts, with all that a sender asks
- * for; what stands there is not said anew here, because who opens a Maildir (open-maildir.ts) would not hear it.
+ * Backchannel's Maildir, with the ledger as arbiter. maildir-send.ts has the steps of send and take, and all that a sender needs.
  */
 export class Maildir extends MaildirSender implements Spool {
-  readonly #files: MaildirFiles;
-  /** What takes and puts back; who only looks does without. */
-  readonly #parts = lazily(async () => {
-    const [healer, { MaildirTaker }] = [await this.healer(), await import('./maildir-take.ts')];
-    return { healer, taker: new MaildirTaker(this.#files, healer, this.options) };
-  });
-
-  constructor(options: MaildirOptions) {
-    const files = new MaildirFiles(options.root);
-    super(options, files);
-    this.#files = files;
-  }
+  readonly #taker = new MaildirTaker(this.files, this.healer, this.options);
 
   async peek(mailbox: AgentName): Promise<Waiting[]> {
-    const before = this.#files.ids(mailbox, 'quiet');
-    const loud = this.#standingIn(mailbox, 'new', this.#files.ids(mailbox, 'new'));
-    const quiet = this.#standingIn(mailbox, 'quiet', this.#files.ids(mailbox, 'quiet'));
+    const before = this.files.ids(mailbox, 'quiet');
+    const loud = this.#standingIn(mailbox, 'new', this.files.ids(mailbox, 'new'));
+    const quiet = this.#standingIn(mailbox, 'quiet', this.files.ids(mailbox, 'quiet'));
     if (before.length + quiet.length === 0) return oldestFirst(loud);
     // A copy that is lowered while we look is seen in both folders. One that is raised may be seen in neither, but it was quiet
     // before: to look for those costs less than to list `new` again.
@@ -52,19 +37,19 @@ export class Maildir extends MaildirSender implements Spool {
   #standingIn(mailbox: AgentName, folder: 'new' | 'quiet', ids: MessageId[]): Waiting[] {
     const standing: Waiting[] = [];
     const quiet = folder === 'quiet';
-    for (const [at, reading] of this.#files.readEach(mailbox, folder, ids).entries()) {
-      const message = this.#message(mailbox, folder, ids[at] as MessageId, reading);
+    for (const id of ids) {
+      const message = this.#readable(mailbox, folder, id);
       if (message) standing.push({ message, quiet });
     }
     return standing;
   }
 
   async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
-    if (loudOnly) return this.#files.ids(mailbox, 'new');
+    if (loudOnly) return this.files.ids(mailbox, 'new');
     // Whatever is moved between the two was in one of them, or in `quiet` before.
-    const quiet = this.#files.ids(mailbox, 'quiet');
-    const now = new Set([...this.#files.ids(mailbox, 'new'), ...this.#files.ids(mailbox, 'quiet')]);
-    const raised = quiet.filter((id) => !now.has(id) && existsSync(this.#files.path(mailbox, 'new', id)));
+    const quiet = this.files.ids(mailbox, 'quiet');
+    const now = new Set([...this.files.ids(mailbox, 'new'), ...this.files.ids(mailbox, 'quiet')]);
+    const raised = quiet.filter((id) => !now.has(id) && existsSync(this.files.path(mailbox, 'new', id)));
     return [...now, ...raised];
   }
 
@@ -78,13 +63,13 @@ export class Maildir extends MaildirSender implements Spool {
 
   /** Does what `adopt` does for what somebody else found missing or new in the folders. */
   async square(mailbox: AgentName, found: Found): Promise<MessageId[]> {
-    return (await this.healer()).square(mailbox, found);
+    return this.healer.square(mailbox, found);
   }
 
   async adopt(mailbox: AgentName): Promise<number> {
     // Other programs can only write into a mailbox that is there.
-    this.#files.make(mailbox);
-    return (await this.healer()).adopt(mailbox);
+    this.files.make(mailbox);
+    return this.healer.adopt(mailbox);
   }
 
   async claim(
@@ -93,7 +78,7 @@ export class Maildir extends MaildirSender implements Spool {
     lease: Lease,
     read?: ReadonlyMap<MessageId, Message>,
   ): Promise<Claim> {
-    return (await this.#parts()).taker.claim(mailbox, ids, lease, read);
+    return this.#taker.claim(mailbox, ids, lease, read);
   }
 
   async renew(claim: Pick<Claim, 'mailbox' | 'owner'>, lease: Lease): Promise<boolean> {
@@ -108,8 +93,6 @@ export class Maildir extends MaildirSender implements Spool {
   ): Promise<boolean> {
     const { mailbox, owner } = claim;
     const showing = new Showing(show);
-    // Before anything is shown: afterwards nothing may be missing.
-    const healer = await this.healer();
     let settled: MessageId[] | null;
     try {
       this.step('T3 settle');
@@ -125,8 +108,8 @@ export class Maildir extends MaildirSender implements Spool {
     if (!settled) return false;
     this.step('T4 sweep');
     for (const id of settled) {
-      const swept = healer.sweep(mailbox, id, settlement.keep ?? false);
-      if (!swept && settlement.keep) await healer.keepFileless(mailbox, id);
+      const swept = this.healer.sweep(mailbox, id, settlement.keep ?? false);
+      if (!swept && settlement.keep) await this.healer.keepFileless(mailbox, id);
       this.step('T4 swept');
     }
     return true;
@@ -139,11 +122,11 @@ export class Maildir extends MaildirSender implements Spool {
     delayMs?: number,
     begun?: boolean,
   ): Promise<MessageId[]> {
-    return (await this.#parts()).taker.release(claim, ids, because, delayMs, begun);
+    return this.#taker.release(claim, ids, because, delayMs, begun);
   }
 
   async lower(mailbox: AgentName, id: MessageId): Promise<void> {
-    this.#files.move(this.#files.path(mailbox, 'new', id), this.#files.path(mailbox, 'quiet', id));
+    this.files.move(this.files.path(mailbox, 'new', id), this.files.path(mailbox, 'quiet', id));
   }
 
   async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
@@ -154,9 +137,9 @@ export class Maildir extends MaildirSender implements Spool {
       await this.options.ledger.reconsider(mailbox, id, { ...copy.attention, injection: 'notify' });
     }
     this.step('U no longer quiet');
-    const moved = this.#files.move(this.#files.path(mailbox, 'quiet', id), this.#files.path(mailbox, 'new', id));
+    const moved = this.files.move(this.files.path(mailbox, 'quiet', id), this.files.path(mailbox, 'new', id));
     this.step('U raised');
-    if (moved) this.#files.flushFolder(this.#files.folder(mailbox, 'new'));
+    if (moved) this.files.flushFolder(this.files.folder(mailbox, 'new'));
     return moved;
   }
 
@@ -168,10 +151,10 @@ export class Maildir extends MaildirSender implements Spool {
       const waiting = copy.state === 'stored' || (copy.state === 'held' && copy.owner === null);
       // In the order in which a copy moves, so that it cannot slip past us. A draft may stand there of a send that died.
       const places = [
-        this.#files.draft(copy.mailbox, id),
-        ...(['tmp', 'new', 'quiet', 'held'] as const).map((place) => this.#files.path(copy.mailbox, place, id)),
+        this.files.draft(copy.mailbox, id),
+        ...(['tmp', 'new', 'quiet', 'held'] as const).map((place) => this.files.path(copy.mailbox, place, id)),
       ];
-      const removed = waiting && (places.some((path) => this.#files.delete(path)) || copy.fileless);
+      const removed = waiting && (places.some((path) => this.files.delete(path)) || copy.fileless);
       if (waiting && !removed) await this.options.ledger.lost(copy.mailbox, id);
       after.push(waiting && !removed ? { ...copy, state: 'gone' } : copy);
     }
@@ -179,30 +162,25 @@ export class Maildir extends MaildirSender implements Spool {
   }
 
   watch(mailbox: AgentName, onArrival: () => void): Watch {
-    this.#files.make(mailbox);
-    const { watchFolder } = require('./maildir-watch.ts') as typeof Watching;
-    return watchFolder(this.#files.folder(mailbox, 'new'), onArrival);
+    this.files.make(mailbox);
+    return watchFolder(this.files.folder(mailbox, 'new'), onArrival);
   }
 
   async asides(): Promise<string[]> {
-    return this.#files.asides();
+    return this.files.asides();
   }
 
   async remove(mailbox: AgentName): Promise<void> {
-    this.#files.remove(mailbox);
+    this.files.remove(mailbox);
   }
 
   #readable(mailbox: AgentName, folder: Folder, id: MessageId): Message | null {
-    return this.#message(mailbox, folder, id, this.#files.read(mailbox, folder, id));
-  }
-
-  /** What is no message is set aside. */
-  #message(mailbox: AgentName, folder: Folder, id: MessageId, reading: Reading): Message | null {
+    const reading = this.files.read(mailbox, folder, id);
     if (reading === 'unreadable') this.#setAside(mailbox, folder, id);
     return reading === 'unreadable' || reading === 'shut' ? null : reading;
   }
 
   #setAside(mailbox: AgentName, folder: Folder, id: MessageId): void {
-    this.#files.setAsideIfOld(mailbox, folder, id, this.options.now());
+    this.files.setAsideIfOld(mailbox, folder, id, this.options.now());
   }
 }

@@ -1,5 +1,5 @@
+import { existsSync } from 'node:fs';
 import { inShell } from '../../../clients/shell-word.ts';
-import { existsSync } from '../../../storage/fs.ts';
 import { nearest } from '../../../flow/nearest.ts';
 import type { Address } from '../../../protocol/address.ts';
 import { readAlias, readRoom } from '../../../protocol/c2c.ts';

@@ -13,7 +13,7 @@ import type * as Wiring from '../../wiring-broker.ts';
 import { brokerRoot } from './root.ts';
 import { readAddress, unreachable } from './address.ts';
 import { sessionIn } from './session-id.ts';
-import type * as SupervisorAlias from './supervisor-alias.ts';
+import { refuseSupervisor } from './supervisor-alias.ts';
 
 /** What a command of this dialect has at hand. Nothing in it is opened before it is asked for. */
 export class C2c {
@@ -109,8 +109,6 @@ export class C2c {
 
   /** Only the user acts under the alias of a supervisor. */
   refuseSupervisor(alias: string, use: Use): void {
-    // Read only here: a look into an empty inbox should not pay for it.
-    const { refuseSupervisor } = require('./supervisor-alias.ts') as typeof SupervisorAlias;
     refuseSupervisor(this.env, alias, use);
   }
 

@@ -1,7 +1,7 @@
-import { nodeFs, readdirSync, readFileSync, renameSync, statSync } from '../../../storage/fs.ts';
+import { readFileSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import type { Stats } from 'node:fs';
 import type { Home } from '../../../flow/desk.ts';
 import { ifThere } from '../../../storage/disk.ts';
-import type { Facts } from '../../../storage/file-facts.ts';
 import { platform } from '../../../storage/platform/platform.ts';
 
 /** An inbox in which something waits is longer than this. */
@@ -50,7 +50,7 @@ export async function bringIntoOrder(home: Home): Promise<void> {
   const { fresh, unfiled } = await home.ledger.troubles();
   if (fresh || unfiled) return;
   const draft = `${noteOf(home.root)}.tmp.${process.pid}`;
-  nodeFs().writeFileSync(draft, before, { mode: 0o600 });
+  writeFileSync(draft, before, { mode: 0o600 });
   renameSync(draft, noteOf(home.root));
 }
 
@@ -72,6 +72,6 @@ function changedAt(root: string): number {
   return Math.max(...ledgerFiles(root).map((file) => file?.mtimeMs ?? 0));
 }
 
-function ledgerFiles(root: string): (Facts | undefined)[] {
+function ledgerFiles(root: string): (Stats | undefined)[] {
   return ['', '-wal'].map((part) => statSync(`${root}/ledger.db${part}`, { throwIfNoEntry: false }));
 }

@@ -1,7 +1,7 @@
-import { nodeFs } from '../../../storage/fs.ts';
-import type * as Origin from '../../origin.ts';
+import { realpathSync } from 'node:fs';
 import type { Env } from '../../env.ts';
 import { brokersFolder } from '../../env.ts';
+import { gitOrigin, gitTop } from '../../origin.ts';
 
 /** Where the broker of this folder is: named, or one per repository. Whether it exists is not asked. spec: c2c#root */
 export function brokerRoot(env: Env, cwd: string): string {
@@ -12,12 +12,10 @@ export function brokerRoot(env: Env, cwd: string): string {
 
 /** The same for all clones of one upstream, and for their worktrees. spec: c2c#root */
 export function fingerprint(cwd: string): string {
-  // Where a broker is named, as it is below every client that was set up with one, no repository is looked for.
-  const { gitOrigin, gitTop } = require('../../origin.ts') as typeof Origin;
   const top = gitTop(cwd);
   if (top === undefined) return 'default';
   return new Bun.CryptoHasher('sha256')
-    .update(gitOrigin(cwd) ?? nodeFs().realpathSync(top))
+    .update(gitOrigin(cwd) ?? realpathSync(top))
     .digest('hex')
     .slice(0, 12);
 }

@@ -1,7 +1,7 @@
-import { readFileSync } from '../../../storage/fs.ts';
+import { readFileSync } from 'node:fs';
 import { readSessionId } from '../../../protocol/c2c.ts';
-import type * as Origin from '../../origin.ts';
 import type { Env } from '../../env.ts';
+import { gitTop } from '../../origin.ts';
 
 /** Where clients tell their own name of a session. spec: c2c#sessions */
 export const CLIENT_VARIABLES = ['CLAUDE_CODE_SESSION_ID', 'CLAUDE_SESSION_ID', 'CODEX_THREAD_ID'] as const;
@@ -21,7 +21,6 @@ export function sessionIn(env: Env, cwd: string): string | null {
 }
 
 function sessionOfPlugin(cwd: string): string | null {
-  const { gitTop } = require('../../origin.ts') as typeof Origin;
   for (const folder of [cwd, gitTop(cwd)]) {
     if (folder === undefined) continue;
     try {

@@ -5,7 +5,7 @@ import { parleyHome, userHome } from '../../env.ts';
 import type { Env } from '../../env.ts';
 import { readTable } from '../../table-file.ts';
 import { trustedPaths } from '../../trust.ts';
-import type * as Repo from './repo-file.ts';
+import { readRepoFile } from './repo-file.ts';
 
 /** Path of a repository → aliases that the user named there. Kept in the home: a repository cannot bring it along. */
 export function supervisorsStore(home: string): string {
@@ -37,8 +37,6 @@ export function namesOf(value: unknown): string[] {
 
 function trustedNames(env: Env): string[] {
   const paths = trustedPaths(env).filter((path) => path.endsWith('/.c2c/repo.json'));
-  if (paths.length === 0) return [];
-  const { readRepoFile } = require('./repo-file.ts') as typeof Repo;
   return paths
     .map((path) => readRepoFile(env, path))
     .flatMap((file) => (file?.trust === 'trusted' ? file.supervisors : []));
