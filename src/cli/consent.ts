@@ -23,12 +23,12 @@ export function refuseWithoutPerson({ env }: Context): void {
 }
 
 /** Refuses to act under a person's name where a model may be acting. */
-export function refusePersonsName(env: Env, name: string, use: Use): void {
+export function refusePersonsName(env: Env, name: string, use: Use, option = '--as <agent>'): void {
   const why = use === 'serve' ? 'this serves a model' : use === 'read' ? startedByClient(env) : whyNotUser(env);
   if (!why) return;
   throw new Refusal(
     use === 'serve' ? 'no_identity' : 'not_yours',
-    `@${name} is a person, and ${why}; use an agent's mailbox: --as <agent> (\`parley init <agent>\` makes one)`,
+    `@${name} is a person, and ${why}; use an agent's mailbox: ${option} (\`parley init <agent>\` makes one)`,
   );
 }
 

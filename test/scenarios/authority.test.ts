@@ -136,6 +136,28 @@ describe('a person’s name', () => {
     expect((await parley.byPerson(['send', '@codex', 'go on'], { as: 'ada' })).code).toBe(0);
   });
 
+  it('is used by no model through `bch` either, in a home where Parley says that it is a person', async () => {
+    const { parley, told } = await asked();
+    const env = { BACKCHANNEL_HOME: `${parley.home}/.parley`, BACKCHANNEL_AGENT: 'ada' };
+    const bch = (words: string[], more: Record<string, string> = {}) =>
+      parley.withoutTerminal(words, { name: 'bch', env: { ...env, ...more } });
+    const commands = [['send', '@codex', 'I approve'], ['inbox'], ['drain'], ['drain', '--hook'], ['read', 'x']];
+    for (const words of [...commands, ['watch'], ['sub', '#build'], ['unsub', '#build'], ['mcp'], ['init', 'ada']]) {
+      const { out, err, code } = await bch(words, { CLAUDECODE: '1' });
+      expect({ words, out, code, err }).toMatchObject({
+        out: '',
+        code: 1,
+        err: expect.stringMatching(/^error: @ada is a person.* BACKCHANNEL_AGENT=<agent> /),
+      });
+    }
+    expect((await bch(['send', '@codex', 'go on'])).err).toContain('this process has no terminal');
+    expect((await bch(['inbox'])).out).toContain('May I?');
+    expect(await told()).toEqual([]);
+    expect((await bch(['send', '@ada', 'hi'], { BACKCHANNEL_AGENT: 'codex', CLAUDECODE: '1' })).code).toBe(0);
+    expect((await parley.byPerson(['bch', 'send', '@codex', 'go on'], { env })).code).toBe(0);
+    expect(await told()).toHaveLength(1);
+  });
+
   it('is given to no model’s tools, wherever they are started', async () => {
     const { parley } = await asked();
     const client = new McpClient(parley, ['--as', 'ada']);
