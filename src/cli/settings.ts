@@ -168,7 +168,8 @@ export function loadSettings(
 
 function boundMailbox(home: string, client: string): AgentName | undefined {
   const { clientBindings } = require('./client-bindings.ts') as typeof ClientBindings;
-  return clientBindings(home)[client];
+  const bindings = clientBindings(home);
+  return Object.hasOwn(bindings, client) ? bindings[client] : undefined;
 }
 
 function usable(name: SettingName, raw: unknown, from: string): Origin {
