@@ -315,4 +315,26 @@ describe('every other alias', () => {
     await client.end();
     expect(place.inbox('s-bob').map(({ from_alias }) => from_alias)).toEqual(['alice', 'nightly', 'alice', 'weekly']);
   });
+
+  it('belongs to its session also where nothing proves that the session runs, until it is registered again', async () => {
+    const place = await new Brokerage().registered(['alice']);
+    await place.said(['register', 'w1'], { session: 's-w1' });
+    const refused = '"w1" is the alias of another session that may run (s-w1); choose another alias';
+    expect(await place.error(['send', 'alice', 'x', '--from', 'w1'], { session: 's-alice' })).toBe(refused);
+    expect(await place.error(['send', 'alice', 'x', '--from', 'w1'])).toBe(refused);
+    await place.said(['send', 'alice', 'mine', '--from', 'w1'], { session: 's-w1' });
+    await place.said(['register', 'w1'], { session: 's-w1' });
+    expect(place.inbox('s-alice').map(({ content }) => content)).toEqual(['mine']);
+  });
+
+  it('is not used by `parley --as` from another session to write', async () => {
+    const place = await new Brokerage().registered(['alice', 'w1']);
+    const send = (session: string) => place.parley(['send', '@alice', `by ${session}`, '--as', 'w1'], { session });
+    expect(await send('s3')).toMatchObject({
+      code: 77,
+      err: expect.stringContaining('"w1" is the alias of another session that runs (s-w1)'),
+    });
+    expect(await send('s-w1')).toMatchObject({ code: 0 });
+    expect(place.inbox('s-alice').map(({ content }) => content)).toEqual(['by s-w1']);
+  });
 });

@@ -132,7 +132,9 @@ describe('parley trust', () => {
     await parley.byPerson(['init', 'ada', '--human']);
     const run = await parley.byPerson(['whoami'], { cwd: repo });
     expect(run.out).toStartWith('@me ');
-    expect(run.err).toContain('.parley.json names @ada, a person, which it cannot; say --as ada');
+    expect(run.err).toContain(
+      'A project file can only name an agent; @ada is a person. Use --as ada at your own terminal.',
+    );
     expect((await parley.byPerson(['trust', repo])).err).toContain('names @ada, a person');
   });
 

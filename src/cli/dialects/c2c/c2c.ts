@@ -93,16 +93,24 @@ export class C2c {
   }
 
   async #speaker(from: string | undefined): Promise<AgentName> {
-    if (from !== undefined) return speakerOf(this.broker, readAlias(from), this.sessionId);
+    if (from !== undefined) return this.#named(readAlias(from), this.sessionId);
     const id = this.sessionId;
     const known = id === null ? null : await this.broker.aliasOf(id);
     if (known !== null) return known;
     const { C2C_MCP_AUTO_REGISTER_ALIAS: alias } = this.env;
-    if (alias) return speakerOf(this.broker, readAlias(alias), this.sessionId ?? alias);
+    if (alias) return this.#named(readAlias(alias), this.sessionId ?? alias);
     throw new Refusal(
       'no_identity',
       'this session has no alias; run `c2c register <alias>` first, or say --from <alias>',
     );
+  }
+
+  /** The user acts under the alias of a supervisor, whatever session has it. */
+  async #named(alias: AgentName, sessionId: string | null): Promise<AgentName> {
+    const { isSupervisor } = require('./supervisor-alias.ts') as typeof SupervisorAlias;
+    if (!isSupervisor(this.env, alias)) return speakerOf(this.broker, alias, sessionId);
+    this.refuseSupervisor(alias, 'act');
+    return ((await this.broker.called(alias))?.row.alias ?? alias) as AgentName;
   }
 
   /** Only the user acts under the alias of a supervisor. */
