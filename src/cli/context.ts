@@ -2,13 +2,11 @@ import type { Desk, Who } from '../flow/desk.ts';
 import { AgentName, ChannelName, nameAdvice } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { loadSettings } from './settings.ts';
+import type { Use } from '../sessions/authority.ts';
 import type { Env } from './env.ts';
 import type { Loaded, Settings } from './settings.ts';
 import { hasColour, Paint, writeAll } from './terminal.ts';
 import { openDesk } from './wiring.ts';
-
-/** What a command does under its name: `act` changes what others see, `read` only its own mail, `serve` is for a model. */
-export type Use = 'act' | 'read' | 'serve';
 
 /** What a command has at hand. Nothing in it is opened before it is asked for. */
 export class Context {

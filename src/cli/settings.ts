@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from '../storage/fs.ts';
+import { nodeFs, readFileSync, statSync } from '../storage/fs.ts';
 import type * as Visible from '../delivery/visible.ts';
 import type * as Nearest from '../flow/nearest.ts';
 import type * as ClientBindings from './client-bindings.ts';
@@ -200,10 +200,11 @@ function projectFor(env: Env, cwd: string, warnings: string[]): { project: Proje
   return { project: null, skipped };
 }
 
-/** A file of another account is not believed: in /tmp anybody can leave one. */
+/** A file of another account, or one that every account can write, is not believed: in /tmp anybody can leave one. */
 function isMine(path: string): boolean {
   const stat = statSync(path, { throwIfNoEntry: false });
-  return stat?.isFile() === true && (stat.uid === process.getuid?.() || stat.uid === 0);
+  if (stat?.isFile() !== true || (nodeFs().statSync(path).mode & 0o002) !== 0) return false;
+  return stat.uid === process.getuid?.() || stat.uid === 0;
 }
 
 interface Project {

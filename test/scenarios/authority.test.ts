@@ -54,7 +54,6 @@ const MARKS = [
   'OPENCODE',
   'GEMINI_CLI',
   'QWEN_CODE',
-  'AGENT',
   'C2C_MCP_SESSION_ID',
 ];
 
@@ -72,7 +71,7 @@ describe('an approval', () => {
     const { shown, code } = await parley.atTerminal(['approve', id, '--yes'], 'yes', { as: 'ada', below: below() });
     expect({ shown, code }).toMatchObject({
       code: 77,
-      shown: expect.stringContaining('only the user approves or denies'),
+      shown: expect.stringContaining('Only the user can approve or deny'),
     });
     expect(await told()).toEqual([]);
   });
@@ -85,9 +84,16 @@ describe('an approval', () => {
     });
     expect({ shown, code }).toMatchObject({
       code: 77,
-      shown: expect.stringContaining(`${mark} is set, so a client started this`),
+      shown: expect.stringContaining(`A client started this process (${mark} is set)`),
     });
     expect(await told()).toEqual([]);
+  });
+
+  it('is given where AGENT is set, which many programs set', async () => {
+    const { parley, id, told } = await asked();
+    const { code } = await parley.atTerminal(['approve', id, '--yes'], '', { as: 'ada', env: { AGENT: '1' } });
+    expect(code).toBe(0);
+    expect(await told()).toHaveLength(1);
   });
 
   it('is given below shells that are no client’s', async () => {
@@ -113,13 +119,13 @@ describe('a person’s name', () => {
       const { shown, code } = await parley.atTerminal(words, '', { below });
       expect({ words, code, shown }).toMatchObject({
         code: 77,
-        shown: expect.stringContaining('@ada is a person, and a client runs above this process'),
+        shown: expect.stringContaining('@ada is a person. A client runs above this process'),
       });
     }
     await parley.run(['config', 'set', 'agent', 'ada']);
     const marked = await parley.withoutTerminal(['send', '@codex', 'go on'], { env: { CLAUDECODE: '1' } });
     expect(marked).toMatchObject({ code: 77, out: '' });
-    expect(marked.err).toContain("use an agent's mailbox: --as <agent>");
+    expect(marked.err).toContain("Use an agent's mailbox: --as <agent>");
     expect(await parley.json<object[]>(['inbox'], { as: 'codex' })).toEqual([]);
     // An agent's name is free below a client.
     expect((await parley.atTerminal(['send', '@ada', 'hi', '--as', 'codex'], '', { below })).code).toBe(0);
@@ -130,7 +136,7 @@ describe('a person’s name', () => {
     const sent = await parley.withoutTerminal(['send', '@codex', 'go on'], { as: 'ada' });
     expect(sent).toMatchObject({ code: 77, out: '' });
     expect(sent.err).toBe(
-      "parley: @ada is a person, and this process has no terminal; use an agent's mailbox: --as <agent> (`parley init <agent>` makes one)\n",
+      "parley: @ada is a person. This process has no terminal. Use an agent's mailbox: --as <agent> (`parley init <agent>` makes one)\n",
     );
     expect((await parley.withoutTerminal(['inbox', '--json'], { as: 'ada' })).out).toContain('May I?');
     expect((await parley.byPerson(['send', '@codex', 'go on'], { as: 'ada' })).code).toBe(0);
@@ -150,7 +156,7 @@ describe('a person’s name', () => {
         err: expect.stringMatching(/^error: @ada is a person.* BACKCHANNEL_AGENT=<agent> /),
       });
     }
-    expect((await bch(['send', '@codex', 'go on'])).err).toContain('this process has no terminal');
+    expect((await bch(['send', '@codex', 'go on'])).err).toContain('This process has no terminal');
     expect((await bch(['inbox'])).out).toContain('May I?');
     expect(await told()).toEqual([]);
     expect((await bch(['send', '@ada', 'hi'], { BACKCHANNEL_AGENT: 'codex', CLAUDECODE: '1' })).code).toBe(0);
@@ -165,7 +171,7 @@ describe('a person’s name', () => {
     const { text, isError } = await client.call('chat_list_events');
     expect({ text, isError }).toMatchObject({
       isError: true,
-      text: expect.stringContaining('@ada is a person, and this serves a model'),
+      text: expect.stringContaining('@ada is a person. This serves a model'),
     });
     await client.end();
   });
@@ -179,7 +185,7 @@ describe('a person’s name', () => {
       ['forget', 'ada', '--yes'],
     ]) {
       const { shown, code } = await parley.atTerminal(words, '', { below });
-      expect({ words, code, shown }).toMatchObject({ code: 77, shown: expect.stringContaining('only the user') });
+      expect({ words, code, shown }).toMatchObject({ code: 77, shown: expect.stringContaining('Only the user') });
     }
     expect(await parley.withoutTerminal(['init', 'eve', '--human'])).toMatchObject({ code: 77, out: '' });
     expect((await parley.json<{ name: string }[]>(['agents'])).map(({ name }) => name)).toEqual(['ada', 'codex']);
@@ -201,7 +207,7 @@ describe('a supervisor’s alias', () => {
 
   it('is named by the user only, outside any client, and in no file of the repository', async () => {
     const place = new Brokerage();
-    expect(await place.error(['repo', 'set', 'supervisors', 'me'])).toContain('only the user names supervisors');
+    expect(await place.error(['repo', 'set', 'supervisors', 'me'])).toContain('Only the user can name supervisors');
     expect(await place.error(['repo', 'unset', 'supervisors'], { session: 'w2' })).toContain(
       'C2C_MCP_SESSION_ID is set',
     );
@@ -217,7 +223,7 @@ describe('a supervisor’s alias', () => {
       'me',
     ];
     const below = await personAt({ command, cwd: place.program.home, env: place.env(), typed: '' });
-    expect(below).toMatchObject({ code: 1, shown: expect.stringContaining('a client runs above this process') });
+    expect(below).toMatchObject({ code: 1, shown: expect.stringContaining('A client runs above this process') });
     expect(await place.json<object>(['repo', 'show'])).toEqual({ supervisors: [] });
     await place.byUser(['repo', 'set', 'supervisors', 'max']);
     expect(await place.json<object>(['repo', 'show'])).toEqual({ supervisors: ['max'] });

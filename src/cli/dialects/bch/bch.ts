@@ -2,7 +2,7 @@ import type { Desk, Home, Who } from '../../../flow/desk.ts';
 import { BODY_LIMIT } from '../../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../../protocol/names.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
-import type { Use } from '../../context.ts';
+import type { Use } from '../../../sessions/authority.ts';
 import { backchannelHome } from '../../env.ts';
 import type { Env } from '../../env.ts';
 import { writeAll } from '../../terminal.ts';

@@ -6,7 +6,7 @@ import { BODY_LIMIT } from '../../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../../protocol/names.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import type { Broker } from '../../../storage/c2c/broker.ts';
-import type { Use } from '../../context.ts';
+import type { Use } from '../../../sessions/authority.ts';
 import type { Env } from '../../env.ts';
 import { writeAll } from '../../terminal.ts';
 import type * as Wiring from '../../wiring-broker.ts';
