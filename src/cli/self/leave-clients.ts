@@ -90,12 +90,12 @@ type InTheWay = Pick<Removed, 'path' | 'what' | 'outcome' | 'why'> & { owner: st
 function refuseStuck(found: readonly InTheWay[]): void {
   const stuck = found.filter(({ outcome }) => outcome === 'changed' || outcome === 'refused');
   if (stuck.length === 0) return;
-  const files = [...Map.groupBy(stuck, ({ path }) => path).values()].map(stuckFile);
+  const files = [...Map.groupBy(stuck, ({ path }) => path)].map(([path, inFile]) => stuckFile(path, inFile));
   throw new Refusal('bad_config', `Parley is still in these clients, so it was not uninstalled: ${files.join('; ')}`);
 }
 
-function stuckFile(inFile: readonly InTheWay[]): string {
-  const [{ owner = '', path = '' } = {}] = inFile;
+function stuckFile(path: string, inFile: readonly InTheWay[]): string {
+  const owner = [...new Set(inFile.map((one) => one.owner))].join(', ');
   const why = inFile.find(({ outcome }) => outcome === 'refused')?.why;
   if (why !== undefined) return `${owner}: ${why}`;
   const what = [...new Set(inFile.map((one) => one.what))].join(', ');
