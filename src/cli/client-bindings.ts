@@ -1,10 +1,10 @@
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import * as v from 'valibot';
 import { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { Schema } from '../protocol/schema.ts';
-import { explained, isMissing } from '../storage/disk.ts';
-import { locked } from '../storage/lock-file.ts';
+import { isMissing } from '../storage/disk.ts';
+import { changeTable } from './table-file.ts';
 
 /** The mailbox of each client. The settings of a client name only the client, so a new mailbox changes no settings file. */
 const ClientBindings = new Schema(() => v.object({ v: v.literal(1), clients: v.record(v.string(), AgentName.inner) }));
@@ -35,22 +35,8 @@ export function unbindClient(home: string, client: string): void {
   change(home, ({ [client]: _gone, ...rest }) => rest);
 }
 
-/** Writes the file whole, one process at a time. Bindings that stay the same are not written. */
 function change(home: string, edit: (clients: ClientBindings) => ClientBindings): void {
-  const path = pathIn(home);
-  try {
-    mkdirSync(home, { recursive: true, mode: 0o700 });
-    locked(`${home}/config.lock`, () => {
-      const before = clientBindings(home);
-      const clients = edit(before);
-      if (Bun.deepEquals(before, clients)) return;
-      const draft = `${path}.${process.pid}`;
-      writeFileSync(draft, `${JSON.stringify({ v: 1, clients }, null, 2)}\n`, { mode: 0o600, flush: true });
-      renameSync(draft, path);
-    });
-  } catch (error) {
-    throw explained(error, path, 'nothing was changed');
-  }
+  changeTable(pathIn(home), () => ({ v: 1, clients: edit(clientBindings(home)) }));
 }
 
 function pathIn(home: string): string {

@@ -1,34 +1,38 @@
 import { readSync } from 'node:fs';
-import { startedByClient, whyNotUser } from '../sessions/authority.ts';
+import { whyNotFor, whyNotUser } from '../sessions/authority.ts';
+import type { Use } from '../sessions/authority.ts';
 import type { Who } from '../flow/desk.ts';
 import { shortId } from '../protocol/names.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Signal } from '../protocol/signal.ts';
-import type { Context, Use } from './context.ts';
+import type { Context } from './context.ts';
 import type { Env } from './env.ts';
 import { isTerminal } from './terminal.ts';
 
-/** Refuses what only the user may do, with `what` in the words of the command. No option lifts this. */
+/** Refuses what only the user may do, with `what` as in "can approve". No option lifts this. */
 export function refuseUnlessUser(env: Env, what: string): void {
   const why = whyNotUser(env);
-  if (why) throw new Refusal('not_yours', `only the user ${what}, and ${why}; type it in a terminal of your own`);
+  if (why) throw new Refusal('not_yours', `Only the user can ${what}. ${why}. Run it in your own terminal.`);
 }
 
 /** Refuses to answer a request where nobody can be asked: the question is read from stdin. */
 export function refuseWithoutPerson({ env }: Context): void {
-  refuseUnlessUser(env, 'approves or denies');
+  refuseUnlessUser(env, 'approve or deny');
   if (isTerminal(0)) return;
-  throw new Refusal('not_yours', 'only the user approves or denies, at a terminal; stdin is none, and no option helps');
+  throw new Refusal(
+    'not_yours',
+    'Only the user can approve or deny. The answer is read from stdin, which is no terminal. Run it in your own terminal.',
+  );
 }
 
 /** Refuses to act under a person's name where a model may be acting. */
-export function refusePersonsName(env: Env, name: string, use: Use): void {
-  const why = use === 'serve' ? 'this serves a model' : use === 'read' ? startedByClient(env) : whyNotUser(env);
+export function refusePersonsName(env: Env, name: string, use: Use, option = '--as <agent>'): void {
+  const why = whyNotFor(env, use);
   if (!why) return;
   throw new Refusal(
     use === 'serve' ? 'no_identity' : 'not_yours',
-    `@${name} is a person, and ${why}; use an agent's mailbox: --as <agent> (\`parley init <agent>\` makes one)`,
+    `@${name} is a person. ${why}. Use an agent's mailbox: ${option} (\`parley init <agent>\` makes one)`,
   );
 }
 

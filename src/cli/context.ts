@@ -2,13 +2,11 @@ import type { Desk, Who } from '../flow/desk.ts';
 import { AgentName, ChannelName, nameAdvice } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { loadSettings } from './settings.ts';
+import type { Use } from '../sessions/authority.ts';
 import type { Env } from './env.ts';
 import type { Loaded, Settings } from './settings.ts';
 import { hasColour, Paint, writeAll } from './terminal.ts';
 import { openDesk } from './wiring.ts';
-
-/** What a command does under its name: `act` changes what others see, `read` only its own mail, `serve` is for a model. */
-export type Use = 'act' | 'read' | 'serve';
 
 /** What a command has at hand. Nothing in it is opened before it is asked for. */
 export class Context {
@@ -63,6 +61,7 @@ export class Context {
       }
       if (this.desk.homes.some(({ label }) => label === 'c2c'))
         (await import('./dialects/c2c/supervisor-alias.ts')).refuseSupervisor(this.env, name, use);
+      if (home.label === 'c2c' && use === 'act') await this.#refuseOthersAlias(name);
       await home.spool.heal();
       this.log('identity', { agent: name, home: home.label });
       return { name, home };
@@ -77,6 +76,13 @@ export class Context {
       'no_identity',
       `no mailbox is called "${name}"${named}; run \`parley init ${name}\`${near ? `, or did you mean ${near}?` : ''}`,
     );
+  }
+
+  /** Refuses the alias of another c2c session. A shell may not know the session that its client's server has. spec: c2c#aliases */
+  async #refuseOthersAlias(alias: AgentName): Promise<void> {
+    const { C2c } = await import('./dialects/c2c/c2c.ts');
+    const c2c = new C2c(this.env, this.cwd);
+    if (c2c.sessionId !== null) await c2c.writer(alias);
   }
 
   /** Says once that a project's file does not count. */
@@ -97,7 +103,10 @@ export class Context {
 
   /** A project's file never makes anybody a person, trusted or not. */
   async #whoWithoutProject(name: AgentName, use: Use): Promise<Who> {
-    if (use !== 'serve') this.note(`parley: .parley.json names @${name}, a person, which it cannot; say --as ${name}`);
+    if (use !== 'serve')
+      this.note(
+        `parley: A project file can only name an agent; @${name} is a person. Use --as ${name} at your own terminal.`,
+      );
     this.#loaded = this.#load(false);
     this.#desk = undefined;
     return this.who(use);

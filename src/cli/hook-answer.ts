@@ -14,6 +14,7 @@ import { forgetOldSessions, mailboxOf, namesIn, Session } from './sessions.ts';
 import type { Binding } from './sessions.ts';
 import { parleyHome } from './env.ts';
 import type { Env } from './env.ts';
+import { refuseUnbound } from './unbound.ts';
 
 export interface Circumstances {
   /** Who the settings of the client say that it is. */
@@ -82,6 +83,7 @@ async function readerOf(
   const cwd = event.cwd ?? context.cwd;
   try {
     const there = new Context(env, cwd, { as, client: client.name });
+    refuseUnbound(there, client.name, 'hook');
     const who = await there.who('serve');
     const match = contextOf(there);
     session?.bind({ v: 1, by: client.name, agent: who.name, match, cwd }, mailboxOf(who));

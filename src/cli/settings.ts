@@ -167,7 +167,8 @@ export function loadSettings(
 }
 
 function boundMailbox(home: string, client: string): AgentName | undefined {
-  return clientBindings(home)[client];
+  const bindings = clientBindings(home);
+  return Object.hasOwn(bindings, client) ? bindings[client] : undefined;
 }
 
 function usable(name: SettingName, raw: unknown, from: string): Origin {
@@ -198,10 +199,11 @@ function projectFor(env: Env, cwd: string, warnings: string[]): { project: Proje
   return { project: null, skipped };
 }
 
-/** A file of another account is not believed: in /tmp anybody can leave one. */
+/** A file of another account, or one that every account can write, is not believed: in /tmp anybody can leave one. */
 function isMine(path: string): boolean {
   const stat = statSync(path, { throwIfNoEntry: false });
-  return stat?.isFile() === true && (stat.uid === process.getuid?.() || stat.uid === 0);
+  if (stat?.isFile() !== true || (stat.mode & 0o002) !== 0) return false;
+  return stat.uid === process.getuid?.() || stat.uid === 0;
 }
 
 interface Project {

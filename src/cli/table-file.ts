@@ -15,15 +15,17 @@ export function readTable(path: string): Table {
   }
 }
 
-/** Changes the table as one act: a reader sees it before or after, and two writers follow one another. */
+/** Changes the table as one act: a reader sees it before or after, and two writers follow one another. A table that stays the same is not written. */
 export function changeTable(path: string, change: (table: Table) => Table): void {
   try {
     mkdirSync(path.slice(0, path.lastIndexOf('/')), { recursive: true, mode: 0o700 });
     locked(`${path}.lock`, () => {
       const before = existsSync(path) ? tableIn(readFileSync(path, 'utf8')) : {};
       if (!before) throw new Refusal('bad_config', `${path} is not a JSON object; correct or remove it first`);
+      const after = change(before);
+      if (Bun.deepEquals(before, after)) return;
       const draft = `${path}.${process.pid}`;
-      writeFileSync(draft, `${JSON.stringify(change(before), null, 2)}\n`, { mode: 0o600, flush: true });
+      writeFileSync(draft, `${JSON.stringify(after, null, 2)}\n`, { mode: 0o600, flush: true });
       renameSync(draft, path);
     });
   } catch (error) {

@@ -17,7 +17,6 @@ const MARKS = [
   'COPILOT_CLI',
   'CURSOR_AGENT',
   'AI_AGENT',
-  'AGENT',
   'C2C_MCP_SESSION_ID',
   'C2C_SESSION_ID',
   'C2C_INSTANCE_NAME',
@@ -25,25 +24,34 @@ const MARKS = [
 
 type Env = Record<string, string | undefined>;
 
+/** What a command does under a name: `act` changes what others see, `read` only its own mail, `serve` is for a model. */
+export type Use = 'act' | 'read' | 'serve';
+
+/** Why this process may not use a person's or a supervisor's name like this, as a sentence; null if it may. */
+export function whyNotFor(env: Env, use: Use): string | null {
+  if (use === 'serve') return 'This serves a model';
+  return use === 'read' ? startedByClient(env) : whyNotUser(env);
+}
+
 /**
  * Who may act for the user: a process at a terminal, with no client above it and no client's mark in its environment.
- * Returns what speaks against it, as a clause for an error text; null if nothing does. There is no other function for this.
+ * Returns the reason why not, as a sentence for an error text; null if this process may act for the user. There is no other function for this.
  * It stops models and accidents. It cannot stop a program of the same account that hides where it comes from: SECURITY.md#who-acts-for-you
  */
 export function whyNotUser(env: Env): string | null {
-  return startedByClient(env) ?? (isAtTerminal() ? null : 'this process has no terminal');
+  return startedByClient(env) ?? (isAtTerminal() ? null : 'This process has no terminal');
 }
 
-/** What says that a client started this process; null if nothing does. */
+/** The evidence that a client started this process, as a sentence; null if there is none. */
 export function startedByClient(env: Env): string | null {
   const mark = MARKS.find((name) => env[name]);
-  if (mark) return `${mark} is set, so a client started this`;
+  if (mark) return `A client started this process (${mark} is set)`;
   for (const ancestor of ancestors()) {
-    if (isClient(ancestor)) return `a client runs above this process (pid ${ancestor.pid})`;
+    if (isClient(ancestor)) return `A client runs above this process (pid ${ancestor.pid})`;
     const inherited = MARKS.find((name) =>
       ancestor.env.some((one) => one.startsWith(`${name}=`) && one !== `${name}=`),
     );
-    if (inherited) return `process ${ancestor.pid} above this one was started with ${inherited} set, so by a client`;
+    if (inherited) return `A client started process ${ancestor.pid} above this one (${inherited} was set)`;
   }
   return null;
 }

@@ -45,7 +45,7 @@ describe('the word of the user', () => {
     await aClaude({ place, model }).headless('work');
     const { log, ...rest } = await outcome();
     expect(rest).toEqual(REFUSED);
-    for (const line of log) expect(line).toContain('only the user approves or denies');
+    for (const line of log) expect(line).toContain('Only the user can approve or deny');
   });
 
   opencode.it(`is not given by the model of OpenCode${opencode.why}`, async () => {
@@ -54,6 +54,6 @@ describe('the word of the user', () => {
     await anOpenCode({ place, model }).run('work');
     const { log, ...rest } = await outcome();
     expect(rest).toEqual(REFUSED);
-    for (const line of log) expect(line).toContain('only the user approves or denies');
+    for (const line of log) expect(line).toContain('Only the user can approve or deny');
   });
 });

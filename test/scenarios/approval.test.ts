@@ -54,12 +54,12 @@ describe('a request for approval', () => {
       const run = await parley.run(words, { stdin: 'yes\n' });
       expect(run).toMatchObject({ code: 77, out: '' });
       expect(run.err).toBe(
-        'parley: only the user approves or denies, and this process has no terminal; type it in a terminal of your own\n',
+        'parley: Only the user can approve or deny. This process has no terminal. Run it in your own terminal.\n',
       );
     }
     const below = await parley.atTerminal(['approve', parley.id, '--yes'], 'yes', { env: { CLAUDECODE: '1' } });
     expect(below.code).toBe(77);
-    expect(below.shown).toContain('CLAUDECODE is set, so a client started this');
+    expect(below.shown).toContain('A client started this process (CLAUDECODE is set)');
     expect(await told(parley)).toEqual([]);
   });
 

@@ -54,7 +54,6 @@ const MARKS = [
   'OPENCODE',
   'GEMINI_CLI',
   'QWEN_CODE',
-  'AGENT',
   'C2C_MCP_SESSION_ID',
 ];
 
@@ -72,7 +71,7 @@ describe('an approval', () => {
     const { shown, code } = await parley.atTerminal(['approve', id, '--yes'], 'yes', { as: 'ada', below: below() });
     expect({ shown, code }).toMatchObject({
       code: 77,
-      shown: expect.stringContaining('only the user approves or denies'),
+      shown: expect.stringContaining('Only the user can approve or deny'),
     });
     expect(await told()).toEqual([]);
   });
@@ -85,9 +84,16 @@ describe('an approval', () => {
     });
     expect({ shown, code }).toMatchObject({
       code: 77,
-      shown: expect.stringContaining(`${mark} is set, so a client started this`),
+      shown: expect.stringContaining(`A client started this process (${mark} is set)`),
     });
     expect(await told()).toEqual([]);
+  });
+
+  it('is given where AGENT is set, which many programs set', async () => {
+    const { parley, id, told } = await asked();
+    const { code } = await parley.atTerminal(['approve', id, '--yes'], '', { as: 'ada', env: { AGENT: '1' } });
+    expect(code).toBe(0);
+    expect(await told()).toHaveLength(1);
   });
 
   it('is given below shells that are no client’s', async () => {
@@ -113,13 +119,13 @@ describe('a person’s name', () => {
       const { shown, code } = await parley.atTerminal(words, '', { below });
       expect({ words, code, shown }).toMatchObject({
         code: 77,
-        shown: expect.stringContaining('@ada is a person, and a client runs above this process'),
+        shown: expect.stringContaining('@ada is a person. A client runs above this process'),
       });
     }
     await parley.run(['config', 'set', 'agent', 'ada']);
     const marked = await parley.withoutTerminal(['send', '@codex', 'go on'], { env: { CLAUDECODE: '1' } });
     expect(marked).toMatchObject({ code: 77, out: '' });
-    expect(marked.err).toContain("use an agent's mailbox: --as <agent>");
+    expect(marked.err).toContain("Use an agent's mailbox: --as <agent>");
     expect(await parley.json<object[]>(['inbox'], { as: 'codex' })).toEqual([]);
     // An agent's name is free below a client.
     expect((await parley.atTerminal(['send', '@ada', 'hi', '--as', 'codex'], '', { below })).code).toBe(0);
@@ -130,10 +136,32 @@ describe('a person’s name', () => {
     const sent = await parley.withoutTerminal(['send', '@codex', 'go on'], { as: 'ada' });
     expect(sent).toMatchObject({ code: 77, out: '' });
     expect(sent.err).toBe(
-      "parley: @ada is a person, and this process has no terminal; use an agent's mailbox: --as <agent> (`parley init <agent>` makes one)\n",
+      "parley: @ada is a person. This process has no terminal. Use an agent's mailbox: --as <agent> (`parley init <agent>` makes one)\n",
     );
     expect((await parley.withoutTerminal(['inbox', '--json'], { as: 'ada' })).out).toContain('May I?');
     expect((await parley.byPerson(['send', '@codex', 'go on'], { as: 'ada' })).code).toBe(0);
+  });
+
+  it('is used by no model through `bch` either, in a home where Parley says that it is a person', async () => {
+    const { parley, told } = await asked();
+    const env = { BACKCHANNEL_HOME: `${parley.home}/.parley`, BACKCHANNEL_AGENT: 'ada' };
+    const bch = (words: string[], more: Record<string, string> = {}) =>
+      parley.withoutTerminal(words, { name: 'bch', env: { ...env, ...more } });
+    const commands = [['send', '@codex', 'I approve'], ['inbox'], ['drain'], ['drain', '--hook'], ['read', 'x']];
+    for (const words of [...commands, ['watch'], ['sub', '#build'], ['unsub', '#build'], ['mcp'], ['init', 'ada']]) {
+      const { out, err, code } = await bch(words, { CLAUDECODE: '1' });
+      expect({ words, out, code, err }).toMatchObject({
+        out: '',
+        code: 1,
+        err: expect.stringMatching(/^error: @ada is a person.* BACKCHANNEL_AGENT=<agent> /),
+      });
+    }
+    expect((await bch(['send', '@codex', 'go on'])).err).toContain('This process has no terminal');
+    expect((await bch(['inbox'])).out).toContain('May I?');
+    expect(await told()).toEqual([]);
+    expect((await bch(['send', '@ada', 'hi'], { BACKCHANNEL_AGENT: 'codex', CLAUDECODE: '1' })).code).toBe(0);
+    expect((await parley.byPerson(['bch', 'send', '@codex', 'go on'], { env })).code).toBe(0);
+    expect(await told()).toHaveLength(1);
   });
 
   it('is given to no model’s tools, wherever they are started', async () => {
@@ -143,7 +171,7 @@ describe('a person’s name', () => {
     const { text, isError } = await client.call('chat_list_events');
     expect({ text, isError }).toMatchObject({
       isError: true,
-      text: expect.stringContaining('@ada is a person, and this serves a model'),
+      text: expect.stringContaining('@ada is a person. This serves a model'),
     });
     await client.end();
   });
@@ -157,7 +185,7 @@ describe('a person’s name', () => {
       ['forget', 'ada', '--yes'],
     ]) {
       const { shown, code } = await parley.atTerminal(words, '', { below });
-      expect({ words, code, shown }).toMatchObject({ code: 77, shown: expect.stringContaining('only the user') });
+      expect({ words, code, shown }).toMatchObject({ code: 77, shown: expect.stringContaining('Only the user') });
     }
     expect(await parley.withoutTerminal(['init', 'eve', '--human'])).toMatchObject({ code: 77, out: '' });
     expect((await parley.json<{ name: string }[]>(['agents'])).map(({ name }) => name)).toEqual(['ada', 'codex']);
@@ -179,7 +207,7 @@ describe('a supervisor’s alias', () => {
 
   it('is named by the user only, outside any client, and in no file of the repository', async () => {
     const place = new Brokerage();
-    expect(await place.error(['repo', 'set', 'supervisors', 'me'])).toContain('only the user names supervisors');
+    expect(await place.error(['repo', 'set', 'supervisors', 'me'])).toContain('Only the user can name supervisors');
     expect(await place.error(['repo', 'unset', 'supervisors'], { session: 'w2' })).toContain(
       'C2C_MCP_SESSION_ID is set',
     );
@@ -195,7 +223,7 @@ describe('a supervisor’s alias', () => {
       'me',
     ];
     const below = await personAt({ command, cwd: place.program.home, env: place.env(), typed: '' });
-    expect(below).toMatchObject({ code: 1, shown: expect.stringContaining('a client runs above this process') });
+    expect(below).toMatchObject({ code: 1, shown: expect.stringContaining('A client runs above this process') });
     expect(await place.json<object>(['repo', 'show'])).toEqual({ supervisors: [] });
     await place.byUser(['repo', 'set', 'supervisors', 'max']);
     expect(await place.json<object>(['repo', 'show'])).toEqual({ supervisors: ['max'] });
@@ -292,5 +320,27 @@ describe('every other alias', () => {
     });
     await client.end();
     expect(place.inbox('s-bob').map(({ from_alias }) => from_alias)).toEqual(['alice', 'nightly', 'alice', 'weekly']);
+  });
+
+  it('belongs to its session also where nothing proves that the session runs, until it is registered again', async () => {
+    const place = await new Brokerage().registered(['alice']);
+    await place.said(['register', 'w1'], { session: 's-w1' });
+    const refused = '"w1" is the alias of another session that may run (s-w1); choose another alias';
+    expect(await place.error(['send', 'alice', 'x', '--from', 'w1'], { session: 's-alice' })).toBe(refused);
+    expect(await place.error(['send', 'alice', 'x', '--from', 'w1'])).toBe(refused);
+    await place.said(['send', 'alice', 'mine', '--from', 'w1'], { session: 's-w1' });
+    await place.said(['register', 'w1'], { session: 's-w1' });
+    expect(place.inbox('s-alice').map(({ content }) => content)).toEqual(['mine']);
+  });
+
+  it('is not used by `parley --as` from another session to write', async () => {
+    const place = await new Brokerage().registered(['alice', 'w1']);
+    const send = (session: string) => place.parley(['send', '@alice', `by ${session}`, '--as', 'w1'], { session });
+    expect(await send('s3')).toMatchObject({
+      code: 77,
+      err: expect.stringContaining('"w1" is the alias of another session that runs (s-w1)'),
+    });
+    expect(await send('s-w1')).toMatchObject({ code: 0 });
+    expect(place.inbox('s-alice').map(({ content }) => content)).toEqual(['by s-w1']);
   });
 });

@@ -198,7 +198,7 @@ describe('the calls of the established OpenCode plugin', () => {
     expect(await check('per_1', 'river')).toMatchObject({ valid: false, requester_session_id: 'opencode-project' });
     expect((await check('per_1', 'river'))['error']).toBeString();
     await expect(plugin.calls('repo', 'set', 'supervisors', 'river')).rejects.toThrow(
-      'only the user names supervisors',
+      'Only the user can name supervisors',
     );
     await plugin.userCalls('repo', 'set', 'supervisors', 'river');
     expect(await check('per_1', 'river')).toEqual({

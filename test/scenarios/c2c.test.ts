@@ -549,9 +549,11 @@ describe('a question to people', () => {
     await place.byUser(['repo', 'set', 'supervisors', 'boss']);
     expect(
       await place.error(['send', 'agent', 'permission:p:approve-once', '--from', 'Boss'], { session: 's-x' }),
-    ).toBe('"Boss" answers for the user, and C2C_MCP_SESSION_ID is set, so a client started this; use another alias');
+    ).toBe(
+      '"Boss" answers for the user. A client started this process (C2C_MCP_SESSION_ID is set). Use another alias.',
+    );
     expect(await place.error(['send', 'agent', 'permission:p:approve-once', '--from', 'boss'])).toBe(
-      '"boss" answers for the user, and this process has no terminal; use another alias',
+      '"boss" answers for the user. This process has no terminal. Use another alias.',
     );
     expect(place.inbox('s-agent')).toEqual([]);
     await place.byUser(['send', 'agent', 'go on', '--from', 'boss']);

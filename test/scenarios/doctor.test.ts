@@ -74,7 +74,11 @@ describe('`parley doctor` never says ok', () => {
       'me',
     ]);
     expect(await about(machine, 'mailbox codex')).toMatchObject([
-      { level: 'warn', what: expect.stringContaining('nothing brings it to Codex') },
+      {
+        level: 'warn',
+        what: expect.stringContaining('nothing brings it to Codex'),
+        next: expect.stringContaining('start Codex and trust the hooks when it asks'),
+      },
     ]);
   });
 

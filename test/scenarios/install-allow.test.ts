@@ -66,7 +66,7 @@ describe('the rules that let a model answer without a dialog', () => {
     const machine = await aMachine();
     const env = { CLAUDECODE: '1' };
     const { err, code } = await machine.run('parley', ['install', 'claude', '--allow', 'reply'], { env });
-    expect(err).toContain('only the user allows tools, and CLAUDECODE is set');
+    expect(err).toContain('Only the user can allow tools. A client started this process (CLAUDECODE is set)');
     expect(code).toBe(77);
     expect(JSON.stringify(machine.outside)).not.toMatch(RULES);
   });

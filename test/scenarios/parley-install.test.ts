@@ -209,6 +209,24 @@ describe('the mailbox of a client', () => {
     });
     await server.end();
   });
+
+  it('is none for a hook of a client that was never installed, beside one that was', async () => {
+    const machine = await aMachine();
+    await machine.does('parley', ['install', 'claude']);
+    await machine.does('parley', ['send', '@me', 'CANARY', '--as', 'claude']);
+    const line = 'sh ~/.parley/hook codex';
+    expect(machine.runsLine(line, 'UserPromptSubmit')).toEqual({
+      out: '',
+      err: 'parley hook: codex has no mailbox here; run `parley install codex` first\n',
+      code: 0,
+    });
+    expect(machine.runsLine(`${line} --as me`, 'UserPromptSubmit').out).toContain('CANARY');
+  });
+
+  it.each(['constructor', '__proto__', 'cursor'])('is refused for --client %s, which is no client', async (client) => {
+    const { err, code } = await (await aMachine()).run('parley', ['mcp', '--client', client]);
+    expect({ err, code }).toEqual({ code: 64, err: 'parley: --client is claude, codex, opencode, kimi, gemini\n' });
+  });
 });
 
 /** A home with what `parley install --hooks --as claude` of 0.1.0 wrote: all clients as @claude. */
@@ -230,6 +248,13 @@ describe('the lines that 0.1.0 wrote', () => {
     await server.initialize();
     expect((await server.call('chat_who')).text).toStartWith('you are @claude');
     await server.end();
+  });
+
+  it('keep working without --as, as the agent of the home, while no client has a mailbox of its own', async () => {
+    const machine = await aMachineOfOld();
+    await machine.does('parley', ['init', 'claude', '--default']);
+    await machine.does('parley', ['send', '@claude', 'CANARY']);
+    expect(machine.runsLine('sh ~/.parley/hook codex').out).toContain('CANARY');
   });
 
   it('are named by `parley doctor`', async () => {

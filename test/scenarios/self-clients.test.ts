@@ -62,18 +62,37 @@ describe('`parley self uninstall`', () => {
     await machine.does('parley', ['self', 'uninstall', '--purge', '--yes']);
   });
 
+  it.each([
+    ['a settings file that is no JSON', () => '{"half'],
+    ['a hook that was edited', (text: string) => text.replaceAll('/hook claude', '/hook claude --as me')],
+  ])('changes nothing at all while it refuses because of %s, and names that file once', async (_name, edit) => {
+    const machine = new InstallMachine().with({ '.codex/config.toml': CONFIG });
+    await machine.does('parley', ['install', 'claude', 'codex', 'gemini']);
+    codexWrites(machine, ['session_start:0:0', 'stop:0:0']);
+    const settings = machine.at('.claude/settings.json');
+    writeFileSync(settings, edit(machine.read('.claude/settings.json')));
+    const [before, bindings] = [machine.outside, machine.read('.parley/clients.json')];
+    const { err, code } = await machine.run('parley', ['self', 'uninstall', '--purge', '--yes']);
+    expect(code).not.toBe(0);
+    expect(err.split(settings)).toHaveLength(2);
+    expect(machine.outside).toEqual(before);
+    expect(machine.read('.parley/clients.json')).toBe(bindings);
+  });
+
   it('refuses where a line was written or edited by hand, and goes on when that line is gone', async () => {
     const machine = new InstallMachine();
     await machine.does('parley', ['install', 'gemini']);
     const edited = machine.read('.gemini/settings.json').replaceAll('/hook gemini', '/hook gemini --as me');
     writeFileSync(machine.at('.gemini/settings.json'), edited);
     const { err } = await machine.run('parley', ['self', 'uninstall', '--purge', '--yes']);
-    expect(err).toContain(`gemini: hook at SessionStart in ${machine.at('.gemini/settings.json')}`);
+    const settings = machine.at('.gemini/settings.json');
+    expect(err).toContain(`gemini: ${settings} was changed by hand; remove hook at SessionStart, `);
     expect(existsSync(machine.at('.parley/hook'))).toBe(true);
-    writeFileSync(machine.at('.gemini/settings.json'), '{"mcpServers":{"parley":{"command":"parley"}}}\n');
+    writeFileSync(settings, '{}');
+    machine.with({ '.kimi-code/mcp.json': '{"mcpServers":{"parley":{"command":"parley"}}}\n' });
     const gone = await machine.run('parley', ['self', 'uninstall', '--purge', '--yes']);
     expect(gone.code).toBe(0);
-    expect(gone.err).toContain(`gemini: MCP server in ${machine.at('.gemini/settings.json')} still starts it`);
+    expect(gone.err).toContain(`kimi: MCP server in ${machine.at('.kimi-code/mcp.json')} still starts it`);
   });
 });
 

@@ -1,6 +1,6 @@
 // Files that come with a repository count only after the user said so.
 import { describe, expect, it } from 'bun:test';
-import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../support/home.ts';
 import { bodiesIn, Hooks } from '../support/hooks.ts';
 import { Program } from '../support/program.ts';
@@ -100,6 +100,14 @@ describe('parley trust', () => {
     expect(statSync(`${parley.home}/.parley/trusted.json`).mode & 0o777).toBe(0o600);
   });
 
+  it('does not count for a file that every account can write', async () => {
+    const { parley, repo } = await cloned(HOSTILE);
+    await parley.byPerson(['trust'], { cwd: repo });
+    expect((await parley.run(['whoami'], { cwd: repo })).out).toStartWith('@payroll');
+    chmodSync(`${repo}/.parley.json`, 0o666);
+    expect((await parley.run(['whoami'], { cwd: repo })).out).toStartWith('@me');
+  });
+
   it('means the place and the text: neither a copy elsewhere nor a link to it counts', async () => {
     const { parley, repo } = await cloned(HOSTILE);
     await parley.byPerson(['trust', repo]);
@@ -120,7 +128,7 @@ describe('parley trust', () => {
       await parley.byPerson(['trust', '--revoke', repo], { env: { OPENCODE: '1' } }),
     ]) {
       expect(run).toMatchObject({ code: 77, out: '' });
-      expect(run.err).toContain('only the user trusts the files of a repository');
+      expect(run.err).toContain('Only the user can trust the files of a repository');
     }
     expect((await parley.run(['trust', '--list'])).out).toBe('you trust no file of a repository\n');
   });
@@ -132,7 +140,9 @@ describe('parley trust', () => {
     await parley.byPerson(['init', 'ada', '--human']);
     const run = await parley.byPerson(['whoami'], { cwd: repo });
     expect(run.out).toStartWith('@me ');
-    expect(run.err).toContain('.parley.json names @ada, a person, which it cannot; say --as ada');
+    expect(run.err).toContain(
+      'A project file can only name an agent; @ada is a person. Use --as ada at your own terminal.',
+    );
     expect((await parley.byPerson(['trust', repo])).err).toContain('names @ada, a person');
   });
 
@@ -169,7 +179,7 @@ describe('a hook', () => {
     const message = await hooks.send({ body: 'for bob' });
     const asked = await hooks.start('claude', JSON.stringify(hooks.event()), { PARLEY_AGENT: 'ada' }).ended();
     expect(asked).toMatchObject({ code: 0, out: '' });
-    expect(asked.err).toContain('@ada is a person, and this serves a model');
+    expect(asked.err).toContain('@ada is a person. This serves a model');
     mkdirSync(`${hooks.home}/sessions/s2`, { recursive: true });
     writeFileSync(
       `${hooks.home}/sessions/s2/session.json`,

@@ -24,7 +24,7 @@ export default command({
     if (home.far)
       throw new Refusal('not_yours', `@${name} is at ${home.far.url}; only the host of that relay removes agents`);
     if ((await home.directory.get(name))?.parley?.kind === 'human')
-      refuseUnlessUser(context.env, "forgets a person's mailbox");
+      refuseUnlessUser(context.env, "forget a person's mailbox");
     const waiting = (await home.spool.ids(name)).length;
     if (!values.yes) {
       const mail =

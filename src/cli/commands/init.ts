@@ -53,7 +53,7 @@ export default command({
   ],
   async run(context, values, [text = '']) {
     const name = agentName(text);
-    if (values.human || values.owner) refuseUnlessUser(context.env, "makes a person's mailbox");
+    if (values.human || values.owner) refuseUnlessUser(context.env, "make a person's mailbox");
     const { url, room, insecure = false, session } = values;
     if (url !== undefined) {
       if (values.human || values.owner)

@@ -121,7 +121,7 @@ interface Permit {
   reach: string;
 }
 
-/** What one client gets, or why it gets nothing. One client that is refused keeps no other from being served. */
+/** What one client gets, or why it gets nothing. A refused client does not stop the others. */
 interface Plan {
   client: InstallClient;
   mailbox: OwnMailbox | null;

@@ -1,15 +1,16 @@
+import { CLIENT_NAMES } from '../../clients/install-client.ts';
 import { chatFace } from '../../doors/mcp/chat-face.ts';
 import { McpServer } from '../../doors/mcp/server.ts';
 import type { Who } from '../../flow/desk.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import { Context } from '../context.ts';
-import { parleyHome } from '../env.ts';
 import { bringHere } from '../mine.ts';
 import { VERSION } from '../program.ts';
 import { staleAdvice } from '../replaced.ts';
 import { servingLog } from '../serving-log.ts';
 import { writeAll } from '../terminal.ts';
+import { refuseUnbound } from '../unbound.ts';
 
 export default command({
   usage: 'mcp',
@@ -35,12 +36,14 @@ export default command({
     if (face === 'backchannel') return (await import('../dialects/bch.ts')).runBch(['mcp']);
     if (face === 'c2c') return (await import('../dialects/c2c.ts')).runC2c(['mcp']);
     if (face !== 'parley') throw new Refusal('invalid_request', '--face is parley, backchannel or c2c');
+    if (client !== undefined && !CLIENT_NAMES.some((name) => name === client))
+      throw new Refusal('invalid_request', `--client is ${CLIENT_NAMES.join(', ')}`);
     let current: Context | undefined;
     const server = new McpServer({
       face: chatFace(VERSION, async () => {
         // Only a desk that has its agent is kept: the mailbox may be made while we run.
         const desk = current ?? new Context(context.env, context.cwd, { as, client });
-        if (client !== undefined) refuseUnbound(desk, client);
+        if (client !== undefined) refuseUnbound(desk, client, 'mcp');
         const who = await desk.who('serve');
         current = desk;
         return { desk: desk.desk, who, gather };
@@ -52,13 +55,6 @@ export default command({
     await server.serve(Bun.stdin.stream());
   },
 });
-
-/** A client without a mailbox of its own gets none: the mailbox of the home is another's. */
-function refuseUnbound({ loaded, env }: Context, client: string): void {
-  const from = loaded.origins.find(({ name }) => name === 'agent')?.from;
-  if (from !== 'default' && from !== `${parleyHome(env)}/config.json`) return;
-  throw new Refusal('no_identity', `${client} has no mailbox here; run \`parley install ${client}\` first`);
-}
 
 async function gather(who: Who, prefix: string): Promise<void> {
   if (prefix !== '') await bringHere(who, prefix);

@@ -24,7 +24,7 @@ export default command({
   about:
     'install copies this program to a folder as `parley`, and links further names to it. A program of somebody else is never replaced ' +
     'unless you say --force; it is then kept beside and comes back with uninstall. uninstall first takes Parley out of the ' +
-    'clients, then removes exactly what was installed. If something of a client cannot be taken out, it says so and removes nothing.',
+    'clients, then removes exactly what was installed. If something of a client cannot be taken out, it names each such file and changes nothing.',
   options: {
     dir: { type: 'string', value: 'folder', help: 'install there (default ~/.local/bin)' },
     names: { type: 'string', value: 'list', help: `further names, with commas: ${NAMES.join(',')} (default: none)` },

@@ -32,7 +32,7 @@ export default command({
   examples: ['parley trust', 'parley trust ~/src/api', 'parley trust --list', 'parley trust --revoke ~/src/api'],
   async run(context, values, [word = '.']) {
     if (values.list) return list(context);
-    refuseUnlessUser(context.env, 'trusts the files of a repository');
+    refuseUnlessUser(context.env, 'trust the files of a repository');
     const path = resolve(context.cwd, word);
     if (values.revoke) return revoke(context, path);
     const files = filesAt(path);

@@ -34,11 +34,11 @@ export function waits({ mailbox, count }: Waiting): string {
   return `${counted(count, 'message that must be answered waits', 'messages that must be answered wait')} for @${mailbox}`;
 }
 
-/** Mail in Parley's own home that waits for a mailbox without a running session that is known. `brings` says which clients have a hook. */
+/** Mail in Parley's own home that waits for a mailbox without a running session that is known. `missing` says what a client lacks; null if its hook runs. */
 export function examineWaiting(
   env: Env,
   waiting: readonly Waiting[],
-  brings: (client: InstallClient) => boolean,
+  missing: (client: InstallClient) => string | null,
 ): Finding[] {
   const bindings = clientBindings(parleyHome(env));
   return waiting
@@ -52,9 +52,10 @@ export function examineWaiting(
           `${waits(one)}, and no client has this mailbox`,
           `${look}; \`parley install <client> --as ${one.mailbox}\` gives it to a client`,
         );
-      const { name, title } = client;
-      return brings(client)
+      const { title } = client;
+      const next = missing(client);
+      return next === null
         ? warn(`${waits(one)}, and nothing wakes an idle ${title}`, `give ${title} a prompt, which brings it; ${look}`)
-        : warn(`${waits(one)}, and nothing brings it to ${title}`, `do what is said for ${name} above; ${look}`);
+        : warn(`${waits(one)}, and nothing brings it to ${title}`, `${next}; ${look}`);
     });
 }

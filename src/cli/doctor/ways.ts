@@ -62,7 +62,12 @@ export async function examineWays(
     ...examineWaiting(
       env,
       waiting.filter(({ mailbox }) => !served.has(mailbox)),
-      (client) => installedIn(client, place, 'parley').hook,
+      (client) => {
+        const parley = { by: 'parley', ...installedIn(client, place, 'parley') };
+        return parley.hook
+          ? null
+          : (missingStep(client, [parley]) ?? `\`parley install ${client.name}\` adds the hook`);
+      },
     ),
   ];
 }

@@ -24,7 +24,7 @@ export function grantFrom(word: string | undefined, env: Env): Grant | null {
   if (!Object.hasOwn(GRANTS, word)) throw new Refusal('invalid_request', '--allow is reply or tools');
   const why = startedByClient(env);
   if (why !== null)
-    throw new Refusal('not_yours', `only the user allows tools, and ${why}; type it in a terminal of your own`);
+    throw new Refusal('not_yours', `Only the user can allow tools. ${why}. Run it in your own terminal.`);
   return word as Grant;
 }
 

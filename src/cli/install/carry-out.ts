@@ -1,5 +1,5 @@
 import { carryOut, changeFor, takeBack, undo } from '../../clients/settings/apply.ts';
-import type { Change, Wish } from '../../clients/settings/apply.ts';
+import type { Change, Look, Wish } from '../../clients/settings/apply.ts';
 import { isSame, readManifest } from '../../clients/settings/manifest.ts';
 import type { Noted } from '../../clients/settings/manifest.ts';
 import { Refusal } from '../../protocol/refusal.ts';
@@ -63,11 +63,15 @@ export function notedFor(manifest: string, by: string, clients: readonly string[
 }
 
 /** Takes out what was noted, the last first. A file that cannot be read keeps what is in it, and its note; the others go on. */
-export function takeOut(noted: readonly Noted[], manifest: string, order: { dry: boolean; again: string }): Removed[] {
+export function takeOut(
+  noted: readonly Noted[],
+  manifest: string,
+  order: { dry: boolean; again: string; look?: Look },
+): Removed[] {
   return noted.toReversed().map((one) => {
     const { path, what } = one;
     try {
-      const { outcome, kept = null } = guarded(path, order.again, () => undo(one, manifest, order.dry));
+      const { outcome, kept = null } = guarded(path, order.again, () => undo(one, manifest, order.dry, order.look));
       return { path, what, outcome: order.dry && outcome === 'removed' ? 'would remove' : outcome, kept };
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;

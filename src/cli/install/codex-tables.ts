@@ -1,6 +1,7 @@
 import { dirname, join } from 'node:path';
 import { serverTables, trustTables, withoutTables } from '../../clients/codex/written-since.ts';
 import { tableIn } from '../../clients/install-client.ts';
+import type { Look } from '../../clients/settings/apply.ts';
 import { find, replace } from '../../clients/settings/file.ts';
 import type { Noted } from '../../clients/settings/manifest.ts';
 import { NotEditable } from '../../clients/settings/not-editable.ts';
@@ -57,23 +58,42 @@ function belowServers(config: string, noted: readonly Noted[]): string[] {
   return servers.flatMap((server) => serverTables(config, server, written));
 }
 
-/** Asks at a terminal whether these tables go, too. `--yes` includes them; without a terminal they stay. */
+/** Removes these tables if the user wants it. */
 export function offerRemoval(context: Context, found: readonly CodexTables[], yes: boolean): CodexTables[] {
-  if (found.length === 0) return [];
-  const isAsked = !yes && !context.json && isTerminal(0);
-  if (isAsked) for (const one of found) context.note(`Codex wrote about Parley into ${one.path}: ${headers(one)}`);
-  const isWanted = yes || (isAsked && isSure(context, 'Remove that, too?'));
-  return isWanted ? found.map(remove) : [...found];
+  return isRemovalWanted(context, found, yes) ? found.map(removeTables) : [...found];
 }
 
-function remove(one: CodexTables): CodexTables {
+/** Asks at a terminal whether these tables go, too. `--yes` includes them; without a terminal they stay. */
+export function isRemovalWanted(context: Context, found: readonly CodexTables[], yes: boolean): boolean {
+  if (found.length === 0) return false;
+  const isAsked = !yes && !context.json && isTerminal(0);
+  if (isAsked) for (const one of found) context.note(`Codex wrote about Parley into ${one.path}: ${headers(one)}`);
+  return yes || (isAsked && isSure(context, 'Remove that, too?'));
+}
+
+/** Reads a settings file as it is without these tables. */
+export function withoutThem(tables: readonly CodexTables[]): Look {
+  return (path) => {
+    const found = find(path);
+    const one = tables.find((each) => each.path === path);
+    return one ? { ...found, text: textWithout(one, found.text) ?? found.text } : found;
+  };
+}
+
+export function removeTables(one: CodexTables): CodexTables {
+  const config = find(one.path);
+  const text = textWithout(one, config.text);
+  if (text === null) return one;
+  replace(config, text);
+  return { ...one, removed: true };
+}
+
+/** Null where the tables cannot be taken out. */
+function textWithout({ tables }: CodexTables, text: string | null): string | null {
   try {
-    const config = find(one.path);
-    if (config.text === null) return one;
-    replace(config, withoutTables(config.text, one.tables));
-    return { ...one, removed: true };
+    return text === null ? null : withoutTables(text, tables);
   } catch (error) {
-    if (error instanceof NotEditable) return one;
+    if (error instanceof NotEditable) return null;
     throw error;
   }
 }

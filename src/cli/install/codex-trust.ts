@@ -1,8 +1,8 @@
-import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { codexEvent, trustKeys } from '../../clients/codex/hook-state.ts';
 import { tableIn } from '../../clients/install-client.ts';
 import type { Wish } from '../../clients/settings/apply.ts';
-import { readTree } from '../../clients/settings/jsonc-tree.ts';
 import { inToml } from '../../clients/settings/text-block.ts';
 import { parleyHome } from '../env.ts';
 import type { Env } from '../env.ts';
@@ -18,8 +18,10 @@ export function isTrusted(wish: Wish, env: Env): boolean {
   const { path, content } = wish;
   const event = content.format === 'json' ? (content.at[1] ?? '') : '';
   try {
-    const keys = placesOf(wish, event).flatMap((place) =>
-      [path, realpathSync(path)].map((file) => `${file}:${snakeCase(event)}:${place}`),
+    const hooks = { paths: [path, realpathSync(path)], text: readFileSync(path, 'utf8') };
+    const keys = trustKeys(
+      hooks,
+      (at, hook) => at === event && wish.isThere(JSON.stringify({ hooks: { [event]: [{ hooks: [hook] }] } })),
     );
     const outdated = namesIn(outdatedFolder(env));
     return trustedHooks(path).some(({ key, hash }) => keys.includes(key) && !outdated.includes(nameOf(hash)));
@@ -32,7 +34,7 @@ export function isTrusted(wish: Wish, env: Env): boolean {
 export function noteChangedHooks(env: Env, done: readonly Done[]): void {
   const changed = done.filter(({ path, outcome }) => outcome === 'replaced' && path.endsWith('/hooks.json'));
   const hashes = changed.flatMap(({ path, what }) => {
-    const event = snakeCase(/^\w+ at (\w+)$/.exec(what)?.[1] ?? '');
+    const event = codexEvent(/^\w+ at (\w+)$/.exec(what)?.[1] ?? '');
     return trustedHooks(path).filter(({ key }) => key.includes(`hooks.json:${event}:`));
   });
   if (hashes.length === 0) return;
@@ -60,23 +62,4 @@ function outdatedFolder(env: Env): string {
 
 function nameOf(hash: string): string {
   return hash.replaceAll(/[^A-Za-z0-9]/g, '-').slice(0, 100);
-}
-
-/** Where our hook is in the lists of its event: `<group>:<hook>`. */
-function placesOf({ path, isThere }: Wish, event: string): string[] {
-  if (!existsSync(path)) return [];
-  const groups = tableIn(tableIn(readTree(readFileSync(path, 'utf8')).value)['hooks'])[event];
-  return listIn(groups).flatMap((group, at) =>
-    listIn(tableIn(group)['hooks']).flatMap((hook, place) =>
-      isThere(JSON.stringify({ hooks: { [event]: [{ hooks: [hook] }] } })) ? [`${at}:${place}`] : [],
-    ),
-  );
-}
-
-function listIn(value: unknown): unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
-function snakeCase(event: string): string {
-  return event.replaceAll(/(?<=.)[A-Z]/g, (letter) => `_${letter}`).toLowerCase();
 }

@@ -1,6 +1,7 @@
 import { rmdirSync, rmSync } from 'node:fs';
 import { INSTALL_CLIENTS } from '../../clients/install-clients.ts';
-import type { Wish } from '../../clients/settings/apply.ts';
+import { textWithoutOurs } from '../../clients/settings/apply.ts';
+import type { Look, Wish } from '../../clients/settings/apply.ts';
 import { find } from '../../clients/settings/file.ts';
 import { readManifest } from '../../clients/settings/manifest.ts';
 import type { Noted } from '../../clients/settings/manifest.ts';
@@ -12,7 +13,7 @@ import { parleyHome, userHome } from '../env.ts';
 import type { Env } from '../env.ts';
 import { takeOut } from '../install/carry-out.ts';
 import type { Removed } from '../install/carry-out.ts';
-import { findCodexTables, offerRemoval } from '../install/codex-tables.ts';
+import { findCodexTables, isRemovalWanted, removeTables, withoutThem } from '../install/codex-tables.ts';
 import type { CodexTables } from '../install/codex-tables.ts';
 import { guarded } from '../install/guarded.ts';
 import { manifestIn } from '../install/manifest-place.ts';
@@ -39,63 +40,85 @@ export function addedToClients(env: Env): Noted[] {
 
 /**
  * Takes Parley out of all clients, or refuses and names what is in the way: a client must never be left with a line that starts a
- * program that is gone. Every file is looked at before the first one is changed.
+ * program that is gone. Everything is found first; a refusal changes nothing.
  */
 export function leaveClients(context: Context, yes: boolean): Left {
   return inTurn(context.env, () => {
     const manifest = manifestIn(userHome(context.env));
     const noted = addedToClients(context.env);
-    // Before the hooks go: afterwards nobody can tell which of Codex's tables were about them.
-    const codexTables = offerRemoval(context, findCodexTables(noted), yes);
-    refuseStuck(noted, takeOut(noted, manifest, { dry: true, again: AGAIN }));
+    const found = findCodexTables(noted);
+    const isWanted = isRemovalWanted(context, found, yes);
+    const look = isWanted ? withoutThem(found) : find;
+    const planned = takenOut(noted, manifest, { dry: true, look });
+    refuseStuck([...planned, ...othersIn(context, /^hook/, manifest, look)]);
+    const otherServers = othersIn(context, /^MCP server/, manifest, look);
+    // Before the server goes: a server with tables of Codex below it is not as we wrote it.
+    const codexTables = isWanted ? found.map(removeTables) : found;
     const clients = noted
       .toReversed()
-      .flatMap((one) => stopping(context.env, one, () => takeOut([one], manifest, { dry: false, again: AGAIN })));
-    const otherServers = othersIn(context, /^MCP server/);
-    refuseOtherHooks(othersIn(context, /^hook/));
+      .flatMap((one) => stopping(context.env, one, () => takenOut([one], manifest, { dry: false })));
+    // A file may have changed since the first look.
+    refuseStuck(clients);
     // All that is ours is out of these files: the copies from before hold nothing that they lack.
     for (const one of clients) if (one.kept !== null) rmSync(one.kept, { force: true });
     const home = parleyHome(context.env);
     for (const client of Object.keys(clientBindings(home))) unbindClient(home, client);
-    return { clients: clients.map((one) => ({ ...one, kept: null })), codexTables, otherServers };
+    return {
+      clients: clients.map(({ owner: _owner, ...one }) => ({ ...one, kept: null })),
+      codexTables,
+      otherServers: otherServers.map(({ owner, what, path }) => `${owner}: ${what} in ${path}`),
+    };
   });
 }
 
-function refuseStuck(noted: readonly Noted[], planned: readonly Removed[]): void {
-  const owners = noted.toReversed().map(({ owner }) => owner);
-  const stuck = planned.flatMap(({ path, what, outcome, why }, at) => {
-    if (outcome === 'changed') return [`${owners[at]}: ${what} in ${path} was changed since; remove it by hand`];
-    return outcome === 'refused' ? [`${owners[at]}: ${why ?? path}`] : [];
-  });
-  if (stuck.length > 0)
-    throw new Refusal('bad_config', `Parley is still in these clients, so it was not uninstalled: ${stuck.join('; ')}`);
+function takenOut(
+  noted: readonly Noted[],
+  manifest: string,
+  order: { dry: boolean; look?: Look },
+): (Removed & { owner: string })[] {
+  return noted
+    .toReversed()
+    .flatMap((one) =>
+      takeOut([one], manifest, { ...order, again: AGAIN }).map((done) => ({ ...done, owner: one.owner })),
+    );
 }
 
-function refuseOtherHooks(hooks: readonly string[]): void {
-  if (hooks.length === 0) return;
-  throw new Refusal(
-    'bad_config',
-    `these hooks start Parley and were written or edited by hand; remove them, then \`${AGAIN}\` again (the program is still here): ${hooks.join('; ')}`,
-  );
+/** Something of Parley that is, or may be, in the way of its removal. */
+type InTheWay = Pick<Removed, 'path' | 'what' | 'outcome' | 'why'> & { owner: string };
+
+/** Refuses while Parley is in a file of a client. Each file is named once. */
+function refuseStuck(found: readonly InTheWay[]): void {
+  const stuck = found.filter(({ outcome }) => outcome === 'changed' || outcome === 'refused');
+  if (stuck.length === 0) return;
+  const files = [...Map.groupBy(stuck, ({ path }) => path)].map(([path, inFile]) => stuckFile(path, inFile));
+  throw new Refusal('bad_config', `Parley is still in these clients, so it was not uninstalled: ${files.join('; ')}`);
 }
 
-/** What clients still have of ours from another source: written by hand, or edited after it was added. */
-function othersIn({ env, cwd }: Context, kind: RegExp): string[] {
+function stuckFile(path: string, inFile: readonly InTheWay[]): string {
+  const owner = [...new Set(inFile.map((one) => one.owner))].join(', ');
+  const why = inFile.find(({ outcome }) => outcome === 'refused')?.why;
+  if (why !== undefined) return `${owner}: ${why}`;
+  const what = [...new Set(inFile.map((one) => one.what))].join(', ');
+  return `${owner}: ${path} was changed by hand; remove ${what} there, then \`${AGAIN}\` again`;
+}
+
+/** What clients would still have of ours from another source: written by hand, or edited after it was added. */
+function othersIn({ env, cwd }: Context, kind: RegExp, manifest: string, look: Look): InTheWay[] {
   const place = { home: userHome(env), env, project: gitTop(cwd) ?? cwd };
   const found = INSTALL_CLIENTS.flatMap((client) =>
     [true, false]
       .flatMap((project) =>
         client.wishes(place, parleyGift(env, { client: client.name, program: '', project, hooks: true })),
       )
-      .filter((wish) => kind.test(wish.what) && isStillThere(wish))
-      .map(({ what, path }) => `${client.name}: ${what} in ${path}`),
+      .filter((wish) => kind.test(wish.what) && staysThere(wish, manifest, look))
+      .map(({ what, path }) => ({ owner: client.name, what, path, outcome: 'changed' as const })),
   );
-  return [...new Set(found)];
+  return [...new Map(found.map((one) => [`${one.owner} ${one.what} ${one.path}`, one])).values()];
 }
 
-function isStillThere({ path, isThere }: Wish): boolean {
+function staysThere({ path, isThere }: Wish, manifest: string, look: Look): boolean {
   try {
-    const { text } = find(path);
+    const text = textWithoutOurs(path, manifest, look);
     return text !== null && isThere(text);
   } catch {
     // A file that cannot be read holds nothing that its client could use either.

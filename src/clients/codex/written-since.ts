@@ -1,7 +1,7 @@
 import { tableIn } from '../install-client.ts';
-import { readTree } from '../settings/jsonc-tree.ts';
 import { NotEditable } from '../settings/not-editable.ts';
 import { inToml, readToml } from '../settings/text-block.ts';
+import { trustKeys } from './hook-state.ts';
 
 /** A line that begins a table, and what is between its brackets. */
 const HEADER = /^\s*\[([^[].*)\]\s*(?:#.*)?$/;
@@ -15,8 +15,7 @@ export function trustTables(
   hooks: { paths: readonly string[]; text: string },
   commands: ReadonlySet<string>,
 ): string[] {
-  const places = placesOf(hooks.text, commands);
-  const ours = new Set(hooks.paths.flatMap((path) => places.map((place) => `${path}:${place}`)));
+  const ours = new Set(trustKeys(hooks, (_event, hook) => commands.has(String(tableIn(hook)['command']))));
   return headersIn(config).filter((header) => {
     const [first, second, key, ...rest] = pathOf(header);
     return first === 'hooks' && second === 'state' && key !== undefined && rest.length === 0 && ours.has(key);
@@ -30,19 +29,6 @@ export function serverTables(config: string, server: string, ours: string): stri
     const [first, second, ...rest] = pathOf(header);
     return first === 'mcp_servers' && second === server && rest.length > 0 && !written.includes(header);
   });
-}
-
-/** Where these commands are in hooks.json, in Codex's words. */
-function placesOf(text: string, commands: ReadonlySet<string>): string[] {
-  const events = Object.entries(tableIn(tableIn(readTree(text).value)['hooks']));
-  return events.flatMap(([event, groups]) =>
-    listIn(groups).flatMap((group, at) =>
-      listIn(tableIn(group)['hooks'])
-        .map((hook, index) => ({ command: tableIn(hook)['command'], place: `${snakeCase(event)}:${at}:${index}` }))
-        .filter(({ command }) => typeof command === 'string' && commands.has(command))
-        .map(({ place }) => place),
-    ),
-  );
 }
 
 /** config.toml without these tables, and nothing else changed. Throws NotEditable where that cannot be proven. */
@@ -98,12 +84,4 @@ function pruned(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof Date) return value;
   const entries = Object.entries(value).map(([key, inner]) => [key, pruned(inner)] as const);
   return Object.fromEntries(entries.filter(([, inner]) => !Bun.deepEquals(inner, {})));
-}
-
-function snakeCase(event: string): string {
-  return event.replaceAll(/(?<=.)([A-Z])/g, '_$1').toLowerCase();
-}
-
-function listIn(value: unknown): unknown[] {
-  return Array.isArray(value) ? value : [];
 }

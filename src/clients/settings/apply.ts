@@ -116,13 +116,16 @@ export interface Undone {
   kept?: string;
 }
 
-/** Takes out what was noted: see `without`. `dry` changes nothing and says what would become of it. */
-export function undo(noted: Noted, path: string, dry = false): Undone {
+/** How a settings file is read: as it is, or as a change that comes first would leave it. */
+export type Look = (path: string) => Found;
+
+/** Takes out what was noted: see `without`. `dry` changes nothing and says what would become of it, in the text that `look` finds. */
+export function undo(noted: Noted, path: string, dry = false, look: Look = find): Undone {
   const manifest = readManifest(path);
   const { target } = noted;
   const notes = notesOn(manifest, target);
   const own = notes.find((one) => isSame(one, noted)) ?? noted;
-  const found = find(noted.path);
+  const found = look(noted.path);
   const result = found.text === null ? 'gone' : without(notes, own, found.text, isCreated(manifest, found));
   const outcome = typeof result === 'object' ? 'removed' : result;
   if (dry) return { outcome };
@@ -139,6 +142,19 @@ export function undo(noted: Noted, path: string, dry = false): Undone {
   const folders = dropFolders(manifest.folders);
   writeManifest(path, withNotes({ ...manifest, folders, files }, target, left));
   return { outcome, ...(kept && { kept }) };
+}
+
+/** The text that a file would have without all that is noted about it; null if it would not be there. */
+export function textWithoutOurs(path: string, manifestPath: string, look: Look): string | null {
+  const manifest = readManifest(manifestPath);
+  const found = look(path);
+  let { text } = found;
+  let notes = notesOn(manifest, found.target);
+  for (const one of notes.toReversed()) {
+    const result = text === null ? 'gone' : without(notes, one, text, isCreated(manifest, found));
+    if (typeof result === 'object') ({ text, notes } = result);
+  }
+  return text;
 }
 
 function isCreated(manifest: Manifest, { target }: Found): boolean {

@@ -82,4 +82,14 @@ describe('an id that its sender chose', () => {
     expect(two.id).not.toBe(id);
     expect((await room.inbox()).map(({ body }) => body)).toEqual(['one', 'two']);
   });
+
+  it('is not taken if it begins like the id of another message: short ids stay clear', async () => {
+    const room = await aRoom();
+    const hers = await room.alice('which port?', { 'x-parley-id': newSenderId(alice), 'idempotency-key': 'k' });
+    const head = `${hers.id.slice(0, 8)}${crypto.randomUUID().slice(8, 24)}`;
+    const tail = new Bun.CryptoHasher('sha256').update(`eve\n${head}`).digest('hex').slice(0, 12);
+    const his = await room.eve('noise', { 'x-parley-id': `${head}${tail}`, 'idempotency-key': 'k' });
+    expect(his.id.slice(0, 8)).not.toBe(hers.id.slice(0, 8));
+    expect(await room.inbox()).toHaveLength(2);
+  });
 });

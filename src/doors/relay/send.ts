@@ -3,7 +3,7 @@ import { send } from '../../flow/send.ts';
 import type { Sent } from '../../flow/send.ts';
 import { Extras } from '../../protocol/message.ts';
 import type { Draft, Intent, Priority } from '../../protocol/message.ts';
-import { SendKey } from '../../protocol/names.ts';
+import { SendKey, shortId } from '../../protocol/names.ts';
 import type { AgentName, MessageId, Scope } from '../../protocol/names.ts';
 import { isSenderId } from '../../protocol/sender-id.ts';
 import type { Fields } from './fields.ts';
@@ -17,7 +17,9 @@ export async function sendMessage(relay: Relay, c: Asked): Promise<Response> {
   refuseLargeEnvelope(draft);
   const { name } = c.who;
   const { desk, quota } = c.room;
-  const sent = await quota.within(desk, (admitting) => sendUnder(idIn(c.request, name, draft), admitting, name, draft));
+  const chosen = idIn(c.request, name, draft);
+  const id = chosen !== null && (await isShortIdTaken(desk, chosen)) ? null : chosen;
+  const sent = await quota.within(desk, (admitting) => sendUnder(id, admitting, name, draft));
   if (sent.first) {
     relay.figures.accepted += 1;
     relay.figures.copies += sent.copies.length;
@@ -38,6 +40,12 @@ async function sendUnder(id: MessageId | null, desk: Desk, from: AgentName, draf
 function idIn(request: Request, from: AgentName, { key }: Draft): MessageId | null {
   const text = request.headers.get('x-parley-id');
   return text !== null && key !== undefined && isSenderId(text, from) ? text : null;
+}
+
+/** People and models name a message by its short id: no sender may make that of another's message ambiguous. */
+async function isShortIdTaken({ homes }: Desk, id: MessageId): Promise<boolean> {
+  const alike = await Promise.all(homes.map(({ ledger }) => ledger.idsLike(shortId(id))));
+  return alike.flat().some((one) => one !== id);
 }
 
 /** The body has a limit of its own, and escapes are no fault of its writer; all the rest together is small. spec: relay#limits */

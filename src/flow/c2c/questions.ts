@@ -46,7 +46,7 @@ export async function mayAnswer(broker: Broker, id: string, from: string, namedB
   if (!question) return answer(false, null, `no question ${id} is open: it is unknown, answered or too old`);
   const holder = await broker.called(from);
   if (isSame(from, question.alias) || holder?.row.session_id === question.sessionId) {
-    return answer(false, question.sessionId, `${from} asked it; nobody answers for others to oneself`);
+    return answer(false, question.sessionId, `${from} asked it; the session that asked cannot answer`);
   }
   const isIn = (names: readonly string[]): boolean => names.some((name) => isSame(name, from));
   if (!isIn(question.supervisors)) return answer(false, question.sessionId, `${from} was not asked`);

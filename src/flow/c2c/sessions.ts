@@ -33,17 +33,18 @@ export async function wishOf(
 }
 
 /**
- * The alias under which a session may write, as it is registered: one that nobody has, its own, or that of a session that ended.
- * Refuses the alias of another session that runs. spec: c2c#aliases
+ * The alias under which a session may write, as it is registered: one that nobody has, its own, or that of a session whose process
+ * ended. A session without a known process counts as one that runs. spec: c2c#aliases
  */
 export async function speakerOf(broker: Broker, alias: AgentName, sessionId: string | null): Promise<AgentName> {
   const known = await broker.called(alias);
   if (!known) return alias;
   const { session_id, alias: written } = known.row;
-  if (known.alive !== true || session_id === sessionId) return written as AgentName;
+  if (known.alive === false || session_id === sessionId) return written as AgentName;
+  const runs = known.alive ? 'that runs' : 'that may run';
   throw new Refusal(
     'not_yours',
-    `"${written}" is the alias of another session that runs (${session_id}); choose another alias`,
+    `"${written}" is the alias of another session ${runs} (${session_id}); choose another alias`,
   );
 }
 

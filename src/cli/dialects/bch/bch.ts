@@ -2,6 +2,7 @@ import type { Desk, Home, Who } from '../../../flow/desk.ts';
 import { BODY_LIMIT } from '../../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../../protocol/names.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
+import type { Use } from '../../../sessions/authority.ts';
 import { backchannelHome } from '../../env.ts';
 import type { Env } from '../../env.ts';
 import { writeAll } from '../../terminal.ts';
@@ -45,17 +46,27 @@ export class Bch {
     return name ? readName(name) : null;
   }
 
-  /** Who acts, and where. As in the original, nobody has to be registered to write or to look. */
-  async who(): Promise<Who> {
+  /**
+   * Who acts, and where. As in the original, no agent has to be registered to write or to look. For a mailbox
+   * whose record says that it is a person's, the rule is the same as for `parley`.
+   */
+  async who(use: Use = 'act'): Promise<Who> {
     const name = this.identity;
     if (!name) throw nobody();
     const { home } = this.desk;
+    await this.refusePerson(name, use);
     return { name, home };
   }
 
+  async refusePerson(name: AgentName, use: Use): Promise<void> {
+    if ((await this.desk.home.directory.get(name))?.parley?.kind !== 'human') return;
+    const { refusePersonsName } = await import('../../consent.ts');
+    refusePersonsName(this.env, name, use, 'BACKCHANNEL_AGENT=<agent>');
+  }
+
   /** The same for a reader: what the dead left is put right first, and everybody can see that the agent was here. */
-  async reader(): Promise<Who> {
-    const who = await this.who();
+  async reader(use: Use = 'read'): Promise<Who> {
+    const who = await this.who(use);
     await who.home.spool.heal();
     await who.home.directory.seen(who.name);
     return who;

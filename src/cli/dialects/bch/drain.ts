@@ -11,7 +11,7 @@ export default bchCommand({
   async run(bch, values) {
     // The hook runs at every prompt of every session: who has no mailbox must not hear of it.
     if (values.hook && !bch.identity) return;
-    const who = await bch.reader();
+    const who = await bch.reader(values.hook ? 'serve' : 'read');
     const mail = await waiting(who, { match: values.match });
     const wanted = mail.map(({ message }) => message);
     const render = (delivered: Delivered[]): string => {

@@ -41,6 +41,7 @@ export default bchCommand({
     if (values.token !== undefined)
       throw new Refusal('invalid_request', `--token is for a relay — say which: bch init ${name} --url <relay-url>`);
     const { home } = bch.desk;
+    await bch.refusePerson(name, 'act');
     // Without an attention policy, as the original makes its agents: everything is shown.
     await home.directory.register(name, 'foreign');
     // Scripts write into a mailbox without asking us: it must be there.

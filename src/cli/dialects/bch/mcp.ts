@@ -11,7 +11,7 @@ export default bchCommand({
   words: [0, 0],
   async run(bch) {
     const server = new McpServer({
-      face: backchannelFace(bch.desk, await bch.who()),
+      face: backchannelFace(bch.desk, await bch.who('serve')),
       write: (line) => writeAll(1, line),
       log: servingLog({ json: bch.env['PARLEY_LOG'] === 'json', verbose: false }),
       advice: staleAdvice,

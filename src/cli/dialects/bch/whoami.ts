@@ -5,7 +5,7 @@ export default bchCommand({
   options: {},
   words: [0, 0],
   async run(bch) {
-    const { name, home } = await bch.who();
+    const { name, home } = await bch.who('read');
     bch.say(`${name} via ${home.far?.url ?? 'local spool'}`);
   },
 });

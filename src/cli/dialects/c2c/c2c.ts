@@ -6,14 +6,14 @@ import { BODY_LIMIT } from '../../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../../protocol/names.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import type { Broker } from '../../../storage/c2c/broker.ts';
-import type { Use } from '../../context.ts';
+import type { Use } from '../../../sessions/authority.ts';
 import type { Env } from '../../env.ts';
 import { writeAll } from '../../terminal.ts';
 import type * as Wiring from '../../wiring-broker.ts';
 import { brokerRoot } from './root.ts';
 import { readAddress, unreachable } from './address.ts';
 import { sessionIn } from './session-id.ts';
-import { refuseSupervisor } from './supervisor-alias.ts';
+import { isSupervisor, refuseSupervisor } from './supervisor-alias.ts';
 
 /** What a command of this dialect has at hand. Nothing in it is opened before it is asked for. */
 export class C2c {
@@ -93,18 +93,25 @@ export class C2c {
   }
 
   async #speaker(from: string | undefined): Promise<AgentName> {
-    if (from !== undefined) return speakerOf(this.broker, readAlias(from), this.sessionId);
+    if (from !== undefined) return this.#named(readAlias(from), this.sessionId);
     const id = this.sessionId;
     const known = id === null ? null : await this.broker.aliasOf(id);
     if (known !== null) return known;
     const { C2C_MCP_AUTO_REGISTER_ALIAS: alias } = this.env;
-    if (alias) return speakerOf(this.broker, readAlias(alias), this.sessionId ?? alias);
+    if (alias) return this.#named(readAlias(alias), this.sessionId ?? alias);
     throw new Refusal(
       'no_identity',
       id === null
         ? 'this shell is no session of c2c; run `export C2C_MCP_SESSION_ID=me` and `c2c register me` first, or say --from <alias>'
         : 'this session has no alias; run `c2c register <alias>` first, or say --from <alias>',
     );
+  }
+
+  /** The user acts under the alias of a supervisor, whatever session has it. */
+  async #named(alias: AgentName, sessionId: string | null): Promise<AgentName> {
+    if (!isSupervisor(this.env, alias)) return speakerOf(this.broker, alias, sessionId);
+    this.refuseSupervisor(alias, 'act');
+    return ((await this.broker.called(alias))?.row.alias ?? alias) as AgentName;
   }
 
   /** Only the user acts under the alias of a supervisor. */

@@ -27,7 +27,7 @@ export default c2cCommand({
 });
 
 async function name(c2c: C2c, aliases: readonly string[]): Promise<void> {
-  refuseUnlessUser(c2c.env, 'names supervisors');
+  refuseUnlessUser(c2c.env, 'name supervisors');
   nameSupervisors(c2c.env, c2c.cwd, aliases);
   for (const alias of aliases) {
     const holder = await c2c.broker.called(alias);

@@ -1,6 +1,6 @@
 import { Refusal } from '../../../protocol/refusal.ts';
 import type * as Authority from '../../../sessions/authority.ts';
-import type { Use } from '../../context.ts';
+import type { Use } from '../../../sessions/authority.ts';
 import { parleyHome, userHome } from '../../env.ts';
 import type { Env } from '../../env.ts';
 import { readTable } from '../../table-file.ts';
@@ -19,9 +19,9 @@ export function supervisorsStore(home: string): string {
 export function refuseSupervisor(env: Env, alias: string, use: Use): void {
   if (!isSupervisor(env, alias)) return;
   // Read only here: every send asks, and few users have a supervisor.
-  const { startedByClient, whyNotUser } = require('../../../sessions/authority.ts') as typeof Authority;
-  const why = use === 'serve' ? 'this serves a model' : use === 'read' ? startedByClient(env) : whyNotUser(env);
-  if (why) throw new Refusal('not_yours', `"${alias}" answers for the user, and ${why}; use another alias`);
+  const { whyNotFor } = require('../../../sessions/authority.ts') as typeof Authority;
+  const why = whyNotFor(env, use);
+  if (why) throw new Refusal('not_yours', `"${alias}" answers for the user. ${why}. Use another alias.`);
 }
 
 export function isSupervisor(env: Env, alias: string): boolean {
