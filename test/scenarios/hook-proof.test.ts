@@ -207,6 +207,25 @@ describe('an answer before the next event', () => {
   });
 });
 
+describe('a message that the model releases before the next event', () => {
+  it.each([
+    ['at once', []],
+    ['for a while', ['--after', '1h']],
+  ])('%s waits again, and is not settled by that event', async (_when, after) => {
+    const hooks = await atWork();
+    const { id } = await hooks.send({ body: 'one' });
+    await hooks.send({ body: 'two' });
+    await hooks.said(prompt('p1'));
+    const run = await new Program(hooks.user).run(['release', id, ...after], { as: 'bob' });
+    expect({ code: run.code, err: run.err }).toEqual({ code: 0, err: '' });
+    const text = await hooks.said(tool('p1'));
+    expect(bodies(text)).toEqual(after.length === 0 ? ['one'] : []);
+    if (after.length === 0) expect(text).toContain(REDELIVERED);
+    expect(await copyOf(hooks, id)).toMatchObject({ state: 'held', disposition: null, attempt: 1 });
+    expect(await hooks.mail.ledger.open(bob)).toHaveProperty('size', 1);
+  });
+});
+
 describe('a client that dies', () => {
   const clients: { kill(signal: 'SIGKILL'): void; exited: Promise<number> }[] = [];
   afterAll(() => clients.forEach((client) => client.kill('SIGKILL')));
