@@ -98,11 +98,9 @@ async function keptForTurn(who: Who, match: string): Promise<{ mail: Mail[]; loo
   // The names first: what comes after them is looked for at the next turn.
   const looked = new Set(namesIn(`${mailboxOf(who)}/quiet`));
   const mail: Mail[] = [];
-  for (const message of looked.size > 0 ? await (await import('../flow/later.ts')).laterMail(who) : []) {
+  for (const message of looked.size > 0 ? await (await import('../flow/later.ts')).laterMail(who, match) : []) {
     const copy = await who.home.ledger.copy(who.name, message.id);
-    if (copy && scopeMatches(message.scope, match)) {
-      mail.push({ message, attention: copy.attention, attempt: copy.attempt });
-    }
+    if (copy) mail.push({ message, attention: copy.attention, attempt: copy.attempt });
   }
   return { mail, looked };
 }
