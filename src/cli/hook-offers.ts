@@ -12,6 +12,7 @@ import { Schema } from '../protocol/schema.ts';
 import type { Described } from '../protocol/schema.ts';
 import { starterOf } from '../sessions/process.ts';
 import { isDead, newHolder } from '../storage/holder.ts';
+import { complain } from './hook-complain.ts';
 import { namesIn, Session } from './sessions.ts';
 
 /** One text that a session is shown, until an event proves that its model was asked. */
@@ -68,20 +69,24 @@ export class Offers {
     return new OpenOffer(this, `${id}.json`, lease, offer);
   }
 
-  /** Ends every offer about which this event says something. */
+  /** Ends every offer about which this event says something. One that cannot be ended does not stop the others, nor new mail. */
   async resolve(client: HookClient, event: HookEvent, readerNamed: ReaderNamed): Promise<void> {
     for (const [name, offer] of this.#all()) {
       const proof = offer.printed ? proofIn(client, offer.printed, event) : isLeft(offer) ? 'not asked' : 'same moment';
-      if (proof === 'same moment') continue;
-      const who = await readerNamed(offer.agent);
-      if (proof === 'asked') {
-        const by = { by: 'hook', client: client.name, event: offer.printed?.event ?? '', session: this.session.id };
-        if (who) await settleOffered(who, offer.owner, offer.whole, { ...by, proof: event.hook_event_name ?? '' });
-        this.remove(name);
-      } else {
-        // The file goes first: a later event must not settle what waits again.
-        this.remove(name);
-        if (who) await this.#waitAgain(who, offer, event);
+      try {
+        if (proof === 'asked') {
+          const who = await readerNamed(offer.agent);
+          const by = { by: 'hook', client: client.name, event: offer.printed?.event ?? '', session: this.session.id };
+          if (who) await settleOffered(who, offer.owner, offer.whole, { ...by, proof: event.hook_event_name ?? '' });
+          this.remove(name);
+        } else if (proof === 'not asked') {
+          // The file goes first: a later event must not settle what waits again.
+          this.remove(name);
+          const who = await readerNamed(offer.agent);
+          if (who) await this.#waitAgain(who, offer, event);
+        }
+      } catch (error) {
+        complain(error);
       }
     }
     if (isCompaction(event)) this.noteCompaction([]);

@@ -1,3 +1,4 @@
+import { Database } from 'bun:sqlite';
 import { afterAll, describe, expect, it } from 'bun:test';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Attention } from '../../src/protocol/attention.ts';
@@ -178,6 +179,21 @@ describe('what a hook has printed', () => {
     expect(await of('UserPromptSubmit', 't2')).toContain(REDELIVERED);
     expect(await of('PostToolUse', 't2')).toBe('');
     expect(await copyOf(hooks, id)).toMatchObject({ state: 'settled', attempt: 1 });
+  });
+
+  it('and cannot be settled is named on stderr, and keeps no other mail from the session', async () => {
+    const hooks = await atWork();
+    await hooks.send({ body: 'one' });
+    await hooks.said(prompt('p1'));
+    const ledger = new Database(`${hooks.home}/ledger.db`);
+    ledger.run(`CREATE TRIGGER full BEFORE UPDATE ON copies WHEN NEW.disposition IS NOT NULL
+      BEGIN SELECT RAISE(ABORT, 'no room'); END`);
+    ledger.close();
+    await hooks.send({ body: 'two' });
+    const run = await hooks.call(tool('p1'));
+    expect(bodies(contextIn(run.out))).toEqual(['one', 'two']);
+    expect(run).toMatchObject({ code: 0, err: expect.stringMatching(/^parley hook: .*no room.*\n$/) });
+    expect(contextIn(run.out)).toContain(REDELIVERED);
   });
 
   it('is knocked for again too, if nothing proves that the model heard the knock', async () => {
