@@ -5,8 +5,9 @@ import type { HookEvent } from '../clients/hook-event.ts';
 import { isCompaction, proofIn } from '../clients/hook-proof.ts';
 import type { Moment } from '../clients/hook-proof.ts';
 import type { Who } from '../flow/desk.ts';
-import { OFFER_MS, settleOffered, takeBack } from '../flow/offered.ts';
+import { OFFER_MS, settleOffered, takeBack, takeBackSign } from '../flow/offered.ts';
 import type { SessionLease } from '../flow/offered.ts';
+import { Injection } from '../protocol/attention.ts';
 import { AgentName, MessageId } from '../protocol/names.ts';
 import { Schema } from '../protocol/schema.ts';
 import type { Described } from '../protocol/schema.ts';
@@ -28,8 +29,8 @@ const Offer = new Schema(() =>
     /** Where it was printed; null until it was. */
     printed: v.nullable(v.object({ event: v.string(), prompt: v.nullable(v.string()), tool: v.nullable(v.string()) })),
     whole: v.array(MessageId.inner),
-    /** Messages that were knocked for or pointed at. */
-    signs: v.array(MessageId.inner),
+    /** Messages that were knocked for or pointed at, with the injection that each had before. */
+    signs: v.array(v.object({ id: MessageId.inner, injection: Injection.inner })),
     /** Owed messages that were shown again after a compaction. */
     again: v.array(MessageId.inner),
   }),
@@ -109,8 +110,9 @@ export class Offers {
     const because = offer.printed
       ? `printed at ${offer.printed.event}; at ${event.hook_event_name ?? 'the next event'} nothing shows that the model was asked`
       : 'the hook died; whether it was printed is unknown';
-    await takeBack(who, offer.owner, { by: 'hook', session: this.session.id, because });
-    for (const id of offer.signs) await who.home.spool.raise(who.name, id);
+    const evidence = { by: 'hook', session: this.session.id, because };
+    await takeBack(who, offer.owner, evidence);
+    for (const { id, injection } of offer.signs) await takeBackSign(who, id, injection, evidence);
     if (offer.again.length > 0) this.noteCompaction([]);
   }
 

@@ -55,7 +55,7 @@ export async function sayWaiting(who: Who, offers: Offers, turn: Turn, now: numb
   const later = client.beginsTurn.includes(name) ? await keptForTurn(who, turn.match) : null;
   const lookedLater = later?.looked ?? null;
   const mail = [...loud, ...(later?.mail ?? [])];
-  const owed = await owedAgain(who, offers, turn);
+  const owed = await owedAgain(who, offers, turn, mail);
   if (mail.length + owed.length === 0) return { looked, lookedLater, nothingLeft: !unsure };
   const claimed = await claimedBy(who);
   const all = [...mail, ...owed].map((one) => ({
@@ -88,7 +88,9 @@ function idsIn(said: readonly Piece[], again: ReadonlySet<MessageId>): Printed {
   const printed: Printed = { whole: [], signs: [], again: [] };
   for (const { mail, kind } of said) {
     const { id } = mail.message;
-    printed[again.has(id) ? 'again' : kind === 'whole' ? 'whole' : 'signs'].push(id);
+    if (again.has(id)) printed.again.push(id);
+    else if (kind === 'whole') printed.whole.push(id);
+    else printed.signs.push({ id, injection: mail.attention.injection });
   }
   return printed;
 }

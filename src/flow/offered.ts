@@ -1,3 +1,4 @@
+import type { Injection } from '../protocol/attention.ts';
 import type { MessageId } from '../protocol/names.ts';
 import type { Evidence, Receipt } from '../protocol/receipt.ts';
 import type { Settlement } from '../storage/ledger/ledger.ts';
@@ -82,4 +83,17 @@ export async function takeBack(who: Who, owner: string, because: Evidence): Prom
   const { spool, ledger } = who.home;
   const ids = (await ledger.heldBy(who.name, owner)).map(({ id }) => id);
   if (ids.length > 0) await spool.release({ mailbox: who.name, owner }, ids, because, 0, true);
+}
+
+/**
+ * Makes a message that was knocked for or pointed at wait as before, marked. What a guard keeps waits quietly for the next prompt. A copy
+ * that was taken meanwhile stays as it is.
+ */
+export async function takeBackSign(who: Who, id: MessageId, injection: Injection, because: Evidence): Promise<void> {
+  const { spool, ledger } = who.home;
+  const claim = await spool.claim(who.name, [id], { ms: LEASE_MS });
+  const [copy] = claim.copies;
+  if (!copy) return;
+  if (copy.attention.injection !== injection) await ledger.reconsider(who.name, id, { ...copy.attention, injection });
+  await spool.release(claim, [id], because, 0, true);
 }
