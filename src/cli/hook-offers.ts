@@ -5,13 +5,15 @@ import type { HookEvent } from '../clients/hook-event.ts';
 import { isCompaction, proofIn } from '../clients/hook-proof.ts';
 import type { Moment } from '../clients/hook-proof.ts';
 import type { Who } from '../flow/desk.ts';
-import { OFFER_MS, settleOffered, takeBack } from '../flow/offered.ts';
+import { OFFER_MS, settleOffered, takeBack, takeBackSign } from '../flow/offered.ts';
 import type { SessionLease } from '../flow/offered.ts';
+import { Injection } from '../protocol/attention.ts';
 import { AgentName, MessageId } from '../protocol/names.ts';
 import { Schema } from '../protocol/schema.ts';
 import type { Described } from '../protocol/schema.ts';
 import { starterOf } from '../sessions/process.ts';
 import { isDead, newHolder } from '../storage/holder.ts';
+import { complain } from './hook-complain.ts';
 import { namesIn, Session } from './sessions.ts';
 
 /** One text that a session is shown, until an event proves that its model was asked. */
@@ -27,8 +29,8 @@ const Offer = new Schema(() =>
     /** Where it was printed; null until it was. */
     printed: v.nullable(v.object({ event: v.string(), prompt: v.nullable(v.string()), tool: v.nullable(v.string()) })),
     whole: v.array(MessageId.inner),
-    /** Messages that were knocked for or pointed at. */
-    signs: v.array(MessageId.inner),
+    /** Messages that were knocked for or pointed at, with the injection that each had before. */
+    signs: v.array(v.object({ id: MessageId.inner, injection: Injection.inner })),
     /** Owed messages that were shown again after a compaction. */
     again: v.array(MessageId.inner),
   }),
@@ -68,20 +70,24 @@ export class Offers {
     return new OpenOffer(this, `${id}.json`, lease, offer);
   }
 
-  /** Ends every offer about which this event says something. */
+  /** Ends every offer about which this event says something. One that cannot be ended does not stop the others, nor new mail. */
   async resolve(client: HookClient, event: HookEvent, readerNamed: ReaderNamed): Promise<void> {
     for (const [name, offer] of this.#all()) {
       const proof = offer.printed ? proofIn(client, offer.printed, event) : isLeft(offer) ? 'not asked' : 'same moment';
-      if (proof === 'same moment') continue;
-      const who = await readerNamed(offer.agent);
-      if (proof === 'asked') {
-        const by = { by: 'hook', client: client.name, event: offer.printed?.event ?? '', session: this.session.id };
-        if (who) await settleOffered(who, offer.owner, offer.whole, { ...by, proof: event.hook_event_name ?? '' });
-        this.remove(name);
-      } else {
-        // The file goes first: a later event must not settle what waits again.
-        this.remove(name);
-        if (who) await this.#waitAgain(who, offer, event);
+      try {
+        if (proof === 'asked') {
+          const who = await readerNamed(offer.agent);
+          const by = { by: 'hook', client: client.name, event: offer.printed?.event ?? '', session: this.session.id };
+          if (who) await settleOffered(who, offer.owner, offer.whole, { ...by, proof: event.hook_event_name ?? '' });
+          this.remove(name);
+        } else if (proof === 'not asked') {
+          // The file goes first: a later event must not settle what waits again.
+          this.remove(name);
+          const who = await readerNamed(offer.agent);
+          if (who) await this.#waitAgain(who, offer, event);
+        }
+      } catch (error) {
+        complain(error);
       }
     }
     if (isCompaction(event)) this.noteCompaction([]);
@@ -104,8 +110,9 @@ export class Offers {
     const because = offer.printed
       ? `printed at ${offer.printed.event}; at ${event.hook_event_name ?? 'the next event'} nothing shows that the model was asked`
       : 'the hook died; whether it was printed is unknown';
-    await takeBack(who, offer.owner, { by: 'hook', session: this.session.id, because });
-    for (const id of offer.signs) await who.home.spool.raise(who.name, id);
+    const evidence = { by: 'hook', session: this.session.id, because };
+    await takeBack(who, offer.owner, evidence);
+    for (const { id, injection } of offer.signs) await takeBackSign(who, id, injection, evidence);
     if (offer.again.length > 0) this.noteCompaction([]);
   }
 

@@ -55,7 +55,7 @@ export async function sayWaiting(who: Who, offers: Offers, turn: Turn, now: numb
   const later = client.beginsTurn.includes(name) ? await keptForTurn(who, turn.match) : null;
   const lookedLater = later?.looked ?? null;
   const mail = [...loud, ...(later?.mail ?? [])];
-  const owed = await owedAgain(who, offers, turn);
+  const owed = await owedAgain(who, offers, turn, mail);
   if (mail.length + owed.length === 0) return { looked, lookedLater, nothingLeft: !unsure };
   const claimed = await claimedBy(who);
   const all = [...mail, ...owed].map((one) => ({
@@ -88,7 +88,9 @@ function idsIn(said: readonly Piece[], again: ReadonlySet<MessageId>): Printed {
   const printed: Printed = { whole: [], signs: [], again: [] };
   for (const { mail, kind } of said) {
     const { id } = mail.message;
-    printed[again.has(id) ? 'again' : kind === 'whole' ? 'whole' : 'signs'].push(id);
+    if (again.has(id)) printed.again.push(id);
+    else if (kind === 'whole') printed.whole.push(id);
+    else printed.signs.push({ id, injection: mail.attention.injection });
   }
   return printed;
 }
@@ -98,11 +100,9 @@ async function keptForTurn(who: Who, match: string): Promise<{ mail: Mail[]; loo
   // The names first: what comes after them is looked for at the next turn.
   const looked = new Set(namesIn(`${mailboxOf(who)}/quiet`));
   const mail: Mail[] = [];
-  for (const message of looked.size > 0 ? await (await import('../flow/later.ts')).laterMail(who) : []) {
+  for (const message of looked.size > 0 ? await (await import('../flow/later.ts')).laterMail(who, match) : []) {
     const copy = await who.home.ledger.copy(who.name, message.id);
-    if (copy && scopeMatches(message.scope, match)) {
-      mail.push({ message, attention: copy.attention, attempt: copy.attempt });
-    }
+    if (copy) mail.push({ message, attention: copy.attention, attempt: copy.attempt });
   }
   return { mail, looked };
 }

@@ -99,7 +99,7 @@ function inOrder(pieces: readonly Piece[], toTake: readonly Piece[], delivered: 
 
 /** Only after the sign was given: if we die between, it is given twice, and never not at all. */
 async function sinkSign(who: Who, { message, attention }: Mail, receipt: Receipt): Promise<void> {
-  // What a turn was pointed to is not kept for the next one too.
+  // What a prompt was pointed to is not kept for the next one too.
   if (attention.injection === 'digest') {
     await who.home.ledger.reconsider(who.name, message.id, { ...attention, injection: 'tool_mailbox' });
   }

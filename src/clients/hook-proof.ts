@@ -35,7 +35,7 @@ export function proofIn(client: HookClient, printed: Moment, event: HookEvent): 
   const now = momentOf(event);
   if (isSameMoment(printed, now)) return 'same moment';
   if (TOOL.includes(now.event) || STOP.includes(now.event) || isCompaction(event)) return 'asked';
-  // A client says the last prompt's id also when it ends without having asked.
+  // SessionStart and SessionEnd carry the last prompt's id even if no request was made.
   if (now.event === 'SessionStart' || now.event === 'SessionEnd') return 'not asked';
   if (client.prolongsOnce && client.endsTurn.includes(printed.event) && PROMPT.includes(now.event)) return 'asked';
   return now.prompt !== null && now.prompt === printed.prompt ? 'asked' : 'not asked';

@@ -1,5 +1,5 @@
 /** A line of the script that changes when an older script would not do any more. */
-export const SCRIPT_VERSION = '# version 2: starts the program for what is in open/';
+export const SCRIPT_VERSION = '# version 3: starts the program for what is in open/, also for a subagent';
 
 /**
  * The fast half of the hook, as a POSIX shell script: it runs after every tool call of a client, and nearly always there is
@@ -10,7 +10,8 @@ export const SCRIPT_VERSION = '# version 2: starts the program for what is in op
  *   by byte; bash can be told not to.
  * - The session is the one that the event names first; every client names it before anything that a model or a tool wrote.
  * - `box` is a link to the mailbox. Without one, or at the start of a session, the slow half binds it.
- * - `open/` holds what was printed for this session and what no event has proven yet: the slow half must hear of the next event.
+ * - `open/` holds what was printed for this session and what no event has proven yet: the slow half must get the next event. A tool's
+ *   input may have an "agent_id" too, so only the slow half can tell a subagent.
  * - `seen.lo` and `seen.hi` lie just around the time that new/ had when it was last searched in vain. Any other time means
  *   that something changed, also after a clock was set back. Subagents get no mail: they have marks of their own.
  * - `turn.lo` and `turn.hi` are the same for quiet/, at an event with which a turn of the session's own begins.
@@ -41,10 +42,11 @@ quiet() {
   d=$h/sessions/$1
   b=$d/box
   [ -d "$b/new" ] || return 1
+  any "$d"/open/*.json && return 1
   case $e in
   *'"SessionStart"'* | *'Compact"'* | *'"PreCompress"'*) return 1 ;;
   *'"agent_id"'*) m=$d/sub ;;
-  *) m=$d/seen; any "$d"/open/*.json && return 1 ;;
+  *) m=$d/seen ;;
   esac
   fresh "$b/new" "$m" && return 1
   case $e in

@@ -1,4 +1,5 @@
 import type { Message } from '../protocol/message.ts';
+import { shortId } from '../protocol/names.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Receipt } from '../protocol/receipt.ts';
@@ -41,10 +42,27 @@ export function isSelected({ message, quiet }: Waiting, selection: Selection): b
 /** The waiting message whose id begins so. */
 export async function findWaiting(who: Who, prefix: string): Promise<MessageId> {
   const ids = (await who.home.spool.ids(who.name)).filter((id) => id.startsWith(prefix));
+  if (ids.length === 0 && prefix !== '') await refuseHeld(who, prefix);
   return onlyOne(
     prefix,
     ids.map((id) => ({ id })),
   ).id;
+}
+
+/** Says where a message is that waits for nobody else: a session was shown it, or a reader has it. */
+async function refuseHeld({ name, home }: Who, prefix: string): Promise<void> {
+  for (const id of await home.ledger.idsLike(prefix)) {
+    const copy = (await home.ledger.trace(id))?.copies.find(({ mailbox }) => mailbox === name);
+    if (copy?.state !== 'held' || copy.owner === null) continue;
+    const short = shortId(id);
+    const isOffered = copy.bearer && copy.receipts.at(-1)?.step === 'offered';
+    throw new Refusal(
+      'already_claimed',
+      isOffered
+        ? `message ${short} is offered to a session, which settles it or lets it wait again; answer it with \`parley reply ${short}\` or give it back with \`parley release ${short}\``
+        : `message ${short} is held by another reader; see \`parley trace ${short}\``,
+    );
+  }
 }
 
 /**

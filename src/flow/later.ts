@@ -1,20 +1,21 @@
 import { readMessage } from '../protocol/message.ts';
 import type { Message } from '../protocol/message.ts';
+import { scopeMatches } from '../protocol/scope.ts';
 import type { Who } from './desk.ts';
 
 const PAGE = 128;
-/** How many quiet copies are looked through. */
-const MOST = 1024;
+/** More than this never fits into one text. */
+const ENOUGH = 128;
 
-/** What a guard keeps for this reader's next own turn, oldest first. Takes nothing. spec: c2a#loops */
-export async function laterMail({ name, home }: Who): Promise<Message[]> {
+/** What a guard keeps for this reader's next own turn in this context, oldest first. Takes nothing. spec: c2a#loops */
+export async function laterMail({ name, home }: Who, match: string): Promise<Message[]> {
   const found: Message[] = [];
-  for (let after = 0, looked = 0; looked < MOST; looked += PAGE) {
-    const page = await home.ledger.shelf(name, after, PAGE, 'digest');
-    for (const { seq, text, attention } of page) {
+  for (let after = 0; found.length < ENOUGH;) {
+    const page = await home.ledger.shelf(name, after, PAGE, 'kept');
+    for (const { seq, text } of page) {
       after = seq;
-      const message = attention.reason === 'loop' ? readMessage(JSON.parse(text)) : null;
-      if (message) found.push(message);
+      const message = readMessage(JSON.parse(text));
+      if (message && scopeMatches(message.scope, match)) found.push(message);
     }
     if (page.length < PAGE) break;
   }

@@ -6,6 +6,7 @@ import type { MessageId } from '../protocol/names.ts';
 import type { Receipt } from '../protocol/receipt.ts';
 import type { Home, Who } from './desk.ts';
 import { OFFER_MS, offerTo, settleOffered, takeBack } from './offered.ts';
+import { release } from './settle.ts';
 
 const OFFERED: Receipt = { step: 'offered', at: new Date().toISOString(), evidence: { by: 'hook' } };
 const LEASE = { ms: OFFER_MS, bearer: 'session-7' };
@@ -68,6 +69,23 @@ describe('what is offered to a session', () => {
     expect(await standing(who, id)).toMatchObject({ state: 'stored', attempt: 1 });
     await settleOffered(who, OWNER, [id], { by: 'hook' });
     expect(await standing(who, id)).toMatchObject({ state: 'settled' });
+  });
+
+  it('is settled also after its lease ran out, if nobody else came for it', async () => {
+    const { who, id } = await aReader();
+    await offerTo(who, [id], LEASE, () => {}, OFFERED);
+    await who.home.ledger.renew(bob, OWNER, Date.now() - 1);
+    expect(await standing(who, id)).toMatchObject({ state: 'stored', attempt: 1 });
+    await settleOffered(who, OWNER, [id], { by: 'hook' });
+    expect(await standing(who, id)).toMatchObject({ state: 'settled' });
+  });
+
+  it('waits again, marked, if its reader releases it: what proves that it was seen does not settle it', async () => {
+    const { who, id } = await aReader();
+    await offerTo(who, [id], LEASE, () => {}, OFFERED);
+    await release(who, id, { by: 'release' });
+    await settleOffered(who, OWNER, [id], { by: 'hook' });
+    expect(await standing(who, id)).toMatchObject({ state: 'stored', attempt: 1 });
   });
 
   it('is left as it is where its reader or another session was faster', async () => {

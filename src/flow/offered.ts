@@ -1,3 +1,4 @@
+import type { Injection } from '../protocol/attention.ts';
 import type { MessageId } from '../protocol/names.ts';
 import type { Evidence, Receipt } from '../protocol/receipt.ts';
 import type { Settlement } from '../storage/ledger/ledger.ts';
@@ -46,8 +47,8 @@ export async function offerTo(
 }
 
 /**
- * Step 5 of 5 for what was offered. A copy that its reader has answered meanwhile, or that another session has, stays as it is. What
- * cannot be settled waits again, marked: it was shown.
+ * Step 5 of 5 for what was offered. A copy that its reader has answered or released meanwhile, or that another session has, stays as it
+ * is. What cannot be settled waits again, marked: it was shown.
  */
 export async function settleOffered(who: Who, owner: string, ids: MessageId[], by: Evidence): Promise<void> {
   if (ids.length === 0) return;
@@ -61,10 +62,20 @@ async function settleIfThere(who: Who, owner: string, id: MessageId, settlement:
   const copy = await ledger.copy(who.name, id);
   if (copy?.state === 'held' && copy.owner === owner) {
     await spool.settle({ mailbox: who.name, owner }, [id], settlement, 'shown');
-  } else if (copy?.state === 'stored') {
+  } else if (copy?.state === 'stored' && !(await isReleased(who, id, settlement.by))) {
     // The lease ran out during a long turn, and nobody else came for it.
     await spool.settle(await spool.claim(who.name, [id], { ms: LEASE_MS }), [id], settlement, 'shown');
   }
+}
+
+/** Did the reader itself give the copy back after this session was last offered it? See `release` in settle.ts. */
+async function isReleased(who: Who, id: MessageId, { session }: Evidence): Promise<boolean> {
+  const copy = (await who.home.ledger.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
+  const receipts = copy?.receipts ?? [];
+  const offered = receipts.findLastIndex(({ step, evidence }) => step === 'offered' && evidence['session'] === session);
+  return receipts
+    .slice(offered + 1)
+    .some(({ step, evidence }) => step === 'released' && evidence['agent'] === who.name);
 }
 
 /** Makes everything that is still held in this name wait again, marked: it may have been shown. */
@@ -72,4 +83,17 @@ export async function takeBack(who: Who, owner: string, because: Evidence): Prom
   const { spool, ledger } = who.home;
   const ids = (await ledger.heldBy(who.name, owner)).map(({ id }) => id);
   if (ids.length > 0) await spool.release({ mailbox: who.name, owner }, ids, because, 0, true);
+}
+
+/**
+ * Makes a message that was knocked for or pointed at wait as before, marked. What a guard keeps waits quietly for the next prompt. A copy
+ * that was taken meanwhile stays as it is.
+ */
+export async function takeBackSign(who: Who, id: MessageId, injection: Injection, because: Evidence): Promise<void> {
+  const { spool, ledger } = who.home;
+  const claim = await spool.claim(who.name, [id], { ms: LEASE_MS });
+  const [copy] = claim.copies;
+  if (!copy) return;
+  if (copy.attention.injection !== injection) await ledger.reconsider(who.name, id, { ...copy.attention, injection });
+  await spool.release(claim, [id], because, 0, true);
 }

@@ -56,15 +56,16 @@ function duties() {
   return import('./duty.ts');
 }
 
-/** Gives a held copy back, at once or after a while. */
+/** Gives a held copy back, at once or after a while. Its reader has seen it, so it comes again marked as a redelivery. */
 export async function release(who: Who, id: MessageId, because: Evidence, delayMs?: number): Promise<void> {
   const copy = await openCopy(who, id);
   if (!copy?.owner)
     throw new Refusal(
       'not_found',
-      `message ${id.slice(0, 8)} is not held; only a message taken with --lease can be released`,
+      `message ${id.slice(0, 8)} is not held; release a message that a hook has shown you or that you took with --lease`,
     );
-  await who.home.spool.release({ mailbox: who.name, owner: bearerOf(copy) }, [id], because, delayMs);
+  const evidence = { ...because, agent: who.name };
+  await who.home.spool.release({ mailbox: who.name, owner: bearerOf(copy) }, [id], evidence, delayMs, true);
 }
 
 /** Takes back what nobody has taken yet. Only the sender may. */

@@ -1,3 +1,4 @@
+import { Database } from 'bun:sqlite';
 import { afterAll, describe, expect, it } from 'bun:test';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Attention } from '../../src/protocol/attention.ts';
@@ -9,6 +10,8 @@ import { Program } from '../support/program.ts';
 
 const MAY: Attention = { ...LOUD, policy: 'may_respond' };
 const REDELIVERED = 'redelivered: you may have seen it before';
+
+const LONG = 'long '.repeat(2_400);
 
 const prompt = (prompt_id: string): Partial<Event> => ({ hook_event_name: 'UserPromptSubmit', prompt_id });
 const tool = (prompt_id: string): Partial<Event> => ({ hook_event_name: 'PostToolUse', prompt_id });
@@ -75,10 +78,12 @@ describe('what a hook has printed', () => {
     expect(hooks.starts).toBe(starts);
   });
 
-  it('says where it stands until then', async () => {
+  it('says where it is until then', async () => {
     const hooks = await atWork();
     const { id } = await hooks.send({ body: 'one' });
     await hooks.said(prompt('p1'));
+    const take = await new Program(hooks.user).run(['take', id.slice(0, 8)], { as: 'bob' });
+    expect(take.err).toContain(`message ${id.slice(0, 8)} is offered to a session`);
     const trace = (await new Program(hooks.user).run(['trace', id])).out;
     expect(trace).toContain('offered to a session; its next event settles it or makes it wait again');
   });
@@ -180,12 +185,48 @@ describe('what a hook has printed', () => {
     expect(await copyOf(hooks, id)).toMatchObject({ state: 'settled', attempt: 1 });
   });
 
+  it('and cannot be settled is named on stderr, and keeps no other mail from the session', async () => {
+    const hooks = await atWork();
+    await hooks.send({ body: 'one' });
+    await hooks.said(prompt('p1'));
+    const ledger = new Database(`${hooks.home}/ledger.db`);
+    ledger.run(`CREATE TRIGGER full BEFORE UPDATE ON copies WHEN NEW.disposition IS NOT NULL
+      BEGIN SELECT RAISE(ABORT, 'no room'); END`);
+    ledger.close();
+    await hooks.send({ body: 'two' });
+    const run = await hooks.call(tool('p1'));
+    expect(bodies(contextIn(run.out))).toEqual(['one', 'two']);
+    expect(run).toMatchObject({ code: 0, err: expect.stringMatching(/^parley hook: .*no room.*\n$/) });
+    expect(contextIn(run.out)).toContain(REDELIVERED);
+  });
+
   it('is knocked for again too, if nothing proves that the model heard the knock', async () => {
     const hooks = await atWork();
     const { id } = await hooks.send({ body: 'x', to: '#ops' }, 'bob', { ...MAY, injection: 'notify' });
-    expect(await hooks.said(prompt('p1'))).toContain(`knock ${id.slice(0, 8)}`);
-    expect(await hooks.said(prompt('p2'))).toContain(`knock ${id.slice(0, 8)}`);
+    const knocks = [await hooks.said(prompt('p1')), await hooks.said(prompt('p2'))];
+    for (const text of knocks) expect(text).toContain(`knock ${id.slice(0, 8)}`);
+    expect(knocks.map((text) => text.includes(REDELIVERED))).toEqual([false, true]);
     expect(await hooks.said(tool('p2'))).toBe('');
+    expect(await hooks.said(prompt('p3'))).toBe('');
+  });
+});
+
+describe('a long message that a guard kept', () => {
+  const KEPT: Attention = { ...LOUD, policy: 'must_not_respond', injection: 'digest', reason: 'loop' };
+
+  it('is pointed at again at the next prompt if nothing proves that the model saw the pointer, and prolongs no turn', async () => {
+    const hooks = await atWork();
+    const { id } = await hooks.send({ body: LONG }, 'bob', KEPT);
+    expect(await hooks.said(prompt('p1'))).toContain(`long message ${id.slice(0, 8)}`);
+    await hooks.said(start('resume'));
+    expect(await copyOf(hooks, id)).toMatchObject({ state: 'stored', attention: KEPT });
+    for (const session_id of ['s1', 's2']) {
+      for (const event of [tool('p1'), stop('p1')]) expect(await hooks.said({ ...event, session_id })).toBe('');
+    }
+    const again = await hooks.said(prompt('p2'));
+    expect(again).toContain(`long message ${id.slice(0, 8)}`);
+    expect(again).toContain(REDELIVERED);
+    await hooks.said(stop('p2'));
     expect(await hooks.said(prompt('p3'))).toBe('');
   });
 });
@@ -204,6 +245,25 @@ describe('an answer before the next event', () => {
     expect(await copyOf(hooks, id)).toMatchObject({ state: 'settled', disposition });
     expect(await hooks.said(prompt('p2'))).toBe('');
     expect(await hooks.said(stop('p2'))).toBe('');
+  });
+});
+
+describe('a message that the model releases before the next event', () => {
+  it.each([
+    ['at once', []],
+    ['for a while', ['--after', '1h']],
+  ])('%s waits again, and is not settled by that event', async (_when, after) => {
+    const hooks = await atWork();
+    const { id } = await hooks.send({ body: 'one' });
+    await hooks.send({ body: 'two' });
+    await hooks.said(prompt('p1'));
+    const run = await new Program(hooks.user).run(['release', id, ...after], { as: 'bob' });
+    expect({ code: run.code, err: run.err }).toEqual({ code: 0, err: '' });
+    const text = await hooks.said(tool('p1'));
+    expect(bodies(text)).toEqual(after.length === 0 ? ['one'] : []);
+    if (after.length === 0) expect(text).toContain(REDELIVERED);
+    expect(await copyOf(hooks, id)).toMatchObject({ state: 'held', disposition: null, attempt: 1 });
+    expect(await hooks.mail.ledger.open(bob)).toHaveProperty('size', 1);
   });
 });
 
@@ -351,6 +411,45 @@ describe('after a compaction', () => {
     expect(await hooks.said(prompt('p2'))).toBe('');
   });
 
+  it('what another reader took is not shown', async () => {
+    const hooks = await atWork();
+    await hooks.send({ body: 'mine' });
+    await hooks.said(prompt('p1'));
+    await hooks.said(stop('p1'));
+    await hooks.send({ body: 'drained elsewhere' });
+    await new Program(hooks.user).run(['drain'], { as: 'bob' });
+    await hooks.said(start('compact'));
+    expect(bodies(await hooks.said(prompt('p2')))).toEqual(['mine']);
+  });
+
+  it('what was pointed at is pointed at again, once and marked', async () => {
+    const hooks = await atWork();
+    const { id } = await hooks.send({ body: LONG });
+    const pointer = `long message ${id.slice(0, 8)}`;
+    const first = await hooks.said(prompt('p1'));
+    expect(first).toContain(pointer);
+    expect(first).not.toContain(REDELIVERED);
+    await hooks.said(stop('p1'));
+    await hooks.said({ ...start('compact'), session_id: 's2' });
+    expect(await hooks.said({ ...prompt('q1'), session_id: 's2' })).toBe('');
+    await hooks.said(start('compact'));
+    const again = await hooks.said(prompt('p2'));
+    expect(again).toContain(pointer);
+    expect(again).toContain(REDELIVERED);
+    for (const event of [tool('p2'), stop('p2'), prompt('p3')]) expect(await hooks.said(event)).toBe('');
+    expect(await copyOf(hooks, id)).toMatchObject({ state: 'stored' });
+    expect(await steps(hooks, id)).toEqual(['knocked', 'knocked']);
+  });
+
+  it('a session that owes nothing starts the program once', async () => {
+    const hooks = await atWork();
+    await hooks.said(prompt('p1'));
+    await hooks.said(start('compact'));
+    const { starts } = hooks;
+    for (const event of [tool('p1'), tool('p1'), stop('p1'), prompt('p2')]) expect(await hooks.said(event)).toBe('');
+    expect(hooks.starts).toBe(starts + 1);
+  });
+
   it('more than fits into one text comes over several events', async () => {
     const hooks = await atWork();
     const all = Array.from({ length: 12 }, (_, n) => `${n} ${'x'.repeat(1000)}`);
@@ -371,7 +470,7 @@ describe('a script that an earlier version left', () => {
     const path = `${program.home}/.parley/hook`;
     const today = readFileSync(path, 'utf8');
     const event = JSON.stringify({ session_id: 's1', cwd: program.home, hook_event_name: 'SessionStart' });
-    const older = today.replace(/^# version .*\n/m, '').replace(/any "\$d"\/open.*(?= ;;)/, ':');
+    const older = today.replace(/^# version .*\n/m, '').replace(/any "\$d"\/open.*/, ':');
     expect(older).not.toContain('/open/');
     for (const [before, after] of [
       [older, today],
@@ -397,12 +496,21 @@ describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %
     expect(existsSync(open) ? readdirSync(open) : []).toEqual([]);
   });
 
-  it('needs no program for a subagent while something is offered to its agent', async () => {
+  it('a tool whose input has an agent_id proves as much as any other', async () => {
+    const hooks = await new Hooks(shell).with('bob', 'alice');
+    const { id } = await hooks.send({ body: 'one' });
+    await hooks.said(prompt('p1'));
+    await hooks.said({ ...tool('p1'), tool_input: { agent_id: 'a4d2' } });
+    expect(await copyOf(hooks, id)).toMatchObject({ state: 'settled' });
+  });
+
+  it('needs no program for a subagent once nothing is offered to its agent', async () => {
     const hooks = await new Hooks(shell).with('bob', 'alice');
     await hooks.said({ ...tool('p1'), agent_id: 'a4d2' });
     await hooks.send({ body: 'one' });
     await hooks.said(prompt('p1'));
     await hooks.said({ ...tool('p1'), agent_id: 'a4d2' });
+    await hooks.said(tool('p1'));
     const { starts } = hooks;
     for (let n = 0; n < 3; n += 1) await hooks.said({ ...tool('p1'), agent_id: 'a4d2' });
     expect(hooks.starts).toBe(starts);

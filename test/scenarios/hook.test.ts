@@ -335,6 +335,13 @@ describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %
     }
   });
 
+  it('what a guard kept is found behind any number of other notes for a digest', async () => {
+    const hooks = await new Hooks(shell).with('bob', 'alice');
+    await hooks.fill(1_100, 'quiet', { ...KEPT, reason: 'status' }, { body: 'status' });
+    await hooks.send({ body: 'kept' }, 'bob', KEPT);
+    expect([...bodiesIn(await hooks.said({ hook_event_name: 'UserPromptSubmit' })).values()]).toEqual(['kept']);
+  });
+
   it('what a guard kept and is too long is pointed to once', async () => {
     const hooks = await new Hooks(shell).with('bob', 'alice');
     const prompt = { hook_event_name: 'UserPromptSubmit' };

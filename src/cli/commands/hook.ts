@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { HOOK_CLIENTS, hookClient } from '../../clients/hook-clients.ts';
 import { HookEvent } from '../../clients/hook-event.ts';
-import { plainLine } from '../../delivery/quote.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { storageTrouble } from '../../storage/disk.ts';
 import { command } from '../command.ts';
 import { answerEvent } from '../hook-answer.ts';
+import { complain } from '../hook-complain.ts';
 import { hookLine, scriptText, writeScript } from '../hook-setup.ts';
 import { writeAll } from '../terminal.ts';
 
@@ -68,17 +67,5 @@ function parsed(text: string): HookEvent | null {
     return event.success ? event.data : null;
   } catch {
     return null;
-  }
-}
-
-/** One line for whoever looks. The client's turn goes on, whatever went wrong. */
-function complain(thrown: unknown): void {
-  const error = storageTrouble(thrown);
-  const [first = ''] = (error instanceof Error ? error.message : String(error)).split('\n');
-  const line = plainLine(first);
-  try {
-    writeAll(2, `parley hook: ${error instanceof Refusal ? line : `internal error, please report it: ${line}`}\n`);
-  } catch {
-    // Nobody listens there either.
   }
 }

@@ -8,7 +8,9 @@ import { byCommand } from '../show.ts';
 
 export default command({
   usage: 'release <id>',
-  about: 'Gives back a message that you hold by `take --lease`: it waits again, at once or after a while.',
+  about:
+    'Gives back a message that you hold by `take --lease`, or that a hook has just shown you: it waits again, at once or after a ' +
+    'while, and is then marked as redelivered.',
   options: { after: { type: 'string', value: 'span', help: 'not before this has passed: 30s, 10m, 2h' } },
   words: [1, 1],
   examples: ['parley release 1f2e3d4c', 'parley release 1f2e3d4c --after 10m'],

@@ -16,6 +16,9 @@ export interface Standing extends Mail {
   quiet: boolean;
 }
 
+/** Which of the waiting copies are meant. */
+export type Shelved = 'loud' | 'digest' | 'kept';
+
 /** A waiting copy that somebody should write a file for. */
 export type Unfiled = Standing & CopyNumber;
 
@@ -68,10 +71,10 @@ export interface LateCopies {
   /** One waiting copy, or null. */
   standing(mailbox: AgentName, id: MessageId): Promise<Standing | null>;
   /**
-   * Like `waiting`, and says of each copy whether it waits quietly. `only`: those that do not, or those for a digest; of the others no
-   * text is read.
+   * Like `waiting`, and says of each copy whether it waits quietly. `only`: those that do not, those for a digest, or those that a guard
+   * keeps for a digest; of the others no text is read.
    */
-  shelf(mailbox: AgentName, after: number, limit: number, only?: 'loud' | 'digest'): Promise<Standing[]>;
+  shelf(mailbox: AgentName, after: number, limit: number, only?: Shelved): Promise<Standing[]>;
   /** Copies of a mailbox that wait or are held, after a number, in order of arrival: there may be very many. */
   openCopies(mailbox: AgentName, after: number, limit: number): Promise<OpenCopy[]>;
   /** The mailboxes whose names begin so and in which something waits or is held, by name. Costs as many as there are, whatever waits. */

@@ -765,6 +765,17 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
         expect(await ledger.returned(carol, 0, seqOf(later), 10)).toEqual([]);
       });
 
+      it('tells what a guard keeps from other notes for a digest', async () => {
+        const forDigest = async (reason: 'ambient' | 'loop'): Promise<MessageId> => {
+          const digest = { mailbox: bob, attention: { ...QUIET, injection: 'digest', reason } } as const;
+          return (await ledger.accept(anEntry({}, { copies: [digest] }))).message.id;
+        };
+        const both = [await forDigest('ambient'), await forDigest('loop')];
+        const idsOf = async (only: 'digest' | 'kept') => (await ledger.shelf(bob, 0, 10, only)).map(({ id }) => id);
+        expect(await idsOf('digest')).toEqual(both);
+        expect(await idsOf('kept')).toEqual(both.slice(1));
+      });
+
       it('says of each whether it waits quietly', async () => {
         const entry = anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] });
         await ledger.accept(entry);

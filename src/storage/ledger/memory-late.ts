@@ -1,6 +1,7 @@
 import { isQuiet } from '../../protocol/attention.ts';
+import type { Attention } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { CopyNumber, Filed, OpenCopy, Standing, TrayPlace, Unfiled } from './late.ts';
+import type { CopyNumber, Filed, OpenCopy, Shelved, Standing, TrayPlace, Unfiled } from './late.ts';
 import type { CopyRecord } from './ledger.ts';
 import { MemoryRecords } from './memory-records.ts';
 import type { Row } from './memory-records.ts';
@@ -31,13 +32,12 @@ export class MemoryLate extends MemoryRecords {
     return row && copy?.state === 'stored' ? standingIn(row, copy) : null;
   }
 
-  async shelf(mailbox: AgentName, after: number, limit: number, only?: 'loud' | 'digest'): Promise<Standing[]> {
+  async shelf(mailbox: AgentName, after: number, limit: number, only?: Shelved): Promise<Standing[]> {
     const shelf: Standing[] = [];
     for (const row of this.rows) {
       const copy = row.copies.get(mailbox);
       if (row.seq <= after || copy?.state !== 'stored' || shelf.length >= limit) continue;
-      if (only === 'loud' && isQuiet(copy.attention)) continue;
-      if (only !== 'digest' || copy.attention.injection === 'digest') shelf.push(standingIn(row, copy));
+      if (only === undefined || isShelved(copy.attention, only)) shelf.push(standingIn(row, copy));
     }
     return shelf;
   }
@@ -125,6 +125,11 @@ export class MemoryLate extends MemoryRecords {
   #copyAt({ seq, mailbox }: CopyNumber): CopyRecord | undefined {
     return this.rows.find((row) => row.seq === seq)?.copies.get(mailbox);
   }
+}
+
+function isShelved(attention: Attention, only: Shelved): boolean {
+  if (only === 'loud') return !isQuiet(attention);
+  return attention.injection === 'digest' && (only === 'digest' || attention.reason === 'loop');
 }
 
 function standingIn({ seq, message }: Row, { id, attention }: CopyRecord): Standing {

@@ -1,7 +1,7 @@
 import type { Database } from 'bun:sqlite';
 import { isQuiet } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { CopyNumber, Filed, OpenCopy, Standing, TrayPlace, Unfiled } from './late.ts';
+import type { CopyNumber, Filed, OpenCopy, Shelved, Standing, TrayPlace, Unfiled } from './late.ts';
 import { metaOf, setMeta } from './meta.ts';
 import { attentionFrom, FILELESS } from './rows.ts';
 import { SETTLED, STORED } from './schema.ts';
@@ -19,6 +19,7 @@ const STANDING = {
   all: standing(''),
   loud: standing(`AND ${QUIETLY} = 0`),
   digest: standing("AND instr(c.attention, ' digest ') > 0"),
+  kept: standing("AND c.attention LIKE '% digest loop'"),
 };
 const OPEN = `SELECT c.seq, m.id, c.state = ${STORED}, c.state = ${STORED} AND NOT (${FILELESS})
   FROM copies c CROSS JOIN messages m ON m.seq = c.seq
@@ -92,7 +93,7 @@ export class SqliteLate extends SqliteAdoption {
     return row && standingFrom(row);
   }
 
-  async shelf(mailbox: AgentName, after: number, limit: number, only?: 'loud' | 'digest'): Promise<Standing[]> {
+  async shelf(mailbox: AgentName, after: number, limit: number, only?: Shelved): Promise<Standing[]> {
     const sql = STANDING[only ?? 'all'];
     const rows = this.connection.read((db) =>
       db.query<StandingRow, [string, number, number]>(sql).all(mailbox, after, limit),

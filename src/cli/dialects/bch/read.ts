@@ -11,7 +11,7 @@ export default bchCommand({
   async run(bch, values, [prefix = '']) {
     const who = await bch.reader();
     const id = await findWaiting(who, prefix).catch((error: unknown) => {
-      if (!(error instanceof Refusal && error.code === 'not_found')) throw error;
+      if (!(error instanceof Refusal && ['not_found', 'already_claimed'].includes(error.code))) throw error;
       throw new Refusal('not_found', `no unread message with id ${prefix}`);
     });
     const taken = await takeAndPrint(
