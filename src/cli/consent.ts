@@ -49,7 +49,7 @@ export async function refuseForgedConsent({ name, home }: Who, id: MessageId, si
 }
 
 /** Asks at the terminal. Only the whole word counts. */
-export function isSure(context: Context, question: string): boolean {
+export function isSure(context: Pick<Context, 'note'>, question: string): boolean {
   context.note(`${question} Type yes:`);
   return lineFromTerminal().trim().toLowerCase() === 'yes';
 }

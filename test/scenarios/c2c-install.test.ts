@@ -1,5 +1,14 @@
 import { describe, expect, it } from 'bun:test';
-import { chmodSync, existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+  appendFileSync,
+} from 'node:fs';
 import { changedFiles, HOMES, InstallMachine, isWithin } from '../support/install-home.ts';
 
 const PROGRAM = new URL('../../bin/parley', import.meta.url).pathname;
@@ -391,4 +400,15 @@ describe('`c2c install` and its undoing', () => {
     await Promise.all(clients.map((client) => machine.does('c2c', ['install', client, '--uninstall'])));
     expect(machine.snapshot()).toEqual(before);
   });
+});
+
+it('`--uninstall` names what Codex wrote about the hooks of c2c, and `--yes` removes it', async () => {
+  const machine = new InstallMachine().with({ '.codex/config.toml': 'model = "gpt"\n' });
+  const before = machine.read('.codex/config.toml');
+  await machine.does('c2c', ['install', 'codex', '--hooks']);
+  const table = `[hooks.state."${machine.at('.codex/hooks.json')}:stop:0:0"]`;
+  appendFileSync(machine.at('.codex/config.toml'), `\n[hooks.state]\n\n${table}\ntrusted_hash = "sha256:00"\n`);
+  expect(await machine.does('c2c', ['install', 'codex', '--uninstall', '--dry-run'])).toContain(table);
+  expect(await machine.does('c2c', ['install', 'codex', '--uninstall', '--yes'])).toContain(table);
+  expect(machine.read('.codex/config.toml')).toBe(before);
 });

@@ -58,13 +58,15 @@ function belowServers(config: string, noted: readonly Noted[]): string[] {
   return servers.flatMap((server) => serverTables(config, server, written));
 }
 
+type Asking = Pick<Context, 'json' | 'note'>;
+
 /** Removes these tables if the user wants it. */
-export function offerRemoval(context: Context, found: readonly CodexTables[], yes: boolean): CodexTables[] {
+export function offerRemoval(context: Asking, found: readonly CodexTables[], yes: boolean): CodexTables[] {
   return isRemovalWanted(context, found, yes) ? found.map(removeTables) : [...found];
 }
 
 /** Asks at a terminal whether these tables go, too. `--yes` includes them; without a terminal they stay. */
-export function isRemovalWanted(context: Context, found: readonly CodexTables[], yes: boolean): boolean {
+export function isRemovalWanted(context: Asking, found: readonly CodexTables[], yes: boolean): boolean {
   if (found.length === 0) return false;
   const isAsked = !yes && !context.json && isTerminal(0);
   if (isAsked) for (const one of found) context.note(`Codex wrote about Parley into ${one.path}: ${headers(one)}`);

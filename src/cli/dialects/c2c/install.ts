@@ -7,6 +7,7 @@ import { readAlias } from '../../../protocol/c2c.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { BadArguments } from '../../arguments.ts';
 import { c2cGift, isForProject } from '../../install/c2c-gift.ts';
+import { findCodexTables, offerRemoval, tablesLine } from '../../install/codex-tables.ts';
 import { noteChangedHooks } from '../../install/codex-trust.ts';
 import { fulfil, notedFor, takeOut } from '../../install/carry-out.ts';
 import { defaultAlias } from '../../install/default-alias.ts';
@@ -21,7 +22,7 @@ import { c2cCommand, FLAG, TEXT } from './command.ts';
 import { brokerRoot } from './root.ts';
 
 export default c2cCommand({
-  usage: `install ${CLIENT_NAMES.join('|')} [--global] [--alias <alias>] [--hooks] [--project-plugin] [--target-dir <folder>] [--dry-run] [--uninstall] [--json]`,
+  usage: `install ${CLIENT_NAMES.join('|')} [--global] [--alias <alias>] [--hooks] [--project-plugin] [--target-dir <folder>] [--dry-run] [--uninstall [--yes]] [--json]`,
   options: {
     global: FLAG,
     alias: { ...TEXT, short: 'a' },
@@ -32,6 +33,7 @@ export default c2cCommand({
     'target-dir': TEXT,
     'dry-run': FLAG,
     uninstall: FLAG,
+    yes: FLAG,
     json: { ...FLAG, short: 'j' },
   },
   words: [1, 1],
@@ -43,9 +45,10 @@ export default c2cCommand({
     if (values.uninstall) {
       if (values.global || values.alias !== undefined || values.hooks || values['project-plugin'])
         throw new BadArguments(
-          '--uninstall removes everything that was added to this client; it takes only --dry-run and --json',
+          '--uninstall removes everything that was added to this client; it takes only --yes, --dry-run and --json',
         );
-      return inTurn(c2c.env, () => uninstall(c2c, client, place, dry, values.json ?? false));
+      const how = { dry, json: values.json ?? false, yes: values.yes ?? false };
+      return inTurn(c2c.env, () => uninstall(c2c, client, place, how));
     }
     const order = {
       client: client.name,
@@ -138,17 +141,27 @@ function sessionIn(files: readonly { what: string; text: string }[]): string | u
 }
 
 /** Takes out what `c2c install` added to a client, in every project, and nothing else. */
-function uninstall(c2c: C2c, client: InstallClient, place: Place, dry: boolean, json: boolean): void {
+function uninstall(
+  c2c: C2c,
+  client: InstallClient,
+  place: Place,
+  { dry, json, yes }: { dry: boolean; json: boolean; yes: boolean },
+): void {
   const again = `c2c install ${client.name} --uninstall`;
   const manifest = manifestIn(place.home);
-  const removed = takeOut(notedFor(manifest, 'c2c', [client.name], again), manifest, { dry, again });
+  const noted = notedFor(manifest, 'c2c', [client.name], again);
+  // Before the hooks go: afterwards nobody can tell which of Codex's tables were about them.
+  const found = findCodexTables(noted);
+  const codexTables = dry ? found : offerRemoval({ json, note: (text) => c2c.note(text) }, found, yes);
+  const removed = takeOut(noted, manifest, { dry, again });
   const refused = removed.filter(({ outcome }) => outcome === 'refused');
   if (refused.length > 0) process.exitCode = 1;
-  if (json) return c2c.sayJson({ ok: refused.length === 0, client: client.name, dry_run: dry, removed });
+  if (json) return c2c.sayJson({ ok: refused.length === 0, client: client.name, dry_run: dry, removed, codexTables });
   c2c.say(
     removed.length > 0
       ? `${client.title}:`
       : `nothing was added to ${client.title} by \`c2c install\` (${join(manifest)})`,
   );
   for (const one of removed) c2c.say(removedLine(one));
+  for (const one of codexTables) c2c.say(tablesLine(one));
 }
