@@ -229,7 +229,7 @@ class Story {
 const players: Player[] = [];
 afterAll(() => players.forEach((player) => player.close()));
 
-it('mail is settled only where its session asked its model, and is otherwise shown again, marked', async () => {
+it('no mail is lost, settled without proof or shown twice without a mark, and guard mail prolongs no turn', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(Act, { minLength: 10, maxLength: 40, size: 'max' }), async (acts) => {
       const hooks = await new Hooks().with('bob', 'alice');
