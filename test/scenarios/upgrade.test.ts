@@ -1,6 +1,7 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'bun:test';
 import { cpSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../support/home.ts';
+import { aMessage, anId } from '../support/mail.ts';
 import { McpClient } from '../support/mcp.ts';
 import { Program } from '../support/program.ts';
 
@@ -49,28 +50,37 @@ class Installation {
 
 describe('what runs while its files are replaced says that it has to be started again:', () => {
   it.each([
-    // What `chat_who` loads, and nothing before it.
-    ['upgraded', (one: Installation) => one.upgrade('storage/directory/files.ts')],
+    // What an answer loads, and nothing before it.
+    ['upgraded', (one: Installation) => one.upgrade('flow/exchange.ts')],
     ['removed', (one: Installation) => one.remove()],
   ])('a tool server, %s', async (_what, replace) => {
     const { home, env } = program;
+    const sent = await program.run(['send', '@bob', 'is it red?', '--json'], { as: 'bob' });
+    const { id } = JSON.parse(sent.out) as { id: string };
+    const shape = { idempotencyKey: `answer-${id}`, visibility: 'thread', directedness: 'to_me' };
+    const answer = { target: `thread:${id}`, text: 'it is', inReplyTo: id, ...shape };
     const server = new McpClient({ home, env, command: installed.command('mcp', '--as', 'bob') });
     await server.initialize();
     replace(installed);
-    expect(await server.call('chat_who')).toEqual({ isError: true, text: `internal error of parley; ${ADVICE}` });
+    expect(await server.call('chat_send_message', answer)).toEqual({
+      isError: true,
+      text: `internal error of parley; ${ADVICE}`,
+    });
     expect((await server.end()).err).toContain(`advice="${ADVICE}"`);
   });
 
   it('a command that stays, and the mail still waits', async () => {
     const { home, env } = program;
-    const watch = Bun.spawn(installed.command('watch', '--take', '--as', 'bob'), { cwd: home, env, stderr: 'pipe' });
+    const watch = Bun.spawn(installed.command('watch', '--as', 'bob'), { cwd: home, env, stderr: 'pipe' });
     let said = '';
     for await (const bytes of watch.stderr) {
       said += new TextDecoder().decode(bytes);
       if (!said.endsWith('(Ctrl-C stops)\n')) continue;
-      // What takes a message is loaded when the first one comes.
-      installed.upgrade('storage/spool/maildir-take.ts');
-      await program.run(['send', '@bob', 'is the lock free?'], { as: 'bob' });
+      // What is known of answers is loaded when another program leaves the first one.
+      installed.upgrade('flow/exchange.ts');
+      const answer = aMessage({ body: 'is the lock free?', thread: anId() });
+      writeFileSync(`${home}/draft`, JSON.stringify(answer));
+      renameSync(`${home}/draft`, `${home}/.parley/spool/bob/new/${answer.id}.json`);
     }
     expect(await watch.exited).toBe(70);
     expect(said).toContain(`parley: internal error, ${ADVICE}: `);
