@@ -63,7 +63,7 @@ export class LoopMachine {
   }
 
   async send(to: string, text: string, from = 'alice'): Promise<void> {
-    await this.json(['send', to, text, '--from', from]);
+    await this.json(['send', to, text, '--from', from], { C2C_MCP_SESSION_ID: `s-${from}` });
   }
 
   /** Leaves these entries in an inbox as a plain script does: beside it, then by rename. */
