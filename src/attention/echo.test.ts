@@ -63,6 +63,11 @@ describe('an echo', () => {
     expect(echoes(text, 'something before', earlier, 'something between')).toBe(false);
   });
 
+  it('is the same sentence with another id, also one without a digit', () => {
+    const line = (id: string) => ({ from: 'ann', to: '@ben', body: `Confirming receipt of ${id}.` });
+    for (const id of ['9abcdef1', 'deadbeef']) expect(isEcho(line(id), [line('1f2e3d4c')])).toBe(true);
+  });
+
   it('may leave out one word in twenty, and no more', () => {
     const [twenty, nineteen] = [words(20), words(20).slice(1)];
     expect(echoes(nineteen.join(' '), twenty.join(' '))).toBe(true);

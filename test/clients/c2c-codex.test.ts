@@ -136,12 +136,18 @@ async function aMachine() {
   };
   await c2c('install', 'codex', '--hooks');
   await c2c('register', 'alice', '--session-id', 's-alice');
+  const alice = new Program(place.home, { ...code.env, ...SOCKET, C2C_MCP_SESSION_ID: 's-alice' });
   return {
     model,
     code,
     c2c,
     start: (name: string, ...args: string[]): Promise<Terminal> =>
       aManaged(place, program, 'codex', '-n', name, ...args),
-    send: (to: string, text: string) => c2c('send', to, text, '--from', 'alice'),
+    send: (to: string, text: string) => sends(alice, place.project, to, text),
   };
+}
+
+async function sends(from: Program, cwd: string, to: string, text: string): Promise<void> {
+  const run = await from.run(['send', to, text], { name: 'c2c', cwd });
+  if (run.code !== 0) throw new Error(`c2c send ended with ${run.code}: ${run.err}`);
 }

@@ -58,7 +58,13 @@ async function aSession(steps: Step[], ...how: string[]) {
   };
   await c2c('install', 'kimi');
   await c2c('register', 'alice', '--session-id', 's-alice');
+  const alice = new Program(place.home, { ...code.env, ...SOCKET, C2C_MCP_SESSION_ID: 's-alice' });
   const terminal = await aManaged(place, program, 'kimi', '-n', 'coder', ...how);
   await code.ready(terminal);
-  return { model, code, terminal, send: (text: string) => c2c('send', 'coder', text, '--from', 'alice') };
+  return { model, code, terminal, send: (text: string) => sends(alice, place.project, 'coder', text) };
+}
+
+async function sends(from: Program, cwd: string, to: string, text: string): Promise<void> {
+  const run = await from.run(['send', to, text], { name: 'c2c', cwd });
+  if (run.code !== 0) throw new Error(`c2c send ended with ${run.code}: ${run.err}`);
 }

@@ -28,9 +28,8 @@ describe(`a managed Claude Code${claude.why}`, () => {
         expect([ended, err]).toEqual([0, '']);
         return out;
       };
-      await c2c('register', 'alice', '--session-id', 's-alice');
       await c2c('start', 'claude', '-n', 'ember', '--bin', code.program, '--', '--dangerously-skip-permissions');
-      await c2c('send', 'ember', 'CANARY the build is red', '--from', 'alice');
+      await c2c('send', 'ember', 'CANARY the build is red', '--from', 'bob');
       const asked = await model.saw('mcp__c2c__poll_inbox');
       expect([asked.count('Please fetch them now'), asked.has('CANARY')]).toEqual([1, false]);
       await within(30_000, async () => (await c2c('instances')).includes('wake loop runs'));
