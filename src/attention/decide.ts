@@ -140,7 +140,7 @@ function isThanks({ intent, onlyThanks, asksQuestion }: Facts): boolean {
   return onlyThanks && (intent === 'none' || intent === 'fyi');
 }
 
-/** What gets through the guards: whoever says that they ask for something is heard. spec: c2a#loops */
+/** What gets through the guards: a message that says that it asks for something. spec: c2a#loops */
 export function insists({ intent, priority, signal, escalation = false }: Insistence): boolean {
   return priority === 'urgent' || signal !== undefined || escalation || isWork(intent) || intent === 'question';
 }
