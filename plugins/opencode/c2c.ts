@@ -144,8 +144,11 @@ function identityOf(input: Input): Identity | null {
   };
 }
 
+/** The home in which the plugin was started: what is written later goes there too. */
+let startedIn = '';
+
 function share(): string {
-  return join(process.env['HOME'] || homedir(), '.local', 'share', 'c2c');
+  return join(startedIn || process.env['HOME'] || homedir(), '.local', 'share', 'c2c');
 }
 
 function word(value: unknown): string | undefined {
@@ -1379,6 +1382,7 @@ async function enlist(who: Identity): Promise<void> {
 
 export default async function c2c(input: Input): Promise<Hooks> {
   try {
+    startedIn = process.env['HOME'] || homedir();
     const { client, directory } = input;
     const url = import.meta.url;
     const who = identityOf(input);
