@@ -25,7 +25,7 @@ export function farHome(order: FarOrder): Home {
     queues: !asOriginal,
     judge: (known, mailbox, message) => attendForeign({ ...home, ...known }, mailbox, message),
     // The original is silent about a stream that breaks.
-    tell: (text) => (asOriginal ? undefined : writeAll(2, `parley: ${text}; it is tried again\n`)),
+    tell: (text) => (asOriginal ? undefined : writeAll(2, `parley: ${text}\n`)),
   });
   const home: Home = { label: 'relay', root, ledger, spool, directory, far };
   return home;

@@ -55,6 +55,21 @@ describe('the log of a program that serves', () => {
     expect(lines.at(-1)).toContain('refused status=401');
   });
 
+  it('writes an equal failure once a minute, with the number of those left out', () => {
+    const { lines, clock, log } = aLog();
+    for (let at = 0; at < 560; at += 1) {
+      log('trouble', { id: `r-${at}`, error: 'ENOSPC: no space left on device' });
+      clock.now += 100;
+    }
+    expect(lines).toHaveLength(1);
+    clock.now += 60_000;
+    log('trouble', { id: 'r-560', error: 'ENOSPC: no space left on device' });
+    expect(lines).toHaveLength(2);
+    expect(lines[1]).toContain('repeated=559');
+    log('trouble', { id: 'r-561', error: 'EIO: i/o error' });
+    expect(lines).toHaveLength(3);
+  });
+
   it('says beside what failed what helps against it, if that is known', () => {
     const lines: string[] = [];
     const write = (text: string): unknown => lines.push(text);

@@ -7,8 +7,15 @@ type Facts = Record<string, string | number | boolean>;
 /** Notes one event of a program that serves. Never a body, never a token; a secret that came along in an error is masked. */
 export type Log = (event: string, facts: Facts) => void;
 
-/** Of one kind of event, so many are written in a second; the rest is counted. A storm must not fill a disk or stop the work. */
+/** Lines of one kind of event per second; the rest is counted. A storm must not fill a disk or stop the work. */
 const PER_SECOND = 50;
+/** An equal failure is written once in this time, with a count of those left out. */
+const REPEAT_MS = 60_000;
+const FAILURES = /^trouble$|failed$/;
+/** What differs between two equal failures. */
+const PER_REQUEST = ['id', 'ms'];
+/** Different failures remembered. */
+const MOST_REPEATS = 1000;
 /** One per request: only for whoever wants to see everything. */
 const EVERYTHING = ['answered', 'listener_open', 'listener_closed'];
 
@@ -27,8 +34,23 @@ export function servingLog(
     const words = Object.entries(facts).map(([name, value]) => ` ${name}=${plain(String(value))}`);
     write(`${at} ${event}${words.join('')}\n`);
   };
-  return (event, facts) => {
+  const repeats = new Map<string, { at: number; left: number }>();
+  /** Null if an equal failure was written a moment ago. */
+  const once = (event: string, facts: Facts): Facts | null => {
+    const key = `${event} ${JSON.stringify(Object.entries(facts).filter(([name]) => !PER_REQUEST.includes(name)))}`;
+    const before = repeats.get(key);
+    if (before && now() - before.at < REPEAT_MS) {
+      before.left += 1;
+      return null;
+    }
+    if (repeats.size >= MOST_REPEATS) repeats.clear();
+    repeats.set(key, { at: now(), left: 0 });
+    return before && before.left > 0 ? { ...facts, repeated: before.left } : facts;
+  };
+  return (event, told) => {
     if (!verbose && EVERYTHING.includes(event)) return;
+    const facts = !verbose && FAILURES.test(event) ? once(event, told) : told;
+    if (!facts) return;
     const second = Math.floor(now() / 1000);
     const count = counts.get(event) ?? { second, seen: 0 };
     if (count.second !== second && count.seen > PER_SECOND) line(event, { more: count.seen - PER_SECOND });

@@ -126,7 +126,16 @@ describe('an agent at several relays', () => {
     const other = await far('the original');
     const joined = await one.parley('init', 'ann', '--url', other.wire.url, '--token', 'room');
     expect(joined.err).toContain('agent name "ann" is registered');
-    const { invite } = await one.json<{ invite: string }>('room', 'new', '--url', other.wire.url);
+    const made = await one.json<{ invite: string; room: string; token: string }>(
+      'room',
+      'new',
+      '--url',
+      other.wire.url,
+    );
+    const { invite, room, token } = made;
+    // With the room's token, which was shown, the same invite can be written again.
+    const words = ['--url', other.wire.url, '--room', room, '--token', token] as const;
+    expect((await one.json<{ invite: string }>('invite', ...words)).invite).toBe(invite);
     expect((await one.parley('join', invite, '--as', 'ann')).err).toContain('@ann is at several relays now');
     expect((await one.parley('inbox')).err).toMatch(/set PARLEY_RELAY to one of ann@/);
     await one.peer.send('@ann', 'here');

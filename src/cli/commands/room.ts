@@ -28,9 +28,10 @@ export default command({
     const url = relayAddress(given, (values.insecure ?? false) || values.url === undefined);
     const { room, token } = await makeRoom(url);
     const invite = writeInvite({ url, token, room, channels });
-    if (context.json) return context.sayJson({ url, room, channels, invite });
+    if (context.json) return context.sayJson({ url, room, token, channels, invite });
     context.say(`${context.paint.green(`room "${room}" made`)} at ${url}`);
     context.say(joinLine(invite));
+    context.say(`room token: ${token}   (keep it: \`parley invite --token-file\` needs it)`);
     context.note('anybody who has the invite can join, any number of times: send it in private');
   },
 });

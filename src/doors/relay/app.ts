@@ -94,10 +94,16 @@ class Routes {
 
   find({ method, path }: Asked): Found | undefined {
     const key = `${method} ${path}`;
-    const whole = this.#whole.get(key);
+    const whole = this.#whole.get(key) ?? (method === 'HEAD' ? this.#openToAnybody(path) : undefined);
     if (whole) return whole;
     const end = key.lastIndexOf('/') + 1;
     return end < key.length ? this.#begun.get(key.slice(0, end)) : undefined;
+  }
+
+  /** Monitors ask with HEAD whether a relay is up. No other route answers HEAD: it would open streams that nobody reads. */
+  #openToAnybody(path: string): Found | undefined {
+    const found = this.#whole.get(`GET ${path}`);
+    return found?.isForAnybody ? found : undefined;
   }
 
   #add(key: string, act: Route, isForAnybody: boolean): void {

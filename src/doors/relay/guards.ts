@@ -9,9 +9,7 @@ const LOOPBACK = /^(?:::ffff:)?127\.|^::1$/i;
 const PRIVATE = /^(?:::ffff:)?(?:10|172\.(?:1[6-9]|2\d|3[01])|192\.168)\.|^f[cd][\da-f]{2}:/i;
 
 /** The path as routes know it. An address with a slash at its end makes two of them. [BC-B5.23] */
-export function pathOf(method: string, url: string): string {
-  // Only GET is answered by GET's routes: a HEAD would open streams that nobody reads.
-  if (method === 'HEAD') return '/';
+export function pathOf(url: string): string {
   const from = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3);
   const query = url.indexOf('?', from);
   const path = url.slice(from, query === -1 ? undefined : query);

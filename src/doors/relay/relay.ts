@@ -29,7 +29,7 @@ export class Asked {
     readonly id: string,
   ) {
     this.method = request.method;
-    this.path = pathOf(this.method, request.url);
+    this.path = pathOf(request.url);
   }
 }
 

@@ -95,6 +95,12 @@ describe('the relay on a socket', () => {
     expect(text).toStartWith('HTTP/1.1 200 ');
   });
 
+  it('answers a monitor that asks for its health with HEAD', async () => {
+    const { server } = await aServer();
+    const answer = await fetch(`${server.url}v1/health`, { method: 'HEAD' });
+    expect([answer.status, await answer.text()]).toEqual([200, '']);
+  });
+
   it('opens no stream for a HEAD, which nobody would read', async () => {
     const { relay, server, bob } = await aServer();
     const headers = { authorization: `Bearer ${bob}` };

@@ -68,7 +68,7 @@ export function openRelay(options: RelayOptions): OpenRelay {
   const outbox = options.queues ? new Outbox(root) : null;
   const aliases = new Aliases(root, Date.now);
   const post = new Post({ http, ledger, abilities, outbox, aliases, now: Date.now });
-  const spool = new RelaySpool({ agent, http, shelf, ledger, landing, post, judge, tell });
+  const spool = new RelaySpool({ agent, http, shelf, ledger, landing, post, judge, tell, queues: options.queues });
   const far: Far = {
     url: http.url,
     post: (from, draft) => post.post(from, draft),

@@ -24,6 +24,8 @@ export interface RelaySpoolOptions {
   ledger: Ledger;
   landing: Landing;
   post: Post;
+  /** Parley's own agents: sends wait in an outbox, and fetched mail is shown while the relay is away. */
+  queues: boolean;
   judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;
   /** Told once of each kind of trouble while nobody else would say it. */
   tell: (text: string) => void;
@@ -45,7 +47,7 @@ export class RelaySpool implements Spool {
 
   async peek(mailbox: AgentName): Promise<Waiting[]> {
     const shelf = await this.options.shelf.peek(mailbox);
-    const there = await this.#look(mailbox);
+    const there = await this.#lookIfReachable(mailbox);
     const here = new Set(shelf.map(({ message }) => message.id));
     const others = [...there.values()].filter(({ id }) => !here.has(id));
     const waiting = await Promise.all(others.map((message) => this.#judged(mailbox, message)));
@@ -203,6 +205,17 @@ export class RelaySpool implements Spool {
     return this.#there;
   }
 
+  /** While the relay is away, the mail that was fetched before is still shown. */
+  async #lookIfReachable(mailbox: AgentName): Promise<ReadonlyMap<MessageId, Message>> {
+    try {
+      return await this.#look(mailbox);
+    } catch (error) {
+      if (!this.options.queues || !(error instanceof Refusal) || error.code !== 'unreachable') throw error;
+      this.#tellOnce(error, 'only mail that was fetched before is shown');
+      return new Map();
+    }
+  }
+
   async #carry(mailbox: AgentName, ids: MessageId[]): Promise<void> {
     const missing: MessageId[] = [];
     // What has landed may still be without a row. It stays as it came, whatever the relay says under its id now.
@@ -235,10 +248,10 @@ export class RelaySpool implements Spool {
     }
   }
 
-  #tellOnce(error: unknown): void {
+  #tellOnce(error: unknown, next = 'it is tried again'): void {
     if (!(error instanceof Refusal) || this.#told.has(error.message)) return;
     this.#told.add(error.message);
-    this.options.tell(error.message);
+    this.options.tell(`${error.message}; ${next}`);
   }
 }
 
