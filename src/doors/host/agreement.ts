@@ -11,44 +11,18 @@ export interface Agreement {
   emoji: SignalEmoji;
 }
 
-type Flags = Record<string, boolean>;
-
-/** What this host can do. spec: host#capabilities */
-const OURS = {
-  delivery: { ack: true, redelivery: true, idempotency: true },
-  injection: { immediate: true, buffered: true, notify: true, tool_mailbox: true, digest: true, interrupt: true },
-  chatTools: {
-    readThread: true,
-    sendMessage: true,
-    react: true,
-    reactionSignals: true,
-    claim: true,
-    defer: true,
-    resolve: true,
-  },
-  utilities: { progress: true, cancellation: true, logging: true },
-} as const;
-
-/** An unknown version gets our best one; of the capabilities, those of both sides. spec: host#initialize */
-export function agree({ capabilities: theirs, role, protocolVersion }: Initialize): Agreement {
-  const emoji = new SignalEmoji(theirs.glyphs);
+/**
+ * An unknown version gets our best one. This host can do everything that the schema of capabilities names, so what the peer names is
+ * what both can do. spec: host#initialize, host#capabilities
+ */
+export function agree({ capabilities, role, protocolVersion }: Initialize): Agreement {
+  const emoji = new SignalEmoji(capabilities.glyphs);
   return {
     version: PROTOCOL_VERSIONS.find((one) => one === protocolVersion) ?? PROTOCOL_VERSIONS[0],
     role,
     emoji,
-    capabilities: {
-      delivery: both(OURS.delivery, theirs.delivery),
-      injection: both(OURS.injection, theirs.injection),
-      chatTools: both(OURS.chatTools, theirs.chatTools),
-      utilities: both(OURS.utilities, theirs.utilities),
-      ...(theirs.glyphs && { glyphs: emoji.all }),
-    },
+    capabilities: { ...capabilities, ...(capabilities.glyphs && { glyphs: emoji.all }) },
   };
-}
-
-function both<T extends Flags>(ours: T, theirs: Flags): { [K in keyof T]: boolean } {
-  const agreed = Object.keys(ours).map((name) => [name, ours[name] === true && theirs[name] === true]);
-  return Object.fromEntries(agreed) as { [K in keyof T]: boolean };
 }
 
 const EMOJI = /^[^\p{Cc}\s]{1,32}$/u;

@@ -49,8 +49,6 @@ export interface Caller {
   agreement: Agreement;
 }
 
-type Run = (caller: Caller, params: Params) => unknown;
-
 export interface Method {
   /** Who may call it; without it everybody. */
   role?: PeerRole;
@@ -58,57 +56,70 @@ export interface Method {
   isNotification?: true;
   /** `instant`: it touches no session and is answered at once. `free`: it waits for nothing before it; the engine orders it. */
   order?: 'instant' | 'free';
-  run: Run;
+  run(caller: Caller, params: Params): unknown;
 }
 
-const harness = (run: Run): Method => ({ role: 'harness', run });
-const surface = (run: Run): Method => ({ role: 'surface', run });
-const notification = (method: Method): Method => ({ ...method, isNotification: true });
+interface Parser<T> {
+  safeParse(input: unknown): Parsed<T>;
+}
+
+/** A method of one role, whose params have this schema. */
+function method<T>(role: PeerRole, schema: Parser<T>, run: (caller: Caller, params: T) => unknown): Method {
+  return { role, run: (caller, params) => run(caller, parsed(schema, params)) };
+}
+
+/** It also takes the flat shape of an event. */
+function flat(of: Method): Method {
+  return { ...of, run: (caller, params) => of.run(caller, fromFlat(params)) };
+}
+
+const notification = (of: Method): Method => ({ ...of, isNotification: true });
 
 /** Everything that can be called after `initialize`. spec: host#methods */
 const METHODS: Record<string, Method> = {
   ping: { order: 'instant', run: () => ({}) },
   'notifications/initialized': { isNotification: true, order: 'instant', run: () => {} },
-  'tools/list': { ...harness(({ agreement }) => toolList(agreement.capabilities)), order: 'instant' },
-  'tools/call': harness((caller, { name, arguments: args = {}, sessionId }) => {
-    if (!isToolName(name)) throw badParams('name', `name one of ${Object.keys(TOOLS).join(', ')}`);
-    return callTool(caller, name, sessionId, args, 'arguments');
-  }),
+  'tools/list': { role: 'harness', order: 'instant', run: ({ agreement }) => toolList(agreement.capabilities) },
+  'tools/call': {
+    role: 'harness',
+    run(caller, { name, arguments: args = {}, sessionId }) {
+      if (!isToolName(name)) throw badParams('name', `name one of ${Object.keys(TOOLS).join(', ')}`);
+      return callTool(caller, name, sessionId, args, 'arguments');
+    },
+  },
   ...Object.fromEntries(
-    toolNames().map((name) => [
+    toolNames().map((name): [string, Method] => [
       name,
-      harness((caller, { sessionId, ...args }) => callTool(caller, name, sessionId, args, '')),
+      { role: 'harness', run: (caller, { sessionId, ...args }) => callTool(caller, name, sessionId, args, '') },
     ]),
   ),
-  'session/bind': harness(({ engine, wire, agreement }, params) =>
-    engine.bind(wire, agreement.capabilities, agreement.version, parsed(Bind, params)),
+  'session/bind': method('harness', Bind, ({ engine, wire, agreement }, request) =>
+    engine.bind(wire, agreement.capabilities, agreement.version, request),
   ),
-  'session/quieter': harness(({ engine, wire }, params) => engine.quieter(wire, parsed(Quieter, params))),
-  'notifications/turn': notification(harness(({ engine, wire }, params) => engine.turn(wire, parsed(Turn, params)))),
+  'session/quieter': method('harness', Quieter, ({ engine, wire }, request) => engine.quieter(wire, request)),
+  'notifications/turn': notification(method('harness', Turn, ({ engine, wire }, turn) => engine.turn(wire, turn))),
   'notifications/context_reset': notification(
-    harness(({ engine, wire }, params) => engine.contextReset(wire, parsed(ContextReset, params).sessionId)),
+    method('harness', ContextReset, ({ engine, wire }, { sessionId }) => engine.contextReset(wire, sessionId)),
   ),
   'notifications/progress': notification(
-    harness(({ engine, wire }, params) => engine.progress(wire, parsed(Progress, params))),
+    method('harness', Progress, ({ engine, wire }, progress) => engine.progress(wire, progress)),
   ),
-  'surface/bind': surface(({ engine, wire }, params) =>
-    engine.surface.bind(wire, parsed(SURFACE['surface/bind'], params)),
+  'surface/bind': method('surface', SURFACE['surface/bind'], ({ engine, wire }, params) =>
+    engine.surface.bind(wire, params),
   ),
   'surface/post': {
-    ...surface(({ engine, wire }, params) =>
-      engine.surface.post(wire, parsed(SURFACE['surface/post'], fromFlat(params))),
-    ),
+    ...flat(method('surface', SURFACE['surface/post'], ({ engine, wire }, post) => engine.surface.post(wire, post))),
     order: 'free',
   },
-  'surface/edit': surface(({ engine, wire }, params) =>
-    engine.surface.edit(wire, parsed(SURFACE['surface/edit'], fromFlat(params))),
+  'surface/edit': flat(
+    method('surface', SURFACE['surface/edit'], ({ engine, wire }, edit) => engine.surface.edit(wire, edit)),
   ),
-  'surface/delete': surface(({ engine, wire }, params) =>
-    engine.surface.delete(wire, parsed(SURFACE['surface/delete'], params)),
+  'surface/delete': method('surface', SURFACE['surface/delete'], ({ engine, wire }, params) =>
+    engine.surface.delete(wire, params),
   ),
-  'surface/react': surface(react),
+  'surface/react': method('surface', SURFACE['surface/react'], react),
   'surface/typing': notification(
-    surface(({ engine, wire }, params) => engine.surface.typing(wire, parsed(SURFACE['surface/typing'], params))),
+    method('surface', SURFACE['surface/typing'], ({ engine, wire }, typing) => engine.surface.typing(wire, typing)),
   ),
 };
 
@@ -121,7 +132,7 @@ export function methodFor(name: string, role: PeerRole): Method {
 }
 
 /** Parses, and names the field that is wrong. Unknown fields are left out, attention and lineage among them. */
-export function parsed<T>(schema: { safeParse(input: unknown): Parsed<T> }, input: unknown, at = ''): T {
+export function parsed<T>(schema: Parser<T>, input: unknown, at = ''): T {
   const outcome = schema.safeParse(input);
   if (outcome.success) return outcome.data;
   const field = [at, outcome.path].filter(Boolean).join('.') || 'params';
@@ -133,8 +144,7 @@ function badParams(field: string, why: string): RpcError {
 }
 
 /** An emoji becomes the signal that it means in this workspace; one that means nothing is kept as it is. */
-function react({ engine, wire, agreement }: Caller, params: Params): unknown {
-  const reaction = parsed(SURFACE['surface/react'], params);
+function react({ engine, wire, agreement }: Caller, reaction: SurfaceParams<'surface/react'>): unknown {
   if (reaction.signal !== undefined) parsed(Signal, reaction.signal, 'signal');
   else if (reaction.glyph === undefined) throw badParams('glyph', 'give the sign, or the signal');
   const signal = reaction.signal ?? agreement.emoji.signalOf(reaction.glyph ?? '');
