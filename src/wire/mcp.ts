@@ -13,6 +13,29 @@ export interface McpClient {
   notify(method: string, params: object): void;
 }
 
+/** One row of a face's table of tools. */
+export interface ToolRow {
+  about: string;
+  /** The JSON Schema of each field. */
+  takes: Readonly<Record<string, object>>;
+  needs?: readonly string[] | undefined;
+  hints?: object | undefined;
+}
+
+/** A tool as `tools/list` answers it. `more` goes into its input schema. */
+export function listedTool<Name extends string>(
+  name: Name,
+  { about, takes, needs, hints }: ToolRow,
+  more: object = {},
+) {
+  return {
+    name,
+    description: about,
+    inputSchema: { type: 'object', properties: takes, ...(needs && { required: needs }), ...more },
+    ...(hints && { annotations: hints }),
+  };
+}
+
 /** Answers a call with some texts, once. Throws if the caller has cancelled. */
 export type Answer = (...texts: string[]) => void;
 

@@ -6,12 +6,10 @@ import { anyChannel, McpInbox, McpNothing, McpSend, McpSubscribe } from '../../p
 import type { MessageId, Scope } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Parsed } from '../../protocol/schema.ts';
-import type { Answer, Face } from '../../wire/mcp.ts';
+import { listedTool } from '../../wire/mcp.ts';
+import type { Answer, Face, ToolRow } from '../../wire/mcp.ts';
 
-interface Tool {
-  about: string;
-  takes: Record<string, object>;
-  needs?: readonly string[];
+interface Tool extends ToolRow {
   run(desk: Desk, who: Who, given: unknown, answer: Answer): Promise<void>;
 }
 
@@ -89,16 +87,7 @@ const TOOLS: Record<string, Tool> = {
 export function backchannelFace(desk: Desk, who: Who): Face {
   return {
     serverInfo: { name: 'backchannel', version: '0.1.0' },
-    tools: Object.entries(TOOLS).map(([name, { about, takes, needs }]) => ({
-      name,
-      description: about,
-      inputSchema: {
-        type: 'object',
-        properties: takes,
-        ...(needs && { required: needs }),
-        additionalProperties: false,
-      },
-    })),
+    tools: Object.entries(TOOLS).map(([name, row]) => listedTool(name, row, { additionalProperties: false })),
     call: async (name, given, answer) => TOOLS[name]?.run(desk, who, given, answer),
     refusal: (line) => lineForModel(line, 1000),
   };

@@ -15,7 +15,8 @@ import { isMessageId } from '../../protocol/names.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { SIGNALS } from '../../protocol/signal.ts';
-import type { Face } from '../../wire/mcp.ts';
+import { listedTool } from '../../wire/mcp.ts';
+import type { Face, ToolRow } from '../../wire/mcp.ts';
 import * as texts from './chat-texts.ts';
 
 /** The tools as MCP clients know them: not every client allows a dot in a name. `chat_who` is ours. spec: mcp#tools */
@@ -31,11 +32,7 @@ interface Caller {
 
 type Shape = Record<string, unknown>;
 
-interface Tool {
-  about: string;
-  takes: Record<string, Shape>;
-  needs?: readonly string[];
-  hints: { readOnlyHint?: true; idempotentHint?: true; destructiveHint?: false };
+interface Tool extends ToolRow {
   /** Reads the arguments, calls one function of the flow, and returns what a model reads. */
   run(caller: Caller, given: unknown): Promise<string>;
 }
@@ -165,12 +162,7 @@ const CHAT_TOOLS: Record<McpTool, Tool> = {
 };
 
 /** What `tools/list` answers. */
-export const TOOL_LIST = Object.entries(CHAT_TOOLS).map(([name, { about: description, takes, needs, hints }]) => ({
-  name: name as McpTool,
-  description,
-  inputSchema: { type: 'object', properties: takes, ...(needs && { required: needs }) },
-  annotations: hints,
-}));
+export const TOOL_LIST = Object.entries(CHAT_TOOLS).map(([name, row]) => listedTool(name as McpTool, row));
 
 /**
  * Parley's own face. `caller` is asked at each call: the agent may not have a mailbox yet, and a tool's answer is where a model
