@@ -44,8 +44,8 @@ export interface WireOrder {
 /**
  * Way 7: a turn in a `kimi --wire` of our own, started for this mail and ended after it. spec: c2c#wire
  *
- * Until the prompt is written nothing was given. Then only the agent's own answer tells: its result means that the turn ran, its error
- * that it did not. If it goes away instead, nobody can tell what the model saw.
+ * Until the prompt is written nothing was given. Then only the agent's own answer counts: a result means that the turn ran, an error
+ * that it did not. If it goes away instead, there is no proof either way.
  */
 export class WireWay implements Way {
   readonly name = 'wire';
@@ -86,7 +86,7 @@ export class WireWay implements Way {
     const asked = kimi.call('prompt', { user_input: text }, this.order.turnMs);
     const answer = await stoppable(asked, signal);
     if (answer !== 'stopped' && !('late' in answer)) return ended(answer, kimi);
-    // From here on the model may have seen it: it is called off, and what the agent says of that is what we know.
+    // The model may have seen it by now: cancel the turn, and report what the agent says of that.
     await kimi.call('cancel', {}, CANCEL_MS);
     const after = answer === 'stopped' ? await within(asked, CANCEL_MS, { late: true } as const) : answer;
     return 'late' in after ? unknown('the turn did not end in time and was called off') : ended(after, kimi);
@@ -101,7 +101,7 @@ export class WireWay implements Way {
   }
 
   #commandLine(): string[] {
-    // Never with a flag that approves everything: what needs a person's word waits for that person.
+    // Never with a flag that approves everything: only the user approves.
     return [...this.order.command, '--wire', '--work-dir', this.order.workDir, ...(this.order.args ?? [])];
   }
 }

@@ -1,8 +1,8 @@
 const MINUTE_MS = 60_000;
-/** More addresses are not kept in mind: the oldest is forgotten. */
+/** Addresses that are remembered; then the oldest is forgotten. */
 const MOST_ADDRESSES = 10_000;
 
-/** A bucket of requests that fills again evenly over a minute. */
+/** A token bucket of requests: it fills again evenly over a minute. */
 export class Bucket {
   #level: number;
   #at: number;
@@ -15,7 +15,7 @@ export class Bucket {
     this.#at = now;
   }
 
-  /** Takes one. Returns after how many seconds to try again; 0 if there was one. */
+  /** Takes one. Returns 0, or the seconds after which to try again. */
   take(now: number): number {
     const perMs = this.size / MINUTE_MS;
     // A clock that was set back fills nothing.
@@ -29,13 +29,13 @@ export class Bucket {
   }
 }
 
-/** Buckets of addresses from which somebody does what costs us something. Who shows a good token is never asked for its address. */
+/** One bucket per address, for requests that cost us something before a token is known to be good. */
 export class Addresses {
   readonly #buckets = new Map<string, Bucket>();
 
   constructor(readonly perMinute: number) {}
 
-  /** Counts one. Returns after how many seconds to try again; 0 if it is not too many. */
+  /** Counts one. Returns 0, or the seconds after which to try again. */
   count(address: string, now: number): number {
     const place = placeOf(address);
     let bucket = this.#buckets.get(place);
@@ -49,7 +49,7 @@ export class Addresses {
   }
 }
 
-/** One place has as many IPv6 addresses as it likes, all with the same first 64 bits. */
+/** One site has as many IPv6 addresses as it likes, all with the same first 64 bits. */
 function placeOf(address: string): string {
   const [, mapped] = /^::ffff:(\d[\d.]+)$/i.exec(address) ?? [];
   if (mapped !== undefined) return mapped;

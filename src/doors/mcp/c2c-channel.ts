@@ -9,17 +9,17 @@ import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Watch } from '../../storage/spool/spool.ts';
 import type { McpClient } from '../../wire/mcp.ts';
 
-/** The capability of a client, and of a server, that mail can be shown unasked. */
+/** The capability of a client, and of a server, to show mail that nobody asked for. */
 export const CHANNEL = 'claude/channel';
 
-/** File events tell of arrivals at once. What comes without one (a new alias, what a dead sender left) is seen after this long. */
+/** File events report arrivals at once. Mail without one (a new alias, a dead sender) is seen after this long. */
 const LOOK_MS = 3000;
 
 export interface ChannelDeps {
   reader: () => Promise<Who>;
-  /** Told of what arrives; off: of nothing. */
+  /** Notify of what arrives. */
   isOn: boolean;
-  /** Told also of what waited before the client came. */
+  /** Notify also of what waited before the client came. */
   withBacklog: boolean;
   /** The user says that the client shows it, although it does not say so itself. */
   isForced: boolean;
@@ -27,13 +27,13 @@ export interface ChannelDeps {
   mayDisturb: () => Promise<boolean>;
   proof: ChannelParts['proof'];
   now: () => number;
-  /** Hears of what went wrong where nobody waits for an answer. */
+  /** Called with errors for which nobody waits. */
   onTrouble: (error: unknown) => void;
 }
 
 /**
- * Tells a client of mail as it arrives. What the client's own record shows ends there; all else stays in the inbox, for a hook or a
- * poll, and is not told again. spec: c2c#channel
+ * Notifies a client of mail as it arrives. Mail that the client's own record shows is settled; all else stays in the inbox, for a hook
+ * or a poll, and is not sent again. spec: c2c#channel
  */
 export class Channel {
   readonly #told = new Set<MessageId>();
@@ -41,20 +41,20 @@ export class Channel {
   #watch: Watch | undefined;
   #watched: AgentName | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
-  /** One round after the other: a burst is told in one or two. */
+  /** One round after the other: a burst takes one or two. */
   #round: Promise<void> = Promise.resolve();
   #isAsked = false;
 
   constructor(readonly deps: ChannelDeps) {}
 
-  /** Before the client says a word: what waits by now is the backlog, and everything that comes later is news. */
+  /** Called before the client connects: what waits now is the backlog, and what comes later is new. */
   async prepare(): Promise<void> {
     if (this.deps.withBacklog || !this.deps.isOn) return;
     try {
       const { home, name } = await this.deps.reader();
       for (const id of await home.spool.ids(name)) this.#told.add(id);
     } catch (error) {
-      // A session without a mailbox of its own is served all the same: its tools say what is wrong.
+      // A session without a mailbox is still served: its tools say what is wrong.
       this.deps.onTrouble(error);
     }
   }
@@ -75,7 +75,7 @@ export class Channel {
   async #begin(client: McpClient): Promise<void> {
     this.#follow(await this.deps.reader(), client);
     if (this.deps.isOn && !this.#stop.signal.aborted) this.#timer = setInterval(() => this.#ask(client), LOOK_MS);
-    // What came before the watch has woken nobody.
+    // What came before the watch caused no event.
     await this.#tell(client);
   }
 

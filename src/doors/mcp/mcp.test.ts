@@ -71,7 +71,15 @@ describe('the tools over MCP', () => {
   it('each say that they can be repeated without harm [C2A-148]', () => {
     const hints = TOOL_LIST.slice(0, 7).map(({ annotations }) => annotations);
     for (const hint of hints) expect(hint).toHaveProperty('idempotentHint', true);
-    expect(hints.map((hint) => 'readOnlyHint' in (hint ?? {}))).toEqual([true, true, false, false, false, false, false]);
+    expect(hints.map((hint) => 'readOnlyHint' in (hint ?? {}))).toEqual([
+      true,
+      true,
+      false,
+      false,
+      false,
+      false,
+      false,
+    ]);
   });
 
   it('describe what the protocol takes, and nothing else', () => {
