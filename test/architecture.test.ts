@@ -6,14 +6,15 @@ import { dirname, join, normalize } from 'node:path';
 /** Who may import whom: the table of ARCHITECTURE.md. `ports` are the files named like their folder, and what a failing disk says. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   protocol: ['protocol'],
+  wire: ['protocol', 'wire'],
   attention: ['protocol', 'attention'],
   storage: ['protocol', 'storage'],
-  sessions: ['protocol', 'sessions'],
-  delivery: ['protocol', 'attention', 'sessions', 'delivery'],
+  sessions: ['protocol', 'wire', 'sessions'],
+  delivery: ['protocol', 'wire', 'attention', 'sessions', 'delivery'],
   clients: ['protocol', 'sessions', 'delivery', 'clients'],
   flow: ['protocol', 'attention', 'storage ports', 'delivery ports', 'flow'],
-  doors: ['protocol', 'sessions', 'delivery', 'storage ports', 'flow', 'doors'],
-  cli: ['protocol', 'attention', 'storage', 'sessions', 'delivery', 'clients', 'flow', 'doors', 'cli'],
+  doors: ['protocol', 'wire', 'sessions', 'delivery', 'storage ports', 'flow', 'doors'],
+  cli: ['protocol', 'wire', 'attention', 'storage', 'sessions', 'delivery', 'clients', 'flow', 'doors', 'cli'],
 };
 
 /** The only places that may name a backend. */

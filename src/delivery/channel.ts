@@ -6,16 +6,16 @@ import { forModel } from './gate.ts';
 import type { Offer, Parcel, Way } from './way.ts';
 
 export interface ChannelParts {
-  /** Tells the client. A notification has no answer: that it was told proves nothing. */
+  /** Notifies the client. A notification has no answer, so it proves nothing. */
   notify(parcel: Parcel): void;
   /**
-   * Waits for the client's own record of these messages, and answers what it says; null if it does not come. Undefined where there
-   * is no such record to wait for.
+   * Waits for the client's own record of these messages, and returns what it says; null if it does not come. Undefined if the client
+   * keeps no such record.
    */
   proof?: ((parcels: readonly Parcel[], signal: AbortSignal) => Promise<Evidence | null>) | undefined;
 }
 
-/** Way 1: the client's MCP server tells it unasked, and the client shows it. spec: c2c#channel */
+/** Way 1: the client's MCP server notifies it, and the client shows it. spec: c2c#channel */
 export class ChannelWay implements Way {
   readonly name = 'channel';
 
@@ -36,8 +36,8 @@ export class ChannelWay implements Way {
 }
 
 /**
- * What the client is told. The keys of `meta` become attributes of what the model sees: plain words, and no text of others but in
- * `content`. Nobody asked for it, so secrets are masked too.
+ * The params of the notification. The keys of `meta` become attributes of what the model sees, so text of others stands only in
+ * `content`. Nobody asked for it, so secrets are masked.
  */
 export function channelNotice({ from_alias, to_alias, content, ts = 0, message_id, redelivered }: Enveloped): object {
   return {

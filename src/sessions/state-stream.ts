@@ -1,4 +1,4 @@
-import { ByteLines } from './byte-lines.ts';
+import { LineReader, textOf } from '../wire/lines.ts';
 import { isJsonObject, patched } from './statefile-merge.ts';
 import type { JsonObject } from './statefile-merge.ts';
 
@@ -26,7 +26,7 @@ export class StateStream {
   #state: JsonObject | null = null;
   #ts = '';
   #version = 0;
-  readonly #lines: ByteLines;
+  readonly #lines: LineReader;
 
   /** `changed` is called at most once for each piece of the stream, however many lines it has. */
   constructor(
@@ -34,7 +34,10 @@ export class StateStream {
     readonly trouble: (kind: Trouble) => void,
     readonly now: () => number,
   ) {
-    this.#lines = new ByteLines(LINE_BYTES, (line) => this.#line(line), trouble);
+    this.#lines = new LineReader(LINE_BYTES, {
+      receive: (bytes) => this.#line(textOf(bytes)),
+      tooLong: () => trouble('too long'),
+    });
   }
 
   /** How many states there were so far. */
@@ -48,7 +51,7 @@ export class StateStream {
   }
 
   take(bytes: Uint8Array): void {
-    this.#noticing(() => this.#lines.take(bytes));
+    this.#noticing(() => this.#lines.push(bytes));
   }
 
   end(): void {
@@ -61,7 +64,8 @@ export class StateStream {
     if (this.#version !== before) this.changed();
   }
 
-  #line(line: string): void {
+  #line(line: string | null): void {
+    if (line === null) return this.trouble('no UTF-8');
     const said = objectIn(line);
     if (said === null) return this.trouble('no JSON');
     if (isDeeper(said, DEPTH)) return this.trouble('too deep');

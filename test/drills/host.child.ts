@@ -2,11 +2,12 @@
 import { openDesk } from '../../src/cli/wiring.ts';
 import { userOf } from '../../src/cli/host/peer-user.ts';
 import { PROMPTS } from '../../src/delivery/event-text.ts';
-import { Hall } from '../../src/doors/host/hall.ts';
-import { makePlace, serveSocket } from '../../src/doors/host/socket.ts';
+import { HostServer } from '../../src/doors/host/server.ts';
 import { Host } from '../../src/flow/host/host.ts';
 import { BODY_LIMIT } from '../../src/protocol/message.ts';
 import { hashOf, newAgentToken } from '../../src/protocol/tokens.ts';
+import { FRAME_LIMIT } from '../../src/wire/jsonrpc.ts';
+import { serveUnixSocket } from '../../src/wire/unix-socket.ts';
 
 /** What a host waits for an answer is this many times shorter here. */
 const HASTE = 25;
@@ -31,7 +32,15 @@ const host = new Host({
   limits: { sendsPerSecond: 1000, sendsAtOnce: 1000 },
 });
 await host.start();
-const place = { path: socket, user: process.getuid?.() ?? -1, userOf };
-makePlace(place);
-await serveSocket(new Hall({ engine: host, version: 'drill', now: Date.now, log: () => {} }), place);
+const log = (): void => {};
+const server = new HostServer({ engine: host, version: 'drill', now: Date.now, log });
+await serveUnixSocket(server.accept, {
+  path: socket,
+  name: 'host',
+  otherwise: 'choose another path',
+  user: process.getuid?.() ?? -1,
+  userOf,
+  lineLimit: FRAME_LIMIT,
+  log,
+});
 console.log('ready');

@@ -1,6 +1,6 @@
-import type { Engine } from '../../src/doors/host/engine.ts';
-import { Peer } from '../../src/doors/host/peer.ts';
-import type { PeerDeps } from '../../src/doors/host/peer.ts';
+import type { Engine } from '../../src/doors/host/methods.ts';
+import { HostConnection } from '../../src/doors/host/server.ts';
+import type { HostServerDeps } from '../../src/doors/host/server.ts';
 import type { Wire } from '../../src/flow/host/wire.ts';
 import { ChatDeliver } from '../../src/protocol/host.ts';
 
@@ -91,13 +91,13 @@ export class Talk {
   readonly engine = new FakeEngine();
   readonly told: Told[] = [];
   readonly log: { event: string; facts: object }[] = [];
-  readonly peer: Peer;
+  readonly peer: HostConnection;
   /** True while the other side takes nothing. */
   isStuck = false;
   ends: string[] = [];
 
-  constructor(deps: Partial<PeerDeps> = {}) {
-    this.peer = new Peer(
+  constructor(deps: Partial<HostServerDeps> = {}) {
+    this.peer = new HostConnection(
       {
         engine: this.engine,
         version: '0.0.0',

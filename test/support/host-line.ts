@@ -1,4 +1,4 @@
-import { Peer } from '../../src/doors/host/peer.ts';
+import { HostConnection } from '../../src/doors/host/server.ts';
 import type { ChatDeliver } from '../../src/protocol/host.ts';
 import type { TestHost } from './host.ts';
 import { anInitialize } from './host-door.ts';
@@ -12,10 +12,10 @@ export class HostLine {
   /** Answers every event as soon as it comes. */
   accepts = true;
   #count = 0;
-  readonly #peer: Peer;
+  readonly #peer: HostConnection;
 
   constructor(readonly host: TestHost) {
-    this.#peer = new Peer(
+    this.#peer = new HostConnection(
       { engine: host.host, version: '0.0.0', now: host.desk.now, log: (...line) => this.log.push(line) },
       {
         write: (text) => {

@@ -23,13 +23,13 @@ export default command({
       throw new Refusal('invalid_request', '--stdio serves one program only; leave --socket and --ws out');
     const { servingLog } = await import('../serving-log.ts');
     const log = servingLog({ json: values['json-logs'] ?? false, verbose: context.verbose });
-    if (stdio) return (await import('../host/stdio.ts')).hostOnStdio(context, log);
+    const { hostOnStdio, openHostDoor } = await import('../host/host.ts');
+    if (stdio) return hostOnStdio(context, log);
     const { serveUntilSignal } = await import('../serving.ts');
-    const { openHostDoor } = await import('../host/open.ts');
-    const { hostOrder } = await import('../host/order.ts');
-    const order = hostOrder({ socket, ws }, context.env, context.cwd);
+    const { hostAddresses } = await import('../host/options.ts');
+    const addresses = hostAddresses({ socket, ws }, context.env, context.cwd);
     const open = async (): Promise<OpenDoor[]> => {
-      const door = await openHostDoor(context, order, log);
+      const door = await openHostDoor(context, addresses, log);
       if (context.json) context.sayJson({ socket: door.address, pid: process.pid, about: door.about });
       else context.say([`host listening on ${door.address}`, ...door.about.map((line) => `  ${line}`)].join('\n'));
       return [door];

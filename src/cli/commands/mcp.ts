@@ -1,15 +1,13 @@
 import { CLIENT_NAMES } from '../../clients/install-client.ts';
-import { chatFace } from '../../doors/mcp/chat-face.ts';
-import { McpServer } from '../../doors/mcp/server.ts';
+import { chatFace } from '../../doors/mcp/chat.ts';
 import type { Who } from '../../flow/desk.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import { Context } from '../context.ts';
+import { serveMcp } from '../mcp-stdio.ts';
 import { bringHere } from '../mine.ts';
 import { VERSION } from '../program.ts';
-import { staleAdvice } from '../replaced.ts';
 import { servingLog } from '../serving-log.ts';
-import { writeAll } from '../terminal.ts';
 import { refuseUnbound } from '../unbound.ts';
 
 export default command({
@@ -39,20 +37,15 @@ export default command({
     if (client !== undefined && !CLIENT_NAMES.some((name) => name === client))
       throw new Refusal('invalid_request', `--client is ${CLIENT_NAMES.join(', ')}`);
     let current: Context | undefined;
-    const server = new McpServer({
-      face: chatFace(VERSION, async () => {
-        // Only a desk that has its agent is kept: the mailbox may be made while we run.
-        const desk = current ?? new Context(context.env, context.cwd, { as, client });
-        if (client !== undefined) refuseUnbound(desk, client, 'mcp');
-        const who = await desk.who('serve');
-        current = desk;
-        return { desk: desk.desk, who, gather };
-      }),
-      write: (line) => writeAll(1, line),
-      log: servingLog({ json: context.env['PARLEY_LOG'] === 'json', verbose: context.verbose }),
-      advice: staleAdvice,
+    const shown = chatFace(VERSION, async () => {
+      // Only a desk that has its agent is kept: the mailbox may be made while we run.
+      const desk = current ?? new Context(context.env, context.cwd, { as, client });
+      if (client !== undefined) refuseUnbound(desk, client, 'mcp');
+      const who = await desk.who('serve');
+      current = desk;
+      return { desk: desk.desk, who, gather };
     });
-    await server.serve(Bun.stdin.stream());
+    await serveMcp(shown, servingLog({ json: context.env['PARLEY_LOG'] === 'json', verbose: context.verbose }));
   },
 });
 

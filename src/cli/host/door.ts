@@ -1,24 +1,24 @@
 import type { Door } from '../doors.ts';
-import { hostOrder } from './order.ts';
+import { hostAddresses } from './options.ts';
 
-/** How long a host may take to say that it is there. */
-const PATIENCE_MS = 3000;
+/** How long a host may take to answer. */
+const ANSWER_MS = 3000;
 /** Refused before `initialize`, which is an answer. */
 const PING = '{"jsonrpc":"2.0","id":0,"method":"ping"}\n';
 
 const host: Door = {
   async open(context, values, log) {
-    // Not above: whoever only asks whether it answers should not wait for an engine to be read.
-    const { openHostDoor } = await import('./open.ts');
+    // Loaded here: `answers` needs no engine.
+    const { openHostDoor } = await import('./host.ts');
     const socket = values['host-socket'] as string | undefined;
     const ws = values['host-ws'] as string | undefined;
-    return openHostDoor(context, hostOrder({ socket, ws }, context.env, context.cwd), log);
+    return openHostDoor(context, hostAddresses({ socket, ws }, context.env, context.cwd), log);
   },
 
-  /** To be connected is not enough: the system does that for a process that hangs. */
+  /** A connection is not enough: the system accepts it for a process that hangs. */
   async answers(address) {
     const { promise, resolve } = Promise.withResolvers<boolean>();
-    const timer = setTimeout(() => resolve(false), PATIENCE_MS);
+    const timer = setTimeout(() => resolve(false), ANSWER_MS);
     try {
       const socket = await Bun.connect({
         unix: address,

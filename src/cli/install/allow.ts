@@ -1,8 +1,8 @@
 import { allowWishes, missingRules } from '../../clients/allow.ts';
 import type { InstallClient, Place } from '../../clients/install-client.ts';
 import type { Wish } from '../../clients/settings/apply.ts';
-import { TOOL_LIST } from '../../doors/mcp/tools.ts';
-import type { McpTool } from '../../doors/mcp/tools.ts';
+import { TOOL_LIST } from '../../doors/mcp/chat.ts';
+import type { McpTool } from '../../doors/mcp/chat.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { startedByClient } from '../../sessions/authority.ts';
 import { isSure } from '../consent.ts';

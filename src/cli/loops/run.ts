@@ -1,5 +1,5 @@
 import { mkdirSync, rmSync } from 'node:fs';
-import { WireWay } from '../../delivery/wire.ts';
+import { WireWay } from '../../delivery/kimi-wire.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { isAlive } from '../../sessions/process.ts';

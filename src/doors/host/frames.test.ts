@@ -1,12 +1,10 @@
 import { describe, expect, it } from 'bun:test';
 import fc from 'fast-check';
-import { Talk } from '../../../test/support/host-door.ts';
+import { anEvent, Talk } from '../../../test/support/host-door.ts';
+import { MessageId } from '../../protocol/names.ts';
 import { REFUSALS, Refusal } from '../../protocol/refusal.ts';
 import type { RefusalCode } from '../../protocol/refusal.ts';
-import { Calls } from './calls.ts';
-import { readFrame } from './frames.ts';
-import { Lines } from './lines.ts';
-import type { Line } from './lines.ts';
+import { readFrame } from '../../wire/jsonrpc.ts';
 
 describe('a frame', () => {
   it.each([
@@ -35,9 +33,9 @@ describe('a frame', () => {
   it('of ours is JSON-RPC 2.0 too: an answer, a request and a notification [C2A-13]', async () => {
     const talk = await new Talk().initialized();
     await talk.ask('ping');
-    const calls = new Calls((frame) => talk.told.push(frame as never));
-    calls.request('deliver', 'k', 'chat/deliver', {});
-    calls.notify('notifications/cancelled', {});
+    const wire = await talk.wire();
+    void wire.deliver(anEvent());
+    wire.cancel(MessageId.parse('evt_123'), 'edited');
     expect(talk.told.length).toBeGreaterThan(3);
     for (const frame of talk.told) expect(frame).toMatchObject({ jsonrpc: '2.0' });
   });
@@ -150,32 +148,6 @@ describe('whatever comes', () => {
       }),
       { numRuns: 300 },
     );
-  });
-
-  it('is cut into the same frames, however its bytes are cut on the way', () => {
-    const line = fc.string({ unit: 'grapheme' }).filter((text) => !/[\n\r]/.test(text) && text.trim() !== '');
-    fc.assert(
-      fc.property(fc.array(line), fc.array(fc.nat({ max: 7 })), (lines, cuts) => {
-        const bytes = new TextEncoder().encode(lines.map((one) => `${one}\n`).join(''));
-        const splitter = new Lines(1000);
-        const found: Line[] = [];
-        for (let at = 0, turn = 0; at < bytes.length; turn += 1) {
-          const size = (cuts[turn % Math.max(1, cuts.length)] ?? 0) + 1;
-          found.push(...splitter.push(bytes.subarray(at, at + size)));
-          at += size;
-        }
-        expect(found.map((one) => ('bytes' in one ? new TextDecoder().decode(one.bytes) : null))).toEqual(lines);
-      }),
-    );
-  });
-
-  it('is not kept if it is too long, and the frame after it is read', () => {
-    const splitter = new Lines(8);
-    const found = [...splitter.push(Buffer.from('0123456')), ...splitter.push(Buffer.from('789 and more\nnext\n'))];
-    expect(found.map((one) => ('bytes' in one ? Buffer.from(one.bytes).toString() : 'too long'))).toEqual([
-      'too long',
-      'next',
-    ]);
   });
 
   it('is answered if it was too long', async () => {

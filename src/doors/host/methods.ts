@@ -1,21 +1,52 @@
-import { Bind, ContextReset, Progress, Quieter, SURFACE, TOOLS, Turn } from '../../protocol/host.ts';
-import type { PeerRole, ToolName } from '../../protocol/host.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import type { Parsed, Schema } from '../../protocol/schema.ts';
-import { Signal } from '../../protocol/signal.ts';
 import type { Wire } from '../../flow/host/wire.ts';
-import type { Engine } from './engine.ts';
-import { flatResult, fromFlat } from './flat.ts';
-import { RPC, RpcError } from './frames.ts';
-import type { Params } from './frames.ts';
-import type { Terms } from './terms.ts';
-import { isToolName, lacksFor, toolList } from './tools.ts';
+import { Bind, ContextReset, Progress, Quieter, SURFACE, TOOLS, Turn } from '../../protocol/host.ts';
+import type { Capabilities, PeerRole, ProtocolVersion, ToolArguments, ToolName } from '../../protocol/host.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { Described, Parsed, Schema } from '../../protocol/schema.ts';
+import { Signal } from '../../protocol/signal.ts';
+import { RPC, RpcError } from '../../wire/jsonrpc.ts';
+import type { Params } from '../../wire/jsonrpc.ts';
+import type { Agreement } from './agreement.ts';
+import { flatResult, fromFlat, hasFlatEvents } from './events.ts';
+
+type SurfaceParams<M extends keyof typeof SURFACE> = Described<(typeof SURFACE)[M]>;
+
+/** What the server calls: `flow/host/host.ts`. A wire is known by its identity. */
+export interface Engine {
+  bind(
+    wire: Wire,
+    capabilities: Capabilities,
+    version: ProtocolVersion,
+    request: Bind,
+  ): Promise<{ sessionId: string; token: string; warnings: string[] }>;
+  /** The connection ended; another one can continue its sessions. */
+  gone(wire: Wire): void;
+  turn(wire: Wire, turn: Turn): Promise<void>;
+  contextReset(wire: Wire, sessionId: string): void | Promise<void>;
+  call<Name extends ToolName>(
+    wire: Wire,
+    sessionId: string | undefined,
+    tool: Name,
+    args: ToolArguments<Name>,
+  ): Promise<unknown>;
+  quieter(wire: Wire, request: Quieter): Promise<unknown>;
+  progress(wire: Wire, progress: Progress): void | Promise<void>;
+  /** What a surface brings. */
+  surface: {
+    bind(wire: Wire, params: SurfaceParams<'surface/bind'>): unknown;
+    post(wire: Wire, params: SurfaceParams<'surface/post'>): unknown;
+    edit(wire: Wire, params: SurfaceParams<'surface/edit'>): unknown;
+    delete(wire: Wire, params: SurfaceParams<'surface/delete'>): unknown;
+    react(wire: Wire, params: SurfaceParams<'surface/react'>): unknown;
+    typing(wire: Wire, params: SurfaceParams<'surface/typing'>): unknown;
+  };
+}
 
 /** Who calls, with what was agreed. */
 export interface Caller {
   engine: Engine;
   wire: Wire;
-  terms: Terms;
+  agreement: Agreement;
 }
 
 export interface Method {
@@ -23,18 +54,32 @@ export interface Method {
   role?: PeerRole;
   /** It has no answer of its own: sent with an id, it is answered with an empty object. */
   isNotification?: true;
-  /** It touches no session and is answered at once. */
-  isInstant?: true;
-  /** It waits for nothing that was asked before: the engine puts it into the order that its source gives. */
-  isFree?: true;
+  /** `instant`: it touches no session and is answered at once. `free`: it waits for nothing before it; the engine orders it. */
+  order?: 'instant' | 'free';
   run(caller: Caller, params: Params): unknown;
 }
 
+interface Parser<T> {
+  safeParse(input: unknown): Parsed<T>;
+}
+
+/** A method of one role, whose params have this schema. */
+function method<T>(role: PeerRole, schema: Parser<T>, run: (caller: Caller, params: T) => unknown): Method {
+  return { role, run: (caller, params) => run(caller, parsed(schema, params)) };
+}
+
+/** It also takes the flat shape of an event. */
+function flat(of: Method): Method {
+  return { ...of, run: (caller, params) => of.run(caller, fromFlat(params)) };
+}
+
+const notification = (of: Method): Method => ({ ...of, isNotification: true });
+
 /** Everything that can be called after `initialize`. spec: host#methods */
 const METHODS: Record<string, Method> = {
-  ping: { isInstant: true, run: () => ({}) },
-  'notifications/initialized': { isNotification: true, isInstant: true, run: () => {} },
-  'tools/list': { role: 'harness', isInstant: true, run: ({ terms }) => toolList(terms.capabilities) },
+  ping: { order: 'instant', run: () => ({}) },
+  'notifications/initialized': { isNotification: true, order: 'instant', run: () => {} },
+  'tools/list': { role: 'harness', order: 'instant', run: ({ agreement }) => toolList(agreement.capabilities) },
   'tools/call': {
     role: 'harness',
     run(caller, { name, arguments: args = {}, sessionId }) {
@@ -43,54 +88,39 @@ const METHODS: Record<string, Method> = {
     },
   },
   ...Object.fromEntries(
-    Object.keys(TOOLS)
-      .filter(isToolName)
-      .map((name) => [name, direct(name)]),
+    toolNames().map((name): [string, Method] => [
+      name,
+      { role: 'harness', run: (caller, { sessionId, ...args }) => callTool(caller, name, sessionId, args, '') },
+    ]),
   ),
-  'session/bind': {
-    role: 'harness',
-    run: ({ engine, wire, terms }, params) =>
-      engine.bind(wire, terms.capabilities, terms.version, parsed(Bind, params)),
-  },
-  'session/quieter': {
-    role: 'harness',
-    run: ({ engine, wire }, params) => engine.quieter(wire, parsed(Quieter, params)),
-  },
-  'notifications/turn': {
-    role: 'harness',
-    isNotification: true,
-    run: ({ engine, wire }, params) => engine.turn(wire, parsed(Turn, params)),
-  },
-  'notifications/context_reset': {
-    role: 'harness',
-    isNotification: true,
-    run: ({ engine, wire }, params) => engine.contextReset(wire, parsed(ContextReset, params).sessionId),
-  },
-  'notifications/progress': {
-    role: 'harness',
-    isNotification: true,
-    run: ({ engine, wire }, params) => engine.progress(wire, parsed(Progress, params)),
-  },
-  'surface/bind': surface((caller, params) =>
-    caller.engine.surface.bind(caller.wire, parsed(SURFACE['surface/bind'], params)),
+  'session/bind': method('harness', Bind, ({ engine, wire, agreement }, request) =>
+    engine.bind(wire, agreement.capabilities, agreement.version, request),
+  ),
+  'session/quieter': method('harness', Quieter, ({ engine, wire }, request) => engine.quieter(wire, request)),
+  'notifications/turn': notification(method('harness', Turn, ({ engine, wire }, turn) => engine.turn(wire, turn))),
+  'notifications/context_reset': notification(
+    method('harness', ContextReset, ({ engine, wire }, { sessionId }) => engine.contextReset(wire, sessionId)),
+  ),
+  'notifications/progress': notification(
+    method('harness', Progress, ({ engine, wire }, progress) => engine.progress(wire, progress)),
+  ),
+  'surface/bind': method('surface', SURFACE['surface/bind'], ({ engine, wire }, params) =>
+    engine.surface.bind(wire, params),
   ),
   'surface/post': {
-    role: 'surface',
-    isFree: true,
-    run: ({ engine, wire }, params) => engine.surface.post(wire, parsed(SURFACE['surface/post'], fromFlat(params))),
+    ...flat(method('surface', SURFACE['surface/post'], ({ engine, wire }, post) => engine.surface.post(wire, post))),
+    order: 'free',
   },
-  'surface/edit': surface((caller, params) =>
-    caller.engine.surface.edit(caller.wire, parsed(SURFACE['surface/edit'], fromFlat(params))),
+  'surface/edit': flat(
+    method('surface', SURFACE['surface/edit'], ({ engine, wire }, edit) => engine.surface.edit(wire, edit)),
   ),
-  'surface/delete': surface((caller, params) =>
-    caller.engine.surface.delete(caller.wire, parsed(SURFACE['surface/delete'], params)),
+  'surface/delete': method('surface', SURFACE['surface/delete'], ({ engine, wire }, params) =>
+    engine.surface.delete(wire, params),
   ),
-  'surface/react': surface(react),
-  'surface/typing': {
-    role: 'surface',
-    isNotification: true,
-    run: ({ engine, wire }, params) => engine.surface.typing(wire, parsed(SURFACE['surface/typing'], params)),
-  },
+  'surface/react': method('surface', SURFACE['surface/react'], react),
+  'surface/typing': notification(
+    method('surface', SURFACE['surface/typing'], ({ engine, wire }, typing) => engine.surface.typing(wire, typing)),
+  ),
 };
 
 /** The method of that name, if this caller may use it. */
@@ -101,13 +131,8 @@ export function methodFor(name: string, role: PeerRole): Method {
   throw new Refusal('not_yours', `${name} is for a ${method.role}, and you are a ${role}; initialize says which`);
 }
 
-/** Which session it is for: what one session asks happens in order. Without one it is the whole connection's. */
-export function laneOf(params: Params): string | undefined {
-  return typeof params['sessionId'] === 'string' ? params['sessionId'] : undefined;
-}
-
-/** Parses, and names the field that is wrong. What the schema does not know is left out, attention and lineage among it. */
-export function parsed<T>(schema: { safeParse(input: unknown): Parsed<T> }, input: unknown, at = ''): T {
+/** Parses, and names the field that is wrong. Unknown fields are left out, attention and lineage among them. */
+export function parsed<T>(schema: Parser<T>, input: unknown, at = ''): T {
   const outcome = schema.safeParse(input);
   if (outcome.success) return outcome.data;
   const field = [at, outcome.path].filter(Boolean).join('.') || 'params';
@@ -118,42 +143,114 @@ function badParams(field: string, why: string): RpcError {
   return new RpcError(RPC.params, `${field}: ${shown(why)}`, { field });
 }
 
-function direct(tool: ToolName): Method {
-  return {
-    role: 'harness',
-    run: (caller, { sessionId, ...args }) => callTool(caller, tool, sessionId, args, ''),
-  };
+/** An emoji becomes the signal that it means in this workspace; one that means nothing is kept as it is. */
+function react({ engine, wire, agreement }: Caller, reaction: SurfaceParams<'surface/react'>): unknown {
+  if (reaction.signal !== undefined) parsed(Signal, reaction.signal, 'signal');
+  else if (reaction.glyph === undefined) throw badParams('glyph', 'give the sign, or the signal');
+  const signal = reaction.signal ?? agreement.emoji.signalOf(reaction.glyph ?? '');
+  return engine.surface.react(wire, { ...reaction, ...(signal !== undefined && { signal }) });
+}
+
+/** Text from outside is repeated short and on one line. */
+function shown(text: string): string {
+  return text.replace(/\p{Cc}/gu, '?').slice(0, 200);
+}
+
+interface Tool {
+  about: string;
+  /** What the peer must have named at `initialize` to use it. */
+  needs: keyof Capabilities['chatTools'];
+  readOnly?: true;
+}
+
+/** All seven can be repeated without harm: three read or have a key, four say the same thing again. spec: host#tools */
+const ABOUT: Record<ToolName, Tool> = {
+  'chat.list_events': {
+    about: 'List chat events available to this session, filtered by stream, conversation, policy, or time.',
+    needs: 'readThread',
+    readOnly: true,
+  },
+  'chat.read_thread': { about: 'Read a thread or conversation window.', needs: 'readThread', readOnly: true },
+  'chat.send_message': { about: 'Send an idempotent chat message.', needs: 'sendMessage' },
+  'chat.react': { about: 'Send a typed reaction signal as a zero-turn disposition.', needs: 'react' },
+  'chat.claim': { about: 'Claim responsibility for responding to a channel event or thread.', needs: 'claim' },
+  'chat.defer': { about: 'Record that a must-respond event is deferred with a reason.', needs: 'defer' },
+  'chat.resolve': { about: 'Mark an event, thread, or assignment resolved.', needs: 'resolve' },
+};
+
+function isToolName(name: unknown): name is ToolName {
+  return typeof name === 'string' && Object.hasOwn(TOOLS, name);
+}
+
+function toolNames(): ToolName[] {
+  return Object.keys(TOOLS).filter(isToolName);
 }
 
 async function callTool(
-  { engine, wire, terms }: Caller,
+  { engine, wire, agreement }: Caller,
   tool: ToolName,
   sessionId: unknown,
   args: unknown,
   at: string,
 ): Promise<unknown> {
-  const lacks = lacksFor(tool, terms.capabilities);
-  if (lacks !== null)
-    throw new RpcError(RPC.method, `${tool} was not agreed on; name ${lacks} at initialize`, { method: tool });
+  const { needs } = ABOUT[tool];
+  if (!agreement.capabilities.chatTools[needs])
+    throw new RpcError(RPC.method, `${tool} was not agreed on; name chatTools.${needs} at initialize`, {
+      method: tool,
+    });
   if (sessionId !== undefined && typeof sessionId !== 'string') throw badParams('sessionId', 'give a text');
   const result = await engine.call(wire, sessionId, tool, parsed(TOOLS[tool] as Schema<never>, args, at));
-  return terms.version === '2026-06-24' ? flatResult(result) : result;
+  return hasFlatEvents(agreement.version) ? flatResult(result) : result;
 }
 
-function surface(run: Method['run']): Method {
-  return { role: 'surface', run };
+/** What `tools/list` answers: the tools that both sides have. */
+function toolList({ chatTools }: Capabilities): { tools: object[] } {
+  return {
+    tools: toolNames()
+      .filter((name) => chatTools[ABOUT[name].needs])
+      .map((name) => ({
+        name,
+        description: ABOUT[name].about,
+        inputSchema: jsonSchema(TOOLS[name]),
+        annotations: { readOnlyHint: ABOUT[name].readOnly ?? false, idempotentHint: true, destructiveHint: false },
+      })),
+  };
 }
 
-/** A sign becomes the signal that it stands for in this workspace; one that stands for nothing is kept as it is. */
-function react({ engine, wire, terms }: Caller, params: Params): unknown {
-  const reaction = parsed(SURFACE['surface/react'], params);
-  if (reaction.signal !== undefined) parsed(Signal, reaction.signal, 'signal');
-  else if (reaction.glyph === undefined) throw badParams('glyph', 'give the sign, or the signal');
-  const signal = reaction.signal ?? terms.glyphs.signalOf(reaction.glyph ?? '');
-  return engine.surface.react(wire, { ...reaction, ...(signal !== undefined && { signal }) });
+/** As much of a schema's insides as a description needs. */
+interface Inner {
+  type: string;
+  entries?: Record<string, Inner>;
+  wrapped?: Inner;
+  item?: Inner;
+  options?: readonly unknown[];
+  default?: unknown;
 }
 
-/** What came from outside is told back short and on one line. */
-function shown(text: string): string {
-  return text.replace(/\p{Cc}/gu, '?').slice(0, 200);
+/** What a schema takes, as JSON Schema: made from the schema itself, so that the two cannot differ. spec: host#tools */
+export function jsonSchema(schema: Schema<never> | { inner: unknown }): Record<string, unknown> {
+  return described(schema.inner as Inner);
+}
+
+function described(inner: Inner): Record<string, unknown> {
+  const { type, entries = {}, wrapped, item, options } = inner;
+  switch (type) {
+    case 'object':
+      return {
+        type: 'object',
+        properties: Object.fromEntries(Object.entries(entries).map(([name, one]) => [name, described(one)])),
+        required: Object.entries(entries).flatMap(([name, one]) => (one.type === 'optional' ? [] : [name])),
+      };
+    case 'optional':
+      return {
+        ...(wrapped && described(wrapped)),
+        ...(typeof inner.default !== 'object' && inner.default !== undefined && { default: inner.default }),
+      };
+    case 'array':
+      return { type: 'array', ...(item && { items: described(item) }) };
+    case 'picklist':
+      return { type: 'string', enum: options };
+    default:
+      return { type };
+  }
 }

@@ -4,9 +4,11 @@ import { temporaryHome } from '../../../test/support/home.ts';
 import { HostClient } from '../../../test/support/host-client.ts';
 import { anInitialize, FakeEngine } from '../../../test/support/host-door.ts';
 import { within } from '../../../test/support/within.ts';
-import { Hall } from './hall.ts';
-import { serveSocket } from './socket.ts';
-import type { Listening, SocketPlace } from './socket.ts';
+import type { Listening } from '../../wire/connection.ts';
+import { FRAME_LIMIT } from '../../wire/jsonrpc.ts';
+import { serveUnixSocket } from '../../wire/unix-socket.ts';
+import type { SocketOptions } from '../../wire/unix-socket.ts';
+import { HostServer } from './server.ts';
 
 const USER = process.getuid?.() ?? 0;
 
@@ -21,14 +23,24 @@ afterEach(async () => {
 
 /** A host with a fake engine behind a real socket. */
 async function aHost(
-  place: Partial<SocketPlace> = {},
-): Promise<{ engine: FakeEngine; listening: Listening; hall: Hall; log: string[] }> {
+  options: Partial<SocketOptions> = {},
+): Promise<{ engine: FakeEngine; listening: Listening; server: HostServer; log: string[] }> {
   const engine = new FakeEngine();
   const log: string[] = [];
-  const hall = new Hall({ engine, version: '0', now: Date.now, log: (event) => log.push(event) });
-  const listening = await serveSocket(hall, { path, user: USER, userOf: () => USER, ...place });
-  open.push(hall, listening);
-  return { engine, listening, hall, log };
+  const deps = { log: (event: string) => log.push(event) };
+  const server = new HostServer({ engine, version: '0', now: Date.now, ...deps });
+  const listening = await serveUnixSocket(server.accept, {
+    path,
+    name: 'host',
+    otherwise: 'leave --socket out',
+    user: USER,
+    userOf: () => USER,
+    lineLimit: FRAME_LIMIT,
+    ...deps,
+    ...options,
+  });
+  open.push(server, listening);
+  return { engine, listening, server, log };
 }
 
 async function aClient(): Promise<HostClient> {
@@ -97,14 +109,14 @@ describe('the socket', () => {
   });
 
   it('is gone when the host is, and its peers had their answers', async () => {
-    const { engine, hall, listening } = await aHost();
+    const { engine, server, listening } = await aHost();
     const client = await aClient();
     await client.ask('initialize', anInitialize());
     const { promise, resolve } = Promise.withResolvers<void>();
     engine.answer = () => promise;
     const answer = client.ask('chat.claim', { eventId: 'e' });
     await within(20_000, async () => engine.asked.length === 1);
-    const closed = hall.close();
+    const closed = server.close();
     expect(await client.ask('chat.claim', { eventId: 'late' })).toMatchObject({ error: { code: -32016 } });
     resolve();
     expect(await answer).toMatchObject({ result: {} });

@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'bun:test';
 import { anInitialize, FakeEngine } from '../../../test/support/host-door.ts';
 import type { Told } from '../../../test/support/host-door.ts';
-import { Hall } from './hall.ts';
-import { serveStdio } from './stdio.ts';
+import { serveStdio } from '../../wire/connection.ts';
+import { HostServer } from './server.ts';
 
 async function* piecesOf(...texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield new TextEncoder().encode(text);
 }
 
-function aHall(engine: FakeEngine, log: string[] = []): Hall {
-  return new Hall({ engine, version: '0', now: Date.now, log: (event) => log.push(event) });
+function aHost(engine: FakeEngine, log: string[] = []): HostServer {
+  return new HostServer({ engine, version: '0', now: Date.now, log: (event) => log.push(event) });
 }
 
 const INITIALIZE = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params: anInitialize() });
@@ -25,7 +25,7 @@ describe('standard input and output', () => {
     const written: string[] = [];
     const write = async (bytes: Uint8Array): Promise<void> => void written.push(new TextDecoder().decode(bytes));
     // The last line has no end: its sender is gone.
-    await serveStdio(aHall(engine), piecesOf(`${INITIALIZE}\n`, CLAIM), write);
+    await serveStdio(aHost(engine).accept, piecesOf(`${INITIALIZE}\n`, CLAIM), write);
     const told = written.map((line) => JSON.parse(line) as Told);
     expect(written.every((line) => line.endsWith('\n') && line.indexOf('\n') === line.length - 1)).toBe(true);
     expect(told).toMatchObject([{ id: 1 }, { id: 2, result: { ok: true } }]);
@@ -41,7 +41,7 @@ describe('standard input and output', () => {
     const write = async (): Promise<void> => {
       throw Object.assign(new Error('broken pipe'), { code: 'EPIPE' });
     };
-    await serveStdio(aHall(engine), input, write);
+    await serveStdio(aHost(engine).accept, input, write);
     expect(engine.gones).toBe(1);
   });
 
@@ -57,7 +57,7 @@ describe('standard input and output', () => {
       }
       await new Promise(() => {});
     })();
-    await serveStdio(aHall(engine, log), input, () => new Promise(() => {}));
+    await serveStdio(aHost(engine, log).accept, input, () => new Promise(() => {}));
     expect(log).toContain('host_peer_cut');
     expect(engine.gones).toBe(1);
   });

@@ -3,8 +3,8 @@ import { anInitialize, FakeEngine } from '../../../test/support/host-door.ts';
 import type { Told } from '../../../test/support/host-door.ts';
 import { within } from '../../../test/support/within.ts';
 import { hashOf } from '../../protocol/tokens.ts';
-import { Hall } from './hall.ts';
-import { serveWebSocket } from './websocket.ts';
+import { serveWebSocket } from '../../wire/websocket.ts';
+import { HostServer } from './server.ts';
 
 const TOKEN = 'f'.repeat(64);
 let close: (() => unknown)[] = [];
@@ -15,8 +15,9 @@ afterEach(async () => {
 function aHost(): { engine: FakeEngine; port: number; log: string[] } {
   const engine = new FakeEngine();
   const log: string[] = [];
-  const hall = new Hall({ engine, version: '0', now: Date.now, log: (event) => log.push(event) });
-  const listening = serveWebSocket(hall, { port: 0, tokenHash: hashOf(TOKEN) });
+  const { accept, deps } = new HostServer({ engine, version: '0', now: Date.now, log: (event) => log.push(event) });
+  const tokenHash = hashOf(TOKEN);
+  const listening = serveWebSocket(accept, { port: 0, tokenHash, protocol: 'c2a', name: 'host', log: deps.log });
   close.push(() => listening.close());
   return { engine, port: Number(new URL(listening.address).port), log };
 }

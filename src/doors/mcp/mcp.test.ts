@@ -4,9 +4,10 @@ import { aDesk } from '../../../test/support/desk.ts';
 import { bob } from '../../../test/support/mail.ts';
 import { TOOLS } from '../../protocol/host.ts';
 import { AgentName } from '../../protocol/names.ts';
-import { chatFace } from './chat-face.ts';
-import { McpServer } from './server.ts';
-import { PULL_WITH, TOOL_LIST } from './tools.ts';
+import { storageTrouble } from '../../storage/disk.ts';
+import { McpServer } from '../../wire/mcp.ts';
+import { chatFace, TOOL_LIST } from './chat.ts';
+import { PULL_WITH } from './chat-texts.ts';
 
 interface Answer {
   id: unknown;
@@ -28,6 +29,7 @@ async function answers(lines: readonly (object | string)[], isBusy = false): Pro
     log: (event, facts) => {
       throw new Error(`${event} ${JSON.stringify(facts)}`);
     },
+    explain: storageTrouble,
     advice: () => null,
   });
   const text = lines.map((line) => (typeof line === 'string' ? line : JSON.stringify({ jsonrpc: '2.0', ...line })));
@@ -69,7 +71,15 @@ describe('the tools over MCP', () => {
   it('each say that they can be repeated without harm [C2A-148]', () => {
     const hints = TOOL_LIST.slice(0, 7).map(({ annotations }) => annotations);
     for (const hint of hints) expect(hint).toHaveProperty('idempotentHint', true);
-    expect(hints.map((hint) => 'readOnlyHint' in hint)).toEqual([true, true, false, false, false, false, false]);
+    expect(hints.map((hint) => 'readOnlyHint' in (hint ?? {}))).toEqual([
+      true,
+      true,
+      false,
+      false,
+      false,
+      false,
+      false,
+    ]);
   });
 
   it('describe what the protocol takes, and nothing else', () => {
@@ -163,6 +173,7 @@ describe('a server over MCP', () => {
       }),
       write: (line) => said.push(JSON.parse(line) as Answer),
       log: () => {},
+      explain: storageTrouble,
       advice: () => null,
     });
     await server.serve(bytesOf(`${JSON.stringify({ jsonrpc: '2.0', ...calling(1, 'chat_list_events') })}\n`));
@@ -198,6 +209,7 @@ describe('a server over MCP', () => {
         throw new Error('EPIPE');
       },
       log: (event) => failed.push(event),
+      explain: storageTrouble,
       advice: () => null,
     });
     await server.serve(
@@ -217,6 +229,7 @@ describe('a server over MCP', () => {
       }),
       write: (line) => said.push(JSON.parse(line) as Answer),
       log: () => {},
+      explain: storageTrouble,
       advice: () => advice,
     });
     await server.serve(bytesOf(`${JSON.stringify({ jsonrpc: '2.0', ...calling(1, 'chat_who') })}\n`));

@@ -1,5 +1,5 @@
-import { hashOf, sameHash } from '../../protocol/tokens.ts';
 import { storageTrouble } from '../../storage/disk.ts';
+import { isToken } from '../../wire/tokens.ts';
 import type { Connections, RelayDeps } from './deps.ts';
 import { events } from './events.ts';
 import { isFromHere, refuseStrangeHost, refuseTokenInAddress } from './guards.ts';
@@ -182,7 +182,7 @@ function versionOf({ version }: RelayDeps): Record<string, string | number | boo
 function metrics(relay: Relay, c: Asked): Response {
   const { adminTokenHash } = relay.deps.settings;
   const token = tokenOf(c.request);
-  const isAdmin = adminTokenHash !== null && token !== null && sameHash(hashOf(token), adminTokenHash);
+  const isAdmin = adminTokenHash !== null && token !== null && isToken(token, adminTokenHash);
   if (!isAdmin && !isFromHere(c.request, c.connections, relay.deps)) {
     relay.countStranger(c);
     throw new Declined(403, 'figures are for this machine or the admin token');

@@ -1,9 +1,9 @@
+import { isOurOrigin, isThisMachine } from '../../wire/origin.ts';
 import type { Connections, RelayDeps } from './deps.ts';
 import { badRequest, Declined } from './phrases.ts';
 
 const SECRET_NAMES = /token|auth|bearer|secret|passw|api_?key/i;
 const LOOKS_LIKE_A_TOKEN = /(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])/i;
-const THIS_MACHINE = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 const LOOPBACK = /^(?:::ffff:)?127\.|^::1$/i;
 /** Addresses that no one has on the internet. In a container the proxy of its machine calls from one of them. */
 const PRIVATE = /^(?:::ffff:)?(?:10|172\.(?:1[6-9]|2\d|3[01])|192\.168)\.|^f[cd][\da-f]{2}:/i;
@@ -46,19 +46,6 @@ export function refuseStrangeHost(request: Request, loopback: { port: () => numb
   if (origin !== null && !isOurOrigin(origin, loopback.port())) {
     throw new Declined(403, 'this relay answers no web page of another origin');
   }
-}
-
-/** An origin without a port is that of port 80 or 443: some other server of this machine. */
-export function isOurOrigin(origin: string, port: number): boolean {
-  const [, scheme, host = ''] = /^(https?):\/\/(.*)$/.exec(origin) ?? [];
-  const usual = scheme === 'https' ? 443 : 80;
-  return isThisMachine(host, port) && (/:\d+$/.test(host) || port === usual);
-}
-
-/** One of this machine's own names for itself, at this port. */
-export function isThisMachine(host: string, port: number): boolean {
-  const [, name = '', given] = /^(.*?)(?::(\d+))?$/.exec(host) ?? [];
-  return THIS_MACHINE.test(name) && (given === undefined || Number(given) === port);
 }
 
 /**

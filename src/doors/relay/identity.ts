@@ -1,10 +1,11 @@
 import type { Who } from '../../flow/desk.ts';
 import type { AgentName } from '../../protocol/names.ts';
-import { hashOf, sameHash } from '../../protocol/tokens.ts';
+import { hashOf } from '../../protocol/tokens.ts';
 import type { AgentRecord } from '../../storage/directory/directory.ts';
+import { Bucket } from '../../wire/rate-limit.ts';
+import { sameHash } from '../../wire/tokens.ts';
 import type { Room } from './lobby.ts';
 import { badRequest } from './phrases.ts';
-import { Bucket } from './rate.ts';
 
 /** Tokens whose hash is kept in mind: hashing costs more than everything else on the way in. */
 const MOST_BADGES = 16_384;

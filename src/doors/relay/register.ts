@@ -1,6 +1,7 @@
 import { readName, RELAY_NAME } from '../../protocol/backchannel.ts';
 import { AgentName } from '../../protocol/names.ts';
-import { hashOf, newAgentToken, sameHash } from '../../protocol/tokens.ts';
+import { hashOf, newAgentToken } from '../../protocol/tokens.ts';
+import { isToken, sameHash } from '../../wire/tokens.ts';
 import type { AgentRecord } from '../../storage/directory/directory.ts';
 import { tokenOf } from './identity.ts';
 import type { Room } from './lobby.ts';
@@ -12,7 +13,7 @@ import type { Asked, Relay } from './relay.ts';
 export async function makeRoom(relay: Relay, c: Asked): Promise<Response> {
   const { adminTokenHash } = relay.deps.settings;
   const token = tokenOf(c.request);
-  if (adminTokenHash !== null && !(token && sameHash(hashOf(token), adminTokenHash))) {
+  if (adminTokenHash !== null && !(token && isToken(token, adminTokenHash))) {
     relay.countStranger(c);
     throw new Declined(401, ROOMS_RESTRICTED);
   }

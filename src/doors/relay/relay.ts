@@ -1,4 +1,5 @@
 import type { Who } from '../../flow/desk.ts';
+import { Addresses } from '../../wire/rate-limit.ts';
 import { Bodies } from './body.ts';
 import { timesOf } from './deps.ts';
 import type { Connections, RelayDeps } from './deps.ts';
@@ -10,7 +11,6 @@ import { Listeners } from './listeners.ts';
 import { Lobby } from './lobby.ts';
 import type { Room } from './lobby.ts';
 import { Declined } from './phrases.ts';
-import { Addresses } from './rate.ts';
 
 /** A request, and what it carries from one check to the next. */
 export class Asked {

@@ -1,18 +1,16 @@
 import { homedir } from 'node:os';
 import { ShownInTranscript } from '../../../clients/claude/shown.ts';
-import { c2cFace } from '../../../doors/mcp/c2c-face.ts';
-import type { C2cFaceDeps } from '../../../doors/mcp/c2c-face.ts';
-import { Channel } from '../../../doors/mcp/channel.ts';
-import type { Face } from '../../../doors/mcp/face.ts';
-import { McpServer } from '../../../doors/mcp/server.ts';
+import { Channel } from '../../../doors/mcp/c2c-channel.ts';
+import { c2cFace } from '../../../doors/mcp/c2c.ts';
+import type { C2cFaceDeps } from '../../../doors/mcp/c2c.ts';
 import { disturbing } from '../../../flow/c2c/disturbing.ts';
 import { readSessionId } from '../../../protocol/c2c.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
+import type { Face } from '../../../wire/mcp.ts';
+import { serveMcp } from '../../mcp-stdio.ts';
 import { VERSION } from '../../program.ts';
-import { staleAdvice } from '../../replaced.ts';
 import { servingLog } from '../../serving-log.ts';
 import type { Log } from '../../serving-log.ts';
-import { writeAll } from '../../terminal.ts';
 import { C2c } from './c2c.ts';
 import { clientProcess } from './client-process.ts';
 import { c2cCommand, FLAG } from './command.ts';
@@ -48,15 +46,9 @@ export default c2cCommand({
         ...further,
       });
     const face = faceOf(sessionId, { onThread: boundOnce(c2c, sessionId), channel });
-    const server = new McpServer({
-      face: isNamed(given) ? face : byThread(face, (thread) => faceOf(thread, {})),
-      write: (line) => writeAll(1, line),
-      log,
-      advice: staleAdvice,
-    });
     await enrolAtStart(c2c, sessionId, pid, log);
     await channel.prepare();
-    await server.serve(Bun.stdin.stream());
+    await serveMcp(isNamed(given) ? face : byThread(face, (thread) => faceOf(thread, {})), log);
   },
 });
 

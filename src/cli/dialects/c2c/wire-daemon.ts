@@ -74,7 +74,7 @@ async function start(c2c: C2c, given: Given): Promise<void> {
 
 /** A kimi without a wire is found out here, and not in a log. */
 async function refuseUnfit(c2c: C2c, { options }: Wanted): Promise<void> {
-  const { whyUnfit } = await import('../../../delivery/wire.ts');
+  const { whyUnfit } = await import('../../../delivery/kimi-wire.ts');
   const because = await whyUnfit({
     command: [options.command ?? 'kimi'],
     workDir: options.work_dir ?? c2c.cwd,

@@ -1,0 +1,12 @@
+import { storageTrouble } from '../storage/disk.ts';
+import { McpServer } from '../wire/mcp.ts';
+import type { Face } from '../wire/mcp.ts';
+import { staleAdvice } from './replaced.ts';
+import type { Log } from './serving-log.ts';
+import { writeAll } from './terminal.ts';
+
+/** Serves a face to the client that started us, until it closes our standard input. */
+export async function serveMcp(face: Face, log: Log): Promise<void> {
+  const write = (line: string): void => writeAll(1, line);
+  await new McpServer({ face, write, log, explain: storageTrouble, advice: staleAdvice }).serve(Bun.stdin.stream());
+}

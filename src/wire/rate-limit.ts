@@ -1,0 +1,64 @@
+const MINUTE_MS = 60_000;
+/** Addresses that are remembered; then the oldest is forgotten. */
+const MOST_ADDRESSES = 10_000;
+
+/** A token bucket of requests: it fills again evenly over a minute. */
+export class Bucket {
+  #level: number;
+  #at: number;
+
+  constructor(
+    readonly size: number,
+    now: number,
+  ) {
+    this.#level = size;
+    this.#at = now;
+  }
+
+  /** Takes one. Returns 0, or the seconds after which to try again. */
+  take(now: number): number {
+    const perMs = this.size / MINUTE_MS;
+    // A clock that was set back fills nothing.
+    this.#level = Math.min(this.size, this.#level + Math.max(0, now - this.#at) * perMs);
+    this.#at = now;
+    if (this.#level >= 1) {
+      this.#level -= 1;
+      return 0;
+    }
+    return Math.max(1, Math.ceil((1 - this.#level) / perMs / 1000));
+  }
+}
+
+/** One bucket per address, for requests that cost us something before a token is known to be good. */
+export class Addresses {
+  readonly #buckets = new Map<string, Bucket>();
+
+  constructor(readonly perMinute: number) {}
+
+  /** Counts one. Returns 0, or the seconds after which to try again. */
+  count(address: string, now: number): number {
+    const place = placeOf(address);
+    let bucket = this.#buckets.get(place);
+    if (!bucket) {
+      bucket = new Bucket(Math.max(1, Math.floor(this.perMinute)), now);
+      this.#buckets.set(place, bucket);
+      const [oldest] = this.#buckets.size > MOST_ADDRESSES ? this.#buckets.keys() : [];
+      if (oldest !== undefined) this.#buckets.delete(oldest);
+    }
+    return bucket.take(now);
+  }
+}
+
+/** One site has as many IPv6 addresses as it likes, all with the same first 64 bits. */
+function placeOf(address: string): string {
+  const [, mapped] = /^::ffff:(\d[\d.]+)$/i.exec(address) ?? [];
+  if (mapped !== undefined) return mapped;
+  if (!address.includes(':')) return address;
+  const [before = '', after] = address.toLowerCase().replace(/%.*$/, '').split('::');
+  const groups = before === '' ? [] : before.split(':');
+  // Two colons stand for as many zeros as are missing.
+  const missing = after === undefined ? 0 : 8 - groups.length - (after === '' ? 0 : after.split(':').length);
+  const all = [...groups, ...Array.from({ length: Math.max(0, missing) }, () => '0'), ...(after?.split(':') ?? [])];
+  const first = all.slice(0, 4).map((group) => group.replace(/^0+(?=.)/, ''));
+  return `${first.join(':')}::/64`;
+}

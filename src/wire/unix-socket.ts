@@ -1,0 +1,114 @@
+import { lstatSync, mkdirSync, rmSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { Refusal } from '../protocol/refusal.ts';
+import { WriteQueue } from './connection.ts';
+import type { Accept, Listening, Receiver } from './connection.ts';
+import { LineReader } from './lines.ts';
+
+/** A longer path does not fit into the system's address of a socket. */
+const PATH_LIMIT = 103;
+
+export interface SocketOptions {
+  path: string;
+  /** What listens there, as texts and the log name it: `host`. */
+  name: string;
+  /** What else the user can do if the folder is not safe. */
+  otherwise: string;
+  /** Our user id; a connection of any other user is closed. */
+  user: number;
+  /** The user at the other end, as the kernel says; null if it does not say. Then only the rights of file and folder decide. */
+  userOf: (fd: number) => number | null;
+  /** Bytes of one line. */
+  lineLimit: number;
+  /** A caller that has closed its side still gets its answers, also to a last line without LF. Otherwise that ends the connection. */
+  halfOpen?: boolean;
+  log: (event: string, facts: Record<string, string | number>) => void;
+}
+
+interface Caller {
+  receiver: Receiver;
+  lines: LineReader;
+  queue: WriteQueue;
+}
+
+/**
+ * Serves callers of the same user on a socket file that nobody else may open. A file that a dead process left is replaced; a
+ * living one is never. spec: host#socket
+ */
+export async function serveUnixSocket(accept: Accept, options: SocketOptions): Promise<Listening> {
+  const { path, name, log, halfOpen = false } = options;
+  prepareFolder(options);
+  await removeStale(options);
+  // Mode 0600 from its first moment.
+  const before = process.umask(0o177);
+  try {
+    const listener = Bun.listen<Caller | undefined>({
+      unix: path,
+      allowHalfOpen: halfOpen,
+      socket: {
+        open(socket) {
+          const { fd } = socket as unknown as { fd: number };
+          const user = options.userOf(fd);
+          if (user !== null && user !== options.user) {
+            log(`${name}_stranger`, { user });
+            return socket.terminate();
+          }
+          const queue = new WriteQueue((bytes) => socket.write(bytes));
+          const receiver = accept({
+            write: (frame) => queue.push(frame),
+            close: () => queue.whenEmpty(() => socket.end()),
+            cut: () => socket.terminate(),
+          });
+          if (!receiver) return socket.terminate();
+          socket.data = { receiver, lines: new LineReader(options.lineLimit, receiver), queue };
+        },
+        data: ({ data: caller }, chunk) => caller?.lines.push(chunk),
+        drain: ({ data: caller }) => caller?.queue.drain(),
+        end(socket) {
+          const { data: caller } = socket;
+          if (!caller || !halfOpen) return;
+          caller.lines.end();
+          void caller.receiver.idle().then(() => caller.queue.whenEmpty(() => socket.end()));
+        },
+        close: ({ data: caller }) => void caller?.receiver.ended(),
+        error: (_socket, error) => log(`${name}_socket_error`, { error: error.message }),
+      },
+    });
+    return { address: path, close: () => listener.stop(true) };
+  } finally {
+    process.umask(before);
+  }
+}
+
+/** Refuses a folder into which others may write: they could put their own socket there. */
+export function prepareFolder({ path, user, otherwise }: Pick<SocketOptions, 'path' | 'user' | 'otherwise'>): void {
+  if (Buffer.byteLength(path) > PATH_LIMIT)
+    throw new Refusal('invalid_request', `${path} is too long for a socket; choose one of at most ${PATH_LIMIT} bytes`);
+  const folder = dirname(path);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const { uid, mode } = statSync(folder);
+  if (uid === user && (mode & 0o022) === 0) return;
+  throw new Refusal(
+    'bad_config',
+    `others may write into ${folder}; put the socket into a folder of your own (chmod 700), or ${otherwise}`,
+  );
+}
+
+async function removeStale({ path, name }: SocketOptions): Promise<void> {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (!found) return;
+  if (!found.isSocket()) throw new Refusal('already_claimed', `${path} is there and is no socket; move it away`);
+  if (await isAnswered(path))
+    throw new Refusal('already_claimed', `a ${name} listens on ${path} already; use it, or stop it first`);
+  rmSync(path, { force: true });
+}
+
+async function isAnswered(path: string): Promise<boolean> {
+  try {
+    const socket = await Bun.connect({ unix: path, socket: { data() {} } });
+    socket.end();
+    return true;
+  } catch {
+    return false;
+  }
+}
