@@ -10,7 +10,7 @@ import type { Kept } from '../c2c/files-rows.ts';
 import { AgentExtras } from './directory.ts';
 import type { AgentRecord, Amendment, Directory } from './directory.ts';
 import { amended, channelsAmong, holderIn, membersIn, refuseLikeness, refuseUnreadable, rolesIn } from './rules.ts';
-import { seenLately } from './record-places.ts';
+import { seenLately } from './record-files.ts';
 
 /**
  * The registry of a c2c broker as a directory: an alias is an agent's name, compared without case; a room is a channel. What we keep

@@ -1,8 +1,7 @@
 import type { AgentName, ChannelName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { AgentRecord, Amendment, Directory } from './directory.ts';
-import { RecordFiles } from './record-files.ts';
-import { seenLately } from './record-places.ts';
+import { RecordFiles, seenLately } from './record-files.ts';
 import {
   holderIn,
   membersIn,

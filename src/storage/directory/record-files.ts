@@ -1,14 +1,61 @@
 import { lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { isTooDeep } from '../../protocol/depth.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { codeOf, explained, ifThere, isMissing, isNoPlainFile } from '../disk.ts';
 import { locked } from '../lock-file.ts';
+import { readPlain } from '../plain-file.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import type { AgentRecord, Amendment } from './directory.ts';
-import { recordFrom, RecordPlaces } from './record-places.ts';
+import { AgentRecord } from './directory.ts';
+import type { Amendment } from './directory.ts';
 import { amended, refuseUnreadable } from './rules.ts';
 
-/** The records of a home as those need them who list them or change them. Each is replaced as a whole. */
-export class RecordFiles extends RecordPlaces {
+/** `lastSeen` is rewritten at most this often: a send should not cost a second file. */
+const SEEN_MS = 60_000;
+
+/** Other programs write a record in place: one that cannot be read and was changed so lately may be half written. */
+const HALF_WRITTEN_MS = 300;
+const PAUSE_MS = 2;
+
+/**
+ * The records of a home as files, `agents/<name>.json`, shared with other Backchannel programs. Each is replaced as a whole.
+ */
+export class RecordFiles {
+  readonly folder: string;
+
+  constructor(readonly root: string) {
+    this.folder = `${root}/agents`;
+  }
+
+  path(name: AgentName): string {
+    return `${this.folder}/${name}.json`;
+  }
+
+  read(name: AgentName): AgentRecord | null {
+    return this.whole(name)?.record ?? null;
+  }
+
+  /** A record and its text, both of one moment. Null: there is none, or nothing that can be read. */
+  whole(name: AgentName): { record: AgentRecord; text: string } | null {
+    try {
+      for (const end = performance.now() + HALF_WRITTEN_MS; ; Bun.sleepSync(PAUSE_MS)) {
+        const text = this.text(name);
+        const record = recordFrom(name, text);
+        if (record) return { record, text };
+        if (performance.now() > end || !this.#isYoung(name)) return null;
+      }
+    } catch {
+      return null;
+    }
+  }
+
+  #isYoung(name: AgentName): boolean {
+    return Math.abs(Date.now() - statSync(this.path(name)).mtimeMs) < HALF_WRITTEN_MS;
+  }
+
+  text(name: AgentName): string {
+    return readPlain(this.path(name), 'follow').toString('utf8');
+  }
+
   /** Whose record is there, readable or not. A file whose name is nobody's is none of ours. */
   names(): AgentName[] {
     try {
@@ -120,4 +167,28 @@ export function nameOf(file: string): AgentName | null {
 
 function isForbidden(error: unknown): boolean {
   return ['EACCES', 'EPERM'].includes(codeOf(error) ?? '');
+}
+
+/** A record must be readable and must be its own name's: one bad record never hides the others. */
+export function recordFrom(name: AgentName, text: string): AgentRecord | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    const record = isTooDeep(value) ? null : AgentRecord.safeParse(value);
+    return record?.success && record.data.name === name ? record.data : null;
+  } catch {
+    return null;
+  }
+}
+
+export function seenLately(record: Pick<AgentRecord, 'lastSeen'>, now: number): boolean {
+  return isLately(seenAt(record), now);
+}
+
+/** When its agent was last seen, in ms. */
+export function seenAt({ lastSeen }: Pick<AgentRecord, 'lastSeen'>): number {
+  return Date.parse(lastSeen) || 0;
+}
+
+export function isLately(at: number, now: number): boolean {
+  return Math.abs(now - at) < SEEN_MS;
 }

@@ -70,7 +70,23 @@ export function isWaiting(copy: CopyRecord): boolean {
   return copy.state === 'stored' || (copy.state === 'held' && copy.owner === null);
 }
 
-/** The words to look for. A lone sign is none, and a NUL would end a query in the middle. */
-export function termsIn(words: string): string[] {
-  return words.split(/[\s\p{Cc}]+/u).filter((term) => /[\p{L}\p{N}]/u.test(term));
+/**
+ * The place up to which copies were looked at for duties: the number of the last one, and behind the point how often somebody had to
+ * go back. So a place is never the same again after something was found before it, and whoever looked before that notices.
+ */
+const TURNS = 1024;
+
+export function numberAt(place: number): number {
+  return Math.floor(place);
+}
+
+/** The same turn, another number. */
+export function placeOf(seq: number, place: number): number {
+  return seq + (place - numberAt(place));
+}
+
+/** The place from which the copies of message `seq` are looked at once more. */
+export function goneBack(place: number, seq: number): number {
+  const turn = (Math.round((place - numberAt(place)) * TURNS) + 1) % TURNS;
+  return Math.min(numberAt(place), seq - 1) + turn / TURNS;
 }

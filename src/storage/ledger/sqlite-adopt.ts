@@ -5,11 +5,10 @@ import type { Evidence } from '../../protocol/receipt.ts';
 import { FEW } from '../reserve.ts';
 import type { Acceptance, Entry } from './ledger.ts';
 import { metaOf } from './meta.ts';
-import { messageFrom } from './rows.ts';
+import { attentionText, insertMessage, messageFrom } from './rows.ts';
 import { refuseOlderThan, sameOrConflict } from './rules.ts';
 import { enterAgain } from './sqlite-entered.ts';
 import { SqliteRecords } from './sqlite-records.ts';
-import { attentionText, insertMessage } from './sqlite-insert.ts';
 import { SETTLED, STORED } from './schema.ts';
 
 /** All that is proven of a copy that we did not store ourselves. */

@@ -1,12 +1,12 @@
 import type { Database } from 'bun:sqlite';
 import type { Duty } from '../../protocol/duty.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
+import { Evidence } from '../../protocol/receipt.ts';
+import type { Disposition } from '../../protocol/receipt.ts';
 import type { Duties, DutyPage, EventClaim, SessionRecord, UnenteredCopy } from './duties.ts';
-import { changingIn, claimFrom, dutyFrom, fixedIn, sessionFrom } from './duty-rows.ts';
-import type { ClaimRow, DutyRow, SessionRow } from './duty-rows.ts';
-import { afterChange, claimAfter, numberAt, placeOf, readable } from './duty-rules.ts';
 import { COPY_COLUMNS, copyFrom, messageFrom } from './rows.ts';
 import type { CopyRow } from './rows.ts';
+import { numberAt, placeOf } from './rules.ts';
 import { entered, setEntered } from './sqlite-entered.ts';
 import { SqliteSending } from './sqlite-send.ts';
 
@@ -210,4 +210,125 @@ function dutyIn(db: Database, mailbox: AgentName, id: MessageId): Duty | null {
 function claimIn(db: Database, key: MessageId): EventClaim | null {
   const row = db.query<ClaimRow, [string]>('SELECT * FROM claims WHERE key = ?').get(key);
   return row && claimFrom(row);
+}
+
+/** The time between two returns where nobody can tell: a third of five minutes. */
+const UNREADABLE_MS = 100_000;
+
+/** Other programs write times that nobody can read. One such message must not stand in the way of all duties after it. */
+function readable(duty: Duty): Duty {
+  const at = Number.isFinite(duty.at) ? duty.at : 0;
+  const { every, due, ended } = duty;
+  return {
+    ...duty,
+    at,
+    every: Number.isFinite(every) ? every : UNREADABLE_MS,
+    due: due === null || Number.isFinite(due) ? due : at,
+    ended: ended && { ...ended, at: Number.isFinite(ended.at) ? ended.at : at },
+  };
+}
+
+/** How a duty stands after a change; null if it stays as it is. What has ended never changes. */
+function afterChange(duty: Duty, change: (duty: Duty) => Duty | null): Duty | null {
+  if (duty.ended) return null;
+  const next = change(structuredClone(duty));
+  const { id, mailbox, from, kind, at, every } = duty;
+  return next && readable({ ...next, id, mailbox, from, kind, at, every });
+}
+
+/** The claim that stands after somebody asked for one. */
+function claimAfter(standing: EventClaim | null, asked: EventClaim, now: number): EventClaim {
+  if (!standing || standing.until <= now) return asked;
+  if (standing.holder !== asked.holder) return standing;
+  return {
+    ...asked,
+    until: Math.max(standing.until, asked.until),
+    reserved: standing.reserved && asked.reserved,
+  };
+}
+
+/** A row of `duties`. What never changes comes first. */
+interface DutyRow {
+  id: string;
+  mailbox: string;
+  sender: string;
+  kind: string;
+  at: number;
+  every: number;
+  state: string;
+  due: number | null;
+  returns: number;
+  tier: number;
+  extended: number;
+  note: string | null;
+  ended_as: string | null;
+  ended_at: number | null;
+  ended_by: string | null;
+}
+
+/** In the order of the columns. */
+function fixedIn({ id, mailbox, from, kind, at, every }: Duty) {
+  return [id, mailbox, from, kind, at, every] as const;
+}
+
+function changingIn({ state, due, returns, tier, extended, note, ended }: Duty) {
+  const end = ended ? ([ended.as, ended.at, JSON.stringify(ended.by)] as const) : ([null, null, null] as const);
+  return [state, due, returns, tier, extended ? 1 : 0, note, ...end] as const;
+}
+
+function dutyFrom(row: DutyRow): Duty {
+  return {
+    id: row.id as MessageId,
+    mailbox: row.mailbox as AgentName,
+    from: row.sender,
+    kind: row.kind as Duty['kind'],
+    at: row.at,
+    every: row.every,
+    state: row.state as Duty['state'],
+    due: row.due,
+    returns: row.returns,
+    tier: row.tier as Duty['tier'],
+    extended: row.extended === 1,
+    note: row.note,
+    ended: endFrom(row),
+  };
+}
+
+function endFrom({ ended_as, ended_at, ended_by }: DutyRow): Duty['ended'] {
+  if (ended_as === null) return null;
+  return { as: ended_as as Disposition, at: ended_at ?? 0, by: Evidence.parse(JSON.parse(ended_by ?? '{}')) };
+}
+
+interface ClaimRow {
+  key: string;
+  holder: string;
+  until: number;
+  reserved: number;
+}
+
+function claimFrom({ key, holder, until, reserved }: ClaimRow): EventClaim {
+  return { key: key as MessageId, holder: holder as AgentName, until, reserved: reserved === 1 };
+}
+
+/** The four lists of names are JSON. */
+interface SessionRow {
+  id: string;
+  token_hash: string;
+  identities: string;
+  roles: string;
+  streams: string;
+  threads: string;
+  seen: number;
+}
+
+function sessionFrom(row: SessionRow): SessionRecord {
+  return {
+    id: row.id,
+    tokenHash: row.token_hash,
+    identities: JSON.parse(row.identities) as AgentName[],
+    roles: JSON.parse(row.roles) as AgentName[],
+    streams: JSON.parse(row.streams) as string[],
+    threads: JSON.parse(row.threads) as MessageId[],
+    seen: row.seen,
+  };
 }

@@ -6,8 +6,7 @@ import type { Connection } from './connection.ts';
 import type { Acceptance, CopyRecord, HistoryRow, Mail, Page, Records, Trace } from './ledger.ts';
 import { COPY_COLUMNS, copyFrom, messageFrom, FILELESS } from './rows.ts';
 import type { CopyRow } from './rows.ts';
-import { termsIn } from './rules.ts';
-import { catchUp } from './sqlite-catch-up.ts';
+import { metaOf, setMeta } from './meta.ts';
 
 const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
 const ADDRESSED = `SELECT m.json, c.mailbox FROM messages m LEFT JOIN copies c ON c.seq = m.seq WHERE m.id = ? ORDER BY c.mailbox`;
@@ -250,4 +249,48 @@ function concerns(row: HistoryRow, agent: AgentName | undefined): boolean {
 
 function rootIn(message: Message): string {
   return message.parley?.lineage?.root ?? message.id;
+}
+
+/** The words to look for. A lone sign is none, and a NUL would end a query in the middle. */
+function termsIn(words: string): string[] {
+  return words.split(/[\s\p{Cc}]+/u).filter((term) => /[\p{L}\p{N}]/u.test(term));
+}
+
+/** How many messages one round takes in: small enough that senders do not wait for it. */
+const STEP = 2000;
+
+/**
+ * Indexes that no send pays for: whoever asks enters first what was accepted since somebody last asked. `meta` has the number up to
+ * which that was done, under the index's name; every later message has a higher one.
+ */
+const ENTER = {
+  words: `INSERT INTO words (rowid, body) SELECT seq, json_extract(json, '$.body') FROM messages
+    WHERE seq > ? AND seq <= ? AND pruned = 0`,
+  sent: 'INSERT INTO sent SELECT sender, seq FROM messages WHERE seq > ? AND seq <= ? ORDER BY sender, seq',
+};
+const MARKS = { words: 'indexed', sent: 'sent' } as const;
+
+type Index = keyof typeof ENTER;
+
+/** The number up to which messages stand in this index. */
+export function enteredIn(db: Database, index: Index): number {
+  return Number(metaOf(db, MARKS[index]) ?? 0);
+}
+
+export function catchUp(connection: Connection, index: Index, onProgress?: (left: number) => void): void {
+  for (;;) {
+    const [done, newest] = connection.read((db) => [
+      enteredIn(db, index),
+      db.query<{ seq: number }, []>('SELECT ifnull(max(seq), 0) AS seq FROM messages').get()?.seq ?? 0,
+    ]);
+    if (newest <= done) return;
+    const upTo = Math.min(newest, done + STEP);
+    onProgress?.(newest - done);
+    connection.write((db) => {
+      // Another asker may have come first.
+      if (enteredIn(db, index) !== done) return;
+      db.query(ENTER[index]).run(done, upTo);
+      setMeta(db, MARKS[index], String(upTo));
+    });
+  }
 }

@@ -1,9 +1,10 @@
 import type { Database } from 'bun:sqlite';
 import type { AgentName } from '../../protocol/names.ts';
+import type { Disposition, Evidence } from '../../protocol/receipt.ts';
 import type { Connection } from './connection.ts';
-import { NOBODY_WAITS, numberAt } from './duty-rules.ts';
+import { numberAt } from './rules.ts';
 import { SETTLED } from './schema.ts';
-import { enteredIn } from './sqlite-catch-up.ts';
+import { enteredIn } from './sqlite-records.ts';
 import { entered } from './sqlite-entered.ts';
 
 /** How many messages are forgotten in one go: others want to write too. */
@@ -23,6 +24,12 @@ const ENDED_BEFORE = `SELECT m.seq FROM messages m LEFT JOIN copies c USING (seq
 /** What an agent wrote that nobody has a copy of; the newest may not be entered yet. */
 const OWN = `SELECT seq FROM (SELECT seq FROM sent WHERE sender = ?1 UNION ALL SELECT seq FROM messages WHERE seq > ?2 AND sender = ?1)
   WHERE seq NOT IN (SELECT seq FROM copies)`;
+
+/** How a duty ends whose author was forgotten. */
+const NOBODY_WAITS: { as: Disposition; by: Evidence } = {
+  as: 'superseded',
+  by: { because: 'its author was forgotten' },
+};
 
 export function prune(
   connection: Connection,

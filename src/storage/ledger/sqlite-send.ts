@@ -7,10 +7,9 @@ import { trayOf } from './connection.ts';
 import type { CopyNumber, TrayPlace } from './late.ts';
 import { LAST_MESSAGES } from './ledger.ts';
 import type { Acceptance, Entry, Troubles } from './ledger.ts';
-import { messageFrom } from './rows.ts';
+import { attentionText, INSERT_COPY, insertMessage, messageFrom, statementsOf, STILL_UNFILED } from './rows.ts';
 import { HELD } from './schema.ts';
 import { SqliteCopies } from './sqlite-copies.ts';
-import { attentionText, INSERT_COPY, insertMessage, statementsOf, STILL_UNFILED } from './sqlite-insert.ts';
 
 /** Each part reads one entry of an index. */
 const TROUBLES = `SELECT (SELECT value FROM meta WHERE name = 'life') AS life,
