@@ -59,7 +59,7 @@ export class FakeWire implements Wire {
   }
 }
 
-/** A host on a desk in memory, whose time a test moves. */
+/** A host on a real home, whose time a test moves. */
 export class TestHost {
   readonly host: Host;
   readonly logged: { event: string; facts: object }[] = [];

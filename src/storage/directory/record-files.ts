@@ -9,10 +9,10 @@ import { AgentRecord } from './directory.ts';
 import type { Amendment } from './directory.ts';
 import { amended, refuseUnreadable } from './rules.ts';
 
-/** `lastSeen` is rewritten at most this often: a send should not cost a second file. */
+/** `lastSeen` is rewritten at most this often: a send should not write a second file. */
 const SEEN_MS = 60_000;
 
-/** Other programs write a record in place: one that cannot be read and was changed so lately may be half written. */
+/** Other programs write a record in place: an unreadable one that changed this recently may be half written. */
 const HALF_WRITTEN_MS = 300;
 const PAUSE_MS = 2;
 
@@ -34,7 +34,7 @@ export class RecordFiles {
     return this.whole(name)?.record ?? null;
   }
 
-  /** A record and its text, both of one moment. Null: there is none, or nothing that can be read. */
+  /** A record and its text, from one read. Null: there is none, or it cannot be read. */
   whole(name: AgentName): { record: AgentRecord; text: string } | null {
     try {
       for (const end = performance.now() + HALF_WRITTEN_MS; ; Bun.sleepSync(PAUSE_MS)) {
@@ -56,7 +56,7 @@ export class RecordFiles {
     return readPlain(this.path(name), 'follow').toString('utf8');
   }
 
-  /** Whose record is there, readable or not. A file whose name is nobody's is none of ours. */
+  /** The names of all records, readable or not. Files with other names are ignored. */
   names(): AgentName[] {
     try {
       return readdirSync(this.folder)
@@ -74,7 +74,7 @@ export class RecordFiles {
       .filter((record) => record !== null);
   }
 
-  /** Null: there is none. Empty: it is nothing that can be read. Undefined: the system cannot say just now. */
+  /** Null: there is none. Empty: it cannot be read. Undefined: the system cannot tell now. */
   textIfAny(name: AgentName): string | null | undefined {
     try {
       return this.text(name);
@@ -84,12 +84,12 @@ export class RecordFiles {
     }
   }
 
-  /** Also if it is nothing that can be read, such as a link to nowhere. */
+  /** Includes unreadable ones, such as a dead link. */
   isThere(name: AgentName): boolean {
     return ifThere(() => lstatSync(this.path(name))) !== null;
   }
 
-  /** Of all Parley programs only this one changes records while it acts. */
+  /** Runs `act` under the lock: no other Parley process changes records meanwhile. */
   locked<T>(act: () => T): T {
     try {
       this.makeFolder();
@@ -103,14 +103,14 @@ export class RecordFiles {
     return `${this.root}/agents.lock`;
   }
 
-  /** Marks, under the lock, that subscriptions, roles or names changed: who keeps records in memory must not wait for a file event. */
+  /** Marks, under the lock, that subscriptions, roles or names changed, so that caches need not wait for a file event. */
   markChange(): void {
     const before = statSync(this.#lock).mtimeMs;
     const time = Math.max(Date.now(), Math.floor(before) + 1) / 1000;
     utimesSync(this.#lock, time, time);
   }
 
-  /** The time of the last such change. */
+  /** The time of the last marked change. */
   lastChange(): number {
     return ifThere(() => statSync(this.#lock))?.mtimeMs ?? 0;
   }
@@ -130,7 +130,7 @@ export class RecordFiles {
     }
   }
 
-  /** Changes our own fields of a record. `written` is told what stands there then, before anybody can change it again. */
+  /** Changes our own fields of a record. Calls `written` with the new record, still under the lock. */
   amend(name: AgentName, change: Amendment, written: (record: AgentRecord) => void = () => {}): AgentRecord {
     return this.locked(() => {
       const { record, text } = this.wholeOrRefuse(name);
@@ -145,7 +145,7 @@ export class RecordFiles {
     });
   }
 
-  /** For whoever changes it. One that is there and cannot be read is named, and left alone. */
+  /** The record, for a change. Refuses an unreadable one and leaves it alone. */
   wholeOrRefuse(name: AgentName): { record: AgentRecord; text: string } {
     const whole = this.whole(name);
     if (whole) return whole;
@@ -158,7 +158,7 @@ export class RecordFiles {
   }
 }
 
-/** Whose record a file in `agents/` is. */
+/** The agent's name in the name of a file in `agents/`. */
 export function nameOf(file: string): AgentName | null {
   if (!file.endsWith('.json')) return null;
   const name = AgentName.safeParse(file.slice(0, -5));
@@ -169,7 +169,7 @@ function isForbidden(error: unknown): boolean {
   return ['EACCES', 'EPERM'].includes(codeOf(error) ?? '');
 }
 
-/** A record must be readable and must be its own name's: one bad record never hides the others. */
+/** Parses a record. It must be readable and carry its own name. */
 export function recordFrom(name: AgentName, text: string): AgentRecord | null {
   try {
     const value: unknown = JSON.parse(text);
@@ -184,7 +184,7 @@ export function seenLately(record: Pick<AgentRecord, 'lastSeen'>, now: number): 
   return isLately(seenAt(record), now);
 }
 
-/** When its agent was last seen, in ms. */
+/** When the agent was last seen, in ms. */
 export function seenAt({ lastSeen }: Pick<AgentRecord, 'lastSeen'>): number {
   return Date.parse(lastSeen) || 0;
 }

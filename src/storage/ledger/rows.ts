@@ -31,7 +31,7 @@ export const FILELESS = `c.late > 0 AND (c.late = 2
 export const COPY_COLUMNS = `m.id, c.mailbox, c.state, c.attempt, c.attention, c.owner, c.until, c.disposition,
   c.settled_at, c.settled_by, c.keep, ${FILELESS} AS fileless`;
 
-/** What we wrote yesterday is unknown input today. */
+/** Parses a row. An older version may have written it, so it is checked. */
 export function copyFrom(row: CopyRow): CopyRecord {
   return {
     id: row.id as MessageId,
@@ -56,7 +56,7 @@ export function messageFrom(json: string): Message {
   return message;
 }
 
-/** There are few different decisions: each text is parsed once. */
+/** There are few different decisions, so each text is parsed once. */
 const parsed = new Map<string, Attention>();
 
 export function attentionFrom(text: string): Attention {
@@ -68,7 +68,7 @@ export function attentionFrom(text: string): Attention {
   return attention;
 }
 
-/** The number after every one that was ever given: listeners resume after a number, so none may come again. */
+/** The next sequence number. Listeners resume after a number, so no number is used twice. */
 const NEXT = `max(ifnull((SELECT max(seq) FROM messages), 0),
   ifnull((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'dropped'), 0)) + 1`;
 const insertMessages = (seq: string): string =>
@@ -78,10 +78,10 @@ const INSERT_NUMBERED = insertMessages('?');
 export const INSERT_COPY = `INSERT INTO copies (seq, mailbox, state, attention) VALUES (?, ?, ${STORED}, ?) ON CONFLICT DO NOTHING`;
 const INSERT_LATE = `INSERT INTO copies (seq, mailbox, state, attention, late) VALUES (?, ?, ${STORED}, ?, 1)`;
 
-/** Of two who would take a copy from the list of the unfiled, one does. */
+/** Takes a copy from the list of copies without a file. Of two callers one succeeds. */
 export const STILL_UNFILED = 'DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 0';
 
-/** The number of the new row; null if this id has one already: it keeps it. */
+/** Returns the sequence number of the new row, or null if this id already has one. */
 export function insertMessage(
   connection: Connection,
   db: Database,
@@ -97,14 +97,14 @@ export function insertMessage(
   return made.changes > 0 ? Number(made.lastInsertRowid) : null;
 }
 
-/** Four words of closed lists in one column: short, and readable by hand. */
+/** Four words of closed lists in one column: short and readable. */
 export function attentionText(attention: Attention): string {
   return `${attention.directedness} ${attention.policy} ${attention.injection} ${attention.reason}`;
 }
 
 type Statements = ReturnType<typeof prepared>;
 
-/** What a relay says thousands of times a second: each need not be looked up by its text. */
+/** Prepared statements of the hottest path: a relay does not look them up by their text each time. */
 const kept = new WeakMap<Database, Statements>();
 
 export function statementsOf(db: Database): Statements {
@@ -116,7 +116,7 @@ export function statementsOf(db: Database): Statements {
 function prepared(db: Database) {
   let numbered: Statement | undefined;
   return {
-    /** Only for who accepts many together. */
+    /** Only `acceptTogether` needs it. */
     get numbered() {
       return (numbered ??= db.query(INSERT_NUMBERED));
     },

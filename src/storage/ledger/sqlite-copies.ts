@@ -13,24 +13,24 @@ import { SqliteLate, unfile, withoutFile } from './sqlite-late.ts';
 import { forget, prune } from './sqlite-retention.ts';
 import { GONE, HELD, SETTLED, STORED } from './schema.ts';
 
-/** What was seen of a copy that is not with us any more. */
+/** The evidence for a copy that is gone. */
 const LOST: Record<'taken_elsewhere' | 'set_aside', Evidence> = {
   taken_elsewhere: { seen: 'the file was gone when we came to take it' },
   set_aside: { seen: 'the file was no message any more; see `parley doctor`' },
 };
 
-/** A copy that was put back. */
-interface Back {
+/** A copy that was released. */
+interface ReleasedRow {
   seq: number;
   late: number;
   attention: string;
 }
 
 const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
-/** A copy that ended before it had a file gets none. */
+/** A copy that ends before it has a file never gets one. */
 const NEVER_FILED = `DELETE FROM unfiled WHERE seq = ${SEQ} AND mailbox = ? AND drafted = 0`;
 
-/** What becomes of copies; every method is one transaction. What each promises stands in ledger.ts. */
+/** Claims, settles and releases copies. Every method is one transaction; ledger.ts documents each. */
 export class SqliteCopies extends SqliteLate {
   async claim(mailbox: AgentName, ids: MessageId[], owner: string, until: number): Promise<Claimed> {
     const { connection } = this;
@@ -89,7 +89,7 @@ export class SqliteCopies extends SqliteLate {
     begun = false,
   ): Promise<MessageId[]> {
     return this.connection.write((db) => {
-      const back = db.query<Back, [number, number | null, number, string, string, string]>(
+      const back = db.query<ReleasedRow, [number, number | null, number, string, string, string]>(
         `UPDATE copies SET state = ?, owner = NULL, until = ?, attempt = attempt + ?
          WHERE seq = ${SEQ} AND mailbox = ? AND state = ${HELD} AND owner = ? RETURNING seq, late, attention`,
       );
@@ -107,7 +107,7 @@ export class SqliteCopies extends SqliteLate {
   }
 
   async abandoned(): Promise<CopyRecord[]> {
-    // What a bearer or nobody holds until a time is free by time alone: a host may have thousands in hand.
+    // Bearer claims and delayed copies end by time alone, so SQL can skip them: a host may hold thousands.
     const sql = `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) WHERE c.state = ${HELD}
       AND (ifnull(c.until, 0) <= ? OR (c.owner IS NOT NULL AND c.owner NOT GLOB 'bearer.*'))`;
     const now = this.connection.now();
@@ -121,7 +121,7 @@ export class SqliteCopies extends SqliteLate {
       const copy = this.copyIn(db, mailbox, id);
       if (copy?.state !== 'held' || copy.owner !== owner || !isAbandoned(copy, this.connection.now())) return false;
       const attempt = copy.attempt + (owner === null ? 0 : 1);
-      const back = db.query<Back, [number, string, string]>(
+      const back = db.query<ReleasedRow, [number, string, string]>(
         `UPDATE copies SET state = ${STORED}, owner = NULL, until = NULL, attempt = ? WHERE seq = ${SEQ} AND mailbox = ?
          RETURNING seq, late, attention`,
       );
@@ -155,7 +155,7 @@ export class SqliteCopies extends SqliteLate {
     how: 'taken_elsewhere' | 'set_aside' = 'taken_elsewhere',
   ): Promise<void> {
     this.connection.write((db) => {
-      // What was settled stays so; only a withdrawal can find afterwards that the copy was gone before it.
+      // Settled copies stay settled. Only a withdrawal can find that its copy was already gone.
       const gone = db
         .query(
           `UPDATE copies SET state = ${GONE}, owner = NULL, until = NULL, settled_at = ?
@@ -193,8 +193,8 @@ export class SqliteCopies extends SqliteLate {
   }
 }
 
-/** How a copy stands, as bare values: making an object of each row costs as much as the update. */
-type Standing = [
+/** The state of a copy as bare values: to make an object of each row costs as much as the update. */
+type CopyValues = [
   seq: number,
   state: number,
   attempt: number,
@@ -206,14 +206,14 @@ type Standing = [
 
 const LOOK = `SELECT c.seq, c.state, c.attempt, c.attention, c.owner, c.until, c.late
   FROM messages m JOIN copies c USING (seq) WHERE m.id = ? AND c.mailbox = ?`;
-/** One that simply waits. Without `settled_at`: to name it would write the index of open copies anew. */
+/** Takes a waiting copy. It does not set `settled_at`, which would rewrite the index of open copies. */
 const TAKE = `UPDATE copies SET state = ${HELD}, owner = ?, until = ? WHERE seq = ? AND mailbox = ?`;
 const TAKE_AGAIN = `UPDATE copies SET state = ${HELD}, owner = ?, until = ?, attempt = ?, settled_at = NULL
   WHERE seq = ? AND mailbox = ?`;
 
 /**
- * Claims what can be claimed of these ids; the caller's transaction keeps all others out meanwhile. Looking first and then
- * writing by number is half the work of one statement that does both and returns what it found.
+ * Claims what it can of these ids, inside the caller's transaction. A read followed by an update by number takes half the time of one
+ * statement that does both.
  */
 function claim(
   db: Database,
@@ -227,7 +227,7 @@ function claim(
   const take = db.query(TAKE);
   const died = deathsNow();
   for (const id of ids) {
-    const [copy] = look.values(id, mailbox) as Standing[];
+    const [copy] = look.values(id, mailbox) as CopyValues[];
     if (!copy) {
       result.unknown.push(id);
       continue;
@@ -244,10 +244,10 @@ function claim(
       take.run(owner, until, seq, mailbox);
       win(attempt);
     } else if (state === SETTLED) result.spent.push(id);
-    // What waits for a time is in nobody's hand: whoever asks for it by name may have it.
+    // A delayed copy has no owner: a reader that asks for it by id gets it.
     else if (holder !== null && !isAbandoned({ owner: holder, until: end }, now, died)) result.busy.push(id);
     else {
-      // Whoever had it, a reader that died or another program, may have read it.
+      // Its last owner, a dead reader or another program, may have read it.
       const again = attempt + (state === GONE || holder !== null ? 1 : 0);
       db.query(TAKE_AGAIN).run(owner, until, again, seq, mailbox);
       win(again);

@@ -10,7 +10,7 @@ import { numberAt, placeOf } from './rules.ts';
 import { entered, setEntered } from './sqlite-entered.ts';
 import { SqliteSending } from './sqlite-send.ts';
 
-/** From the copies themselves, in order of arrival: an index of their own would cost every send a page. */
+/** Scans the copies in order of arrival: an extra index would cost every send a page. */
 const UNENTERED = `SELECT ${COPY_COLUMNS}, c.seq, m.json,
     NOT EXISTS (SELECT 1 FROM messages o WHERE o.root = m.root AND o.root <> o.id) AS alone FROM copies c CROSS JOIN messages m ON m.seq = c.seq
   WHERE c.seq BETWEEN ? AND ? AND instr(c.attention, ' must_respond ') > 0
@@ -23,7 +23,7 @@ const INSERT = `INSERT INTO duties (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 
 const UPDATE = `UPDATE duties SET state = ?, due = ?, returns = ?, tier = ?, extended = ?, note = ?, ended_as = ?, ended_at = ?,
   ended_by = ? WHERE id = ? AND mailbox = ?`;
 const ONE = `SELECT ${COLUMNS} FROM duties WHERE id = ? AND mailbox = ?`;
-/** Each is answered from an index of its own, which has only what is open, and none is sorted. */
+/** Each query reads its own index of open duties, and none sorts. */
 export const PAGES = {
   owed: {
     index: 'duties_owed',
@@ -55,25 +55,25 @@ const SAVE_SESSION = `INSERT INTO sessions (id, token_hash, identities, roles, s
     streams = excluded.streams, threads = excluded.threads, seen = excluded.seen`;
 
 const BEFORE_ALL = Number.MIN_SAFE_INTEGER;
-/** After every name: no mailbox is called so. */
+/** Sorts after every mailbox name. */
 const AFTER_ALL = '\u{10ffff}';
 
 type Place = [at: number, id: string, mailbox: string];
 type UnenteredRow = CopyRow & { seq: number; json: string; alone: number };
 
-/** Duties, claims and sessions: with them the SQLite ledger is whole. What each method promises stands in duties.ts. */
+/** Duties, event claims and sessions complete the SQLite ledger. duties.ts documents each method. */
 export class SqliteDuties extends SqliteSending implements Duties {
   async unentered(limit: number): Promise<{ from: number; upTo: number; copies: UnenteredCopy[] }> {
     return this.connection.read((db) => {
       const from = entered(db);
       const first = numberAt(from) + 1;
-      // Asked before the copies: what is accepted between the two questions is left for the next look.
+      // Read before the copies: the next scan gets what is accepted between the two queries.
       const newest = db.query<{ seq: number }, []>('SELECT ifnull(max(seq), 0) AS seq FROM messages').get()?.seq ?? 0;
       const query = db.query<UnenteredRow, [number, number, number]>(UNENTERED);
       const rows = query.all(first, newest, limit + 1);
       const cut = rows.length > limit ? (rows.at(-1)?.seq ?? first) : newest + 1;
       const whole = rows.filter(({ seq }) => seq < cut);
-      // One message has more copies than were asked for.
+      // One message has more copies than the limit.
       const taken = whole.length === 0 && rows.length > 0 ? query.all(cut, cut, -1) : whole;
       const last = taken === whole ? cut - 1 : cut;
       const copies = taken.map((row) => ({
@@ -149,10 +149,10 @@ export class SqliteDuties extends SqliteSending implements Duties {
 
   async claimEvent(claim: EventClaim, now: number): Promise<EventClaim> {
     return this.connection.write((db) => {
-      const stands = claimAfter(claimIn(db, claim.key), claim, now);
-      if (stands.holder !== claim.holder) return stands;
-      db.query(SAVE_CLAIM).run(stands.key, stands.holder, stands.until, stands.reserved ? 1 : 0);
-      return stands;
+      const valid = claimAfter(claimIn(db, claim.key), claim, now);
+      if (valid.holder !== claim.holder) return valid;
+      db.query(SAVE_CLAIM).run(valid.key, valid.holder, valid.until, valid.reserved ? 1 : 0);
+      return valid;
     });
   }
 
@@ -162,7 +162,7 @@ export class SqliteDuties extends SqliteSending implements Duties {
   }
 
   async freeClaim(key: MessageId, holder: AgentName): Promise<boolean> {
-    // Few events are claimed, and to look is cheaper than to write.
+    // Few events are claimed, and a read is cheaper than a write.
     if (!this.connection.read((db) => claimIn(db, key))) return false;
     const sql = 'DELETE FROM claims WHERE key = ? AND holder = ?';
     return this.connection.write((db) => db.query(sql).run(key, holder).changes > 0);
@@ -212,10 +212,10 @@ function claimIn(db: Database, key: MessageId): EventClaim | null {
   return row && claimFrom(row);
 }
 
-/** The time between two returns where nobody can tell: a third of five minutes. */
+/** The time between two returns of a duty without a readable one: a third of five minutes. */
 const UNREADABLE_MS = 100_000;
 
-/** Other programs write times that nobody can read. One such message must not stand in the way of all duties after it. */
+/** Other programs may write unreadable times. One such message must not block all duties after it. */
 function readable(duty: Duty): Duty {
   const at = Number.isFinite(duty.at) ? duty.at : 0;
   const { every, due, ended } = duty;
@@ -228,7 +228,7 @@ function readable(duty: Duty): Duty {
   };
 }
 
-/** How a duty stands after a change; null if it stays as it is. What has ended never changes. */
+/** The duty after a change; null if nothing changes. An ended duty never changes. */
 function afterChange(duty: Duty, change: (duty: Duty) => Duty | null): Duty | null {
   if (duty.ended) return null;
   const next = change(structuredClone(duty));
@@ -236,18 +236,18 @@ function afterChange(duty: Duty, change: (duty: Duty) => Duty | null): Duty | nu
   return next && readable({ ...next, id, mailbox, from, kind, at, every });
 }
 
-/** The claim that stands after somebody asked for one. */
-function claimAfter(standing: EventClaim | null, asked: EventClaim, now: number): EventClaim {
-  if (!standing || standing.until <= now) return asked;
-  if (standing.holder !== asked.holder) return standing;
+/** The claim that is valid after a request for one. */
+function claimAfter(current: EventClaim | null, asked: EventClaim, now: number): EventClaim {
+  if (!current || current.until <= now) return asked;
+  if (current.holder !== asked.holder) return current;
   return {
     ...asked,
-    until: Math.max(standing.until, asked.until),
-    reserved: standing.reserved && asked.reserved,
+    until: Math.max(current.until, asked.until),
+    reserved: current.reserved && asked.reserved,
   };
 }
 
-/** A row of `duties`. What never changes comes first. */
+/** A row of `duties`. The fixed columns come first. */
 interface DutyRow {
   id: string;
   mailbox: string;

@@ -6,7 +6,7 @@ import type { Ledger } from './ledger.ts';
 import { MIGRATIONS } from './schema.ts';
 import { SqliteDuties } from './sqlite-duties.ts';
 
-/** `moveLog` is for who keeps house for it. */
+/** `moveLog` is for the process that holds the ledger's lock. */
 export type SqliteLedger = Ledger & Pick<SqliteDuties, 'moveLog'>;
 
 /** Opens (or makes) the ledger of one home. Safe for many processes at once. */
@@ -14,17 +14,17 @@ export function openSqliteLedger(options: LedgerOptions): SqliteLedger {
   return new SqliteDuties(new Connection(options));
 }
 
-/** How a ledger looks from outside. Looking changes nothing, whatever is found. */
+/** The state of a ledger file. The check changes nothing. */
 export interface LedgerState {
-  /** The format it is written in; null if that cannot be told. */
+  /** Its format number; null if it cannot be read. */
   format: number | null;
-  /** What is wrong with it, in SQLite's words; null if nothing is. */
+  /** The error in SQLite's words; null if there is none. */
   trouble: string | null;
-  /** Tables and indexes that are not as the steps to its format make them: it was written by a build with other steps. */
+  /** Tables and indexes that differ from what the migration steps make: another build wrote them. */
   odd: string[];
 }
 
-/** Null if there is no ledger. Reads the whole file: for `parley doctor`, not for every start. */
+/** Returns null if there is no ledger. Reads the whole file: for `parley doctor`, not for every start. */
 export function checkLedger(path: string): LedgerState | null {
   if (!existsSync(path)) return null;
   let db: Database | undefined;
@@ -42,7 +42,7 @@ export function checkLedger(path: string): LedgerState | null {
   }
 }
 
-/** What differs from a new ledger of that format. */
+/** Returns what differs from a new ledger of that format. */
 function oddIn(db: Database, format: number): string[] {
   if (format > MIGRATIONS.length) return [];
   const right = new Database(':memory:');
