@@ -1,22 +1,11 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 
 const PREFIX = 'parley-test-';
-/** A folder in memory, where the system has one: flushing costs nothing there. */
-const MEMORY = '/dev/shm';
 const bases = new Map<string, string>();
 
-/** A fresh, empty folder on the disk. Nobody has to remove it: the next run clears away what the runs before it left. */
-export function temporaryHome(): string {
-  return freshFolder(tmpdir());
-}
-
-/** The same, for a test that is not about the disk. */
-export function quickFolder(): string {
-  return freshFolder(existsSync(MEMORY) ? MEMORY : tmpdir());
-}
-
-function freshFolder(parent: string): string {
+/** A fresh, empty folder. Nobody has to remove it: the next run clears away what the runs before it left. */
+export function temporaryHome(parent = tmpdir()): string {
   let base = bases.get(parent);
   if (!base) {
     clearAway(parent);

@@ -1,5 +1,5 @@
-import { mkdirSync } from 'node:fs';
 import { onTestFinished } from 'bun:test';
+import { existsSync, mkdirSync, rmSync, statfsSync } from 'node:fs';
 import { attendForeign } from '../../src/flow/attend.ts';
 import type { Home } from '../../src/flow/desk.ts';
 import type { HomeLabel } from '../../src/protocol/address.ts';
@@ -8,7 +8,24 @@ import { FilesDirectory } from '../../src/storage/directory/files.ts';
 import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
 import { Maildir } from '../../src/storage/spool/maildir.ts';
 import type { Watch } from '../../src/storage/spool/spool.ts';
-import { quickFolder } from './home.ts';
+import { temporaryHome } from './home.ts';
+
+/** A folder in memory, where the system has one: flushing costs nothing there. Containers may have a very small one. */
+const MEMORY = '/dev/shm';
+const MEMORY_BYTES = 1e9;
+
+/** A fresh, empty folder for a test that is not about the disk. It is removed when the test ends. */
+export function quickFolder(): string {
+  const folder = temporaryHome(hasMemory() ? MEMORY : undefined);
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+function hasMemory(): boolean {
+  if (!existsSync(MEMORY)) return false;
+  const { bavail, bsize } = statfsSync(MEMORY);
+  return bavail * bsize > MEMORY_BYTES;
+}
 
 /** A home of the real backends in a folder that costs no flush. It is closed when the test ends. */
 export function openQuickHome(label: HomeLabel, now: () => number, root = quickFolder()): Home {

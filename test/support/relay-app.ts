@@ -7,8 +7,7 @@ import type { RoomId } from '../../src/protocol/names.ts';
 import { hashOf } from '../../src/protocol/tokens.ts';
 import { FilesRooms } from '../../src/storage/rooms/files.ts';
 import { DEFAULT_ROOM } from '../../src/storage/rooms/rooms.ts';
-import { quickFolder } from './home.ts';
-import { openQuickHome } from './quick-home.ts';
+import { openQuickHome, quickFolder } from './quick-home.ts';
 
 export interface Logged {
   event: string;

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'bun:test';
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { aClock } from '../../../test/support/clock.ts';
-import { quickFolder, temporaryHome } from '../../../test/support/home.ts';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { quickFolder } from '../../../test/support/quick-home.ts';
 import { alice, bob } from '../../../test/support/mail.ts';
 import { ChannelName } from '../../protocol/names.ts';
 import { directoryContract } from './directory.contract.ts';

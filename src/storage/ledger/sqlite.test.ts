@@ -1,7 +1,8 @@
 import { expect, it } from 'bun:test';
 import { copyFileSync, statSync } from 'node:fs';
 import { aClock } from '../../../test/support/clock.ts';
-import { quickFolder, temporaryHome } from '../../../test/support/home.ts';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { quickFolder } from '../../../test/support/quick-home.ts';
 import { anEntry, bob, copiesFor } from '../../../test/support/mail.ts';
 import { dutiesContract } from './duties.contract.ts';
 import { ledgerContract } from './ledger.contract.ts';

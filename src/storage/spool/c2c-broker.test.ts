@@ -1,6 +1,6 @@
 import { openBrokerHome, leaveMessage } from '../../../test/support/c2c-broker.ts';
 import { aClock } from '../../../test/support/clock.ts';
-import { quickFolder } from '../../../test/support/home.ts';
+import { quickFolder } from '../../../test/support/quick-home.ts';
 import { bob } from '../../../test/support/mail.ts';
 import { spoolContract } from './spool.contract.ts';
 

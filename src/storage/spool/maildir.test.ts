@@ -1,5 +1,5 @@
 import { aClock } from '../../../test/support/clock.ts';
-import { quickFolder } from '../../../test/support/home.ts';
+import { quickFolder } from '../../../test/support/quick-home.ts';
 import { bob } from '../../../test/support/mail.ts';
 import { leaveFile, openHome } from '../../../test/support/maildir.ts';
 import { spoolContract } from './spool.contract.ts';

@@ -3,7 +3,7 @@ import { expect, it } from 'bun:test';
 import fc from 'fast-check';
 import { openBrokerHome } from '../../../test/support/c2c-broker.ts';
 import { aClock } from '../../../test/support/clock.ts';
-import { quickFolder } from '../../../test/support/home.ts';
+import { quickFolder } from '../../../test/support/quick-home.ts';
 import { alice, anEntry, bob, carol, LOUD, QUIET } from '../../../test/support/mail.ts';
 import { openHome } from '../../../test/support/maildir.ts';
 import type { MessageId } from '../../protocol/names.ts';
