@@ -22,7 +22,7 @@ const NAMES_BACKENDS = /^src\/(storage\/|cli\/wiring(-\w+)?\.ts$)/;
 const PORTS =
   /^src\/storage\/(disk|spool\/spool|ledger\/(ledger|duties)|directory\/directory|rooms\/rooms|relay\/relay|c2c\/broker)\.ts$/;
 const BACKENDS =
-  /^src\/storage\/(spool\/(maildir|memory|c2c-broker)|ledger\/(sqlite|memory)|directory\/(files|memory|watched|c2c-registry)|rooms\/files|c2c\/files)/;
+  /^src\/storage\/(spool\/(maildir|c2c-broker)|ledger\/sqlite|directory\/(files|watched|c2c-registry)|rooms\/files|c2c\/files)/;
 
 const files = [...new Glob('src/**/*.ts').scanSync()].filter((path) => !/\.(test|contract)\.ts$/.test(path));
 const imports = files.flatMap((path) =>

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test';
 import { aDraft } from '../../test/support/desk.ts';
 import { alice, bob, carol } from '../../test/support/mail.ts';
-import { aMemoryDesk, inChannel, withRole } from '../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { aWorkspace, inChannel, withRole } from '../../test/support/workspace.ts';
+import type { TestWorkspace } from '../../test/support/workspace.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { send } from './send.ts';
 
@@ -82,7 +82,7 @@ const SEEN: [string, In, Record<string, unknown>, string][] = [
 
 describe('what an agent says is found to be', () => {
   it.each(SEEN)('%s', async (_what, where, fields, expected) => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'alice', 'bob', 'carol');
     await withRole(desk, 'backend', 'bob');
     const thread = await threadOf(desk, where);
@@ -94,7 +94,7 @@ describe('what an agent says is found to be', () => {
 });
 
 it('news of work that the reader owns is at least worth a knock [C2A-86]', async () => {
-  const desk = await aMemoryDesk('alice', 'bob');
+  const desk = await aWorkspace('alice', 'bob');
   await inChannel(desk, '#dev', 'bob');
   await desk.own.directory.amend(bob, () => ({ owns: ['#dev'] }));
   const { copies } = await send(desk, alice, aDraft({ to: '#dev', intent: 'blocker' }));
@@ -104,14 +104,14 @@ it('news of work that the reader owns is at least worth a knock [C2A-86]', async
 });
 
 it('one’s own words in a channel come back as nothing, also where one calls oneself [C2A-N4]', async () => {
-  const desk = await aMemoryDesk('alice', 'bob');
+  const desk = await aWorkspace('alice', 'bob');
   await inChannel(desk, '#dev', 'alice', 'bob');
   const { copies } = await send(desk, bob, aDraft({ to: '#dev', body: '@bob is done', intent: 'blocker' }));
   const own = copies.filter(({ mailbox }) => mailbox === 'bob');
   expect(own.every(({ attention }) => attention.injection === 'silent')).toBe(true);
 });
 
-async function threadOf(desk: MemoryDesk, where: In): Promise<MessageId | undefined> {
+async function threadOf(desk: TestWorkspace, where: In): Promise<MessageId | undefined> {
   if (where === 'nowhere') return undefined;
   const post = aDraft({ to: '#dev', body: 'the build is red' });
   const { message } = await send(desk, where === 'bob’s thread' ? bob : carol, post);

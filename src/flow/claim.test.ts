@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test';
 import { aDraft } from '../../test/support/desk.ts';
 import { alice, bob, carol } from '../../test/support/mail.ts';
-import { aMemoryDesk, inChannel, withRole } from '../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { aWorkspace, inChannel, withRole } from '../../test/support/workspace.ts';
+import type { TestWorkspace } from '../../test/support/workspace.ts';
 import { isQuiet } from '../protocol/attention.ts';
 import { AgentName } from '../protocol/names.ts';
 import { claim, unclaim } from './claim.ts';
@@ -18,7 +18,7 @@ const MEMBERS = ['bob', 'carol', 'dora', 'erin', 'fay'];
 describe('a claim', () => {
   it('is won by one of many at once, and the others are told by whom [C2A-123, C2A-134]', async () => {
     const names = Array.from({ length: 50 }, (_, n) => `agent-${n}`);
-    const desk = await aMemoryDesk('alice', ...names);
+    const desk = await aWorkspace('alice', ...names);
     await inChannel(desk, '#dev', ...names);
     const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
     const tries = await Promise.allSettled(names.map((name) => claim(desk, desk.who(name), message.id)));
@@ -31,7 +31,7 @@ describe('a claim', () => {
   });
 
   it('ends by its time, is renewed by claiming again, and is given up at will [C2A-133, C2A-D4]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'bob', 'carol');
     const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
     await claim(desk, desk.who('bob'), message.id);
@@ -47,7 +47,7 @@ describe('a claim', () => {
   });
 
   it('on an exchange keeps others from every event in it [C2A-123]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'bob', 'carol');
     const root = await send(desk, alice, aDraft({ to: '#dev' }));
     const more = await send(desk, alice, aDraft({ to: '#dev', thread: root.message.id }));
@@ -56,7 +56,7 @@ describe('a claim', () => {
   });
 
   it('takes nothing from the one who is asked by name, as long as that one owes it', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#ops', 'alice', 'bob', 'carol');
     const { message } = await send(desk, alice, aDraft({ to: '#ops', body: '@bob is it red?' }));
     const early = claim(desk, desk.who('carol'), message.id);
@@ -67,7 +67,7 @@ describe('a claim', () => {
   });
 
   it('is not for strangers, who learn nothing by trying', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     const { message } = await send(desk, alice, aDraft());
     await expect(claim(desk, desk.who('carol'), message.id)).rejects.toMatchObject({ code: 'not_found' });
   });
@@ -92,7 +92,7 @@ describe('what is offered to a role', () => {
   });
 
   it('is chosen so for a mention of the role in a channel too [C2A-131]', async () => {
-    const desk = await aMemoryDesk('alice', ...MEMBERS);
+    const desk = await aWorkspace('alice', ...MEMBERS);
     await withRole(desk, 'backend', ...MEMBERS);
     await inChannel(desk, '#dev', ...MEMBERS);
     const sent = await send(desk, alice, aDraft({ to: '#dev', body: '@backend who knows the parser' }));
@@ -152,7 +152,7 @@ describe('what is offered to a role', () => {
   });
 
   it('goes to those who were here lately, and among them to the one who was idle the longest [C2A-D4]', async () => {
-    const desk = await aMemoryDesk('alice', ...MEMBERS);
+    const desk = await aWorkspace('alice', ...MEMBERS);
     await withRole(desk, 'backend', ...MEMBERS);
     desk.pass(2 * 60 * MINUTE);
     await desk.own.directory.seen(AgentName.parse('dora'));
@@ -164,7 +164,7 @@ describe('what is offered to a role', () => {
 });
 
 it('is offered to the one with the fewest duties, where all were idle as long [C2A-D4]', async () => {
-  const desk = await aMemoryDesk('alice', ...MEMBERS);
+  const desk = await aWorkspace('alice', ...MEMBERS);
   await withRole(desk, 'backend', ...MEMBERS);
   for (const name of MEMBERS.filter((one) => one !== 'carol')) await send(desk, alice, aDraft({ to: `@${name}` }));
   await owe(desk.who('alice'), { limit: 1 });
@@ -175,14 +175,14 @@ it('is offered to the one with the fewest duties, where all were idle as long [C
   }
 });
 
-async function offered(): Promise<{ desk: MemoryDesk; sent: Sent }> {
-  const desk = await aMemoryDesk('alice', ...MEMBERS);
+async function offered(): Promise<{ desk: TestWorkspace; sent: Sent }> {
+  const desk = await aWorkspace('alice', ...MEMBERS);
   await withRole(desk, 'backend', ...MEMBERS);
   return { desk, sent: await send(desk, alice, aDraft({ to: '@backend', body: 'who knows the parser' })) };
 }
 
 /** Who was asked so far. */
-async function asked(desk: MemoryDesk, { message }: Sent): Promise<string[]> {
+async function asked(desk: TestWorkspace, { message }: Sent): Promise<string[]> {
   const found: string[] = [];
   for (const name of MEMBERS) {
     if (await desk.own.ledger.duty(AgentName.parse(name), message.id)) found.push(name);

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test';
 import { aDraft } from '../../test/support/desk.ts';
 import { alice, bob, carol } from '../../test/support/mail.ts';
-import { aMemoryDesk, anOwner, inChannel, withRole } from '../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { aWorkspace, anOwner, inChannel, withRole } from '../../test/support/workspace.ts';
+import type { TestWorkspace } from '../../test/support/workspace.ts';
 import { AgentName } from '../protocol/names.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { defer } from './defer.ts';
@@ -22,25 +22,25 @@ const PAGE = { limit: 20 };
 
 describe('what is owed', () => {
   it.each([
-    ['a direct message [C2A-82]', async (desk: MemoryDesk) => send(desk, alice, aDraft())],
+    ['a direct message [C2A-82]', async (desk: TestWorkspace) => send(desk, alice, aDraft())],
     [
       'a direct mention [C2A-83]',
-      async (desk: MemoryDesk) => {
+      async (desk: TestWorkspace) => {
         await inChannel(desk, '#dev', 'bob');
         return send(desk, alice, aDraft({ to: '#dev', body: '@bob look at this' }));
       },
     ],
-    ['assigned work [C2A-84]', async (desk: MemoryDesk) => send(desk, alice, aDraft({ intent: 'assignment' }))],
+    ['assigned work [C2A-84]', async (desk: TestWorkspace) => send(desk, alice, aDraft({ intent: 'assignment' }))],
     [
       'a direct question in a thread that it takes part in [C2A-85]',
-      async (desk: MemoryDesk) => {
+      async (desk: TestWorkspace) => {
         await inChannel(desk, '#dev', 'bob', 'alice');
         const { message } = await send(desk, bob, aDraft({ to: '#dev', body: 'the build is red' }));
         return send(desk, alice, aDraft({ to: '#dev', thread: message.id, body: 'since when?' }));
       },
     ],
   ])('is %s, also after it was shown, until it is answered', async (_what, act) => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await act(desk);
     expect((await owe(desk.who('bob'), PAGE)).duties).toMatchObject([{ id: message.id, from: 'alice', kind: 'reply' }]);
     await deliver(desk.who('bob'), [message.id], { disposition: 'acknowledged', by: { by: 'hook' } }, () => ({
@@ -53,7 +53,7 @@ describe('what is owed', () => {
   });
 
   it('is told from both sides, one call each', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     const first = await send(desk, alice, aDraft());
     await send(desk, carol, aDraft({ to: '@alice' }));
     await answer(
@@ -70,7 +70,7 @@ describe('what is owed', () => {
   });
 
   it('stays owed when it was only shown', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     await deliver(desk.who('bob'), [message.id], { disposition: 'acknowledged', by: { by: 'hook' } }, () => ({
       show: () => {},
@@ -83,7 +83,7 @@ describe('what is owed', () => {
   });
 
   it('ends in the same moment in which it is answered or acknowledged', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const first = await send(desk, alice, aDraft());
     const second = await send(desk, alice, aDraft());
     expect((await owe(desk.who('bob'), PAGE)).count).toBe(2);
@@ -94,7 +94,7 @@ describe('what is owed', () => {
   });
 
   it('is as it stands, whenever somebody first looks: what was ended before is entered as ended', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'bob', 'carol');
     const acked = await send(desk, alice, aDraft());
     const handled = await send(desk, alice, aDraft({ to: '#dev', body: '@bob @carol look' }));
@@ -108,7 +108,7 @@ describe('what is owed', () => {
   });
 
   it('does not end by a send that crossed it on the way, or by a question', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft({ body: 'deploy now?', intent: 'question' }));
     await send(desk, bob, aDraft({ to: '@alice', body: 'the parser is done' }));
     expect((await owe(desk.who('bob'), PAGE)).count).toBe(1);
@@ -119,7 +119,7 @@ describe('what is owed', () => {
   });
 
   it('ends by a plain send to whoever waits, which says nothing of a thread', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     await read(desk.who('bob'), message.id);
     expect((await owe(desk.who('bob'), PAGE)).count).toBe(1);
@@ -129,7 +129,7 @@ describe('what is owed', () => {
   });
 
   it('is put off with a reason, stays owed, and comes back at its time [C2A-124, C2A-109]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     const until = new Date(desk.now() + 20 * MINUTE).toISOString();
     await expect(defer(desk, desk.who('bob'), message.id, { reason: ' ' })).rejects.toMatchObject({
@@ -145,7 +145,7 @@ describe('what is owed', () => {
   });
 
   it('comes back after half an hour if nobody said when [C2A-D10]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     await defer(desk, desk.who('bob'), message.id, { reason: 'later' });
     expect(await desk.live(29 * MINUTE)).toEqual([]);
@@ -153,7 +153,7 @@ describe('what is owed', () => {
   });
 
   it('is not put off where nothing is owed, and not by a stranger', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     const { message } = await send(desk, alice, aDraft({ intent: 'fyi' }));
     await expect(defer(desk, desk.who('bob'), message.id, { reason: 'x' })).rejects.toMatchObject({
       code: 'invalid_request',
@@ -164,7 +164,7 @@ describe('what is owed', () => {
   });
 
   it('is all closed by resolving the exchange in which it is owed, and nothing of others is [C2A-125]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     const root = await send(desk, alice, aDraft());
     const other = await send(desk, carol, aDraft());
     const more = await send(
@@ -185,7 +185,7 @@ describe('what is owed', () => {
   });
 
   it('is closed by resolving the one event or the assignment, by its reader or by who waits for it [C2A-125]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     const root = await send(desk, alice, aDraft({ intent: 'assignment' }));
     const inIt = { thread: root.message.id, intent: 'question', body: 'and the tests?' };
     const { message } = await send(desk, alice, aDraft(inIt));
@@ -201,7 +201,7 @@ describe('what is owed', () => {
 
 describe('an unanswered message', () => {
   it('is offered to the same reader again, twice, before one other hears of it, and then runs out [C2A-153, C2A-154, C2A-D11]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol', 'dora');
+    const desk = await aWorkspace('alice', 'bob', 'carol', 'dora');
     const will = await anOwner(desk);
     const { message } = await send(desk, alice, aDraft());
     expect(await desk.live(99_000)).toEqual([]);
@@ -227,7 +227,7 @@ describe('an unanswered message', () => {
     ['the person, where the one who owes it is the lead', { owner: 'dora', owns: '#ops', lead: 'bob' }, 'will'],
     ['the person, where there is no lead', { owner: 'dora', owns: '#ops', lead: null }, 'will'],
   ])('goes to exactly one, %s, and the audit says to whom [C2A-155]', async (_whom, { owner, owns, lead }, to) => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol', 'dora');
+    const desk = await aWorkspace('alice', 'bob', 'carol', 'dora');
     await anOwner(desk);
     await inChannel(desk, '#dev', 'bob');
     if (lead) await withRole(desk, 'lead', lead);
@@ -245,7 +245,7 @@ describe('an unanswered message', () => {
   });
 
   it('waits for a person where there is nobody to tell, and the audit says so [C2A-155]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     await desk.live(5 * MINUTE + 1000);
     const receipts = (await desk.own.ledger.trace(message.id))?.copies[0]?.receipts ?? [];
@@ -257,7 +257,7 @@ describe('an unanswered message', () => {
   });
 
   it('is answered for by whoever was told of it: the answer goes to the one who waits', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const will = await anOwner(desk);
     const { message } = await send(desk, alice, aDraft());
     await desk.live(5 * MINUTE + 1000);
@@ -276,7 +276,7 @@ describe('an unanswered message', () => {
   });
 
   it('of a person is not hurried', async () => {
-    const desk = await aMemoryDesk('alice');
+    const desk = await aWorkspace('alice');
     const will = await anOwner(desk);
     await send(desk, alice, aDraft({ to: '@will' }));
     expect(await desk.live(60 * MINUTE)).toEqual([]);
@@ -284,7 +284,7 @@ describe('an unanswered message', () => {
   });
 
   it('that was shown before is knocked for where nobody else can show it again, with its text to read', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft({ body: 'the secret plan' }));
     await deliver(desk.who('bob'), [message.id], { disposition: 'acknowledged', by: { by: 'hook' } }, () => ({
       show: () => {},
@@ -298,7 +298,7 @@ describe('an unanswered message', () => {
   });
 
   it('ends in exactly one way, and its changes are kept [C2A-104]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     await react(desk, desk.who('bob'), message.id, { signal: 'working' });
     await answer(desk, desk.who('bob'), desk.own, message.id, aDraft({ body: 'done, see 1a2b3c4' }));
@@ -312,7 +312,7 @@ describe('an unanswered message', () => {
 
 describe('time', () => {
   it('does each thing once, however many processes keep it', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const will = await anOwner(desk);
     await send(desk, alice, aDraft());
     desk.pass(100_000);
@@ -326,7 +326,7 @@ describe('time', () => {
   });
 
   it('tries again what failed half-way, and tells nobody twice', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const will = await anOwner(desk);
     await send(desk, alice, aDraft({ obligation: { blocks: 'halted' } }));
     await desk.live(15 * MINUTE);
@@ -346,7 +346,7 @@ describe('time', () => {
   });
 
   it('shows what was not answered in time as what may be answered [C2A-152, C2A-D11]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     await anOwner(desk);
     const { message } = await send(desk, alice, aDraft());
     await desk.live(5 * MINUTE - 1000);
@@ -359,7 +359,7 @@ describe('time', () => {
   });
 
   it('lets whoever was told look at what was left undone, and nobody else', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol', 'dora');
+    const desk = await aWorkspace('alice', 'bob', 'carol', 'dora');
     await anOwner(desk);
     await withRole(desk, 'lead', 'carol');
     const { message } = await send(desk, alice, aDraft({ body: 'is the deploy stuck?' }));
@@ -373,7 +373,7 @@ describe('time', () => {
 
 describe('nothing is owed', () => {
   it('for a note to oneself, and by an agent that keeps no policy', async () => {
-    const desk = await aMemoryDesk('alice');
+    const desk = await aWorkspace('alice');
     await desk.own.directory.register(bob, 'foreign');
     await send(desk, alice, aDraft({ to: '@alice' }));
     await send(desk, alice, aDraft());
@@ -382,7 +382,7 @@ describe('nothing is owed', () => {
   });
 
   it('for what its sender took back before it was taken', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     expect((await owe(desk.who('bob'), PAGE)).count).toBe(1);
     await withdraw(alice, desk.own, message.id);
@@ -391,7 +391,7 @@ describe('nothing is owed', () => {
   });
 
   it('for what was settled while it was being entered', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     const { from, upTo, copies } = await desk.own.ledger.unentered(10);
     const [found] = copies;
@@ -403,7 +403,7 @@ describe('nothing is owed', () => {
   });
 });
 
-async function ending(desk: MemoryDesk, mailbox: AgentName, id: MessageId): Promise<string | null> {
+async function ending(desk: TestWorkspace, mailbox: AgentName, id: MessageId): Promise<string | null> {
   return (await desk.own.ledger.duty(mailbox, id))?.ended?.as ?? null;
 }
 

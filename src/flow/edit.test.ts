@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { aDraft } from '../../test/support/desk.ts';
 import { alice, bob, carol } from '../../test/support/mail.ts';
-import { aMemoryDesk } from '../../test/support/memory-desk.ts';
+import { aWorkspace } from '../../test/support/workspace.ts';
 import { edit, remove } from './edit.ts';
 import { blocked, owe } from './owe.ts';
 import { answer, send } from './send.ts';
@@ -10,7 +10,7 @@ const PAGE = { limit: 20 };
 
 describe('an edit', () => {
   it('is all that a reader gets who had not taken the message', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const old = await send(desk, alice, aDraft({ body: 'first words', intent: 'question' }));
     const now = await edit(desk, alice, desk.own, old.message.id, 'better words');
     const [only, ...others] = await desk.own.spool.peek(bob);
@@ -25,7 +25,7 @@ describe('an edit', () => {
   });
 
   it('after the answer is a new event that says so, linked to the first, and owes nothing [C2A-160]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const old = await send(desk, alice, aDraft({ body: 'take port 80' }));
     await answer(desk, desk.who('bob'), desk.own, old.message.id, aDraft({ body: 'done, on port 80' }));
     const now = await edit(desk, alice, desk.own, old.message.id, 'take port 81');
@@ -35,7 +35,7 @@ describe('an edit', () => {
   });
 
   it('of an old version means the last one', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft({ body: 'one' }));
     await edit(desk, alice, desk.own, message.id, 'two');
     await edit(desk, alice, desk.own, message.id, 'three');
@@ -47,7 +47,7 @@ describe('an edit', () => {
   });
 
   it('is its author’s alone', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     await expect(edit(desk, bob, desk.own, message.id, 'x')).rejects.toMatchObject({ code: 'not_yours' });
   });
@@ -55,7 +55,7 @@ describe('an edit', () => {
 
 describe('deleting', () => {
   it('before the answer takes the message back, and nothing is owed [C2A-161]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     expect((await owe(desk.who('bob'), PAGE)).count).toBe(1);
     const { ended } = await remove(desk, alice, desk.own, message.id);
@@ -65,7 +65,7 @@ describe('deleting', () => {
   });
 
   it('by somebody else leaves what its author waits for, if work stands still for it', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft({ obligation: { blocks: 'halted' } }));
     await remove(desk, carol, desk.own, message.id);
     expect((await blocked(desk.who('alice'), PAGE)).duties.map(({ id }) => id)).toEqual([message.id]);

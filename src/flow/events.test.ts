@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test';
 import { aDraft } from '../../test/support/desk.ts';
 import { alice, bob, carol } from '../../test/support/mail.ts';
-import { aMemoryDesk, anOwner, inChannel, withRole } from '../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { aWorkspace, anOwner, inChannel, withRole } from '../../test/support/workspace.ts';
+import type { TestWorkspace } from '../../test/support/workspace.ts';
 import { TOOLS } from '../protocol/host.ts';
 import { MessageId } from '../protocol/names.ts';
 import { claim, unclaim } from './claim.ts';
@@ -18,7 +18,7 @@ const MINUTE = 60_000;
 
 describe('the events of a reader', () => {
   it('are found by stream, conversation, policy and time, alone and together [C2A-119]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'bob');
     await inChannel(desk, '#ops', 'bob');
     const said = async (from: typeof alice, fields: Record<string, unknown>) => {
@@ -45,7 +45,7 @@ describe('the events of a reader', () => {
   });
 
   it('come page by page, each once, whatever arrives meanwhile [C2A-119]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const ids: MessageId[] = [];
     for (let n = 0; n < 120; n += 1) ids.push((await send(desk, alice, aDraft({ body: `number ${n}` }))).message.id);
     const seen: MessageId[] = [];
@@ -60,7 +60,7 @@ describe('the events of a reader', () => {
   });
 
   it('are those of all its mailboxes, and no other session’s', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     const one = await send(desk, alice, aDraft());
     const other = await send(desk, alice, aDraft({ to: '@carol' }));
     const both = await listEvents([desk.who('bob'), desk.who('carol')], { limit: 9, now: desk.now() });
@@ -73,14 +73,14 @@ describe('the events of a reader', () => {
   });
 
   it('do not hold what is kept in silence, nor the reader’s own words', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     await send(desk, alice, aDraft({ body: 'thanks!' }));
     await send(desk, bob, aDraft({ to: '@alice' }));
     expect((await listEvents([desk.who('bob')], { limit: 9, now: desk.now() })).events).toEqual([]);
   });
 
   it('are not changed by being listed or read: policy and disposition stay [C2A-61]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     await inChannel(desk, '#dev', 'bob');
     const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
     for (let n = 0; n < 3; n += 1) {
@@ -92,7 +92,7 @@ describe('the events of a reader', () => {
   });
 
   it('say what is known of them: disposition, claim, step and attempt', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     await claim(desk, desk.who('bob'), message.id);
     await defer(desk, desk.who('bob'), message.id, { reason: 'later' });
@@ -128,7 +128,7 @@ describe('a thread', () => {
   });
 
   it('shows a reaction as its word', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     await react(desk, desk.who('bob'), message.id, { signal: 'working' });
     const { messages } = await readThread([desk.who('alice')], { event: message.id }, { limit: 9 });
@@ -136,7 +136,7 @@ describe('a thread', () => {
   });
 
   it('shows a reader only what it may see of it', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'bob', 'carol', 'alice');
     const root = await send(desk, alice, aDraft({ to: '#dev', body: 'in public' }));
     await send(desk, bob, aDraft({ to: '@alice', thread: root.message.id, body: 'in private' }));
@@ -148,7 +148,7 @@ describe('a thread', () => {
 });
 
 it('shows nothing of what a reader may not see, not even that it exists [C2A-167]', async () => {
-  const desk = await aMemoryDesk('alice', 'bob', 'carol');
+  const desk = await aWorkspace('alice', 'bob', 'carol');
   await inChannel(desk, '#secret', 'bob');
   const hidden = (await send(desk, alice, aDraft({ to: '#secret', body: 'the plan' }))).message.id;
   const whos = [desk.who('carol')];
@@ -174,7 +174,7 @@ it('shows nothing of what a reader may not see, not even that it exists [C2A-167
 });
 
 it('lets whoever listens to a channel read what was said there before it came', async () => {
-  const desk = await aMemoryDesk('alice', 'bob', 'carol');
+  const desk = await aWorkspace('alice', 'bob', 'carol');
   await inChannel(desk, '#dev', 'bob');
   const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
   await inChannel(desk, '#dev', 'carol');
@@ -183,7 +183,7 @@ it('lets whoever listens to a channel read what was said there before it came', 
 });
 
 it('answers who, what, when and why for any event [C2A-170]', async () => {
-  const desk = await aMemoryDesk('alice', 'bob', 'carol');
+  const desk = await aWorkspace('alice', 'bob', 'carol');
   await withRole(desk, 'backend', 'bob', 'carol');
   const { message, copies } = await send(desk, alice, aDraft({ to: '@backend' }));
   const chosen = copies.find(({ attention }) => attention.injection === 'notify')?.mailbox ?? bob;
@@ -211,7 +211,7 @@ it('answers who, what, when and why for any event [C2A-170]', async () => {
 });
 
 it('says who put an event off, gave its claim up, and that its deadline passed [C2A-170]', async () => {
-  const desk = await aMemoryDesk('alice', 'bob');
+  const desk = await aWorkspace('alice', 'bob');
   await anOwner(desk);
   const { message } = await send(desk, alice, aDraft());
   await defer(desk, desk.who('bob'), message.id, { reason: 'after the deploy' });
@@ -224,8 +224,8 @@ it('says who put an event off, gave its claim up, and that its deadline passed [
   expect(said).toContain('bob reconsidered policy may_respond, because its deadline has passed');
 });
 
-async function aThread(length: number): Promise<{ desk: MemoryDesk; ids: MessageId[] }> {
-  const desk = await aMemoryDesk('alice', 'bob');
+async function aThread(length: number): Promise<{ desk: TestWorkspace; ids: MessageId[] }> {
+  const desk = await aWorkspace('alice', 'bob');
   const ids: MessageId[] = [];
   for (let n = 0; n < length; n += 1) {
     const fields = { body: `fact ${n * 7}.${n}`, ...(n > 0 && { thread: ids.at(-1) }) };

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { Draft } from '../protocol/message.ts';
 import { AgentName } from '../protocol/names.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
-import { aMemoryDesk, anOwner } from '../../test/support/memory-desk.ts';
+import type { TestWorkspace } from '../../test/support/workspace.ts';
+import { aWorkspace, anOwner } from '../../test/support/workspace.ts';
 import { react } from './react.ts';
 import { answer, send } from './send.ts';
 import type { Sent } from './send.ts';
@@ -15,7 +15,7 @@ const alice = AgentName.parse('alice');
 
 /** The same thought in 48 wordings, each answered with `parley reply`. Gives the last one. */
 async function atLength(
-  desk: MemoryDesk,
+  desk: TestWorkspace,
   meanwhile: (sent: Sent, turn: number) => Promise<unknown> = async () => {},
 ): Promise<Sent> {
   let last = await send(desk, alice, Draft.parse({ to: '@bob', body: lines[0] }));
@@ -27,7 +27,7 @@ async function atLength(
   return last;
 }
 
-function next(desk: MemoryDesk, last: Sent, body: string): Promise<Sent> {
+function next(desk: TestWorkspace, last: Sent, body: string): Promise<Sent> {
   const writer = last.message.from === 'alice' ? 'bob' : 'alice';
   return answer(desk, desk.who(writer), desk.own, last.message.id, Draft.parse({ to: '-', body }));
 }
@@ -36,14 +36,14 @@ const reasonOf = ({ copies }: Sent): string | undefined => copies[0]?.attention.
 
 describe('an exchange of agents [C2A-D10]', () => {
   it('is a long one after 48 messages, although each was answered', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const last = await atLength(desk);
     expect(reasonOf(last)).not.toBe('loop');
     expect(reasonOf(await next(desk, last, 'and so it goes on'))).toBe('loop');
   });
 
   it('is none if a reader acknowledged one of the messages on purpose', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const last = await atLength(desk, async ({ message }, turn) => {
       const reader = desk.who(message.to.slice(1));
       if (turn === 20) await settle(reader, message.id, 'acknowledged', { by: 'ack', agent: reader.name });
@@ -52,7 +52,7 @@ describe('an exchange of agents [C2A-D10]', () => {
   });
 
   it('is none if a reader reacted to one of the messages', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const last = await atLength(desk, async ({ message }, turn) => {
       if (turn === 20) await react(desk, desk.who(message.to.slice(1)), message.id, { signal: 'working' });
     });
@@ -60,7 +60,7 @@ describe('an exchange of agents [C2A-D10]', () => {
   });
 
   it('is none if a person wrote in it', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     await anOwner(desk);
     const last = await atLength(desk, async ({ message }, turn) => {
       const said = { to: message.to, thread: message.id, body: 'go on, you two' };
@@ -70,7 +70,7 @@ describe('an exchange of agents [C2A-D10]', () => {
   });
 
   it('is shown again as always by the message that brings a fact, and by the ones after it', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const held = await next(desk, await atLength(desk), 'and so it goes on');
     const fact = await next(desk, held, 'the cache is set up in src/cache.ts');
     expect([reasonOf(held), reasonOf(fact), reasonOf(await next(desk, fact, 'I see'))]).toEqual([

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'bun:test';
 import { aMessage } from '../../test/support/mail.ts';
-import { aMemoryDesk } from '../../test/support/memory-desk.ts';
+import { aWorkspace } from '../../test/support/workspace.ts';
 import { lease } from './lease.ts';
 
 describe('a lease', () => {
   it('that looks through thousands of messages in vain lets others have their turn meanwhile', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const text = JSON.stringify(aMessage({ scope: 'github.com/a/b' }));
     const waiting = Array.from({ length: 5000 }, (_, n) => ({ seq: n + 1, text }));
     desk.own.ledger.waiting = async (_mailbox, after, limit) => waiting.slice(after, after + limit);

@@ -3,19 +3,19 @@ import { aDraft } from '../../test/support/desk.ts';
 import { temporaryHome } from '../../test/support/home.ts';
 import { alice, anEntry, bob } from '../../test/support/mail.ts';
 import { openHome } from '../../test/support/maildir.ts';
-import { aMemoryDesk } from '../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { aWorkspace } from '../../test/support/workspace.ts';
+import type { TestWorkspace } from '../../test/support/workspace.ts';
 import { BUSY, HANDED, NEVER, ScriptedWay, TAKEN } from '../../test/support/ways.ts';
 import type { Way } from '../delivery/way.ts';
 import type { MessageId } from '../protocol/names.ts';
-import { MemoryDirectory } from '../storage/directory/memory.ts';
+import { FilesDirectory } from '../storage/directory/files.ts';
 import type { Who } from './desk.ts';
 import { offer } from './offer.ts';
 import type { Offered, Offering, Outgoing } from './offer.ts';
 import { send } from './send.ts';
 
-async function aDeskWithMail(count = 1): Promise<{ desk: MemoryDesk; who: Who; ids: MessageId[] }> {
-  const desk = await aMemoryDesk('alice', 'bob');
+async function aDeskWithMail(count = 1): Promise<{ desk: TestWorkspace; who: Who; ids: MessageId[] }> {
+  const desk = await aWorkspace('alice', 'bob');
   const ids: MessageId[] = [];
   for (let n = 1; n <= count; n += 1) {
     ids.push((await send(desk, alice, aDraft({ body: `letter ${n}` }))).message.id);
@@ -161,7 +161,7 @@ describe('a way in', () => {
     expect(child.signalCode).toBe('SIGKILL');
 
     const again = await openHome(root);
-    const home = { label: 'parley' as const, root, ...again, directory: new MemoryDirectory(Date.now) };
+    const home = { label: 'parley' as const, root, ...again, directory: new FilesDirectory(root, Date.now) };
     const who = { name: bob, home };
     expect(await again.spool.ids(bob)).toEqual([message.id]);
     const terminal = new ScriptedWay('terminal', [HANDED]);

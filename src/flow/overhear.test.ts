@@ -1,5 +1,5 @@
 import { expect, it } from 'bun:test';
-import { aMemoryDesk, inChannel } from '../../test/support/memory-desk.ts';
+import { aWorkspace, inChannel } from '../../test/support/workspace.ts';
 import { Draft } from '../protocol/message.ts';
 import { AgentName } from '../protocol/names.ts';
 import type { Desk } from './desk.ts';
@@ -7,7 +7,7 @@ import { send } from './send.ts';
 
 /** Agents lead and bob, the surface of a chat and two of its people, all in one channel. */
 async function aChannel() {
-  const desk = await aMemoryDesk('lead', 'bob', 'chat._surface');
+  const desk = await aWorkspace('lead', 'bob', 'chat._surface');
   for (const name of ['chat.u1', 'chat.u2']) await desk.own.directory.register(AgentName.parse(name), 'human');
   await inChannel(desk, '#c', 'lead', 'bob', 'chat._surface', 'chat.u1', 'chat.u2');
   return desk;

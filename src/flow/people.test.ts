@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test';
 import { aDraft } from '../../test/support/desk.ts';
 import { alice, bob, carol } from '../../test/support/mail.ts';
-import { aMemoryDesk, anOwner, inChannel, withRole } from '../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { aWorkspace, anOwner, inChannel, withRole } from '../../test/support/workspace.ts';
+import type { TestWorkspace } from '../../test/support/workspace.ts';
 import type { AgentName } from '../protocol/names.ts';
 import { HOST_NAME } from '../protocol/signal.ts';
 import { ownerOf, sendHeld, tellOwner } from './people.ts';
@@ -10,7 +10,7 @@ import { send } from './send.ts';
 
 describe('the owner', () => {
   it('is told once of an exchange that goes nowhere, and its messages are held back [C2A-N7]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const will = await anOwner(desk);
     const first = await talk(desk, 12);
     const notices = await desk.own.spool.peek(will);
@@ -24,7 +24,7 @@ describe('the owner', () => {
   });
 
   it('gets what came before there was one, once', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     await talk(desk, 12);
     expect(await tellOwner(desk, desk.own, { key: 'k', body: 'something' })).toBe(false);
     expect(await ownerOf(desk.own)).toBeNull();
@@ -35,7 +35,7 @@ describe('the owner', () => {
   });
 
   it('is told once per key, whatever the words', async () => {
-    const desk = await aMemoryDesk();
+    const desk = await aWorkspace();
     const will = await anOwner(desk);
     expect(await tellOwner(desk, desk.own, { key: 'k', body: 'one' })).toBe(true);
     expect(await tellOwner(desk, desk.own, { key: 'k', body: 'two' })).toBe(true);
@@ -45,7 +45,7 @@ describe('the owner', () => {
 
 describe('how a copy is seen', () => {
   it('depends on who owns the channel, from the next message on [C2A-53]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     await inChannel(desk, '#dev', 'bob');
     const directedness = async (): Promise<string | undefined> =>
       (await send(desk, alice, aDraft({ to: '#dev' }))).copies[0]?.attention.directedness;
@@ -57,7 +57,7 @@ describe('how a copy is seen', () => {
   });
 
   it('depends on to whom an exchange was given: a post there without a mention knocks [C2A-96c]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'bob', 'carol');
     const root = await send(desk, alice, aDraft({ to: '#dev' }));
     await desk.own.directory.amend(bob, () => ({ owns: [root.message.id] }));
@@ -68,7 +68,7 @@ describe('how a copy is seen', () => {
   });
 
   it('is quieter while its reader wants quiet, unless a person is in a hurry', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const will = await anOwner(desk);
     const until = new Date(desk.now() + 60_000).toISOString();
     await desk.own.directory.amend(bob, () => ({ quiet: { until } }));
@@ -84,7 +84,7 @@ describe('how a copy is seen', () => {
   });
 
   it('stays quiet in its returns while its reader wants quiet, and is owed all the same', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const will = await anOwner(desk);
     await desk.own.directory.amend(bob, () => ({ quiet: { on: true } }));
     const { message } = await send(desk, alice, aDraft({ body: 'is it done?' }));
@@ -96,14 +96,14 @@ describe('how a copy is seen', () => {
   });
 
   it('may be that of an obligation, though its reader wants quiet', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     await desk.own.directory.amend(bob, () => ({ quiet: { on: true } }));
     const { copies } = await send(desk, alice, aDraft({ obligation: { blocks: 'halted' } }));
     expect(copies).toMatchObject([{ attention: { policy: 'must_respond', injection: 'tool_mailbox' } }]);
   });
 
   it('asks one of the agents whom a channel message calls, the first who hears it [C2A-131]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol', 'dora', 'eve', 'far');
+    const desk = await aWorkspace('alice', 'bob', 'carol', 'dora', 'eve', 'far');
     await anOwner(desk);
     await inChannel(desk, '#dev', 'bob', 'carol', 'dora', 'eve', 'will');
     const asked = async (body: string, fields = {}) => {
@@ -119,7 +119,7 @@ describe('how a copy is seen', () => {
   });
 
   it('is silent where its reader was asked to leave, until it is called by name again [C2A-N3]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const will = await anOwner(desk);
     await inChannel(desk, '#dev', 'bob', 'alice', 'will');
     const root = await send(desk, bob, aDraft({ to: '#dev', body: 'the build is red' }));
@@ -139,7 +139,7 @@ describe('how a copy is seen', () => {
   });
 
   it('is not changed by an agent who has no say there', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'bob', 'carol');
     await withRole(desk, 'backend', 'carol');
     await send(desk, alice, aDraft({ to: '#dev', body: '@bob please leave this channel' }));
@@ -151,7 +151,7 @@ describe('how a copy is seen', () => {
 });
 
 /** Two agents who say nothing new to each other. Answers with the message that began it. */
-async function talk(desk: MemoryDesk, hops: number): Promise<string> {
+async function talk(desk: TestWorkspace, hops: number): Promise<string> {
   let last = await send(desk, alice, aDraft({ body: 'shall we look at it together' }));
   const first = last.message.id;
   for (let hop = 1; hop <= hops; hop += 1) {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire } from '../../test/support/host.ts';
-import { anOwner, inChannel } from '../../test/support/memory-desk.ts';
+import { anOwner, inChannel } from '../../test/support/workspace.ts';
 import { TestSurface } from '../../test/support/surface.ts';
 import { saysAgain } from '../attention/private.ts';
 import { AgentName } from '../protocol/names.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test';
 import { aDraft } from '../../test/support/desk.ts';
 import { alice, bob, carol } from '../../test/support/mail.ts';
-import { aMemoryDesk, anOwner, inChannel } from '../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { aWorkspace, anOwner, inChannel } from '../../test/support/workspace.ts';
+import type { TestWorkspace } from '../../test/support/workspace.ts';
 import { MessageId } from '../protocol/names.ts';
 import { Signal, SIGNALS } from '../protocol/signal.ts';
 import { claim } from './claim.ts';
@@ -24,7 +24,7 @@ describe('a reaction', () => {
     ['blocked', 'deferred', false],
     ['unclear', null, false],
   ] as const)('of %s to what must be answered says what the table says', async (signal, disposition, final) => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     const reacted = await react(desk, desk.who('bob'), message.id, { signal });
     expect(reacted.final).toBe(final);
@@ -37,14 +37,14 @@ describe('a reaction', () => {
     ['agree [C2A-111b]', 'agree', 'acknowledged'],
     ['done [C2A-111f]', 'done', 'responded'],
   ] as const)('of %s ends what may be answered', async (_title, signal, disposition) => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft({ intent: 'fyi' }));
     expect(await react(desk, desk.who('bob'), message.id, { signal })).toMatchObject({ disposition, final: true });
     expect(await desk.own.ledger.copy(bob, message.id)).toMatchObject({ disposition, settledBy: { signal } });
   });
 
   it('closes what must be answered by a nod only where a nod is all that was asked for [C2A-108]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const asked = await send(desk, alice, aDraft({ body: 'check the deploy' }));
     await react(desk, desk.who('bob'), asked.message.id, { signal: 'seen' });
     await react(desk, desk.who('bob'), asked.message.id, { signal: 'agree' });
@@ -56,7 +56,7 @@ describe('a reaction', () => {
   });
 
   it('is a message of its own, with its target, time, actor, signal and recipient [C2A-N20]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft({ obligation: { blocks: 'halted' } }));
     const { sent } = await react(desk, desk.who('alice'), message.id, { signal: 'done', recipient: bob });
     expect(sent?.message).toMatchObject({
@@ -69,7 +69,7 @@ describe('a reaction', () => {
   });
 
   it('costs its reader no turn [C2A-96e]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     for (const signal of ['seen', 'agree', 'working', 'done', 'declined'] as const) {
       const asked = await send(desk, alice, aDraft());
       const { sent } = await react(desk, desk.who('bob'), asked.message.id, { signal });
@@ -95,7 +95,7 @@ describe('a reaction', () => {
   ] as const)(
     'of %s is raised where it changes what its reader waits for: an event of %s, %s [C2A-115]',
     async (signal, intent, injection) => {
-      const desk = await aMemoryDesk('alice', 'bob');
+      const desk = await aWorkspace('alice', 'bob');
       const { message } = await send(desk, alice, aDraft({ intent }));
       const { sent } = await react(desk, desk.who('bob'), message.id, { signal });
       expect(sent?.copies).toMatchObject([{ mailbox: 'alice', attention: { injection } }]);
@@ -103,14 +103,14 @@ describe('a reaction', () => {
   );
 
   it('of its author is raised where it ends what its reader owes [C2A-115]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft({ obligation: { blocks: 'halted' } }));
     const { sent } = await react(desk, desk.who('alice'), message.id, { signal: 'done' });
     expect(sent?.copies).toMatchObject([{ mailbox: 'bob', attention: { injection: 'notify' } }]);
   });
 
   it('said twice is one', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     const first = await react(desk, desk.who('bob'), message.id, { signal: 'working' });
     const again = await react(desk, desk.who('bob'), message.id, { signal: 'working' });
@@ -119,7 +119,7 @@ describe('a reaction', () => {
   });
 
   it('takes the same claim as claiming does [C2A-111e]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'bob', 'carol');
     const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
     await react(desk, desk.who('bob'), message.id, { signal: 'claimed' });
@@ -127,7 +127,7 @@ describe('a reaction', () => {
   });
 
   it('of a workspace’s own is kept and does nothing [C2A-D7]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     const reacted = await react(desk, desk.who('bob'), message.id, { signal: Signal.parse('x-party') });
     expect(reacted).toMatchObject({ disposition: null, final: false, sent: { message: { body: 'x-party' } } });
@@ -142,7 +142,7 @@ describe('a reaction', () => {
   });
 
   it('to an event that is not here yet is kept, disturbs nobody, and is applied when the event comes [C2A-N17, C2A-N4]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const id = MessageId.parse('evt-42');
     const { sent } = await react(desk, desk.who('bob'), id, { signal: 'done' });
     expect(sent?.copies).toMatchObject([{ mailbox: 'bob', attention: { injection: 'silent' } }]);
@@ -152,7 +152,7 @@ describe('a reaction', () => {
   });
 
   it('to an unknown event is refused where that is asked for, in the words for one that is not the reader’s', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     const { message } = await send(desk, alice, aDraft());
     const toldOf = async (id: MessageId): Promise<string> =>
       react(desk, desk.who('carol'), id, { signal: 'done', ifUnknown: 'refuse' }).then(
@@ -166,7 +166,7 @@ describe('a reaction', () => {
   });
 
   it('of a bystander does nothing to another’s copy, whomever it names', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#ops', 'alice', 'bob', 'carol');
     const { message } = await send(desk, alice, aDraft({ to: '#ops', body: '@bob the deploy is out', intent: 'fyi' }));
     const reacted = await react(desk, desk.who('carol'), message.id, { signal: 'done', recipient: bob });
@@ -175,7 +175,7 @@ describe('a reaction', () => {
   });
 
   it('of unclear asks back: its author owes the answer, and until then nothing comes back [C2A-111i, C2A-D10]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     await anOwner(desk);
     const { message } = await send(desk, alice, aDraft());
     const { sent } = await react(desk, desk.who('bob'), message.id, { signal: 'unclear', eta: 'which deploy?' });
@@ -188,7 +188,7 @@ describe('a reaction', () => {
   });
 
   it('carries the signal and never its sign [C2A-110]', async () => {
-    const desk: MemoryDesk = await aMemoryDesk('alice', 'bob');
+    const desk: TestWorkspace = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     expect(Signal.safeParse('👍').success).toBe(false);
     const { sent } = await react(desk, desk.who('bob'), message.id, { signal: 'agree' });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test';
 import { aDraft } from '../../test/support/desk.ts';
 import { alice, bob, carol } from '../../test/support/mail.ts';
-import { aMemoryDesk, anOwner, inChannel, withRole } from '../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { aWorkspace, anOwner, inChannel, withRole } from '../../test/support/workspace.ts';
+import type { TestWorkspace } from '../../test/support/workspace.ts';
 import { TOOLS } from '../protocol/host.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { claim } from './claim.ts';
@@ -30,7 +30,7 @@ function said(fields: Record<string, unknown> = {}) {
 
 describe('what an agent says', () => {
   it('is one message per key, and every try gets the same answer [C2A-9, C2A-121]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     const args = said({ inReplyTo: message.id });
     const tries = await Promise.all(Array.from({ length: 10 }, () => say(desk, desk.who('bob'), args)));
@@ -44,7 +44,7 @@ describe('what an agent says', () => {
   });
 
   it('ends what it answers', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     const sent = await say(desk, desk.who('bob'), said({ inReplyTo: message.id }));
     expect(sent.message.thread).toBe(message.id);
@@ -53,7 +53,7 @@ describe('what an agent says', () => {
   });
 
   it('is linked to what it answers, and to the last that is owed where the caller forgot to say [C2A-127]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     const first = await send(desk, alice, aDraft());
     desk.pass(1);
     const { message } = await send(desk, alice, aDraft());
@@ -67,7 +67,7 @@ describe('what an agent says', () => {
   });
 
   it('is refused where the policy forbids it, kept in the audit, and not sent [C2A-3, C2A-88]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'bob', 'carol', 'alice');
     const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
     const reply = said({ target: '#dev', visibility: 'channel', directedness: 'ambient', inReplyTo: message.id });
@@ -81,7 +81,7 @@ describe('what an agent says', () => {
   });
 
   it('to a post that was meant for nobody is let through for whoever claimed it, and for nobody else', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'bob', 'carol', 'alice');
     const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
     const reply = (): ReturnType<typeof said> =>
@@ -92,7 +92,7 @@ describe('what an agent says', () => {
   });
 
   it('in a channel needs a claim, and is refused to all but the one who has it [C2A-132, C2A-134, C2A-91, C2A-102]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await withRole(desk, 'backend', 'bob', 'carol');
     await inChannel(desk, '#dev', 'bob', 'carol', 'alice');
     const { message } = await send(desk, alice, aDraft({ to: '#dev', body: '@backend who knows the parser' }));
@@ -109,7 +109,7 @@ describe('what an agent says', () => {
   });
 
   it('is let through for who is asked by name in an exchange that another has claimed', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'bob', 'carol', 'alice');
     const { message: root } = await send(desk, alice, aDraft({ to: '#dev' }));
     await claim(desk, desk.who('carol'), root.id);
@@ -119,7 +119,7 @@ describe('what an agent says', () => {
   });
 
   it('about an event that was superseded is refused, and says so [C2A-92]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     await edit(desk, alice, desk.own, message.id, 'hello again');
     const refused = say(desk, desk.who('bob'), said({ inReplyTo: message.id }));
@@ -127,7 +127,7 @@ describe('what an agent says', () => {
   });
 
   it('after the deadline needs a look at the thread since then [C2A-152, C2A-92, C2A-D11]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     await anOwner(desk);
     const { message } = await send(desk, alice, aDraft());
     await readThread([desk.who('bob')], { event: message.id }, { limit: 9, now: desk.now() });
@@ -140,7 +140,7 @@ describe('what an agent says', () => {
   });
 
   it('after an earlier deadline of its own needs a look since that one [C2A-152, C2A-D11]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     await anOwner(desk);
     const deadline = new Date(desk.now() + 60_000).toISOString();
     const { message } = await send(desk, alice, aDraft({ deadline }));
@@ -152,7 +152,7 @@ describe('what an agent says', () => {
   });
 
   it('after a later deadline of its own needs a look since that one [C2A-152, C2A-D11]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     await anOwner(desk);
     const deadline = new Date(desk.now() + 20 * 60_000).toISOString();
     const { message } = await send(desk, alice, aDraft({ deadline }));
@@ -164,7 +164,7 @@ describe('what an agent says', () => {
   });
 
   it('to what work stands still for needs no such look, however late it is [C2A-D11]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     await anOwner(desk);
     const { message } = await send(desk, alice, aDraft({ obligation: { blocks: 'halted' } }));
     await desk.live(60 * 60_000);
@@ -172,7 +172,7 @@ describe('what an agent says', () => {
   });
 
   it('to thanks is a short receipt or nothing [C2A-98]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft({ body: 'thanks!' }));
     const long = said({ inReplyTo: message.id, text: 'w'.repeat(81) });
     await expect(say(desk, desk.who('bob'), long)).rejects.toThrow('chat.react');
@@ -181,7 +181,7 @@ describe('what an agent says', () => {
   });
 
   it('obliges one at most [C2A-99]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol', 'dora');
+    const desk = await aWorkspace('alice', 'bob', 'carol', 'dora');
     await inChannel(desk, '#dev', 'alice', 'carol', 'dora');
     await withRole(desk, 'backend', 'carol', 'dora');
     const toTwo = said({ target: '#dev', visibility: 'channel', text: '@carol @dora please look' });
@@ -194,7 +194,7 @@ describe('what an agent says', () => {
   });
 
   it('twice in nearly the same words is refused the second time [C2A-N6, C2A-92]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const { message } = await send(desk, alice, aDraft());
     const words = 'I will look at the parser and tell you what I find there';
     await say(desk, desk.who('bob'), said({ inReplyTo: message.id, text: words }));
@@ -203,7 +203,7 @@ describe('what an agent says', () => {
   });
 
   it('calls nobody by a name in a text that is meant for nobody [C2A-97]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'carol');
     const fields = { target: '#dev', visibility: 'channel', directedness: 'ambient', text: 'I talked to @carol' };
     const sent = await say(desk, desk.who('bob'), said(fields));
@@ -211,7 +211,7 @@ describe('what an agent says', () => {
   });
 
   it('is never shown to more than it was meant for [C2A-129]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'alice', 'carol');
     const sends = [
       said({ target: '#dev', visibility: 'ephemeral', directedness: 'ambient' }),
@@ -225,14 +225,14 @@ describe('what an agent says', () => {
   });
 
   it('may be asked of its person at any time [C2A-87]', async () => {
-    const desk = await aMemoryDesk('bob');
+    const desk = await aWorkspace('bob');
     await anOwner(desk);
     const sent = await say(desk, desk.who('bob'), said({ target: '@will', text: 'may I delete the old tables?' }));
     expect(sent.copies[0]?.attention).toMatchObject({ directedness: 'to_me', policy: 'must_respond' });
   });
 
   it('about an event of others is refused as if there were none', async () => {
-    const desk: MemoryDesk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk: TestWorkspace = await aWorkspace('alice', 'bob', 'carol');
     const { message } = await send(desk, alice, aDraft());
     const reply = said({ inReplyTo: message.id });
     await expect(say(desk, desk.who('carol'), reply)).rejects.toMatchObject({ code: 'not_found' });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { aDraft } from '../../test/support/desk.ts';
-import { aMemoryDesk, inChannel } from '../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { aWorkspace, inChannel } from '../../test/support/workspace.ts';
+import type { TestWorkspace } from '../../test/support/workspace.ts';
 import { AgentName } from '../protocol/names.ts';
 import { send } from './send.ts';
 import type { Sent } from './send.ts';
@@ -12,17 +12,17 @@ const bob = AgentName.parse('bob');
 const AT_ONCE = { takenMs: 0, shownMs: 0 };
 
 /** Bob and carol, and will at a chat. */
-async function aTown(): Promise<MemoryDesk> {
-  const desk = await aMemoryDesk('bob', 'carol');
+async function aTown(): Promise<TestWorkspace> {
+  const desk = await aWorkspace('bob', 'carol');
   for (const name of ['slack._surface', 'slack.will'])
     await desk.own.directory.register(AgentName.parse(name), 'human');
   return desk;
 }
 
-const soon = (desk: MemoryDesk, sent: Sent, patience = AT_ONCE) => shownSoon(sent, desk.now(), patience);
+const soon = (desk: TestWorkspace, sent: Sent, patience = AT_ONCE) => shownSoon(sent, desk.now(), patience);
 
 /** What a surface does with a copy in the end. */
-async function ended({ own }: MemoryDesk, { message }: Sent, box: string, disposition: 'acknowledged' | 'failed') {
+async function ended({ own }: TestWorkspace, { message }: Sent, box: string, disposition: 'acknowledged' | 'failed') {
   const mailbox = AgentName.parse(box);
   const { owner } = await own.spool.claim(mailbox, [message.id], { ms: 1000, bearer: 'surface-slack' });
   await own.spool.settle({ mailbox, owner }, [message.id], { disposition, by: { reason: 'no (403)' } });

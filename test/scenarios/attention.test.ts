@@ -7,7 +7,7 @@ import { resolve } from '../../src/flow/resolve.ts';
 import { aDraft } from '../support/desk.ts';
 import { aHost, FakeWire } from '../support/host.ts';
 import type { TestHost } from '../support/host.ts';
-import { anOwner, inChannel, withRole } from '../support/memory-desk.ts';
+import { anOwner, inChannel, withRole } from '../support/workspace.ts';
 import { TestSurface } from '../support/surface.ts';
 
 /** Sessions of these agents, all in one channel; each gets everything that its mailbox gets. */

@@ -20,8 +20,8 @@ import type { KnownSignal } from '../../src/protocol/signal.ts';
 import { aDraft } from '../support/desk.ts';
 import { temporaryHome } from '../support/home.ts';
 import { alice, bob, carol } from '../support/mail.ts';
-import { aMemoryDesk, anOwner, inChannel, withRole } from '../support/memory-desk.ts';
-import type { MemoryDesk } from '../support/memory-desk.ts';
+import { aWorkspace, anOwner, inChannel, withRole } from '../support/workspace.ts';
+import type { TestWorkspace } from '../support/workspace.ts';
 
 const MINUTE = 60_000;
 const INTERVAL = 5 * MINUTE;
@@ -31,15 +31,15 @@ const PAGE = { limit: 20 };
 /** Work of alice's that stands still until bob does something. */
 async function halted(
   fields: Record<string, unknown> = {},
-): Promise<{ desk: MemoryDesk; sent: Sent; will: AgentName }> {
-  const desk = await aMemoryDesk('alice', 'bob', 'carol', 'dora');
+): Promise<{ desk: TestWorkspace; sent: Sent; will: AgentName }> {
+  const desk = await aWorkspace('alice', 'bob', 'carol', 'dora');
   const will = await anOwner(desk);
   const sent = await send(desk, alice, aDraft({ obligation: { blocks: 'halted', ...fields }, body: 'free the lock' }));
   return { desk, sent, will };
 }
 
 /** What comes back to its reader meanwhile; or nothing at all, where returns are switched off. */
-type Lives = (desk: MemoryDesk, ms: number) => Promise<Duty[]>;
+type Lives = (desk: TestWorkspace, ms: number) => Promise<Duty[]>;
 const withReturns: Lives = async (desk, ms) => desk.live(ms);
 const withoutReturns: Lives = async (desk, ms) => {
   desk.pass(ms);
@@ -67,7 +67,7 @@ async function armC(lives: Lives): Promise<void> {
 
 describe('an obligation', () => {
   it('is created by its object alone: a plain message is no obligation [C2A-N8]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     await anOwner(desk);
     const fields = { blocks: 'degraded', defaultAction: 'I use the old parser', delegate: 'carol' };
     const plain = await send(desk, alice, aDraft({ intent: 'blocker', priority: 'urgent' }));
@@ -92,7 +92,7 @@ describe('an obligation', () => {
     ['that is a status', { intent: 'status' }],
     ['that only thanks', { body: 'thanks!' }],
   ])('%s is refused [C2A-N9]', async (_what, fields) => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
+    const desk = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(desk, '#dev', 'bob', 'carol');
     await withRole(desk, 'backend', 'bob', 'carol');
     const sent = send(desk, alice, aDraft({ obligation: { blocks: 'halted' }, ...fields }));
@@ -125,7 +125,7 @@ describe('an obligation', () => {
     ['of the delegate, who names nobody', 'carol', {}],
     ['of the author, who names nobody', 'alice', {}],
   ])('is not discharged by a done that was there before it: %s [C2A-N10]', async (_whose, name, fields) => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol', 'dora');
+    const desk = await aWorkspace('alice', 'bob', 'carol', 'dora');
     const id = desk.newId();
     await react(desk, desk.who(name), id, { signal: 'done', ...fields });
     const obligation = { blocks: 'halted', delegate: 'carol' };
@@ -134,7 +134,7 @@ describe('an obligation', () => {
   });
 
   it('arm D: is closed by no reading, no reply, no signal of its reader and no time, and reading changes nothing [C2A-N11]', async () => {
-    const acts: ((desk: MemoryDesk, sent: Sent) => Promise<unknown>)[] = [
+    const acts: ((desk: TestWorkspace, sent: Sent) => Promise<unknown>)[] = [
       async () => {},
       async (desk, { message }) =>
         deliver(desk.who('bob'), [message.id], { disposition: 'acknowledged', by: { by: 'hook' } }, () => ({
@@ -318,7 +318,7 @@ describe('an obligation', () => {
   });
 
   it('goes up when it comes, if its reader had said blocked before [C2A-N17]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const desk = await aWorkspace('alice', 'bob');
     const will = await anOwner(desk);
     const id = desk.newId();
     await react(desk, desk.who('bob'), id, { signal: 'blocked' });
@@ -328,7 +328,7 @@ describe('an obligation', () => {
   });
 });
 
-async function open(desk: MemoryDesk, { message }: Sent): Promise<boolean> {
+async function open(desk: TestWorkspace, { message }: Sent): Promise<boolean> {
   await owe(desk.who('bob'), PAGE);
   const duty = await desk.own.ledger.duty(bob, message.id);
   return duty !== null && duty.ended === null;
@@ -337,7 +337,7 @@ async function open(desk: MemoryDesk, { message }: Sent): Promise<boolean> {
 type Act = { signal: KnownSignal } | { verb: string } | { minutes: number };
 
 /** What bob does, or what time does meanwhile. He may be told that he cannot. */
-async function does(desk: MemoryDesk, { message }: Sent, act: Act): Promise<void> {
+async function does(desk: TestWorkspace, { message }: Sent, act: Act): Promise<void> {
   const who = desk.who('bob');
   const verbs: Record<string, () => Promise<unknown>> = {
     read: async () =>

@@ -4,8 +4,8 @@ import { send } from '../../src/flow/send.ts';
 import type { Sent } from '../../src/flow/send.ts';
 import { Draft } from '../../src/protocol/message.ts';
 import { AgentName } from '../../src/protocol/names.ts';
-import type { MemoryDesk } from '../support/memory-desk.ts';
-import { aMemoryDesk, anOwner, inChannel } from '../support/memory-desk.ts';
+import type { TestWorkspace } from '../support/workspace.ts';
+import { aWorkspace, anOwner, inChannel } from '../support/workspace.ts';
 
 /**
  * An exchange as a file. `lines` are what the answers say, in turn. They go `back` to whoever wrote, or `round` to the next agent;
@@ -46,13 +46,13 @@ class Play {
   readonly sent: Sent[] = [];
 
   constructor(
-    readonly desk: MemoryDesk,
+    readonly desk: TestWorkspace,
     readonly script: Script,
     readonly wording: Wording,
   ) {}
 
   static async of(script: Script, wording: Wording): Promise<Play> {
-    const desk = await aMemoryDesk(...script.agents);
+    const desk = await aWorkspace(...script.agents);
     if (script.by === 'channel') await inChannel(desk, '#hall', ...script.agents);
     await anOwner(desk);
     return new Play(desk, script, wording);

@@ -4,7 +4,7 @@ import type { TestHost } from './host.ts';
 import { anInitialize } from './host-door.ts';
 import type { Told } from './host-door.ts';
 
-/** A harness or surface at the real door of a host in memory, frame by frame, in the time of that host. */
+/** A harness or surface at the real server of a host, frame by frame, in the time of that host. */
 export class HostLine {
   /** Everything that was said to it. */
   readonly told: Told[] = [];

@@ -9,8 +9,8 @@ import type { ToolName } from '../../src/protocol/host.ts';
 import { Draft } from '../../src/protocol/message.ts';
 import { AgentName, MessageId } from '../../src/protocol/names.ts';
 import { EVERYTHING } from './host-door.ts';
-import { aMemoryDesk } from './memory-desk.ts';
-import type { MemoryDesk } from './memory-desk.ts';
+import { aWorkspace } from './workspace.ts';
+import type { TestWorkspace } from './workspace.ts';
 
 /** A connection that notes what it is told, and accepts it unless it is told not to. */
 export class FakeWire implements Wire {
@@ -59,7 +59,7 @@ export class FakeWire implements Wire {
   }
 }
 
-/** A host on a desk in memory, whose time a test moves. */
+/** A host on a real home, whose time a test moves. */
 export class TestHost {
   readonly host: Host;
   readonly logged: { event: string; facts: object }[] = [];
@@ -67,7 +67,7 @@ export class TestHost {
   #tokens = 0;
 
   constructor(
-    readonly desk: MemoryDesk,
+    readonly desk: TestWorkspace,
     deps: Partial<HostDeps> = {},
   ) {
     this.host = new Host({
@@ -139,7 +139,7 @@ export class TestHost {
 
 /** A host with these agents, and a person called will. */
 export async function aHost(...names: string[]): Promise<TestHost> {
-  const desk = await aMemoryDesk(...names);
+  const desk = await aWorkspace(...names);
   await desk.own.directory.register(AgentName.parse('will'), 'human');
   return new TestHost(desk);
 }

@@ -4,19 +4,17 @@ import type { RelayDeps, RelaySettings } from '../../src/doors/relay/deps.ts';
 import type { Home } from '../../src/flow/desk.ts';
 import { BODY_LIMIT } from '../../src/protocol/message.ts';
 import type { RoomId } from '../../src/protocol/names.ts';
-import { hashOf, newRoomId, newRoomToken } from '../../src/protocol/tokens.ts';
-import { MemoryDirectory } from '../../src/storage/directory/memory.ts';
-import { MemoryLedger } from '../../src/storage/ledger/memory.ts';
+import { hashOf } from '../../src/protocol/tokens.ts';
+import { FilesRooms } from '../../src/storage/rooms/files.ts';
 import { DEFAULT_ROOM } from '../../src/storage/rooms/rooms.ts';
-import type { Rooms } from '../../src/storage/rooms/rooms.ts';
-import { MemorySpool } from '../../src/storage/spool/memory.ts';
+import { openQuickHome, quickFolder } from './quick-home.ts';
 
 export interface Logged {
   event: string;
   facts: Record<string, string | number | boolean>;
 }
 
-/** A relay without a disk, and everything that a test may want to see of it. */
+/** A relay without a port, and everything that a test may want to see of it. */
 export class TestRelay {
   readonly logged: Logged[] = [];
   /** Every room whose home was opened. */
@@ -31,7 +29,7 @@ export class TestRelay {
 
   constructor(settings: Partial<RelaySettings> = {}, roomToken: string | null = 'room secret') {
     this.deps = {
-      rooms: memoryRooms(roomToken),
+      rooms: new FilesRooms(quickFolder(), { defaultTokenHash: roomToken && hashOf(roomToken) }),
       home: (id) => this.home(id),
       closeHome: async (id) => void this.closed.push(id),
       settings: {
@@ -58,7 +56,7 @@ export class TestRelay {
   }
 
   home(id: RoomId = DEFAULT_ROOM): Home {
-    const open = this.homes.get(id) ?? memoryHome(() => this.deps.now());
+    const open = this.homes.get(id) ?? openQuickHome('bch', () => this.deps.now(), this.deps.rooms.root(id));
     this.homes.set(id, open);
     return open;
   }
@@ -103,29 +101,4 @@ export function request(url: string, method: string, { token, body, headers }: A
 /** An answer as the original's client reads it: JSON first, then the status. */
 export async function answered(response: Response): Promise<Answer> {
   return { status: response.status, headers: response.headers, value: JSON.parse(await response.text()) as unknown };
-}
-
-function memoryHome(now: () => number): Home {
-  const ledger = new MemoryLedger(now);
-  return {
-    label: 'bch',
-    root: '',
-    ledger,
-    spool: new MemorySpool({ ledger, now }),
-    directory: new MemoryDirectory(now),
-  };
-}
-
-function memoryRooms(defaultToken: string | null): Rooms {
-  const hashes = new Map<RoomId, string | null>([[DEFAULT_ROOM, defaultToken && hashOf(defaultToken)]]);
-  return {
-    tokenHash: async (id) => hashes.get(id),
-    create: async () => {
-      const [roomId, roomToken] = [newRoomId(), newRoomToken()];
-      hashes.set(roomId, hashOf(roomToken));
-      return { roomId, roomToken };
-    },
-    root: () => '',
-    list: async () => [...hashes.keys()].sort(),
-  };
 }

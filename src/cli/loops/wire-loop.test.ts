@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { aDraft } from '../../../test/support/desk.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { alice, QUIET } from '../../../test/support/mail.ts';
-import { aMemoryDesk } from '../../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../../test/support/memory-desk.ts';
+import { aWorkspace } from '../../../test/support/workspace.ts';
+import type { TestWorkspace } from '../../../test/support/workspace.ts';
 import { BUSY, HANDED, NEVER, ScriptedWay, TAKEN } from '../../../test/support/ways.ts';
 import type { Offer } from '../../delivery/way.ts';
 import { send } from '../../flow/send.ts';
@@ -26,7 +26,7 @@ class Bridge {
   hushed = false;
 
   constructor(
-    readonly desk: MemoryDesk,
+    readonly desk: TestWorkspace,
     said: Offer[],
   ) {
     this.way = new ScriptedWay('wire', said, async () => {
@@ -42,7 +42,7 @@ class Bridge {
   }
 
   static async open(...said: Offer[]): Promise<Bridge> {
-    return new Bridge(await aMemoryDesk('alice', 'bob'), said);
+    return new Bridge(await aWorkspace('alice', 'bob'), said);
   }
 
   async letter(body: string): Promise<MessageId> {

@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { aHost } from '../../../test/support/host.ts';
 import { EVERYTHING } from '../../../test/support/host-door.ts';
 import { HostLine } from '../../../test/support/host-line.ts';
-import { inChannel, withRole } from '../../../test/support/memory-desk.ts';
+import { inChannel, withRole } from '../../../test/support/workspace.ts';
 
 const KINDS =
   'question|work handed over|approval wanted|somebody is blocked|for information|status|thanks|reaction|code|files or links|reply|message|' +

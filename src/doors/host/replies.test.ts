@@ -3,7 +3,7 @@ import { describe, expect, it } from 'bun:test';
 import { aHost } from '../../../test/support/host.ts';
 import { EVERYTHING } from '../../../test/support/host-door.ts';
 import { HostLine } from '../../../test/support/host-line.ts';
-import { inChannel, withRole } from '../../../test/support/memory-desk.ts';
+import { inChannel, withRole } from '../../../test/support/workspace.ts';
 import { parsePrompt } from '../../../test/support/prompt.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { edit } from '../../flow/edit.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire, TestHost } from '../../../test/support/host.ts';
 import { EVERYTHING } from '../../../test/support/host-door.ts';
-import { inChannel, withRole } from '../../../test/support/memory-desk.ts';
+import { inChannel, withRole } from '../../../test/support/workspace.ts';
 import { AgentName } from '../../protocol/names.ts';
 
 const can = (changes: object): object => ({ ...EVERYTHING, ...changes });

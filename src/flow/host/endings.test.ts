@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'bun:test';
 import { aHost, FakeWire } from '../../../test/support/host.ts';
-import { anOwner, inChannel, withRole } from '../../../test/support/memory-desk.ts';
+import { anOwner, inChannel, withRole } from '../../../test/support/workspace.ts';
 import { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Receipt } from '../../protocol/receipt.ts';
 import { SIGNALS } from '../../protocol/signal.ts';

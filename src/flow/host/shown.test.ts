@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire, TestHost } from '../../../test/support/host.ts';
 import { aDraft } from '../../../test/support/desk.ts';
-import { inChannel } from '../../../test/support/memory-desk.ts';
+import { inChannel } from '../../../test/support/workspace.ts';
 import { TestSurface } from '../../../test/support/surface.ts';
 import { AgentName, MessageId } from '../../protocol/names.ts';
 import { answer } from '../send.ts';

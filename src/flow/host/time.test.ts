@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire } from '../../../test/support/host.ts';
-import { anOwner, inChannel, withRole } from '../../../test/support/memory-desk.ts';
+import { anOwner, inChannel, withRole } from '../../../test/support/workspace.ts';
 import { AgentName, MessageId } from '../../protocol/names.ts';
 import { remove } from '../edit.ts';
 import { react } from '../react.ts';

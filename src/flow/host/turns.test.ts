@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire } from '../../../test/support/host.ts';
 import { EVERYTHING } from '../../../test/support/host-door.ts';
 import type { TestHost } from '../../../test/support/host.ts';
-import { inChannel, withRole } from '../../../test/support/memory-desk.ts';
+import { inChannel, withRole } from '../../../test/support/workspace.ts';
 import { Turn } from '../../protocol/host.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { react } from '../react.ts';

@@ -2,27 +2,27 @@ import type { AgentName, ChannelName } from '../../protocol/names.ts';
 import type { AgentRecord } from './directory.ts';
 import { channelsAmong } from './rules.ts';
 
-/** Everybody's record in memory, found by name, token, channel or role without looking at anybody else's. */
+/** All records in memory, indexed by name, token, channel and role. */
 export class AddressBook {
   /** Null: there is a record, but it cannot be read. */
   readonly #records = new Map<AgentName, AgentRecord | null>();
-  readonly #byToken = new NamesUnder();
-  readonly #byChannel = new NamesUnder();
-  readonly #byRole = new NamesUnder();
-  /** Names that differ only by case stand together. */
-  readonly #byLowerCase = new NamesUnder();
+  readonly #byToken = new NameIndex();
+  readonly #byChannel = new NameIndex();
+  readonly #byRole = new NameIndex();
+  /** Names that differ only by case share a key. */
+  readonly #byLowerCase = new NameIndex();
   #sorted: AgentName[] | undefined;
 
   get(name: AgentName): AgentRecord | null {
     return this.#records.get(name) ?? null;
   }
 
-  /** Whose record is here, readable or not. */
+  /** The names of all records, readable or not. */
   names(): AgentName[] {
     return [...this.#records.keys()];
   }
 
-  /** How many these are. */
+  /** The number of records, readable or not. */
   get size(): number {
     return this.#records.size;
   }
@@ -57,13 +57,13 @@ export class AddressBook {
     return holders.length === 1 && holders[0] ? holders[0] : null;
   }
 
-  /** Who has this name, whatever the case of its letters. */
+  /** The names that equal this one when case is ignored. */
   alike(name: AgentName): AgentName[] {
     return this.#byLowerCase.under(name.toLowerCase());
   }
 
-  /** Notes a record, or that it cannot be read. What is noted never changes: who asks gets the very same object. */
-  note(name: AgentName, record: AgentRecord | null): void {
+  /** Adds or replaces a record; null: it cannot be read. Records are frozen, so every caller gets the same object. */
+  set(name: AgentName, record: AgentRecord | null): void {
     if (!this.#records.has(name)) {
       this.#sorted = undefined;
       this.#byLowerCase.add(name.toLowerCase(), name);
@@ -73,7 +73,7 @@ export class AddressBook {
     this.#records.set(name, record);
   }
 
-  drop(name: AgentName): void {
+  delete(name: AgentName): void {
     if (!this.#records.has(name)) return;
     this.#sorted = undefined;
     this.#byLowerCase.remove(name.toLowerCase(), name);
@@ -92,8 +92,8 @@ export class AddressBook {
   }
 }
 
-/** Names under keys: who listens to a channel, who has a role, whose token has a hash. */
-class NamesUnder {
+/** An index from a key (a channel, a role, a token hash) to names. */
+class NameIndex {
   readonly #names = new Map<string, Set<AgentName>>();
   /** Sorting 10,000 names for every message to a channel would cost more than the message. */
   readonly #sorted = new Map<string, AgentName[]>();
@@ -137,7 +137,7 @@ class NamesUnder {
   }
 }
 
-/** An empty hash is nobody's. */
+/** An empty hash belongs to no agent. */
 function hashesOf(record: AgentRecord | null): string[] {
   return record?.tokenHash ? [record.tokenHash] : [];
 }

@@ -10,11 +10,11 @@ import type { Kept } from '../c2c/files-rows.ts';
 import { AgentExtras } from './directory.ts';
 import type { AgentRecord, Amendment, Directory } from './directory.ts';
 import { amended, channelsAmong, holderIn, membersIn, refuseLikeness, refuseUnreadable, rolesIn } from './rules.ts';
-import { seenLately } from './record-places.ts';
+import { seenLately } from './record-files.ts';
 
 /**
  * The registry of a c2c broker as a directory: an alias is an agent's name, compared without case; a room is a channel. What we keep
- * about an agent beyond a session's own fields stands under `parley` in its row. Rows of other programs have none. spec: c2c#registry
+ * about an agent beyond a session's own fields is under `parley` in its row. Rows of other programs have none. spec: c2c#registry
  */
 export class C2cRegistry implements Directory {
   readonly file: RegistryFile;
@@ -54,12 +54,12 @@ export class C2cRegistry implements Directory {
     return channelsAmong([...this.#roomsOf().values()].flat());
   }
 
-  /** Also members whose session is gone from the registry: what is said meanwhile waits for them. */
+  /** Includes members whose session is gone from the registry: mail waits for them. */
   async subscribers(channel: ChannelName): Promise<AgentRecord[]> {
     const room = roomOf(channel);
     const rows = new Map(eachOnce(this.file.rows()).map((row) => [row.alias.toLowerCase(), row]));
     const rooms = this.#roomsOf();
-    // Others may have left one alias in two spellings.
+    // Other programs may have left one alias in two spellings.
     const members = new Map(this.#membersOf(room).map((member) => [member.alias.toLowerCase(), member]));
     return [...members.values()]
       .map(({ alias, joined_at: joined }): AgentRecord => {
@@ -101,7 +101,7 @@ export class C2cRegistry implements Directory {
       refuseLikeness(
         name,
         rows.map(({ alias }) => alias as AgentName),
-        rows.map((one) => this.#record(one, NOWHERE)),
+        rows.map((one) => this.#record(one, NO_ROOMS)),
       );
       const made = {
         session_id: name,
@@ -119,8 +119,8 @@ export class C2cRegistry implements Directory {
   async amend(name: AgentName, change: Amendment): Promise<AgentRecord> {
     const rooms = this.#roomsOf();
     const row = this.#amend(name, (row, rows) => {
-      const everybody = (): AgentRecord[] => rows.map((one) => this.#record(one, rooms));
-      const after = amended(JSON.stringify(row), this.#record(row, rooms, false), change, everybody);
+      const all = (): AgentRecord[] => rows.map((one) => this.#record(one, rooms));
+      const after = amended(JSON.stringify(row), this.#record(row, rooms, false), change, all);
       return after === null ? null : { parley: (JSON.parse(after) as SessionRow)['parley'] };
     });
     return this.#record(row, rooms);
@@ -143,7 +143,7 @@ export class C2cRegistry implements Directory {
 
   async seen(name: AgentName): Promise<void> {
     const row = rowOf(this.file.rows(), name);
-    if (!row || seenLately(this.#record(row, NOWHERE), this.now())) return;
+    if (!row || seenLately(this.#record(row, NO_ROOMS), this.now())) return;
     this.file.amend(
       (one) => one.session_id === row.session_id,
       () => ({ last_activity_ts: this.now() / 1000 }),
@@ -164,7 +164,7 @@ export class C2cRegistry implements Directory {
 
   async close(): Promise<void> {}
 
-  /** In which file the mail of a mailbox waits: its session's. A mailbox without a session is one itself. */
+  /** The session id whose file holds the mail of a mailbox. A mailbox without a session uses its own name. */
   fileOf(mailbox: AgentName): string {
     const row = rowOf(this.file.rows(), mailbox);
     if (row) return row.session_id;
@@ -175,7 +175,7 @@ export class C2cRegistry implements Directory {
     return mailbox;
   }
 
-  /** Everybody who has a mailbox. */
+  /** All agents with a mailbox. */
   mailboxes(): AgentName[] {
     return eachOnce(this.file.rows()).map(({ alias }) => alias as AgentName);
   }
@@ -195,10 +195,10 @@ export class C2cRegistry implements Directory {
     });
   }
 
-  #record(row: SessionRow, rooms = this.#roomsOf(), hushed = true): AgentRecord {
+  #record(row: SessionRow, rooms = this.#roomsOf(), withDnd = true): AgentRecord {
     const { tokenHash, parley } = row as Record<string, unknown>;
     const extras = parley === undefined ? undefined : AgentExtras.safeParse(parley);
-    const quiet = hushed ? hushOf(row, this.now()) : undefined;
+    const quiet = withDnd ? quietOf(row, this.now()) : undefined;
     return {
       name: row.alias as AgentName,
       subscriptions: rooms.get(row.alias.toLowerCase()) ?? [],
@@ -213,7 +213,7 @@ export class C2cRegistry implements Directory {
     return room === null ? [] : this.rooms.members(room);
   }
 
-  /** Who is in which rooms, as channels, by alias in small letters. */
+  /** The rooms of each member, as channels, by alias in lower case. */
   #roomsOf(): Map<string, string[]> {
     const found = new Map<string, string[]>();
     for (const room of this.rooms.names()) {
@@ -226,9 +226,9 @@ export class C2cRegistry implements Directory {
   }
 }
 
-const NOWHERE = new Map<string, string[]>();
+const NO_ROOMS = new Map<string, string[]>();
 
-/** Others may have left two rows with one alias: the one whose process may run has it, else the first. */
+/** Other programs may leave two rows with one alias: the row whose process may run wins, else the first. */
 function rowOf(rows: readonly SessionRow[], name: string): SessionRow | undefined {
   return rightOne(rows.filter(({ alias }) => isSame(alias, name)));
 }
@@ -241,7 +241,7 @@ function rightOne(alike: readonly SessionRow[]): SessionRow | undefined {
   return alike.length > 1 ? (alike.find((row) => isAlive(row) !== false) ?? alike[0]) : alike[0];
 }
 
-/** A row that somebody may still mend is never taken for nobody's. */
+/** An unreadable row may still be repaired, so its name stays taken. */
 function refuseUnread(kept: readonly Kept[], name: string, path: string): void {
   for (const { row, value } of kept) {
     const { alias } = (value ?? {}) as Record<string, unknown>;
@@ -251,8 +251,8 @@ function refuseUnread(kept: readonly Kept[], name: string, path: string): void {
   }
 }
 
-/** Whoever asked for no disturbance here asked for it everywhere. */
-function hushOf({ dnd, dnd_until: until }: SessionRow, now: number): AgentExtras['quiet'] {
+/** A session's `dnd` counts as the agent's quiet time. */
+function quietOf({ dnd, dnd_until: until }: SessionRow, now: number): AgentExtras['quiet'] {
   if (!dnd || (until !== undefined && until * 1000 <= now)) return undefined;
   return until === undefined ? { on: true } : { until: iso(until) };
 }

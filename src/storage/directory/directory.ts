@@ -14,15 +14,15 @@ export const AgentExtras = new Schema(
       v: v.literal(1),
       kind: v.picklist(['agent', 'human']),
       roles: v.optional(v.array(AgentName.inner), []),
-      /** The one person who is told when nobody else can decide. */
+      /** The one person who decides when no agent can. */
       owner: v.optional(v.boolean()),
-      /** Channels (`#name`) and exchanges (the id of their first message) that were given to this agent. */
+      /** Channels (`#name`) and exchanges (the id of their first message) that are assigned to this agent. */
       owns: v.optional(v.array(v.string())),
-      /** When it wants no disturbance: always, until a time, or every day between two times of the home's clock. */
+      /** Its quiet time: always, until a time, or every day between two times of the home's clock. */
       quiet: v.optional(Quiet.inner),
-      /** Channels and exchanges that it was asked to leave: it hears of them again when it is mentioned. */
+      /** Channels and exchanges that it was asked to leave: it gets their messages again when it is mentioned. */
       left: v.optional(v.array(v.string())),
-      /** How a person is called where people look. */
+      /** A person's name for display. */
       displayName: v.optional(v.pipe(v.string(), v.maxLength(200))),
     }),
   isPlainExtras,
@@ -30,8 +30,8 @@ export const AgentExtras = new Schema(
 export type AgentExtras = Described<typeof AgentExtras>;
 
 /**
- * Who is here. Fields that we do not know are kept when the record is rewritten. `tokenHash` is the SHA-256 of the token by which
- * a relay knows this agent: for comparing, never for showing or answering. spec: message#agents
+ * One agent. Unknown fields are kept when the record is rewritten. `tokenHash` is the SHA-256 of the token by which a relay knows this
+ * agent: compare it, never show or return it. spec: message#agents
  */
 export const AgentRecord = new Schema(
   () =>
@@ -73,54 +73,53 @@ function isPlainExtras(value: unknown): boolean {
   );
 }
 
-/** The reader's half: who is here, and who listens to what. */
-export interface Register {
+/** The read half: agents, channels, roles, tokens. */
+interface DirectoryReader {
   get(name: AgentName): Promise<AgentRecord | null>;
   /** Sorted by name. A record that cannot be read is left out; `unreadable` names it. */
   list(): Promise<AgentRecord[]>;
   /** Records that cannot be read, as paths. */
   unreadable(): Promise<string[]>;
-  /** How many records are here. One that cannot be read counts too: it has its place on the disk. */
+  /** The number of records. An unreadable one counts too: it takes space on the disk. */
   count(): Promise<number>;
-  /** A channel exists if and only if somebody subscribes to it. Sorted. */
+  /** A channel exists if and only if it has a subscriber. Sorted. */
   channels(): Promise<ChannelName[]>;
   subscribers(channel: ChannelName): Promise<AgentRecord[]>;
-  /** Who has this role. A name is an agent or a role, never both. */
+  /** The agents with this role. A name is an agent or a role, never both. */
   members(role: AgentName): Promise<AgentRecord[]>;
-  /** Those of these names that somebody has as a role. */
+  /** Those of these names that are a role of any agent. */
   rolesAmong(names: readonly AgentName[]): Promise<AgentName[]>;
-  /** Whose token has this hash. Null if nobody's has, or if several records carry it: then nobody can say whose it is. */
+  /** The agent whose token has this hash. Null if there is none, or if several records have it. */
   byToken(tokenHash: string): Promise<AgentName | null>;
 }
 
 /**
- * What shall be otherwise among our own fields of a record; undefined removes a field, null leaves everything as it is. It sees the
- * record and everybody's as they stand, and nobody changes any of them before it has answered: so it can refuse, by throwing, what
- * does not go with them.
+ * A change of our own fields of a record: undefined removes a field, null changes nothing. It gets the record and all other records under
+ * the lock, so it can refuse, by throwing, what does not fit them.
  */
 export type Amendment = (
   own: AgentExtras,
-  everybody: () => AgentRecord[],
+  all: () => AgentRecord[],
 ) => { [Field in Exclude<keyof AgentExtras, 'v' | 'kind'>]?: AgentExtras[Field] | undefined } | null;
 
-/** Who is here. Changes of one record never undo one another, however many come at once. */
-export interface Directory extends Register {
+/** The agents of a home. Concurrent changes of one record never undo one another. */
+export interface Directory extends DirectoryReader {
   /**
-   * Makes a record, or notes that the agent is here again. A name that differs from another only by case is refused, as is
-   * the name of a role. A new record is written with the hash of its token, in one act; one that is there keeps its own, also if
-   * it has none: of several callers at once, the one whose hash comes back has made it.
+   * Makes a record, or updates `lastSeen` of an existing one. Refuses a name that differs from another only by case, and the name of a
+   * role. A new record is written together with the hash of its token. An existing record keeps its hash, or has none: of several
+   * concurrent callers, the one whose hash is returned made the record.
    */
   register(name: AgentName, kind: 'agent' | 'human' | 'foreign', tokenHash?: string): Promise<AgentRecord>;
-  /** From now on the token with this hash is this agent's, and no other; null: none is. */
+  /** Replaces the hash of this agent's token; null: it has none. */
   giveToken(name: AgentName, tokenHash: string | null): Promise<void>;
   /**
-   * Changes our own fields of a record and answers the record as it is then. What is not among the changes stays as it was
-   * written. An agent that another program made has no such fields and gets none: it keeps no policy, so it is refused.
+   * Changes our own fields of a record and returns the new record. All other fields stay as written. A record that another program made
+   * has no such fields and gets none, so the change is refused.
    */
   amend(name: AgentName, change: Amendment): Promise<AgentRecord>;
   subscribe(name: AgentName, channel: ChannelName): Promise<void>;
   unsubscribe(name: AgentName, channel: ChannelName): Promise<void>;
-  /** Notes that this agent was here. May be coarse: within a minute of the truth. */
+  /** Updates `lastSeen`, at most once a minute. */
   seen(name: AgentName): Promise<void>;
   /** Removes the record. */
   remove(name: AgentName): Promise<void>;

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { aClock } from '../../../test/support/clock.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
+import { quickFolder } from '../../../test/support/quick-home.ts';
 import { alice, bob } from '../../../test/support/mail.ts';
 import { ChannelName } from '../../protocol/names.ts';
 import { directoryContract } from './directory.contract.ts';
@@ -9,7 +10,7 @@ import { FilesDirectory } from './files.ts';
 
 directoryContract('files', async () => {
   const clock = aClock();
-  const root = temporaryHome();
+  const root = quickFolder();
   const directory = new FilesDirectory(root, clock.now);
   return {
     directory,

@@ -1,8 +1,7 @@
 import type { AgentName, ChannelName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { AgentRecord, Amendment, Directory } from './directory.ts';
-import { RecordFiles } from './record-files.ts';
-import { seenLately } from './record-places.ts';
+import { RecordFiles, seenLately } from './record-files.ts';
 import {
   holderIn,
   membersIn,
@@ -18,7 +17,7 @@ import {
   withoutChannel,
 } from './rules.ts';
 
-/** The records on disk, read anew for every question: right for a command that asks once. */
+/** The records on disk, read again for every query: right for a command that asks once. */
 export class FilesDirectory implements Directory {
   readonly #files: RecordFiles;
 
@@ -111,7 +110,7 @@ export class FilesDirectory implements Directory {
 
   async close(): Promise<void> {}
 
-  /** Read, change and write back under the lock: of many changes at once none is lost. */
+  /** Reads, changes and writes back under the lock, so no concurrent change is lost. */
   #change(name: AgentName, change: (record: AgentRecord) => Partial<AgentRecord> | null, marked = false): void {
     this.#files.locked(() => {
       const before = this.#files.whole(name);

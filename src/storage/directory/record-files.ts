@@ -1,15 +1,62 @@
 import { lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { isTooDeep } from '../../protocol/depth.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { codeOf, explained, ifThere, isMissing, isNoPlainFile } from '../disk.ts';
 import { locked } from '../lock-file.ts';
+import { readPlain } from '../plain-file.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import type { AgentRecord, Amendment } from './directory.ts';
-import { recordFrom, RecordPlaces } from './record-places.ts';
+import { AgentRecord } from './directory.ts';
+import type { Amendment } from './directory.ts';
 import { amended, refuseUnreadable } from './rules.ts';
 
-/** The records of a home as those need them who list them or change them. Each is replaced as a whole. */
-export class RecordFiles extends RecordPlaces {
-  /** Whose record is there, readable or not. A file whose name is nobody's is none of ours. */
+/** `lastSeen` is rewritten at most this often: a send should not write a second file. */
+const SEEN_MS = 60_000;
+
+/** Other programs write a record in place: an unreadable one that changed this recently may be half written. */
+const HALF_WRITTEN_MS = 300;
+const PAUSE_MS = 2;
+
+/**
+ * The records of a home as files, `agents/<name>.json`, shared with other Backchannel programs. Each is replaced as a whole.
+ */
+export class RecordFiles {
+  readonly folder: string;
+
+  constructor(readonly root: string) {
+    this.folder = `${root}/agents`;
+  }
+
+  path(name: AgentName): string {
+    return `${this.folder}/${name}.json`;
+  }
+
+  read(name: AgentName): AgentRecord | null {
+    return this.whole(name)?.record ?? null;
+  }
+
+  /** A record and its text, from one read. Null: there is none, or it cannot be read. */
+  whole(name: AgentName): { record: AgentRecord; text: string } | null {
+    try {
+      for (const end = performance.now() + HALF_WRITTEN_MS; ; Bun.sleepSync(PAUSE_MS)) {
+        const text = this.text(name);
+        const record = recordFrom(name, text);
+        if (record) return { record, text };
+        if (performance.now() > end || !this.#isYoung(name)) return null;
+      }
+    } catch {
+      return null;
+    }
+  }
+
+  #isYoung(name: AgentName): boolean {
+    return Math.abs(Date.now() - statSync(this.path(name)).mtimeMs) < HALF_WRITTEN_MS;
+  }
+
+  text(name: AgentName): string {
+    return readPlain(this.path(name), 'follow').toString('utf8');
+  }
+
+  /** The names of all records, readable or not. Files with other names are ignored. */
   names(): AgentName[] {
     try {
       return readdirSync(this.folder)
@@ -27,7 +74,7 @@ export class RecordFiles extends RecordPlaces {
       .filter((record) => record !== null);
   }
 
-  /** Null: there is none. Empty: it is nothing that can be read. Undefined: the system cannot say just now. */
+  /** Null: there is none. Empty: it cannot be read. Undefined: the system cannot tell now. */
   textIfAny(name: AgentName): string | null | undefined {
     try {
       return this.text(name);
@@ -37,12 +84,12 @@ export class RecordFiles extends RecordPlaces {
     }
   }
 
-  /** Also if it is nothing that can be read, such as a link to nowhere. */
+  /** Includes unreadable ones, such as a dead link. */
   isThere(name: AgentName): boolean {
     return ifThere(() => lstatSync(this.path(name))) !== null;
   }
 
-  /** Of all Parley programs only this one changes records while it acts. */
+  /** Runs `act` under the lock: no other Parley process changes records meanwhile. */
   locked<T>(act: () => T): T {
     try {
       this.makeFolder();
@@ -56,14 +103,14 @@ export class RecordFiles extends RecordPlaces {
     return `${this.root}/agents.lock`;
   }
 
-  /** Marks, under the lock, that subscriptions, roles or names changed: who keeps records in memory must not wait for a file event. */
+  /** Marks, under the lock, that subscriptions, roles or names changed, so that caches need not wait for a file event. */
   markChange(): void {
     const before = statSync(this.#lock).mtimeMs;
     const time = Math.max(Date.now(), Math.floor(before) + 1) / 1000;
     utimesSync(this.#lock, time, time);
   }
 
-  /** The time of the last such change. */
+  /** The time of the last marked change. */
   lastChange(): number {
     return ifThere(() => statSync(this.#lock))?.mtimeMs ?? 0;
   }
@@ -83,7 +130,7 @@ export class RecordFiles extends RecordPlaces {
     }
   }
 
-  /** Changes our own fields of a record. `written` is told what stands there then, before anybody can change it again. */
+  /** Changes our own fields of a record. Calls `written` with the new record, still under the lock. */
   amend(name: AgentName, change: Amendment, written: (record: AgentRecord) => void = () => {}): AgentRecord {
     return this.locked(() => {
       const { record, text } = this.wholeOrRefuse(name);
@@ -98,7 +145,7 @@ export class RecordFiles extends RecordPlaces {
     });
   }
 
-  /** For whoever changes it. One that is there and cannot be read is named, and left alone. */
+  /** The record, for a change. Refuses an unreadable one and leaves it alone. */
   wholeOrRefuse(name: AgentName): { record: AgentRecord; text: string } {
     const whole = this.whole(name);
     if (whole) return whole;
@@ -111,7 +158,7 @@ export class RecordFiles extends RecordPlaces {
   }
 }
 
-/** Whose record a file in `agents/` is. */
+/** The agent's name in the name of a file in `agents/`. */
 export function nameOf(file: string): AgentName | null {
   if (!file.endsWith('.json')) return null;
   const name = AgentName.safeParse(file.slice(0, -5));
@@ -120,4 +167,28 @@ export function nameOf(file: string): AgentName | null {
 
 function isForbidden(error: unknown): boolean {
   return ['EACCES', 'EPERM'].includes(codeOf(error) ?? '');
+}
+
+/** Parses a record. It must be readable and carry its own name. */
+export function recordFrom(name: AgentName, text: string): AgentRecord | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    const record = isTooDeep(value) ? null : AgentRecord.safeParse(value);
+    return record?.success && record.data.name === name ? record.data : null;
+  } catch {
+    return null;
+  }
+}
+
+export function seenLately(record: Pick<AgentRecord, 'lastSeen'>, now: number): boolean {
+  return isLately(seenAt(record), now);
+}
+
+/** When the agent was last seen, in ms. */
+export function seenAt({ lastSeen }: Pick<AgentRecord, 'lastSeen'>): number {
+  return Date.parse(lastSeen) || 0;
+}
+
+export function isLately(at: number, now: number): boolean {
+  return Math.abs(now - at) < SEEN_MS;
 }

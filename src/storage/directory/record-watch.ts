@@ -6,49 +6,49 @@ import { platform } from '../platform/platform.ts';
 import { nameOf } from './record-files.ts';
 import type { RecordFiles } from './record-files.ts';
 
-/** From one look at all files to the next, at least. File events come sooner, where the file system has them. */
+/** The shortest time between two scans of all files. File events are faster, where the file system has them. */
 const LOOK_MS = 500;
-/** Looking takes at most one part in so many of the time, with and without file events. A look at 10,000 agents costs 30 ms. */
+/** Scans take at most one part in this many of the time, with and without file events. A scan of 10,000 agents takes 30 ms. */
 const LOOK_SHARE = { events: 50, alone: 20 };
-/** So many files are looked at in one go; then others have their turn. Where events can be trusted, a look is no more than that. */
+/** Files per slice; other work runs between two slices. Where events are reliable, a scan is one slice. */
 const SLICE = 100;
-/** Who writes a file in place cuts it first: to wait a little spares reading it half written. */
+/** A program that writes in place truncates first: a short wait avoids a half-written read. */
 const SETTLE_MS = 5;
-/** A file that was changed so lately may be changed once more without a newer time on it. */
+/** A file that changed this recently may change again without a newer timestamp. */
 const YOUNG_MS = 100;
 
-/** After so long without a question nobody looks; the next question looks first. A relay may have a thousand rooms that sleep. */
+/** After this long without a query the scans stop; the next query scans first. A relay may have a thousand idle rooms. */
 const NAP_MS = 10_000;
 
-/** A test may have less patience, or a file system without events. */
+/** For tests: other intervals, or no file events. */
 export interface WatchOptions {
   events: boolean;
   lookMs: number;
   napMs: number;
 }
 
-/** What the watch asks of whoever keeps the records. */
-export interface Keeper {
-  /** Whose record is kept. */
+/** The cache that the watch refreshes. */
+export interface RecordCache {
+  /** The cached names. */
   names(): AgentName[];
-  /** Reads a record anew. False: it may be half written; ask once more at the next look. */
+  /** Reads a record again. False: it may be half written; retry at the next scan. */
   reread(name: AgentName): boolean;
 }
 
 /**
- * Sees what anybody adds, changes or removes in `agents/`, until closed. File events tell at once; they can be lost, and some file
- * systems have none, so every file's times are looked at again and again too: all of them each time, or, where the system tells of
- * every change, some of them in turn, so that it costs the same however many agents there are. The folder may be missing, come and go.
+ * Sees every file that is added, changed or removed in `agents/`, until closed. File events come at once, but they can be lost, and some
+ * file systems have none. So it also scans the files' timestamps: all of them each time, or, where events are reliable, one slice in
+ * turn, so that the cost does not grow with the number of agents. The folder may be missing, come and go.
  */
 export class RecordWatch {
   readonly #options: WatchOptions;
   readonly #stamps = new Map<AgentName, string>();
   readonly #touched = new Set<AgentName>();
-  /** Those that may be half written, and links, of whose other end the folder tells nothing: they have their turn at every look. */
+  /** Records that may be half written, and links, whose targets send no events here: every scan includes them. */
   readonly #doubtful = new Set<AgentName>();
   readonly #linked = new Set<AgentName>();
   #events: { watcher: FSWatcher; folder: string; areTrusted: boolean } | null = null;
-  /** Everything was looked at since the events began. */
+  /** A full scan finished since the events began. */
   #hasSeenAll = false;
   #round: Generator<number> | null = null;
   #settling: Timer | undefined;
@@ -61,39 +61,39 @@ export class RecordWatch {
 
   constructor(
     readonly files: RecordFiles,
-    readonly keeper: Keeper,
-    /** A look that failed: nobody's record can be listed at the moment. Null: it went well. */
+    readonly cache: RecordCache,
+    /** Called after each scan, with the error if it failed, else with null. */
     readonly looked: (failure: unknown) => void,
     options: Partial<WatchOptions>,
   ) {
     this.#options = { events: true, lookMs: LOOK_MS, napMs: NAP_MS, ...options };
   }
 
-  /** Looks at everything, and goes on looking. Who asks while a look is under way gets that one. */
+  /** Scans, and schedules the next scan. Concurrent callers share one scan. */
   look(): Promise<void> {
     this.#look ??= this.#lookOnce().finally(() => (this.#look = undefined));
     return this.#look;
   }
 
-  /** Looks at everything that is there now: a look that is under way may have passed what is asked for. */
+  /** Runs a new full scan: one that is under way may have passed the file in question. */
   async lookAtAll(): Promise<void> {
     await this.#look;
     this.#hasSeenAll = false;
     await this.look();
   }
 
-  /** The folder is there now: its events need not wait for the next look. */
+  /** The folder exists now: listens to its events before the next scan. */
   follow(): void {
     if (!this.#events && !this.#closed) this.#follow();
   }
 
-  /** Somebody wants to know. If nobody did for long, they must wait for the look that is returned. */
+  /** Call before every query. After an idle time it returns the scan to wait for. */
   asked(): Promise<void> | null {
     this.#askedAt = performance.now();
     return this.#isAsleep ? this.look() : null;
   }
 
-  /** Waits for a look that is under way. */
+  /** Waits for a scan that is under way. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#isAsleep = false;
@@ -116,7 +116,7 @@ export class RecordWatch {
     }
     this.#isAsleep = !this.#closed && performance.now() - this.#askedAt > this.#options.napMs;
     if (this.#closed || this.#isAsleep) return;
-    // The first look has read everything; the next ones will not.
+    // The first scan reads everything, later ones do not.
     const share = this.#isFirst ? 0 : LOOK_SHARE[this.#events ? 'events' : 'alone'];
     this.#isFirst = false;
     const pause = Math.max(this.#options.lookMs, spent * share);
@@ -124,7 +124,7 @@ export class RecordWatch {
     this.#next.unref();
   }
 
-  /** At everybody, if nobody would have told us of a change; otherwise at those whose turn it is. Returns how long it took (ms). */
+  /** Scans all files if events may be missing, else the next slice. Returns how long it took (ms). */
   async #lookAtSome(): Promise<number> {
     const isAll = !this.#hasSeenAll || this.#isAsleep || !this.#events?.areTrusted;
     if (isAll) this.#round = null;
@@ -142,11 +142,11 @@ export class RecordWatch {
     return spent;
   }
 
-  /** Looks at everybody's record in slices, each of which says how long it took. Who is kept and not listed has left. */
+  /** Scans all records in slices and yields the time of each (ms). Cached names without a file are included. */
   *#slices(): Generator<number> {
     let since = performance.now();
     let count = 0;
-    for (const name of new Set([...this.files.names(), ...this.keeper.names()])) {
+    for (const name of new Set([...this.files.names(), ...this.cache.names()])) {
       if (this.#closed) return;
       this.#lookAt(name);
       count += 1;
@@ -162,7 +162,7 @@ export class RecordWatch {
     if (stamp === '' || stamp !== this.#stamps.get(name)) this.#reread(name, stamp);
   }
 
-  /** Empty: there is none that would tell a change. What is in the way of one record is no reason to look at no other. */
+  /** Empty: there is no stamp that would show a change. An error at one record does not stop the scan. */
   #stampOf(name: AgentName): string {
     const path = this.files.path(name);
     this.#linked.delete(name);
@@ -176,16 +176,16 @@ export class RecordWatch {
     }
   }
 
-  /** A stamp is kept only if it will tell the next change. */
+  /** Keeps a stamp only if it will show the next change. */
   #reread(name: AgentName, stamp = ''): void {
-    const isWhole = this.keeper.reread(name);
+    const isWhole = this.cache.reread(name);
     if (isWhole) this.#doubtful.delete(name);
     else this.#doubtful.add(name);
     if (isWhole && stamp !== '') this.#stamps.set(name, stamp);
     else this.#stamps.delete(name);
   }
 
-  /** Listens to the events of the folder that has this name now. Without events, looking must do. */
+  /** Listens to the events of the folder at this path. Without events, scans must do. */
   #follow(): void {
     const stat = ifThere(() => statSync(this.files.folder));
     const folder = stat ? `${stat.dev} ${stat.ino} ${stat.birthtimeMs}` : '';
@@ -198,7 +198,7 @@ export class RecordWatch {
       this.#events = { watcher, folder, areTrusted: platform.tellsOfChanges(this.files.folder) };
       this.#hasSeenAll = false;
     } catch {
-      // The system has no more of them to give.
+      // The system has no watch left.
     }
   }
 
@@ -211,7 +211,7 @@ export class RecordWatch {
     if (this.#closed) return;
     const name = file === null ? null : nameOf(file);
     if (name) this.#touched.add(name);
-    // The folder itself was moved or removed: the next look follows whatever stands in its place.
+    // The folder itself was moved or removed: the next scan follows its replacement.
     else if (file === null || this.files.folder.endsWith(`/${file}`)) this.#unfollow();
     if (this.#touched.size === 0) return;
     this.#settling ??= setTimeout(() => this.#settled(), SETTLE_MS);
@@ -228,7 +228,7 @@ export class RecordWatch {
   }
 }
 
-/** What changes with a file; nothing, if it was changed a moment ago: the next change could leave it the same. */
+/** A stamp that changes with the file; empty if it changed just now, because the next change could leave it the same. */
 function stampOf({ ino, size, mtimeMs, ctimeMs }: Stats): string {
   return Math.abs(Date.now() - ctimeMs) < YOUNG_MS ? '' : `${ino} ${size} ${mtimeMs} ${ctimeMs}`;
 }

@@ -5,16 +5,16 @@ import { AgentRecord } from './directory.ts';
 import type { Directory } from './directory.ts';
 import { membersIn, rolesIn, sortedChannels, subscribersIn } from './rules.ts';
 
-/** One command asks several times who is there: it is told once. */
-const HOLDS_MS = 1000;
+/** How long a list of agents stays valid: one command asks several times. */
+const LIST_MS = 1000;
 
-/** Who is at a relay, as one of its agents sees it. */
+/** The agents of a relay, as one of them sees it. */
 export class RelayDirectory implements Directory {
   #listed: { at: number; records: AgentRecord[] } | undefined;
 
   constructor(
     readonly http: RelayHttp,
-    /** Who we are there. To know that, nobody has to be asked. */
+    /** Our own record there, known without a request. */
     readonly self: AgentRecord,
   ) {}
 
@@ -24,7 +24,7 @@ export class RelayDirectory implements Directory {
   }
 
   async list(): Promise<AgentRecord[]> {
-    if (this.#listed && Date.now() - this.#listed.at < HOLDS_MS) return this.#listed.records;
+    if (this.#listed && Date.now() - this.#listed.at < LIST_MS) return this.#listed.records;
     const { data } = await this.http.ask('GET', '/v1/agents');
     const records = (Array.isArray(data) ? data : []).flatMap((one: unknown) => {
       const record = AgentRecord.safeParse(one);
@@ -58,12 +58,12 @@ export class RelayDirectory implements Directory {
     return rolesIn(await this.list(), names);
   }
 
-  /** A relay knows by itself whose token it was shown. */
+  /** The relay checks tokens itself. */
   async byToken(): Promise<null> {
     return null;
   }
 
-  /** Only ourselves, once more: a new agent has no token yet, and joins. */
+  /** Only for ourselves, again: a new agent has no token yet, and joins. */
   async register(name: AgentName): Promise<AgentRecord> {
     const { data } = await this.http.ask('POST', '/v1/register', { body: { name } });
     return AgentRecord.parse(data);
@@ -77,19 +77,19 @@ export class RelayDirectory implements Directory {
     await this.#change('unsubscribe', agent, channel);
   }
 
-  /** A relay sees for itself who asks. */
+  /** The relay updates `lastSeen` itself. */
   async seen(): Promise<void> {}
 
   async giveToken(): Promise<never> {
-    throw hostsMatter();
+    throw onlyForTheHost();
   }
 
   async amend(): Promise<never> {
-    throw hostsMatter();
+    throw onlyForTheHost();
   }
 
   async remove(): Promise<never> {
-    throw hostsMatter();
+    throw onlyForTheHost();
   }
 
   async close(): Promise<void> {}
@@ -100,13 +100,13 @@ export class RelayDirectory implements Directory {
   }
 }
 
-/** The same without asking anybody: for decisions that must be possible while the relay is away. It knows only ourselves. */
+/** The same without requests, for decisions while the relay is unreachable. It knows only our own record. */
 export class OfflineDirectory extends RelayDirectory {
   override async list(): Promise<AgentRecord[]> {
     return [this.self];
   }
 }
 
-function hostsMatter(): Refusal {
+function onlyForTheHost(): Refusal {
   return new Refusal('not_yours', 'only the host of a relay changes who is there; ask whoever runs it');
 }

@@ -4,7 +4,7 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { HOST_NAME } from '../../protocol/signal.ts';
 import type { AgentRecord, Amendment } from './directory.ts';
 
-/** A new record. One that a Backchannel dialect makes carries nothing of ours: its agent keeps no attention policy. */
+/** A new record. A `foreign` one has none of our fields: its agent has no attention policy. */
 export function newRecord(
   name: AgentName,
   kind: 'agent' | 'human' | 'foreign',
@@ -21,24 +21,24 @@ export function newRecord(
   };
 }
 
-/** The text with these fields changed. Everything else stays as it was written, also what we could not understand. */
+/** The text with these fields changed. Everything else stays as written, unknown fields included. */
 export function rewritten(text: string, change: Partial<AgentRecord>): string {
   return recordText({ ...JSON.parse(text), ...change });
 }
 
-/** The text with our own fields amended; null if they stay as they are. Among them too, what we do not know is kept. */
+/** The text with our own fields changed; null if nothing changes. Unknown fields among them are kept. */
 export function amended(
   text: string,
   { name, parley }: AgentRecord,
   change: Amendment,
-  everybody: () => AgentRecord[],
+  all: () => AgentRecord[],
 ): string | null {
   if (!parley)
     throw new Refusal(
       'not_yours',
       `@${name} was made by another program, which keeps no roles and no policy; nothing was changed`,
     );
-  const changed = change(parley, everybody);
+  const changed = change(parley, all);
   if (!changed) return null;
   const written = JSON.parse(text) as { parley: object };
   return JSON.stringify({ ...written, parley: { ...written.parley, ...changed } }, null, 2);
@@ -49,7 +49,7 @@ export function recordText(record: AgentRecord): string {
   return JSON.stringify(record, null, 2);
 }
 
-/** Some file systems fold case, and people do too: two names that differ only by case would share or confuse mailboxes. */
+/** Some file systems ignore case, and people do too: names that differ only by case would share a mailbox. */
 export function refuseLikeness(name: AgentName, taken: AgentName[], records: AgentRecord[]): void {
   if (name.toLowerCase() === HOST_NAME)
     throw new Refusal('name_taken', `under "${HOST_NAME}" Parley itself writes; pick another name`);
@@ -60,12 +60,12 @@ export function refuseLikeness(name: AgentName, taken: AgentName[], records: Age
   throw new Refusal('name_taken', `"${name}" is a role of ${holder.name}; a name is an agent or a role, never both`);
 }
 
-/** A record that somebody may still mend is never written over. */
+/** An unreadable record may still be repaired, so it is never overwritten. */
 export function refuseUnreadable(record: string): Refusal {
   return new Refusal('storage_failed', `${record} cannot be read; mend or remove it, then run this again`);
 }
 
-/** What subscribing changes about a record; null: nothing. */
+/** The change that a subscription makes; null: none. */
 export function withChannel({ subscriptions }: AgentRecord, channel: ChannelName): Partial<AgentRecord> | null {
   return subscriptions.includes(channel) ? null : { subscriptions: [...subscriptions, channel] };
 }
@@ -87,7 +87,7 @@ export function rolesIn(records: AgentRecord[], names: readonly AgentName[]): Ag
   return names.filter((name) => roles.has(name));
 }
 
-/** The only one whose record carries this hash. An empty hash is nobody's. */
+/** The only agent with this hash. An empty hash belongs to no agent. */
 export function holderIn(records: AgentRecord[], tokenHash: string): AgentName | null {
   if (tokenHash === '') return null;
   const [holder, ...others] = records.filter((record) => record.tokenHash === tokenHash);
@@ -98,7 +98,7 @@ export function sortedChannels(records: AgentRecord[]): ChannelName[] {
   return channelsAmong(records.flatMap((record) => record.subscriptions));
 }
 
-/** Other programs subscribe to anything; what we would not allow as a name is left out. */
+/** Leaves out names that are not valid channels: other programs subscribe to anything. */
 export function channelsAmong(names: string[]): ChannelName[] {
   return [...new Set(names)].filter((name): name is ChannelName => ChannelName.safeParse(name).success).sort();
 }

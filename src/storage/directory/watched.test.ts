@@ -19,10 +19,9 @@ import { hashOf } from '../../protocol/tokens.ts';
 import { directoryContract } from './directory.contract.ts';
 import { platform } from '../platform/platform.ts';
 import { FilesDirectory } from './files.ts';
-import { RecordFiles } from './record-files.ts';
+import { recordFrom, RecordFiles } from './record-files.ts';
 import { RecordWatch } from './record-watch.ts';
 import type { WatchOptions } from './record-watch.ts';
-import { recordFrom } from './record-places.ts';
 import { WatchedDirectory } from './watched.ts';
 
 const CHILD = `${import.meta.dir}/../../../test/support/subscribe.child.ts`;

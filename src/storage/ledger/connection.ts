@@ -5,9 +5,8 @@ import { explained, isMissing } from '../disk.ts';
 import { locked } from '../lock-file.ts';
 import { platform } from '../platform/platform.ts';
 import { Reserve } from '../reserve.ts';
-import { witnessOf } from './ledger-id.ts';
 import { isKept, LogFile } from './log.ts';
-import { create, migrate } from './making.ts';
+import { create, idFileOf as witnessOf, migrate } from './meta.ts';
 import { MIGRATIONS } from './schema.ts';
 import { isDamage, isFullLedger, PATIENCE_MS, patiently } from './trouble.ts';
 

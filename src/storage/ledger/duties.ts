@@ -5,7 +5,7 @@ import type { CopyRecord } from './ledger.ts';
 
 export type { Duty };
 
-/** Who answers for an event or an exchange that was offered to several. A reserved claim was given, not asked for. */
+/** Which agent answers an event or an exchange that was offered to several. A reserved claim was assigned, not requested. */
 export interface EventClaim {
   key: MessageId;
   holder: AgentName;
@@ -13,7 +13,7 @@ export interface EventClaim {
   reserved: boolean;
 }
 
-/** A harness's session, as it must be known after a restart. spec: host#sessions */
+/** A harness's session, kept over a restart. spec: host#sessions */
 export interface SessionRecord {
   id: string;
   tokenHash: string;
@@ -21,20 +21,20 @@ export interface SessionRecord {
   roles: AgentName[];
   streams: string[];
   threads: MessageId[];
-  /** When it was last heard of (ms). */
+  /** When it was last active (ms). */
   seen: number;
 }
 
 /**
- * One page of duties: the oldest first, after this place. The last duty of the page before is such a place. Several may owe for one
- * message: without `mailbox` the page begins after all of them.
+ * One page of duties, oldest first, after this position: the last duty of the page before. Several agents may owe for one message:
+ * without `mailbox` the page begins after all of them.
  */
 export interface DutyPage {
   after?: { at: number; id: MessageId; mailbox?: AgentName | undefined } | undefined;
   limit: number;
 }
 
-/** A copy that may be owed for. `alone`: nothing else was said in the exchange of its message so far, so nothing about it. */
+/** A copy that may make a duty. `alone`: its message is the only one of its exchange so far. */
 export interface UnenteredCopy {
   copy: CopyRecord;
   message: Message;
@@ -42,58 +42,58 @@ export interface UnenteredCopy {
 }
 
 /**
- * Who owes what, who answers for what, and which sessions there are. Duties are entered when somebody asks for them, from the
- * copies that were accepted since: a send pays nothing for them.
+ * Duties, event claims and sessions. A query for duties first enters them from the copies that were accepted since the last query, so
+ * a send pays nothing for them.
  */
 export interface Duties {
   /**
-   * Copies that must be answered and were accepted after the last ones that were entered, oldest first, and the number up to which
-   * that is all. At most `limit`, but the copies of one message come together. Those that have a duty are left out. A copy that was
-   * answered or ended meanwhile is among them: the caller decides. Where there are none, `upTo` may still be further than `from`:
-   * to enter nothing up to there spares the next one the same look.
+   * Copies that must be answered and were accepted after the last scan, oldest first, and the position up to which the list is
+   * complete. At most `limit`, but the copies of one message come together. Copies with a duty are left out. Copies that were answered
+   * or ended meanwhile are included: the caller decides. `upTo` may be after `from` even if there are none: entering nothing up to
+   * there saves the next scan.
    */
   unentered(limit: number): Promise<{ from: number; upTo: number; copies: UnenteredCopy[] }>;
   /**
-   * Enters these and goes on from `upTo`, as one act; a duty that is there stays as it is. False, and nothing is entered, if somebody
-   * else went on from `from` first, or if a further copy of an older message was found meanwhile: then look again.
+   * Enters these and moves the position to `upTo`, as one transaction. Existing duties stay unchanged. Returns false and enters nothing
+   * if another process moved the position first, or if a copy of an older message was found meanwhile: then scan again.
    */
   enter(from: number, upTo: number, duties: Duty[]): Promise<boolean>;
-  /** Enters one by itself, if this copy has none yet: an escalation, an edit that inherits. */
+  /** Enters one duty if this copy has none yet: for an escalation, or an edit that inherits one. */
   addDuty(duty: Duty): Promise<boolean>;
   duty(mailbox: AgentName, id: MessageId): Promise<Duty | null>;
-  /** What this agent owes and has not ended. Costs a page, however much it owes. */
+  /** This agent's open duties. Costs a page, however many there are. */
   owed(mailbox: AgentName, page: DutyPage): Promise<Duty[]>;
-  /** What others owe to this agent. Costs a page, however much that is. */
+  /** Open duties of others towards this agent. Costs a page, however many there are. */
   blocking(from: AgentName, page: DutyPage): Promise<Duty[]>;
-  /** How many this agent owes; counting stops at `most`. */
+  /** The number of this agent's open duties; counting stops at `most`. */
   owedCount(mailbox: AgentName, most: number): Promise<number>;
-  /** Those whose time has come, the earliest first. */
+  /** Duties that are due, the earliest first. */
   dueDuties(now: number, limit: number): Promise<Duty[]>;
-  /** The earliest time at which one will be due, or null. */
+  /** The earliest due time, or null. */
   nextDue(): Promise<number | null>;
   /**
-   * Changes one duty, alone among all writers. `change` sees it as it is and answers how it shall be, or null to leave it; an
-   * ended one stays as it is and is answered unchanged, and `change` does not hear of it. Whose duty it is, what kind, for whom and
-   * since when never changes. If `change` throws, nothing was changed. Null if there is none.
+   * Changes one duty in a transaction. `change` gets the duty and returns the new one, or null to leave it. An ended duty is returned
+   * unchanged, without a call of `change`. Mailbox, kind, sender and start never change. If `change` throws, nothing changes. Returns
+   * null if there is no such duty.
    */
   changeDuty(mailbox: AgentName, id: MessageId, change: (duty: Duty) => Duty | null): Promise<Duty | null>;
 
   /**
-   * Tries to claim; of many racing claimers one wins. Answers with the claim that stands: the caller's own, prolonged if it had it,
-   * or another's that has not run out. Who claims what was reserved for it has it like any other.
+   * Tries to claim; of many racing claimers one wins. Returns the valid claim: the caller's own, prolonged if it had one, or another
+   * agent's that has not expired. A claim of what was reserved for the caller is an ordinary claim.
    */
   claimEvent(claim: EventClaim, now: number): Promise<EventClaim>;
-  /** The claim that stands now, or null. */
+  /** The claim that is valid now, or null. */
   eventClaim(key: MessageId, now: number): Promise<EventClaim | null>;
-  /** Gives it up, if this holder has it. */
+  /** Releases it, if this holder has it. */
   freeClaim(key: MessageId, holder: AgentName): Promise<boolean>;
-  /** Everything that this agent has claimed and that has not run out, in the order in which it will. */
+  /** This agent's valid claims, in order of expiry. */
   claimsOf(holder: AgentName, now: number): Promise<EventClaim[]>;
 
-  /** A session that is known under this id is replaced. */
+  /** Replaces the session with this id. */
   saveSession(session: SessionRecord): Promise<void>;
   session(id: string): Promise<SessionRecord | null>;
-  /** All, by id. */
+  /** All sessions, by id. */
   sessions(): Promise<SessionRecord[]>;
   dropSession(id: string): Promise<void>;
 }

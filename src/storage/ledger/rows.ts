@@ -1,3 +1,4 @@
+import type { Database, Statement } from 'bun:sqlite';
 import { Attention } from '../../protocol/attention.ts';
 import { readMessage } from '../../protocol/message.ts';
 import type { Message } from '../../protocol/message.ts';
@@ -5,8 +6,9 @@ import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { Evidence } from '../../protocol/receipt.ts';
 import type { Disposition } from '../../protocol/receipt.ts';
 import { isBearer } from '../holder.ts';
+import type { Connection } from './connection.ts';
 import type { CopyRecord } from './ledger.ts';
-import { STATES } from './schema.ts';
+import { STATES, STORED } from './schema.ts';
 
 /** A row of `copies`, joined with its message's id. */
 export interface CopyRow {
@@ -29,7 +31,7 @@ export const FILELESS = `c.late > 0 AND (c.late = 2
 export const COPY_COLUMNS = `m.id, c.mailbox, c.state, c.attempt, c.attention, c.owner, c.until, c.disposition,
   c.settled_at, c.settled_by, c.keep, ${FILELESS} AS fileless`;
 
-/** What we wrote yesterday is unknown input today. */
+/** Parses a row. An older version may have written it, so it is checked. */
 export function copyFrom(row: CopyRow): CopyRecord {
   return {
     id: row.id as MessageId,
@@ -54,7 +56,7 @@ export function messageFrom(json: string): Message {
   return message;
 }
 
-/** There are few different decisions: each text is parsed once. */
+/** There are few different decisions, so each text is parsed once. */
 const parsed = new Map<string, Attention>();
 
 export function attentionFrom(text: string): Attention {
@@ -64,4 +66,61 @@ export function attentionFrom(text: string): Attention {
   const attention = Attention.parse({ directedness, policy, injection, reason });
   parsed.set(text, attention);
   return attention;
+}
+
+/** The next sequence number. Listeners resume after a number, so no number is used twice. */
+const NEXT = `max(ifnull((SELECT max(seq) FROM messages), 0),
+  ifnull((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'dropped'), 0)) + 1`;
+const insertMessages = (seq: string): string =>
+  `INSERT INTO messages (id, sender, key, root, at, json, seq) VALUES (?, ?, ?, ?, ?, ?, ${seq}) ON CONFLICT (id) DO NOTHING`;
+const INSERT_NEXT = insertMessages(NEXT);
+const INSERT_NUMBERED = insertMessages('?');
+export const INSERT_COPY = `INSERT INTO copies (seq, mailbox, state, attention) VALUES (?, ?, ${STORED}, ?) ON CONFLICT DO NOTHING`;
+const INSERT_LATE = `INSERT INTO copies (seq, mailbox, state, attention, late) VALUES (?, ?, ${STORED}, ?, 1)`;
+
+/** Takes a copy from the list of copies without a file. Of two callers one succeeds. */
+export const STILL_UNFILED = 'DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 0';
+
+/** Returns the sequence number of the new row, or null if this id already has one. */
+export function insertMessage(
+  connection: Connection,
+  db: Database,
+  message: Message,
+  key: string | undefined,
+  text = JSON.stringify(message),
+  number?: number,
+): number | null {
+  const root = message.parley?.lineage?.root ?? message.id;
+  const at = Date.parse(message.ts) || connection.now();
+  const row = [message.id, message.from, key ?? null, root, at, text] as const;
+  const made = number === undefined ? db.query(INSERT_NEXT).run(...row) : statementsOf(db).numbered.run(...row, number);
+  return made.changes > 0 ? Number(made.lastInsertRowid) : null;
+}
+
+/** Four words of closed lists in one column: short and readable. */
+export function attentionText(attention: Attention): string {
+  return `${attention.directedness} ${attention.policy} ${attention.injection} ${attention.reason}`;
+}
+
+type Statements = ReturnType<typeof prepared>;
+
+/** Prepared statements of the hottest path: a relay does not look them up by their text each time. */
+const kept = new WeakMap<Database, Statements>();
+
+export function statementsOf(db: Database): Statements {
+  const statements = kept.get(db) ?? prepared(db);
+  kept.set(db, statements);
+  return statements;
+}
+
+function prepared(db: Database) {
+  let numbered: Statement | undefined;
+  return {
+    /** Only `acceptTogether` needs it. */
+    get numbered() {
+      return (numbered ??= db.query(INSERT_NUMBERED));
+    },
+    late: db.query(INSERT_LATE),
+    unfiled: db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?)'),
+  };
 }

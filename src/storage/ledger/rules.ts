@@ -3,10 +3,10 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { isAlive, isDead } from '../holder.ts';
 import type { Acceptance, CopyRecord, Entry } from './ledger.ts';
 
-/** A deadline "in 30 minutes" is another time whenever it is said again: so close, it counts as the same span. */
+/** A retry of "in 30 minutes" computes a slightly later deadline. Within this span it counts as the same. */
 const SAME_SPAN_MS = 10_000;
 
-/** The answer to a key that is known: what stands under it, or a refusal if anything was said otherwise. spec: message#keys */
+/** The answer to a known key: the earlier entry, or a refusal if the new entry differs from it. spec: message#keys */
 export function sameOrConflict(earlier: Acceptance, entry: Entry): Acceptance {
   const [a, b] = [earlier.message, entry.message];
   const isSameText = earlier.pruned || a.body === b.body;
@@ -17,7 +17,7 @@ export function sameOrConflict(earlier: Acceptance, entry: Entry): Acceptance {
   );
 }
 
-/** All that its sender said beside the body and the deadline, with what is left out as what it means. */
+/** Everything a sender gives besides body and deadline, with defaults filled in. */
 function wordsOf({ to, priority, scope, thread, refs, parley }: Message): string {
   const { intent = 'none', signal = '', recipient = '', replaces = '', aim = '', obligation } = parley ?? {};
   const owed = obligation && [obligation.blocks, obligation.defaultAction ?? '', obligation.delegate ?? ''];
@@ -26,7 +26,7 @@ function wordsOf({ to, priority, scope, thread, refs, parley }: Message): string
   return JSON.stringify([to, priority, scope ?? '', thread ?? '', refs ?? [], ...said]);
 }
 
-/** The same moment, or as long after its send as the other one after its own. */
+/** True for the same moment, or for the same span after each send. */
 export function isSameDeadline(a: Due, b: Due): boolean {
   if (!a.deadline || !b.deadline) return (a.deadline ?? '') === (b.deadline ?? '');
   const apart = Date.parse(a.deadline) - Date.parse(b.deadline);
@@ -43,7 +43,7 @@ function dueOf({ ts, parley }: Message): Due {
   return { deadline: parley?.deadline, sent: ts };
 }
 
-/** A key from before the ledger was lost may name a message that was read long ago: nobody can tell any more. */
+/** A key from before the ledger was lost may name a message that was read long ago. There is no proof either way, so it is refused. */
 export function refuseOlderThan(rebuilt: number, entry: Entry): void {
   if (!entry.firstTried || Date.parse(entry.firstTried) >= rebuilt) return;
   throw new Refusal(
@@ -53,8 +53,8 @@ export function refuseOlderThan(rebuilt: number, entry: Entry): void {
 }
 
 /**
- * Held by nobody who could still end it: the holder is dead, or the time is over and nobody can tell. A reader that is seen to
- * be alive keeps what it has, however slow it is: no two live readers get one copy.
+ * True if no reader can still settle the copy: its owner is dead, or its lease has run out and the owner is not known to be alive. A
+ * live reader keeps its copies, however slow it is, so no two live readers get one copy.
  */
 export function isAbandoned(
   { owner, until }: Pick<CopyRecord, 'owner' | 'until'>,
@@ -65,12 +65,28 @@ export function isAbandoned(
   return (until ?? 0) <= now && (owner === null || !isAlive(owner));
 }
 
-/** Not in any reader's hand: stored, or put back until a time. */
+/** True if no reader holds it: stored, or released until a time. */
 export function isWaiting(copy: CopyRecord): boolean {
   return copy.state === 'stored' || (copy.state === 'held' && copy.owner === null);
 }
 
-/** The words to look for. A lone sign is none, and a NUL would end a query in the middle. */
-export function termsIn(words: string): string[] {
-  return words.split(/[\s\p{Cc}]+/u).filter((term) => /[\p{L}\p{N}]/u.test(term));
+/**
+ * The position up to which copies were scanned for duties. Its integer part is the last sequence number, its fraction counts how often
+ * the scan went back. A position never repeats after the scan went back, so a concurrent scan notices.
+ */
+const MOST_RETURNS = 1024;
+
+export function numberAt(place: number): number {
+  return Math.floor(place);
+}
+
+/** The position at another sequence number, with the same count. */
+export function placeOf(seq: number, place: number): number {
+  return seq + (place - numberAt(place));
+}
+
+/** The position from which the copies of message `seq` are scanned again. */
+export function goneBack(place: number, seq: number): number {
+  const returns = (Math.round((place - numberAt(place)) * MOST_RETURNS) + 1) % MOST_RETURNS;
+  return Math.min(numberAt(place), seq - 1) + returns / MOST_RETURNS;
 }

@@ -5,14 +5,13 @@ import type { Evidence } from '../../protocol/receipt.ts';
 import { FEW } from '../reserve.ts';
 import type { Acceptance, Entry } from './ledger.ts';
 import { metaOf } from './meta.ts';
-import { messageFrom } from './rows.ts';
+import { attentionText, insertMessage, messageFrom } from './rows.ts';
 import { refuseOlderThan, sameOrConflict } from './rules.ts';
 import { enterAgain } from './sqlite-entered.ts';
 import { SqliteRecords } from './sqlite-records.ts';
-import { attentionText, insertMessage } from './sqlite-insert.ts';
 import { SETTLED, STORED } from './schema.ts';
 
-/** All that is proven of a copy that we did not store ourselves. */
+/** The evidence for a copy that another program stored. */
 const FOUND: Evidence = { found: 'in the mailbox, without a row of ours' };
 const KEPT = JSON.stringify({ seen: 'kept in cur/ when the ledger was rebuilt' });
 
@@ -20,13 +19,13 @@ const INSERT_COPY = `INSERT INTO copies (seq, mailbox, attention, state, disposi
   VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`;
 const SEQ_OF = 'SELECT seq FROM messages WHERE id = ?';
 
-/** How copies come into the SQLite ledger that somebody else put where they wait; and what stands there already. */
+/** Makes rows for messages that another program stored, and looks up existing entries. */
 export class SqliteAdoption extends SqliteRecords {
   async adopt(entries: Entry[], as: 'stored' | 'kept'): Promise<void> {
     const insert = (db: Database): void => {
       for (const entry of entries) {
         const { message, key } = entry;
-        // Files are anybody's: a key that names another message already is not believed a second time.
+        // Any program can write a file: a key that already names another message is ignored.
         const trusted = key && this.keyed(db, message.from, key) ? undefined : key;
         const made = insertMessage(this.connection, db, message, trusted);
         const seq = made ?? this.#seqOf(db, message.id);
@@ -38,7 +37,7 @@ export class SqliteAdoption extends SqliteRecords {
     else this.connection.write(insert);
   }
 
-  /** The answer to a key that is known; null for a new one, which is refused if nobody can tell any more. */
+  /** The answer to a known key, or null for a new one. Refuses a key that may be older than a rebuilt ledger. */
   underKeyOf(db: Database, entry: Entry): Acceptance | null {
     const { message, key = '', firstTried } = entry;
     const earlier = this.keyed(db, message.from, key);
@@ -51,20 +50,20 @@ export class SqliteAdoption extends SqliteRecords {
     return db.query<{ seq: number }, [string]>(SEQ_OF).get(id)?.seq ?? 0;
   }
 
-  /** A copy that has a row keeps it. True if one is new that must be answered. */
+  /** Keeps existing rows. Returns true if a new copy must be answered. */
   #insertCopies(db: Database, seq: number, { message, copies }: Entry, as: 'stored' | 'kept'): boolean {
-    let owes = false;
+    let isOwed = false;
     const insert = db.query(INSERT_COPY);
     const end = as === 'kept' ? ([SETTLED, 'acknowledged', this.connection.now(), KEPT, 1] as const) : STILL_WAITING;
     for (const { mailbox, attention } of copies) {
       const { changes } = insert.run(seq, mailbox, attentionText(attention), ...end);
       if (changes > 0) this.note(db, mailbox, message.id, 'stored', FOUND);
-      if (changes > 0 && attention.policy === 'must_respond') owes = true;
+      if (changes > 0 && attention.policy === 'must_respond') isOwed = true;
     }
-    return owes;
+    return isOwed;
   }
 
-  /** What stands under the id of this message. */
+  /** The entry under the id of this message. */
   known(db: Database, message: Message): Acceptance {
     const row = db.query<{ json: string }, [string]>('SELECT json FROM messages WHERE id = ?').get(message.id);
     return { message: row ? messageFrom(row.json) : message, copies: this.copiesIn(db, message.id), first: false };
@@ -88,5 +87,5 @@ export class SqliteAdoption extends SqliteRecords {
   }
 }
 
-/** State, disposition, when, by what, kept. */
+/** The columns state, disposition, settled_at, settled_by, keep. */
 const STILL_WAITING = [STORED, null, null, null, 0] as const;

@@ -1,16 +1,16 @@
 import type { Database } from 'bun:sqlite';
 import type { Duty } from '../../protocol/duty.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
+import { Evidence } from '../../protocol/receipt.ts';
+import type { Disposition } from '../../protocol/receipt.ts';
 import type { Duties, DutyPage, EventClaim, SessionRecord, UnenteredCopy } from './duties.ts';
-import { changingIn, claimFrom, dutyFrom, fixedIn, sessionFrom } from './duty-rows.ts';
-import type { ClaimRow, DutyRow, SessionRow } from './duty-rows.ts';
-import { afterChange, claimAfter, numberAt, placeOf, readable } from './duty-rules.ts';
 import { COPY_COLUMNS, copyFrom, messageFrom } from './rows.ts';
 import type { CopyRow } from './rows.ts';
+import { numberAt, placeOf } from './rules.ts';
 import { entered, setEntered } from './sqlite-entered.ts';
 import { SqliteSending } from './sqlite-send.ts';
 
-/** From the copies themselves, in order of arrival: an index of their own would cost every send a page. */
+/** Scans the copies in order of arrival: an extra index would cost every send a page. */
 const UNENTERED = `SELECT ${COPY_COLUMNS}, c.seq, m.json,
     NOT EXISTS (SELECT 1 FROM messages o WHERE o.root = m.root AND o.root <> o.id) AS alone FROM copies c CROSS JOIN messages m ON m.seq = c.seq
   WHERE c.seq BETWEEN ? AND ? AND instr(c.attention, ' must_respond ') > 0
@@ -23,7 +23,7 @@ const INSERT = `INSERT INTO duties (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 
 const UPDATE = `UPDATE duties SET state = ?, due = ?, returns = ?, tier = ?, extended = ?, note = ?, ended_as = ?, ended_at = ?,
   ended_by = ? WHERE id = ? AND mailbox = ?`;
 const ONE = `SELECT ${COLUMNS} FROM duties WHERE id = ? AND mailbox = ?`;
-/** Each is answered from an index of its own, which has only what is open, and none is sorted. */
+/** Each query reads its own index of open duties, and none sorts. */
 export const PAGES = {
   owed: {
     index: 'duties_owed',
@@ -55,25 +55,25 @@ const SAVE_SESSION = `INSERT INTO sessions (id, token_hash, identities, roles, s
     streams = excluded.streams, threads = excluded.threads, seen = excluded.seen`;
 
 const BEFORE_ALL = Number.MIN_SAFE_INTEGER;
-/** After every name: no mailbox is called so. */
+/** Sorts after every mailbox name. */
 const AFTER_ALL = '\u{10ffff}';
 
 type Place = [at: number, id: string, mailbox: string];
 type UnenteredRow = CopyRow & { seq: number; json: string; alone: number };
 
-/** Duties, claims and sessions: with them the SQLite ledger is whole. What each method promises stands in duties.ts. */
+/** Duties, event claims and sessions complete the SQLite ledger. duties.ts documents each method. */
 export class SqliteDuties extends SqliteSending implements Duties {
   async unentered(limit: number): Promise<{ from: number; upTo: number; copies: UnenteredCopy[] }> {
     return this.connection.read((db) => {
       const from = entered(db);
       const first = numberAt(from) + 1;
-      // Asked before the copies: what is accepted between the two questions is left for the next look.
+      // Read before the copies: the next scan gets what is accepted between the two queries.
       const newest = db.query<{ seq: number }, []>('SELECT ifnull(max(seq), 0) AS seq FROM messages').get()?.seq ?? 0;
       const query = db.query<UnenteredRow, [number, number, number]>(UNENTERED);
       const rows = query.all(first, newest, limit + 1);
       const cut = rows.length > limit ? (rows.at(-1)?.seq ?? first) : newest + 1;
       const whole = rows.filter(({ seq }) => seq < cut);
-      // One message has more copies than were asked for.
+      // One message has more copies than the limit.
       const taken = whole.length === 0 && rows.length > 0 ? query.all(cut, cut, -1) : whole;
       const last = taken === whole ? cut - 1 : cut;
       const copies = taken.map((row) => ({
@@ -149,10 +149,10 @@ export class SqliteDuties extends SqliteSending implements Duties {
 
   async claimEvent(claim: EventClaim, now: number): Promise<EventClaim> {
     return this.connection.write((db) => {
-      const stands = claimAfter(claimIn(db, claim.key), claim, now);
-      if (stands.holder !== claim.holder) return stands;
-      db.query(SAVE_CLAIM).run(stands.key, stands.holder, stands.until, stands.reserved ? 1 : 0);
-      return stands;
+      const valid = claimAfter(claimIn(db, claim.key), claim, now);
+      if (valid.holder !== claim.holder) return valid;
+      db.query(SAVE_CLAIM).run(valid.key, valid.holder, valid.until, valid.reserved ? 1 : 0);
+      return valid;
     });
   }
 
@@ -162,7 +162,7 @@ export class SqliteDuties extends SqliteSending implements Duties {
   }
 
   async freeClaim(key: MessageId, holder: AgentName): Promise<boolean> {
-    // Few events are claimed, and to look is cheaper than to write.
+    // Few events are claimed, and a read is cheaper than a write.
     if (!this.connection.read((db) => claimIn(db, key))) return false;
     const sql = 'DELETE FROM claims WHERE key = ? AND holder = ?';
     return this.connection.write((db) => db.query(sql).run(key, holder).changes > 0);
@@ -210,4 +210,125 @@ function dutyIn(db: Database, mailbox: AgentName, id: MessageId): Duty | null {
 function claimIn(db: Database, key: MessageId): EventClaim | null {
   const row = db.query<ClaimRow, [string]>('SELECT * FROM claims WHERE key = ?').get(key);
   return row && claimFrom(row);
+}
+
+/** The time between two returns of a duty without a readable one: a third of five minutes. */
+const UNREADABLE_MS = 100_000;
+
+/** Other programs may write unreadable times. One such message must not block all duties after it. */
+function readable(duty: Duty): Duty {
+  const at = Number.isFinite(duty.at) ? duty.at : 0;
+  const { every, due, ended } = duty;
+  return {
+    ...duty,
+    at,
+    every: Number.isFinite(every) ? every : UNREADABLE_MS,
+    due: due === null || Number.isFinite(due) ? due : at,
+    ended: ended && { ...ended, at: Number.isFinite(ended.at) ? ended.at : at },
+  };
+}
+
+/** The duty after a change; null if nothing changes. An ended duty never changes. */
+function afterChange(duty: Duty, change: (duty: Duty) => Duty | null): Duty | null {
+  if (duty.ended) return null;
+  const next = change(structuredClone(duty));
+  const { id, mailbox, from, kind, at, every } = duty;
+  return next && readable({ ...next, id, mailbox, from, kind, at, every });
+}
+
+/** The claim that is valid after a request for one. */
+function claimAfter(current: EventClaim | null, asked: EventClaim, now: number): EventClaim {
+  if (!current || current.until <= now) return asked;
+  if (current.holder !== asked.holder) return current;
+  return {
+    ...asked,
+    until: Math.max(current.until, asked.until),
+    reserved: current.reserved && asked.reserved,
+  };
+}
+
+/** A row of `duties`. The fixed columns come first. */
+interface DutyRow {
+  id: string;
+  mailbox: string;
+  sender: string;
+  kind: string;
+  at: number;
+  every: number;
+  state: string;
+  due: number | null;
+  returns: number;
+  tier: number;
+  extended: number;
+  note: string | null;
+  ended_as: string | null;
+  ended_at: number | null;
+  ended_by: string | null;
+}
+
+/** In the order of the columns. */
+function fixedIn({ id, mailbox, from, kind, at, every }: Duty) {
+  return [id, mailbox, from, kind, at, every] as const;
+}
+
+function changingIn({ state, due, returns, tier, extended, note, ended }: Duty) {
+  const end = ended ? ([ended.as, ended.at, JSON.stringify(ended.by)] as const) : ([null, null, null] as const);
+  return [state, due, returns, tier, extended ? 1 : 0, note, ...end] as const;
+}
+
+function dutyFrom(row: DutyRow): Duty {
+  return {
+    id: row.id as MessageId,
+    mailbox: row.mailbox as AgentName,
+    from: row.sender,
+    kind: row.kind as Duty['kind'],
+    at: row.at,
+    every: row.every,
+    state: row.state as Duty['state'],
+    due: row.due,
+    returns: row.returns,
+    tier: row.tier as Duty['tier'],
+    extended: row.extended === 1,
+    note: row.note,
+    ended: endFrom(row),
+  };
+}
+
+function endFrom({ ended_as, ended_at, ended_by }: DutyRow): Duty['ended'] {
+  if (ended_as === null) return null;
+  return { as: ended_as as Disposition, at: ended_at ?? 0, by: Evidence.parse(JSON.parse(ended_by ?? '{}')) };
+}
+
+interface ClaimRow {
+  key: string;
+  holder: string;
+  until: number;
+  reserved: number;
+}
+
+function claimFrom({ key, holder, until, reserved }: ClaimRow): EventClaim {
+  return { key: key as MessageId, holder: holder as AgentName, until, reserved: reserved === 1 };
+}
+
+/** The four lists of names are JSON. */
+interface SessionRow {
+  id: string;
+  token_hash: string;
+  identities: string;
+  roles: string;
+  streams: string;
+  threads: string;
+  seen: number;
+}
+
+function sessionFrom(row: SessionRow): SessionRecord {
+  return {
+    id: row.id,
+    tokenHash: row.token_hash,
+    identities: JSON.parse(row.identities) as AgentName[],
+    roles: JSON.parse(row.roles) as AgentName[],
+    streams: JSON.parse(row.streams) as string[],
+    threads: JSON.parse(row.threads) as MessageId[],
+    seen: row.seen,
+  };
 }

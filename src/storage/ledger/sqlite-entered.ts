@@ -1,5 +1,5 @@
 import type { Database } from 'bun:sqlite';
-import { goneBack } from './duty-rules.ts';
+import { goneBack } from './rules.ts';
 import { metaOf, setMeta } from './meta.ts';
 
 /** The place up to which duties were entered. */

@@ -3,10 +3,9 @@ import { isQuiet } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { CopyNumber, Filed, OpenCopy, Shelved, Standing, TrayPlace, Unfiled } from './late.ts';
 import { metaOf, setMeta } from './meta.ts';
-import { attentionFrom, FILELESS } from './rows.ts';
+import { attentionFrom, FILELESS, STILL_UNFILED } from './rows.ts';
 import { SETTLED, STORED } from './schema.ts';
 import { SqliteAdoption } from './sqlite-adopt.ts';
-import { STILL_UNFILED } from './sqlite-insert.ts';
 
 /** How many copies are looked after in one transaction when all are. */
 const BITE = 200;

@@ -6,21 +6,20 @@ import type { Connection } from './connection.ts';
 import type { Acceptance, CopyRecord, HistoryRow, Mail, Page, Records, Trace } from './ledger.ts';
 import { COPY_COLUMNS, copyFrom, messageFrom, FILELESS } from './rows.ts';
 import type { CopyRow } from './rows.ts';
-import { termsIn } from './rules.ts';
-import { catchUp } from './sqlite-catch-up.ts';
+import { metaOf, setMeta } from './meta.ts';
 
 const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
 const ADDRESSED = `SELECT m.json, c.mailbox FROM messages m LEFT JOIN copies c ON c.seq = m.seq WHERE m.id = ? ORDER BY c.mailbox`;
-/** From the index of open copies: what was settled long ago is not passed over one by one. */
+/** Reads the index of open copies, so settled ones cost nothing. */
 const WAITING = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages m ON m.seq = c.seq
   WHERE c.mailbox = ? AND c.seq > ? AND c.settled_at IS NULL AND c.state = 0 ORDER BY c.seq LIMIT ?`;
 const WAITING_COUNT = 'SELECT count(*) AS n FROM copies WHERE mailbox = ? AND settled_at IS NULL AND state = 0';
-/** Whoever died with it has left an attempt, and whoever gave it back a receipt. No text is read of what was in nobody's hand. */
+/** A dead reader leaves an attempt, a release leaves a receipt. Messages that no reader held are not read. */
 const RETURNED = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages m ON m.seq = c.seq
   WHERE c.mailbox = ? AND c.seq > ? AND c.seq <= ? AND c.settled_at IS NULL AND c.state = 0 AND (c.attempt > 0 OR EXISTS
     (SELECT 1 FROM receipts r WHERE r.seq = c.seq AND r.mailbox = c.mailbox AND r.step = 'released'))
   ORDER BY c.seq LIMIT ?`;
-/** The first message of an exchange has no place in the index of answers: its id is the root. */
+/** The first message of an exchange is not in the index of answers: its id is the root. */
 const IN_EXCHANGE = `SELECT seq FROM messages WHERE root = ?1 AND root <> id
   UNION ALL SELECT seq FROM messages WHERE id = ?1 AND root = id`;
 
@@ -37,7 +36,7 @@ interface ReceiptRow {
   evidence: string;
 }
 
-/** The read half of the SQLite ledger. */
+/** The read half of the SQLite ledger, with the indexes that are filled on demand. */
 export class SqliteRecords implements Omit<Records, 'unanswered'> {
   constructor(readonly connection: Connection) {}
 
@@ -125,7 +124,7 @@ export class SqliteRecords implements Omit<Records, 'unanswered'> {
     const terms = termsIn(words);
     if (terms.length === 0) return [];
     const quoted = terms.map((term) => `"${term.replaceAll('"', '""')}"`);
-    // Whole words are read from the newest end; for beginnings every hit has to be gathered first.
+    // Whole words are read from the newest end. A prefix search gathers every hit first.
     const whole = this.connection.read((db) => this.#hits(db, quoted.join(' AND '), page));
     if (whole.length > 0) return whole;
     return this.connection.read((db) => this.#hits(db, quoted.map((term) => `${term}*`).join(' AND '), page));
@@ -133,11 +132,11 @@ export class SqliteRecords implements Omit<Records, 'unanswered'> {
 
   #hits(db: Database, match: string, page: Page): HistoryRow[] {
     const thread = page.thread && this.#rootOf(db, page.thread);
-    // Ordered by arrival, not by rank: ranking has to visit every hit.
+    // Ordered by arrival, not by rank: ranking visits every hit.
     const hits = db.query<Seq, [string, number, number]>(
       'SELECT rowid AS seq FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?',
     );
-    // Where not every hit counts, many are looked at in one go.
+    // A filter drops hits, so read many at once.
     const step = page.agent || thread ? 200 : page.limit;
     const found: HistoryRow[] = [];
     let before = page.before ?? Number.MAX_SAFE_INTEGER;
@@ -205,7 +204,7 @@ export class SqliteRecords implements Omit<Records, 'unanswered'> {
       .map(copyFrom);
   }
 
-  /** Each part of `mine` reads its own index from the newest end, so that a page costs a page and not the history. */
+  /** Each part of `mine` reads its own index from the newest end: a page costs a page, not the history. */
   #seqs(db: Database, { agent, thread, limit }: Page, before: number): Seq[] {
     if (thread) {
       const had = 'EXISTS (SELECT 1 FROM copies c WHERE c.seq = m.seq AND c.mailbox = ?3)';
@@ -250,4 +249,48 @@ function concerns(row: HistoryRow, agent: AgentName | undefined): boolean {
 
 function rootIn(message: Message): string {
   return message.parley?.lineage?.root ?? message.id;
+}
+
+/** The search terms. A lone symbol is none, and a NUL would end a query early. */
+function termsIn(words: string): string[] {
+  return words.split(/[\s\p{Cc}]+/u).filter((term) => /[\p{L}\p{N}]/u.test(term));
+}
+
+/** Messages per transaction: few enough that senders do not wait. */
+const BATCH = 2000;
+
+/**
+ * Indexes that no send pays for: a query first adds the messages that were accepted since the last one. `meta` holds the highest
+ * sequence number in each index.
+ */
+const FILL = {
+  words: `INSERT INTO words (rowid, body) SELECT seq, json_extract(json, '$.body') FROM messages
+    WHERE seq > ? AND seq <= ? AND pruned = 0`,
+  sent: 'INSERT INTO sent SELECT sender, seq FROM messages WHERE seq > ? AND seq <= ? ORDER BY sender, seq',
+};
+const MARKS = { words: 'indexed', sent: 'sent' } as const;
+
+type Index = keyof typeof FILL;
+
+/** The highest sequence number in this index. */
+export function indexedUpTo(db: Database, index: Index): number {
+  return Number(metaOf(db, MARKS[index]) ?? 0);
+}
+
+export function catchUp(connection: Connection, index: Index, onProgress?: (left: number) => void): void {
+  for (;;) {
+    const [done, newest] = connection.read((db) => [
+      indexedUpTo(db, index),
+      db.query<{ seq: number }, []>('SELECT ifnull(max(seq), 0) AS seq FROM messages').get()?.seq ?? 0,
+    ]);
+    if (newest <= done) return;
+    const upTo = Math.min(newest, done + BATCH);
+    onProgress?.(newest - done);
+    connection.write((db) => {
+      // Another process may have been faster.
+      if (indexedUpTo(db, index) !== done) return;
+      db.query(FILL[index]).run(done, upTo);
+      setMeta(db, MARKS[index], String(upTo));
+    });
+  }
 }

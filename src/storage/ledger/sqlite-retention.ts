@@ -1,18 +1,18 @@
 import type { Database } from 'bun:sqlite';
 import type { AgentName } from '../../protocol/names.ts';
+import type { Disposition, Evidence } from '../../protocol/receipt.ts';
 import type { Connection } from './connection.ts';
-import { NOBODY_WAITS, numberAt } from './duty-rules.ts';
+import { numberAt } from './rules.ts';
 import { SETTLED } from './schema.ts';
-import { enteredIn } from './sqlite-catch-up.ts';
+import { indexedUpTo } from './sqlite-records.ts';
 import { entered } from './sqlite-entered.ts';
 
-/** How many messages are forgotten in one go: others want to write too. */
-const BITE = 1000;
+/** Messages per transaction: other writers get their turn between two. */
+const BATCH = 1000;
 
 /**
- * The messages all of whose copies and obligations ended before a time; open ones are never pruned. One without copies ended when it
- * was sent. An obligation that nobody has entered yet may still be owed. An answer that is owed goes with its message: whether it was
- * entered yet must make no difference.
+ * The messages all of whose copies and obligations ended before a time. Open ones are never pruned. A message without copies ended when
+ * it was sent. An obligation that is not entered yet may still be owed. A reply that is owed goes with its message, entered or not.
  */
 const ENDED_BEFORE = `SELECT m.seq FROM messages m LEFT JOIN copies c USING (seq)
   WHERE m.id NOT IN (SELECT id FROM duties WHERE kind = 'obligation' AND (ended_as IS NULL OR ended_at >= ?1))
@@ -20,29 +20,35 @@ const ENDED_BEFORE = `SELECT m.seq FROM messages m LEFT JOIN copies c USING (seq
   GROUP BY m.seq
   HAVING min(coalesce(c.state, ${SETTLED})) >= ${SETTLED} AND max(coalesce(c.settled_at, m.at)) < ?1`;
 
-/** What an agent wrote that nobody has a copy of; the newest may not be entered yet. */
+/** Messages of an agent without any copy. The newest may not be in the index yet. */
 const OWN = `SELECT seq FROM (SELECT seq FROM sent WHERE sender = ?1 UNION ALL SELECT seq FROM messages WHERE seq > ?2 AND sender = ?1)
   WHERE seq NOT IN (SELECT seq FROM copies)`;
+
+/** How a duty ends when its author is forgotten. */
+const AUTHOR_FORGOTTEN: { as: Disposition; by: Evidence } = {
+  as: 'superseded',
+  by: { because: 'its author was forgotten' },
+};
 
 export function prune(
   connection: Connection,
   cut: { bodies: number | null; facts: number | null },
 ): { bodies: number; messages: number } {
-  const bodies = cut.bodies === null ? 0 : inBites(connection, ended(connection, cut.bodies), dropBodies);
-  const messages = cut.facts === null ? 0 : inBites(connection, ended(connection, cut.facts), dropMessages);
+  const bodies = cut.bodies === null ? 0 : inBatches(connection, ended(connection, cut.bodies), dropBodies);
+  const messages = cut.facts === null ? 0 : inBatches(connection, ended(connection, cut.facts), dropMessages);
   const { facts } = cut;
   if (facts !== null) connection.write((db) => dropSpent(db, facts, connection.now()));
   return { bodies, messages };
 }
 
-/** Of what no message leads to any more. */
+/** Drops duties without a message, and expired claims and sessions. */
 function dropSpent(db: Database, facts: number, now: number): void {
   db.query('DELETE FROM duties WHERE ended_at < ? AND id NOT IN (SELECT id FROM messages)').run(facts);
   db.query('DELETE FROM claims WHERE until <= ?').run(now);
   db.query('DELETE FROM sessions WHERE seen < ?').run(facts);
 }
 
-/** Removes an agent's copies, and what it wrote that nobody else has a copy of. Others keep what they sent or got. */
+/** Removes an agent's copies, and its messages of which no other agent has a copy. Other agents keep what they sent and got. */
 export function forget(db: Database, agent: AgentName, now: number): { copies: number; messages: number } {
   forgetDuties(db, agent, now);
   const open = db.query('DELETE FROM copies WHERE mailbox = ? AND settled_at IS NULL').run(agent).changes;
@@ -53,7 +59,7 @@ export function forget(db: Database, agent: AgentName, now: number): { copies: n
     db,
     db
       .query<{ seq: number }, [string, number]>(OWN)
-      .all(agent, enteredIn(db, 'sent'))
+      .all(agent, indexedUpTo(db, 'sent'))
       .map(({ seq }) => seq),
   );
   return { copies: open + settled, messages };
@@ -64,7 +70,7 @@ function forgetDuties(db: Database, agent: AgentName, now: number): void {
   db.query(`DELETE FROM duties WHERE mailbox = ? AND NOT (${awaited})`).run(agent);
   db.query("UPDATE duties SET state = 'open', note = NULL, due = min(due, ?) WHERE mailbox = ?").run(now, agent);
   const end = 'UPDATE duties SET ended_as = ?, ended_at = ?, ended_by = ? WHERE sender = ? AND ended_as IS NULL';
-  db.query(end).run(NOBODY_WAITS.as, now, JSON.stringify(NOBODY_WAITS.by), agent);
+  db.query(end).run(AUTHOR_FORGOTTEN.as, now, JSON.stringify(AUTHOR_FORGOTTEN.by), agent);
   db.query('DELETE FROM claims WHERE holder = ?').run(agent);
   const sessions = db.query<{ id: string; identities: string }, []>('SELECT id, identities FROM sessions').all();
   for (const { id, identities } of sessions) {
@@ -82,11 +88,11 @@ function ended(connection: Connection, before: number): number[] {
     .map(({ seq }) => seq);
 }
 
-function inBites(connection: Connection, seqs: number[], drop: (db: Database, seqs: number[]) => number): number {
+function inBatches(connection: Connection, seqs: number[], drop: (db: Database, seqs: number[]) => number): number {
   let dropped = 0;
-  for (let at = 0; at < seqs.length; at += BITE) {
-    const bite = seqs.slice(at, at + BITE);
-    dropped += connection.write((db) => drop(db, bite));
+  for (let at = 0; at < seqs.length; at += BATCH) {
+    const batch = seqs.slice(at, at + BATCH);
+    dropped += connection.write((db) => drop(db, batch));
   }
   return dropped;
 }
@@ -99,7 +105,7 @@ function dropBodies(db: Database, seqs: number[]): number {
   return db.query(sql).run(which).changes;
 }
 
-/** The highest number that may be dropped, kept so that it is never given again. */
+/** Keeps the highest sequence number, so that it is never used again. */
 const KEEP_NUMBER = `INSERT INTO meta SELECT 'dropped', max(seq) FROM messages WHERE true HAVING max(seq) IS NOT NULL
   ON CONFLICT DO UPDATE SET value = max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))`;
 

@@ -2,6 +2,7 @@ import { expect, it } from 'bun:test';
 import { copyFileSync, statSync } from 'node:fs';
 import { aClock } from '../../../test/support/clock.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
+import { quickFolder } from '../../../test/support/quick-home.ts';
 import { anEntry, bob, copiesFor } from '../../../test/support/mail.ts';
 import { dutiesContract } from './duties.contract.ts';
 import { ledgerContract } from './ledger.contract.ts';
@@ -11,7 +12,7 @@ import { openSqliteLedger } from './sqlite.ts';
 for (const contract of [ledgerContract, dutiesContract]) {
   contract('sqlite', async () => {
     const clock = aClock();
-    const ledger = openSqliteLedger({ path: `${temporaryHome()}/ledger.db`, durability: 'normal', now: clock.now });
+    const ledger = openSqliteLedger({ path: `${quickFolder()}/ledger.db`, durability: 'normal', now: clock.now });
     return { ledger, ...clock, close: () => ledger.close() };
   });
 }

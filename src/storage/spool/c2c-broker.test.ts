@@ -1,12 +1,12 @@
 import { openBrokerHome, leaveMessage } from '../../../test/support/c2c-broker.ts';
 import { aClock } from '../../../test/support/clock.ts';
-import { temporaryHome } from '../../../test/support/home.ts';
+import { quickFolder } from '../../../test/support/quick-home.ts';
 import { bob } from '../../../test/support/mail.ts';
 import { spoolContract } from './spool.contract.ts';
 
 spoolContract('c2c-broker', async () => {
   const { now, pass } = aClock();
-  const root = temporaryHome();
+  const root = quickFolder();
   const home = await openBrokerHome(root, { now });
   const opened = [home];
   const another = async () => {

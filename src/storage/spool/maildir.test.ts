@@ -1,12 +1,12 @@
 import { aClock } from '../../../test/support/clock.ts';
-import { temporaryHome } from '../../../test/support/home.ts';
+import { quickFolder } from '../../../test/support/quick-home.ts';
 import { bob } from '../../../test/support/mail.ts';
 import { leaveFile, openHome } from '../../../test/support/maildir.ts';
 import { spoolContract } from './spool.contract.ts';
 
 spoolContract('maildir', async () => {
   const { now, pass } = aClock();
-  const root = temporaryHome();
+  const root = quickFolder();
   const home = await openHome(root, { now });
   const opened = [home];
   const another = async () => {
