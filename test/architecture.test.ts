@@ -71,8 +71,8 @@ function isAllowed(path: string, target: string): boolean {
   const allowed = MAY_IMPORT[roomOf(path)] ?? [];
   const room = roomOf(target);
   // What a client runs is carried along as text, never called.
-  if (target.startsWith('plugins/')) return path === 'src/cli/install/plugin-text.ts';
-  if (target === 'SKILL.md') return path === 'src/cli/install/skill.ts';
+  if (target.startsWith('plugins/')) return path === 'src/cli/install/c2c-profile.ts';
+  if (target === 'SKILL.md') return path === 'src/cli/install/parley-profile.ts';
   if (room === 'json') return roomOf(path) === 'cli';
   if (room === 'storage' && allowed.includes('storage ports')) return PORTS.test(target);
   if (room === 'delivery' && allowed.includes('delivery ports')) return target === 'src/delivery/way.ts';

@@ -1,4 +1,4 @@
-import { CLIENT_NAMES } from '../../clients/install-client.ts';
+import { CLIENT_NAMES } from '../../clients/client-names.ts';
 import { chatFace } from '../../doors/mcp/chat-face.ts';
 import { McpServer } from '../../doors/mcp/server.ts';
 import type { Who } from '../../flow/desk.ts';

@@ -1,26 +1,21 @@
-import type { InstallClient, Place } from '../../clients/install-client.ts';
-import { INSTALL_CLIENTS } from '../../clients/install-clients.ts';
+import type { ClientSettings } from '../../clients/settings-client.ts';
+import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
+import type { Addition } from '../../clients/settings/changes.ts';
 import { find } from '../../clients/settings/file.ts';
-import type { Wish } from '../../clients/settings/apply.ts';
-import { hookLine } from '../hook-setup.ts';
-import { parleyGift } from '../install/parley-gift.ts';
-import { gitTop } from '../origin.ts';
 import { userHome } from '../env.ts';
 import type { Env } from '../env.ts';
+import { hookLine } from '../hook-setup.ts';
+import { possibleAdditions } from '../install/parley-profile.ts';
+import { gitTop } from '../origin.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 
 /** Hook lines and servers of an older Parley: they work, but can name a mailbox, and the hook line blocks its client once Parley is gone. */
 export function examineOlderLines(env: Env, cwd: string): Finding[] {
-  const place: Place = { home: userHome(env), env, project: gitTop(cwd) ?? cwd };
-  return INSTALL_CLIENTS.flatMap((client) => {
-    const paths = [
-      ...new Set(
-        linesOf(client, place)
-          .filter((wish) => isOlder(env, client, wish))
-          .map(({ path }) => path),
-      ),
-    ];
+  const target = { home: userHome(env), env, project: gitTop(cwd) ?? cwd };
+  return SETTINGS_CLIENTS.flatMap((client) => {
+    const lines = possibleAdditions(client, target).filter(({ what }) => /^(hook|MCP server)/.test(what));
+    const paths = [...new Set(lines.filter((line) => isOlder(env, client, line)).map(({ path }) => path))];
     if (paths.length === 0) return [];
     const trust = client.name === 'codex' ? '; Codex then asks you to trust the new hook' : '';
     return [
@@ -32,13 +27,7 @@ export function examineOlderLines(env: Env, cwd: string): Finding[] {
   });
 }
 
-function linesOf(client: InstallClient, place: Place): Wish[] {
-  const order = { client: client.name, program: '', hooks: true };
-  const gifts = [true, false].map((project) => parleyGift(place.env, { ...order, project }));
-  return gifts.flatMap((gift) => client.wishes(place, gift)).filter(({ what }) => /^(hook|MCP server)/.test(what));
-}
-
-function isOlder(env: Env, { name }: InstallClient, { path, what, isThere }: Wish): boolean {
+function isOlder(env: Env, { name }: ClientSettings, { path, what, isThere }: Addition): boolean {
   try {
     const { text } = find(path);
     if (text === null || !isThere(text)) return false;

@@ -1,86 +1,74 @@
 import { rmdirSync, rmSync } from 'node:fs';
-import { INSTALL_CLIENTS } from '../../clients/install-clients.ts';
-import { textWithoutOurs } from '../../clients/settings/apply.ts';
-import type { Look, Wish } from '../../clients/settings/apply.ts';
+import type { InstallTarget } from '../../clients/settings-client.ts';
+import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
+import { textWithoutOurs } from '../../clients/settings/changes.ts';
+import type { Addition, ReadFile } from '../../clients/settings/changes.ts';
 import { find } from '../../clients/settings/file.ts';
-import { readManifest } from '../../clients/settings/manifest.ts';
-import type { Noted } from '../../clients/settings/manifest.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { clientBindings, unbindClient } from '../client-bindings.ts';
 import type { Context } from '../context.ts';
-import { stopping } from '../dialects/bch/set-up.ts';
+import { stopping } from '../dialects/bch/setup.ts';
 import { parleyHome, userHome } from '../env.ts';
 import type { Env } from '../env.ts';
-import { takeOut } from '../install/carry-out.ts';
-import type { Removed } from '../install/carry-out.ts';
-import { findCodexTables, isRemovalWanted, removeTables, withoutThem } from '../install/codex-tables.ts';
-import type { CodexTables } from '../install/codex-tables.ts';
-import { guarded } from '../install/guarded.ts';
-import { manifestIn } from '../install/manifest-place.ts';
-import { parleyGift } from '../install/parley-gift.ts';
-import { inTurn } from '../install/turn.ts';
+import { findCodexTables, isRemovalWanted, readWithout, removeTables } from '../install/codex-trust.ts';
+import type { CodexTables } from '../install/codex-trust.ts';
+import { Installer, oneAtATime } from '../install/installer.ts';
+import type { Removed } from '../install/installer.ts';
+import { possibleAdditions } from '../install/parley-profile.ts';
 import { dataFolder } from '../loops/folders.ts';
 import { gitTop } from '../origin.ts';
 
 const AGAIN = 'parley self uninstall';
 
 /** What was taken out of the clients, and what Codex wrote about it. */
-export interface Left {
+interface Left {
   clients: Removed[];
   codexTables: CodexTables[];
   /** Servers that start Parley and that its installers did not write. They block nothing. */
   otherServers: string[];
 }
 
-/** Everything that `parley install`, `c2c install` and `bch setup` added to clients. */
-export function addedToClients(env: Env): Noted[] {
-  const manifest = manifestIn(userHome(env));
-  return guarded(manifest, AGAIN, () => readManifest(manifest).noted);
+/** Did `parley install`, `c2c install` or `bch setup` add anything to a client? */
+export function isInClients(env: Env): boolean {
+  return new Installer(userHome(env), AGAIN).recorded().length > 0;
 }
 
 /**
- * Takes Parley out of all clients, or refuses and names what is in the way: a client must never be left with a line that starts a
- * program that is gone. Everything is found first; a refusal changes nothing.
+ * Takes Parley out of all clients, or refuses and names what is in the way: a client must never keep a line that starts a program
+ * that is gone. Everything is found first; a refusal changes nothing.
  */
 export function leaveClients(context: Context, yes: boolean): Left {
-  return inTurn(context.env, () => {
-    const manifest = manifestIn(userHome(context.env));
-    const noted = addedToClients(context.env);
-    const found = findCodexTables(noted);
+  const { env, cwd } = context;
+  const target = { home: userHome(env), env, project: gitTop(cwd) ?? cwd };
+  const installer = new Installer(target.home, AGAIN);
+  return oneAtATime(env, () => {
+    const found = findCodexTables(installer.recorded());
+    const recorded = installer.recorded().toReversed();
     const isWanted = isRemovalWanted(context, found, yes);
-    const look = isWanted ? withoutThem(found) : find;
-    const planned = takenOut(noted, manifest, { dry: true, look });
-    refuseStuck([...planned, ...othersIn(context, /^hook/, manifest, look)]);
-    const otherServers = othersIn(context, /^MCP server/, manifest, look);
+    const read = isWanted ? readWithout(found) : find;
+    const planned = recorded.map((one) => ({ ...installer.removeOne(one, true, read), owner: one.owner }));
+    const others = othersIn(target, installer.manifest, read);
+    refuseStuck([...planned, ...others.filter(({ what }) => what.startsWith('hook'))]);
     // Before the server goes: a server with tables of Codex below it is not as we wrote it.
     const codexTables = isWanted ? found.map(removeTables) : found;
-    const clients = noted
-      .toReversed()
-      .flatMap((one) => stopping(context.env, one, () => takenOut([one], manifest, { dry: false })));
+    const removed = recorded.map((one) => ({
+      ...stopping(env, one, () => installer.removeOne(one, false)),
+      owner: one.owner,
+    }));
     // A file may have changed since the first look.
-    refuseStuck(clients);
+    refuseStuck(removed);
     // All that is ours is out of these files: the copies from before hold nothing that they lack.
-    for (const one of clients) if (one.kept !== null) rmSync(one.kept, { force: true });
-    const home = parleyHome(context.env);
+    for (const { kept } of removed) if (kept !== null) rmSync(kept, { force: true });
+    const home = parleyHome(env);
     for (const client of Object.keys(clientBindings(home))) unbindClient(home, client);
     return {
-      clients: clients.map(({ owner: _owner, ...one }) => ({ ...one, kept: null })),
+      clients: removed.map(({ owner: _owner, ...one }) => ({ ...one, kept: null })),
       codexTables,
-      otherServers: otherServers.map(({ owner, what, path }) => `${owner}: ${what} in ${path}`),
+      otherServers: others
+        .filter(({ what }) => what === 'MCP server')
+        .map(({ owner, what, path }) => `${owner}: ${what} in ${path}`),
     };
   });
-}
-
-function takenOut(
-  noted: readonly Noted[],
-  manifest: string,
-  order: { dry: boolean; look?: Look },
-): (Removed & { owner: string })[] {
-  return noted
-    .toReversed()
-    .flatMap((one) =>
-      takeOut([one], manifest, { ...order, again: AGAIN }).map((done) => ({ ...done, owner: one.owner })),
-    );
 }
 
 /** Something of Parley that is, or may be, in the way of its removal. */
@@ -103,22 +91,16 @@ function stuckFile(path: string, inFile: readonly InTheWay[]): string {
 }
 
 /** What clients would still have of ours from another source: written by hand, or edited after it was added. */
-function othersIn({ env, cwd }: Context, kind: RegExp, manifest: string, look: Look): InTheWay[] {
-  const place = { home: userHome(env), env, project: gitTop(cwd) ?? cwd };
-  const found = INSTALL_CLIENTS.flatMap((client) =>
-    [true, false]
-      .flatMap((project) =>
-        client.wishes(place, parleyGift(env, { client: client.name, program: '', project, hooks: true })),
-      )
-      .filter((wish) => kind.test(wish.what) && staysThere(wish, manifest, look))
-      .map(({ what, path }) => ({ owner: client.name, what, path, outcome: 'changed' as const })),
-  );
+function othersIn(target: InstallTarget, manifest: string, read: ReadFile): InTheWay[] {
+  const found = SETTINGS_CLIENTS.flatMap((client) => possibleAdditions(client, target))
+    .filter((one) => /^(?:hook|MCP server)/.test(one.what) && staysThere(one, manifest, read))
+    .map(({ owner, what, path }) => ({ owner, what, path, outcome: 'changed' as const }));
   return [...new Map(found.map((one) => [`${one.owner} ${one.what} ${one.path}`, one])).values()];
 }
 
-function staysThere({ path, isThere }: Wish, manifest: string, look: Look): boolean {
+function staysThere({ path, isThere }: Addition, manifest: string, read: ReadFile): boolean {
   try {
-    const text = textWithoutOurs(path, manifest, look);
+    const text = textWithoutOurs(path, manifest, read);
     return text !== null && isThere(text);
   } catch {
     // A file that cannot be read holds nothing that its client could use either.
@@ -126,7 +108,7 @@ function staysThere({ path, isThere }: Wish, manifest: string, look: Look): bool
   }
 }
 
-/** What hooks of c2c noted about sessions. It can be deleted at any time; the rest of that folder is shared. */
+/** What hooks of c2c wrote about sessions. It can be deleted at any time; the rest of that folder is shared. */
 export function forgetHookState(env: Env): void {
   for (const name of ['sessions', 'signs']) rmSync(`${dataFolder(env)}/${name}`, { recursive: true, force: true });
   try {

@@ -18,7 +18,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { NotEditable } from './not-editable.ts';
+import { NotEditable } from './text-edit.ts';
 
 /** A settings file as we found it. A link was followed: `target` is the file behind it. */
 export interface Found {
