@@ -51,13 +51,14 @@ describe('the rooms', () => {
     expect(files.filter((path) => /(utils?|helpers?|common|core|manager|index)\.ts$/.test(path))).toEqual([]);
   });
 
-  it('keep what a relay needs out of a plain send', () => {
+  it('keep what a relay or an installer needs out of a plain send', () => {
     const started = ['src/cli/main.ts', 'src/cli/parley.ts', 'src/cli/commands/send.ts'];
     for (const path of started) {
       for (const target of readAtStart(path)) if (!started.includes(target)) started.push(target);
     }
     expect(started).toContain('src/flow/send.ts');
     expect(started.filter((path) => /relay|far-home|enlist|tokens/.test(path))).toEqual([]);
+    expect(started.filter((path) => /install|clients\/settings/.test(path))).toEqual([]);
   });
 });
 

@@ -23,7 +23,7 @@ export interface Hook {
   what: string;
   command: (event: string) => string;
   events: readonly string[];
-  /** A command with this part is such a hook, whoever added it. */
+  /** A command with this part is such a hook, even if we did not add it. */
   mark: string;
   matcher?: string;
   timeout?: number;

@@ -17,10 +17,11 @@ import { grantAdvice, grantAtTerminal, grantFrom, reachOf, toolsOf } from '../in
 import type { Grant } from '../install/allow.ts';
 import { clientMailbox, makeMailbox } from '../install/client-mailbox.ts';
 import type { ClientMailbox } from '../install/client-mailbox.ts';
-import { findCodexTables, offerRemoval, recordChangedHooks, tablesLine } from '../install/codex-trust.ts';
+import { recordChangedHooks, tablesLine } from '../install/codex-trust.ts';
 import { appliedLine, Installer, isHere, oneAtATime, removedLine } from '../install/installer.ts';
 import type { Applied, Removed } from '../install/installer.ts';
 import { parleyProfile } from '../install/parley-profile.ts';
+import { isRefused, uninstallProfile } from '../install/uninstall.ts';
 import { lastingProgram, temporaryHome } from '../lasting.ts';
 import { gitTop } from '../origin.ts';
 import { forgetSessionsOf } from '../sessions.ts';
@@ -240,16 +241,8 @@ function uninstall(
 ): void {
   const clients = named.length > 0 ? named : SETTINGS_CLIENTS;
   const installer = new Installer(target.home, 'parley install --uninstall');
-  const names = clients.map(({ name }) => name);
-  // Before the hooks go: afterwards nobody can tell which of Codex's tables were about them.
-  const found = findCodexTables(installer.recorded('parley', names));
-  const codexTables = dry ? found : offerRemoval(context, found, yes);
-  const results = clients.map((client): { client: ClientSettings; removed: Removed[] } => ({
-    client,
-    removed: installer.remove(installer.recorded('parley', [client.name]), dry),
-  }));
+  const { results, codexTables } = uninstallProfile(context, installer, 'parley', clients, { dry, yes });
   if (!dry) for (const { client, removed } of results) unbind(context, client, removed);
-  if (results.some(({ removed }) => removed.some(({ outcome }) => outcome === 'refused'))) process.exitCode = 1;
   if (context.json)
     return context.sayJson({
       dryRun: dry,
@@ -267,7 +260,7 @@ function uninstall(
 
 /** A client without Parley reads no mailbox. The mailbox itself stays. */
 function unbind({ env }: Context, { name }: ClientSettings, removed: readonly Removed[]): void {
-  if (removed.length === 0 || removed.some(({ outcome }) => outcome === 'refused')) return;
+  if (removed.length === 0 || isRefused(removed)) return;
   unbindClient(parleyHome(env), name);
   forgetSessionsOf(parleyHome(env), name);
 }

@@ -8,7 +8,7 @@ import type { Context } from '../context.ts';
 import { isCompiled, VERSION } from '../program.ts';
 import { tablesLine } from '../install/codex-trust.ts';
 import { removedLine } from '../install/installer.ts';
-import { forgetHookState, isInClients, leaveClients } from '../self/leave-clients.ts';
+import { forgetHookState, isInClients, leaveClients } from '../install/uninstall.ts';
 import { installProgram, isSameFile, readManifest, uninstallProgram } from '../self/program-files.ts';
 import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
 import { isOnPath, onPath } from '../self/search-path.ts';

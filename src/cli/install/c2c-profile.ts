@@ -1,5 +1,5 @@
 import { basename, join } from 'node:path';
-import text from '../../../plugins/opencode/c2c.ts' with { type: 'text' };
+import plugin from '../../../plugins/opencode/c2c.ts' with { type: 'text' };
 import { claudeFolder } from '../../clients/claude/settings.ts';
 import type { ClientName } from '../../clients/client-names.ts';
 import { CODEX_EVENTS } from '../../clients/codex/signs.ts';
@@ -66,40 +66,25 @@ function serverEnv(target: InstallTarget, { client, alias }: C2cOrder, forProjec
 }
 
 type Further = Pick<InstallProfile, 'hooks' | 'files'>;
-type OwnFile = InstallProfile['files'][number];
 
 /** By client: what it gets besides the server. */
 const FURTHER: Record<ClientName, (target: InstallTarget, order: C2cOrder) => Further> = {
-  claude(target) {
-    const path = join(claudeFolder(target), 'hooks/c2c-inbox-check.sh');
-    const events = ['PostToolUse', 'PostToolUseFailure'];
-    return { hooks: [{ ...mailHook(path, ''), events, matcher: '.*' }], files: [mailScript(target, path)] };
-  },
-  codex(target, { hooks }) {
-    if (!hooks) return { hooks: [], files: [] };
-    const path = join(dataFolder(target.env), 'hooks/codex/c2c-inbox-check.sh');
-    const { registers: events, timeout } = hookClient('codex');
-    const signs = signHook(target, 'codex', CODEX_EVENTS);
-    const mail = { ...mailHook(path, 'codex'), events: events.filter((event) => event !== 'SessionStart'), timeout };
-    return { hooks: [mail, signs.hook], files: [mailScript(target, path), signs.file] };
-  },
-  gemini(target) {
-    const path = join(dataFolder(target.env), 'hooks/gemini/c2c-inbox-check.sh');
-    const { registers: events, timeout } = hookClient('gemini');
-    const mail = { ...mailHook(path, 'gemini'), events: events.filter((event) => event !== 'SessionStart'), timeout };
-    return { hooks: [mail], files: [mailScript(target, path)] };
-  },
+  claude: (target) =>
+    mailHook(target, join(claudeFolder(target), 'hooks/c2c-inbox-check.sh'), '', {
+      events: ['PostToolUse', 'PostToolUseFailure'],
+      matcher: '.*',
+    }),
+  codex: (target, { hooks }) =>
+    hooks
+      ? both(registeredMailHook(target, 'codex'), stateHook(target, 'codex', CODEX_EVENTS))
+      : { hooks: [], files: [] },
+  gemini: (target) => registeredMailHook(target, 'gemini'),
   kimi(target, { program }) {
-    const signs = signHook(target, 'kimi', KIMI_EVENTS);
-    // At the end of a turn it is spoken to by an exit code, which the script for the others never has.
+    // At the end of a turn Kimi reads the exit code, which the script for the others never sets.
     const command = programLine(inShell(program), 'c2c hook kimi');
-    const mail: Hook = {
-      what: 'hook',
-      command: () => command,
-      events: ['UserPromptSubmit', 'Stop'],
-      mark: 'c2c hook kimi',
-    };
-    return { hooks: [mail, signs.hook], files: [signs.file] };
+    const events = ['UserPromptSubmit', 'Stop'];
+    const mail = { what: 'hook', command: () => command, events, mark: 'c2c hook kimi' };
+    return both({ hooks: [mail], files: [] }, stateHook(target, 'kimi', KIMI_EVENTS));
   },
   opencode(target, { program, alias, projectPlugin }) {
     const command = join(dataFolder(target.env), 'bin/c2c');
@@ -116,38 +101,52 @@ const FURTHER: Record<ClientName, (target: InstallTarget, order: C2cOrder) => Fu
   },
 };
 
-function mailHook(script: string, client: string): Pick<Hook, 'what' | 'command' | 'mark'> {
-  const command = programLine(/[^A-Za-z0-9/._-]/.test(script) ? quoted(script) : script, client);
-  return { what: 'hook', command: () => command, mark: basename(script) };
+function both(one: Further, other: Further): Further {
+  return { hooks: [...one.hooks, ...other.hooks], files: [...one.files, ...other.files] };
 }
 
-function mailScript(target: InstallTarget, path: string): OwnFile {
-  const shell = onPath('bash', target.env) ?? '/bin/bash';
-  const text = c2cHookScript({ folder: hookFolder(target.env), command: [...ownCommand(), 'c2c'], shell });
-  return { path, what: 'hook script', text, mode: 0o755 };
+/** The hook that shows mail, and the script that it runs. */
+function mailHook(
+  { env }: InstallTarget,
+  path: string,
+  client: string,
+  at: Pick<Hook, 'events' | 'matcher' | 'timeout'>,
+): Further {
+  const line = programLine(/[^A-Za-z0-9/._-]/.test(path) ? quoted(path) : path, client);
+  const shell = onPath('bash', env) ?? '/bin/bash';
+  const script = c2cHookScript({ folder: hookFolder(env), command: [...ownCommand(), 'c2c'], shell });
+  return {
+    hooks: [{ what: 'hook', command: () => line, mark: basename(path), ...at }],
+    files: [{ path, what: 'hook script', text: script, mode: 0o755 }],
+  };
 }
 
-/** Hooks that only report the state of a session: without that nothing is ever typed into its terminal. */
-function signHook(
-  target: InstallTarget,
+/** The same at the events of Parley's own hook, but not at the start of a session. */
+function registeredMailHook(target: InstallTarget, client: ClientName): Further {
+  const path = join(dataFolder(target.env), `hooks/${client}/c2c-inbox-check.sh`);
+  const { registers, timeout } = hookClient(client);
+  return mailHook(target, path, client, { events: registers.filter((event) => event !== 'SessionStart'), timeout });
+}
+
+/** The hook that only reports the state of a session: without that nothing is ever typed into its terminal. */
+function stateHook(
+  { env }: InstallTarget,
   client: string,
   events: Readonly<Record<string, ClientState | 'gone'>>,
-): { hook: Hook; file: OwnFile } {
-  const path = join(dataFolder(target.env), `hooks/${client}/sign.sh`);
-  const text = signScript(signsFolder(target.env), events, hookFolder(target.env));
-  const hook: Hook = {
-    what: 'sign',
-    command: (event) => programLine(quoted(path), event),
-    events: Object.keys(events),
-    mark: `hooks/${client}/sign.sh`,
-    timeout: 5,
+): Further {
+  const path = join(dataFolder(env), `hooks/${client}/sign.sh`);
+  const script = signScript(signsFolder(env), events, hookFolder(env));
+  const command = (event: string): string => programLine(quoted(path), event);
+  const mark = `hooks/${client}/sign.sh`;
+  return {
+    hooks: [{ what: 'sign', command, events: Object.keys(events), mark, timeout: 5 }],
+    files: [{ path, what: 'sign script', text: script, mode: 0o755 }],
   };
-  return { hook, file: { path, what: 'sign script', text, mode: 0o755 } };
 }
 
 /** The plugin for OpenCode. It calls `c2c` by this path: what is on OpenCode's search path may be another program. */
 export function pluginText(command: string): string {
-  return String(text).replace(/^const COMMAND = .*;$/m, () => `const COMMAND = ${JSON.stringify(command)};`);
+  return String(plugin).replace(/^const COMMAND = .*;$/m, () => `const COMMAND = ${JSON.stringify(command)};`);
 }
 
 function starter(program: string): string {

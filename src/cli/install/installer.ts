@@ -21,7 +21,7 @@ export interface Applied {
   backup: string | null;
 }
 
-/** What became of one removal. `changed`: somebody changed it, so it stays. */
+/** What became of one removal. `changed`: it is not as we wrote it, so it stays. */
 export interface Removed {
   path: string;
   what: string;

@@ -29,7 +29,7 @@ const Installed = new Schema(() =>
   v.object({
     path: v.string(),
     is: v.string(),
-    /** Where the program of somebody else is now that was in its place. */
+    /** Where another program is now that was in its place. */
     before: v.optional(v.string()),
   }),
 );
@@ -187,11 +187,11 @@ interface Uninstalled {
   removed: string[];
   /** Programs of others that stand in their old place again. */
   restored: string[];
-  /** What was ours and has been changed by somebody since. */
+  /** What was ours and was changed since. */
   left: string[];
 }
 
-/** Removes exactly what was installed, and nothing that somebody has put in its place since. */
+/** Removes exactly what was installed, and nothing that others put in its place since. */
 export function uninstallProgram(manifest: string): Uninstalled {
   const result: Uninstalled = { removed: [], restored: [], left: [] };
   const { files, folders } = readManifest(manifest);

@@ -297,7 +297,7 @@ describe('what several of our names put into one file', () => {
     );
   });
 
-  it('goes without the others’ when another program has written the file anew, with all that was made for it', () => {
+  it('goes without the others’ when another program has rewritten the file, with all that was made for it', () => {
     fc.assert(
       fc.property(
         fc.shuffledSubarray(THINGS, { minLength: 1 }),
@@ -338,7 +338,7 @@ describe('what several of our names put into one file', () => {
     expect(JSON.parse(file.now ?? '')).toEqual({ theirs: 1 });
   });
 
-  it('is left to whoever changed it, also when we have a newer one', () => {
+  it('is left as others changed it, also when we have a newer one', () => {
     const file = new Shared('{}');
     file.add(file.addition('c2c', null));
     writeFileSync(file.path, (file.now ?? '').replace('"version": 1', '"version": 7'));

@@ -31,7 +31,7 @@ export type NoChange = 'there' | 'theirs';
 
 /**
  * The change for an addition. Changes nothing. Throws NotEditable for a file that must be left alone. What we added earlier with
- * another content is replaced, unless somebody changed it.
+ * another content is replaced, unless others changed it.
  */
 export function changeFor(addition: Addition, manifestPath: string): Change | NoChange {
   const found = find(addition.path);
@@ -234,7 +234,7 @@ function withoutAll(records: readonly Recorded[], text: string): string | null {
   return now;
 }
 
-/** Takes out everything down to this one, and puts in again what came after it. Null if somebody else changed the file in between. */
+/** Takes out everything down to this one, and puts in again what came after it. Null if others changed the file in between. */
 function rebuilt(records: readonly Recorded[], gone: number, text: string): Less | null {
   let now = text;
   for (let at = records.length - 1; at >= gone; at -= 1) {

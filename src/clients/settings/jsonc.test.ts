@@ -217,7 +217,7 @@ describe('whatever the text looks like', () => {
     expect(additions).toBeGreaterThan(250);
   });
 
-  it('it can be taken out after another program has written the file anew', () => {
+  it('it can be taken out after another program has rewritten the file', () => {
     fc.assert(
       fc.property(settings, spot, fc.constantFrom(undefined, 2, '\t'), (text, [[at, append], what], indent) => {
         if (!canTake(text, at, append)) return;

@@ -154,8 +154,8 @@ function withValue(whole: unknown, at: readonly string[], append: boolean, value
 }
 
 /**
- * The text without the value, and without the containers that were made for it if they are empty now. The rest stays, whoever wrote
- * it. `gone` if it is not there; `changed` if something else is in its place.
+ * The text without the value, and without the containers that were made for it if they are empty now. The rest
+ * stays. `gone` if it is not there; `changed` if something else is in its place.
  */
 export function removeFromJson(text: string, { at, append, value, made }: JsonAddition & { made: number }): Removal {
   const root = treeOf(text);
@@ -204,7 +204,7 @@ export function withMember(text: string, key: string, value: unknown): string {
   const root = treeOf(text);
   if (root.type !== 'object') throw new NotEditable('it does not hold one JSON object');
   const [found, ...others] = (root.children ?? []).filter((item) => keyOf(item) === key);
-  if (others.length > 0) throw new NotEditable('the key stands there twice');
+  if (others.length > 0) throw new NotEditable('the key is there twice');
   if (!found) {
     if (value === undefined) return text;
     return inserted(text, addToJson(text, { at: [key], append: false, value }).insertions);

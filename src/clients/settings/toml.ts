@@ -44,7 +44,7 @@ export function removeFromToml(text: string, { at, append }: TomlAddition, inser
   // Of several in a list nobody can tell whether ours was changed or removed.
   if (typeof result === 'string') return append ? 'gone' : 'changed';
   try {
-    // A line that somebody added below ours would now belong to the table before it.
+    // A line that others added below ours would now belong to the table before it.
     const isClean = append
       ? isMore(inToml(result.text, at), inToml(text, at), true)
       : inToml(result.text, at) === undefined;
@@ -99,7 +99,7 @@ export function removeBlock(text: string, [insertion]: readonly Insertion[]): Re
   if (block === '' || at < 0 || text.indexOf(block, at + 1) >= 0) return 'gone';
   const gap = added.slice(0, added.length - block.length);
   const head = text.slice(0, at);
-  // The empty line before it is ours too, unless somebody removed it: then this would be the end of their last line.
+  // The empty line before it is ours too, unless others removed it: then this would be the end of their last line.
   const isOurs = head.endsWith(`\n${gap}`) || /\n\r?\n/.test(gap);
   const before = head.endsWith(gap) && isOurs ? head.slice(0, head.length - gap.length) : head;
   return { text: before + text.slice(at + block.length) };

@@ -10,8 +10,9 @@ import { BadArguments } from '../../arguments.ts';
 import { userHome } from '../../env.ts';
 import { c2cProfile, defaultAlias, isForProject } from '../../install/c2c-profile.ts';
 import type { C2cOrder } from '../../install/c2c-profile.ts';
-import { findCodexTables, offerRemoval, recordChangedHooks, tablesLine } from '../../install/codex-trust.ts';
+import { recordChangedHooks, tablesLine } from '../../install/codex-trust.ts';
 import { appliedLine, Installer, oneAtATime, removedLine } from '../../install/installer.ts';
+import { isRefused, uninstallProfile } from '../../install/uninstall.ts';
 import { lastingProgram } from '../../lasting.ts';
 import { gitTop } from '../../origin.ts';
 import type { C2c } from './c2c.ts';
@@ -138,14 +139,10 @@ function uninstall(
   { dry, json, yes }: { dry: boolean; json: boolean; yes: boolean },
 ): void {
   const installer = new Installer(target.home, `c2c install ${client.name} --uninstall`);
-  const recorded = installer.recorded('c2c', [client.name]);
-  // Before the hooks go: afterwards nobody can tell which of Codex's tables were about them.
-  const found = findCodexTables(recorded);
-  const codexTables = dry ? found : offerRemoval({ json, note: (text) => c2c.note(text) }, found, yes);
-  const removed = installer.remove(recorded, dry);
-  const refused = removed.filter(({ outcome }) => outcome === 'refused');
-  if (refused.length > 0) process.exitCode = 1;
-  if (json) return c2c.sayJson({ ok: refused.length === 0, client: client.name, dry_run: dry, removed, codexTables });
+  const asking = { json, note: (text: string) => c2c.note(text) };
+  const { results, codexTables } = uninstallProfile(asking, installer, 'c2c', [client], { dry, yes });
+  const removed = results.flatMap((one) => one.removed);
+  if (json) return c2c.sayJson({ ok: !isRefused(removed), client: client.name, dry_run: dry, removed, codexTables });
   c2c.say(
     removed.length > 0
       ? `${client.title}:`

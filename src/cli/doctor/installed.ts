@@ -2,13 +2,38 @@ import type { ClientSettings } from '../../clients/settings-client.ts';
 import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
 import type { Addition } from '../../clients/settings/changes.ts';
 import { find } from '../../clients/settings/file.ts';
-import { userHome } from '../env.ts';
+import type { Desk } from '../../flow/desk.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { clientBindings } from '../client-bindings.ts';
+import { parleyHome, userHome } from '../env.ts';
 import type { Env } from '../env.ts';
 import { hookLine } from '../hook-setup.ts';
 import { possibleAdditions } from '../install/parley-profile.ts';
 import { gitTop } from '../origin.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
+
+/** Clients whose mailbox is gone: their hook and tools bring nothing. */
+export async function examineBindings(env: Env, desk: Desk): Promise<Finding[]> {
+  const { warn, bad } = on('clients');
+  try {
+    const findings: Finding[] = [];
+    for (const [client, agent] of Object.entries(clientBindings(parleyHome(env)))) {
+      const records = await Promise.all(desk.homes.map((home) => home.directory.get(agent)));
+      if (records.every((record) => record === null))
+        findings.push(
+          warn(
+            `${client} is bound to @${agent}, and there is no such mailbox`,
+            `\`parley install ${client}\` makes it, \`parley install ${client} --as <name>\` gives it another`,
+          ),
+        );
+    }
+    return findings;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return [bad(error.message, 'until then no client knows its mailbox')];
+  }
+}
 
 /** Hook lines and servers of an older Parley: they work, but can name a mailbox, and the hook line blocks its client once Parley is gone. */
 export function examineOlderLines(env: Env, cwd: string): Finding[] {
