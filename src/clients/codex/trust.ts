@@ -1,6 +1,6 @@
 import { readJson } from '../settings/jsonc.ts';
 import { NotEditable } from '../settings/text-edit.ts';
-import { inToml, readToml } from '../settings/toml.ts';
+import { inToml, readToml, tomlWithout } from '../settings/toml.ts';
 import { hooksIn, tableIn } from '../settings-client.ts';
 
 /** `paths` are the names of a hooks.json, `text` is what it holds. */
@@ -64,7 +64,7 @@ export function withoutTables(config: string, headers: readonly string[]): strin
     else if (isHeader && kept.at(-1)?.trim() === '') kept.pop();
   }
   const text = withoutEmptyState(kept.join(''));
-  const wanted = headers.map(pathOf).reduce(lessAt, readToml(config));
+  const wanted = headers.map(pathOf).reduce(tomlWithout, readToml(config));
   if (!Bun.deepEquals(pruned(readToml(text)), pruned(wanted)))
     throw new NotEditable('holds tables of Codex that cannot be taken out safely');
   return text;
@@ -93,11 +93,6 @@ function pathOf(header: string): string[] {
     if (error instanceof NotEditable) return [];
     throw error;
   }
-}
-
-function lessAt(value: Record<string, unknown>, [key = '', ...rest]: readonly string[]): Record<string, unknown> {
-  const { [key]: inner, ...others } = value;
-  return rest.length === 0 ? others : { ...value, [key]: lessAt(tableIn(inner), rest) };
 }
 
 /** Tables that are empty count as absent. */

@@ -69,14 +69,17 @@ function isMore(before: unknown, after: unknown, append = false): boolean {
 
 /** True if two TOML texts differ only in what is at this path. */
 function differOnlyAt(one: string, other: string, at: readonly string[]): boolean {
-  return Bun.deepEquals(lessAt(readToml(one), at), lessAt(readToml(other), at));
+  return Bun.deepEquals(tomlWithout(readToml(one), at), tomlWithout(readToml(other), at));
 }
 
-/** Tables that are empty without it count as absent: TOML makes them by naming what is in them. */
-function lessAt(value: Record<string, unknown>, [key = '', ...rest]: readonly string[]): Record<string, unknown> {
+/** A TOML value without what is at this path. Tables that are empty without it go too: TOML makes them by naming what is in them. */
+export function tomlWithout(
+  value: Record<string, unknown>,
+  [key = '', ...rest]: readonly string[],
+): Record<string, unknown> {
   const { [key]: inner, ...others } = value;
   if (rest.length === 0 || !isTable(inner)) return rest.length === 0 ? others : value;
-  const less = lessAt(inner, rest);
+  const less = tomlWithout(inner, rest);
   return Object.keys(less).length === 0 ? others : { ...others, [key]: less };
 }
 
