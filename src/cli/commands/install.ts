@@ -4,19 +4,17 @@ import { additionsOf } from '../../clients/settings-client.ts';
 import type { ClientSettings, InstallTarget } from '../../clients/settings-client.ts';
 import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
 import type { Recorded } from '../../clients/settings/manifest.ts';
-import type { AgentName } from '../../protocol/names.ts';
+import type { Who } from '../../flow/desk.ts';
+import { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { bindClient, unbindClient } from '../client-bindings.ts';
+import { bindClient, clientBindings, clientOf, unbindClient } from '../client-bindings.ts';
 import { command } from '../command.ts';
 import { isSure } from '../consent.ts';
-import { agentName } from '../context.ts';
-import type { Context } from '../context.ts';
+import { agentName, Context } from '../context.ts';
 import { parleyHome, userHome } from '../env.ts';
 import { scriptText, writeScript } from '../hook-setup.ts';
 import { grantAdvice, grantAtTerminal, grantFrom, reachOf, toolsOf } from '../install/allow.ts';
 import type { Grant } from '../install/allow.ts';
-import { clientMailbox, makeMailbox } from '../install/client-mailbox.ts';
-import type { ClientMailbox } from '../install/client-mailbox.ts';
 import { recordChangedHooks, tablesLine } from '../install/codex-trust.ts';
 import { appliedLine, Installer, isHere, oneAtATime, removedLine } from '../install/installer.ts';
 import type { Applied, Removed } from '../install/installer.ts';
@@ -26,6 +24,7 @@ import { lastingProgram, temporaryHome } from '../lasting.ts';
 import { gitTop } from '../origin.ts';
 import { forgetSessionsOf } from '../sessions.ts';
 import { isTerminal } from '../terminal.ts';
+import { refuseSurfaceName } from './init.ts';
 
 export default command({
   usage: `install [${CLIENT_NAMES.join('|')} …]`,
@@ -156,6 +155,53 @@ async function planFor(
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return { ...plan, refused: error.message };
+  }
+}
+
+/** The mailbox of a client, and whether it has to be made. */
+interface ClientMailbox {
+  agent: AgentName;
+  isMissing: boolean;
+}
+
+/**
+ * Chooses the mailbox of a client: the one that the user names, else the one it has, else one with its own name. Another client's
+ * mailbox is given only to a client for which the user names it.
+ */
+async function clientMailbox(context: Context, client: string, named?: AgentName): Promise<ClientMailbox> {
+  const bindings = clientBindings(parleyHome(context.env));
+  const agent = named ?? bindings[client] ?? AgentName.parse(client);
+  const holder = clientOf(bindings, agent);
+  if (named === undefined && bindings[client] === undefined && holder !== undefined)
+    throw new Refusal(
+      'name_taken',
+      `@${agent} is the mailbox of ${holder}; choose another: parley install ${client} --as <name>`,
+    );
+  const found = await mailboxCalled(context, agent);
+  if (found && (await found.home.directory.get(agent))?.parley?.kind === 'human')
+    throw new Refusal(
+      'name_taken',
+      `@${agent} is the mailbox of a person; choose another: parley install ${client} --as <name>`,
+    );
+  return { agent, isMissing: found === null };
+}
+
+/** Makes a mailbox on this machine. */
+async function makeMailbox({ desk }: Context, agent: AgentName): Promise<void> {
+  const home = desk.homes.find(({ label }) => label === 'parley');
+  if (!home) throw new Error('a desk has a home of Parley');
+  await refuseSurfaceName(home, agent);
+  await home.directory.register(agent, 'agent');
+  await home.spool.heal();
+  await home.spool.adopt(agent);
+}
+
+async function mailboxCalled(context: Context, agent: AgentName): Promise<Who | null> {
+  try {
+    return await new Context(context.env, context.cwd, { as: agent }).who();
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'no_identity') return null;
+    throw error;
   }
 }
 

@@ -185,7 +185,7 @@ function aside(path: string): string {
 
 interface Uninstalled {
   removed: string[];
-  /** Programs of others that stand in their old place again. */
+  /** Programs of others that are in their old place again. */
   restored: string[];
   /** What was ours and was changed since. */
   left: string[];
