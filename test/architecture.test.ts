@@ -52,13 +52,14 @@ describe('the rooms', () => {
     expect(files.filter((path) => /(utils?|helpers?|common|core|manager|index)\.ts$/.test(path))).toEqual([]);
   });
 
-  it('keep what a relay needs out of a plain send', () => {
+  it('keep what a relay or an installer needs out of a plain send', () => {
     const started = ['src/cli/main.ts', 'src/cli/parley.ts', 'src/cli/commands/send.ts'];
     for (const path of started) {
       for (const target of readAtStart(path)) if (!started.includes(target)) started.push(target);
     }
     expect(started).toContain('src/flow/send.ts');
     expect(started.filter((path) => /relay|far-home|enlist|tokens/.test(path))).toEqual([]);
+    expect(started.filter((path) => /install|clients\/settings/.test(path))).toEqual([]);
   });
 });
 
@@ -72,8 +73,8 @@ function isAllowed(path: string, target: string): boolean {
   const allowed = MAY_IMPORT[roomOf(path)] ?? [];
   const room = roomOf(target);
   // What a client runs is carried along as text, never called.
-  if (target.startsWith('plugins/')) return path === 'src/cli/install/plugin-text.ts';
-  if (target === 'SKILL.md') return path === 'src/cli/install/skill.ts';
+  if (target.startsWith('plugins/')) return path === 'src/cli/install/c2c-profile.ts';
+  if (target === 'SKILL.md') return path === 'src/cli/install/parley-profile.ts';
   if (room === 'json') return roomOf(path) === 'cli';
   if (room === 'storage' && allowed.includes('storage ports')) return PORTS.test(target);
   if (room === 'delivery' && allowed.includes('delivery ports')) return target === 'src/delivery/way.ts';

@@ -4,7 +4,7 @@ import { Refusal } from '../protocol/refusal.ts';
 import { parleyHome, userHome } from './env.ts';
 import type { Env } from './env.ts';
 import { isCompiled } from './program.ts';
-import { readManifest } from './self/manifest.ts';
+import { readManifest } from './self/program-files.ts';
 
 /** Folders that package runners empty at any time. */
 const PASSING = /[/\\](?:_npx|bunx-[^/\\]*|dlx-[^/\\]*)[/\\]/;

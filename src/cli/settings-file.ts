@@ -3,9 +3,8 @@ import { dirname } from 'node:path';
 import { Refusal } from '../protocol/refusal.ts';
 import { explained, isMissing } from '../storage/disk.ts';
 import { locked } from '../storage/lock-file.ts';
-import { NotEditable } from '../clients/settings/not-editable.ts';
-import { withMember } from './jsonc-edit.ts';
-import { parseJsonc } from './jsonc.ts';
+import { parseJsonc, withMember } from '../clients/settings/jsonc.ts';
+import { NotEditable } from '../clients/settings/text-edit.ts';
 
 /**
  * Notes in config.json who the user is, if nobody is noted yet or if told to, and returns who it is then.

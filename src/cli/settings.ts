@@ -1,5 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 import * as v from 'valibot';
+import type * as Jsonc from '../clients/settings/jsonc.ts';
 import { visibleLine } from '../delivery/visible.ts';
 import { nearest } from '../flow/nearest.ts';
 import { BODY_LIMIT } from '../protocol/message.ts';
@@ -9,7 +10,6 @@ import { Schema } from '../protocol/schema.ts';
 import { clientBindings } from './client-bindings.ts';
 import { parleyHome } from './env.ts';
 import type { Env } from './env.ts';
-import { parseJsonc } from './jsonc.ts';
 import { DAY, spanMs } from './span.ts';
 import { trustOf } from './trust.ts';
 
@@ -283,13 +283,23 @@ function textOf(path: string): string | undefined {
 function tableIn(path: string, text: string): Values {
   let values: unknown;
   try {
-    values = parseJsonc(text);
+    values = parseSettings(text);
   } catch (error) {
     const why = error instanceof Error ? error.message : 'unknown';
     throw new Refusal('bad_config', `${path} is not readable as JSON (${why})`);
   }
   if (typeof values === 'object' && values !== null && !Array.isArray(values)) return { ...values };
   throw new Refusal('bad_config', `${path} must hold one JSON object`);
+}
+
+/** Most files are plain JSON. The reader of comments is loaded only where they are used: every command reads settings. */
+function parseSettings(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    const { parseJsonc } = require('../clients/settings/jsonc.ts') as typeof Jsonc;
+    return parseJsonc(text);
+  }
 }
 
 function warnUnknown(path: string, table: Values, warnings: string[]): void {

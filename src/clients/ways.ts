@@ -1,5 +1,5 @@
 import type { WayName } from '../delivery/way.ts';
-import type { ClientName } from './install-client.ts';
+import type { ClientName } from './client-names.ts';
 
 /** What is known of a session when it is asked by which way its mail comes. */
 export interface WayFacts {

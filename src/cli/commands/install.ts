@@ -1,35 +1,30 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { CLIENT_NAMES } from '../../clients/install-client.ts';
-import type { InstallClient, Place } from '../../clients/install-client.ts';
-import { INSTALL_CLIENTS } from '../../clients/install-clients.ts';
-import type { AgentName } from '../../protocol/names.ts';
+import { CLIENT_NAMES } from '../../clients/client-names.ts';
+import { additionsOf } from '../../clients/settings-client.ts';
+import type { ClientSettings, InstallTarget } from '../../clients/settings-client.ts';
+import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
+import type { Recorded } from '../../clients/settings/manifest.ts';
+import type { Who } from '../../flow/desk.ts';
+import { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { bindClient, unbindClient } from '../client-bindings.ts';
+import { bindClient, clientBindings, clientOf, unbindClient } from '../client-bindings.ts';
 import { command } from '../command.ts';
 import { isSure } from '../consent.ts';
-import { agentName } from '../context.ts';
-import type { Context } from '../context.ts';
+import { agentName, Context } from '../context.ts';
+import { parleyHome, userHome } from '../env.ts';
 import { scriptText, writeScript } from '../hook-setup.ts';
-import { grantAdvice, grantAtTerminal, grantFrom, grantWishes, reachOf } from '../install/allow.ts';
+import { grantAdvice, grantAtTerminal, grantFrom, reachOf, toolsOf } from '../install/allow.ts';
 import type { Grant } from '../install/allow.ts';
-import { fulfil, notedFor, takeOut } from '../install/carry-out.ts';
-import type { Done, Removed } from '../install/carry-out.ts';
-import { noteChangedHooks } from '../install/codex-trust.ts';
-import { findCodexTables, offerRemoval, tablesLine } from '../install/codex-tables.ts';
-import { isHere } from '../install/here.ts';
-import { manifestIn } from '../install/manifest-place.ts';
-import { formerMailbox } from '../install/older-lines.ts';
-import { makeMailbox, ownMailbox } from '../install/own-mailbox.ts';
-import type { OwnMailbox } from '../install/own-mailbox.ts';
-import { parleyGift } from '../install/parley-gift.ts';
-import { skillFiles } from '../install/skill.ts';
-import { doneLine, removedLine } from '../install/told.ts';
-import { inTurn } from '../install/turn.ts';
+import { recordChangedHooks, tablesLine } from '../install/codex-trust.ts';
+import { appliedLine, Installer, isHere, oneAtATime, removedLine } from '../install/installer.ts';
+import type { Applied, Removed } from '../install/installer.ts';
+import { parleyProfile } from '../install/parley-profile.ts';
+import { isRefused, uninstallProfile } from '../install/uninstall.ts';
 import { lastingProgram, temporaryHome } from '../lasting.ts';
 import { gitTop } from '../origin.ts';
-import { parleyHome, userHome } from '../env.ts';
 import { forgetSessionsOf } from '../sessions.ts';
 import { isTerminal } from '../terminal.ts';
+import { refuseSurfaceName } from './init.ts';
 
 export default command({
   usage: `install [${CLIENT_NAMES.join('|')} …]`,
@@ -69,16 +64,12 @@ export default command({
   async run(context, values, words) {
     if (values.project && values.global) throw new Refusal('invalid_request', '--project or --global, not both');
     if (values.hooks && values['no-hooks']) throw new Refusal('invalid_request', '--hooks or --no-hooks, not both');
-    const place = {
-      home: userHome(context.env),
-      env: context.env,
-      project: gitTop(context.cwd) ?? context.cwd,
-    };
+    const target = { home: userHome(context.env), env: context.env, project: gitTop(context.cwd) ?? context.cwd };
     const named = [...new Set(words)].map(clientCalled);
     const dry = values['dry-run'] ?? false;
     if (values.uninstall)
-      return inTurn(context.env, () => uninstall(context, place, named, { dry, yes: values.yes ?? false }));
-    const clients = named.length > 0 ? named : INSTALL_CLIENTS.filter((client) => isHere(client, place));
+      return oneAtATime(context.env, () => uninstall(context, target, named, { dry, yes: values.yes ?? false }));
+    const clients = named.length > 0 ? named : SETTINGS_CLIENTS.filter((client) => isHere(client, target));
     if (clients.length === 0)
       throw new Refusal(
         'not_found',
@@ -88,7 +79,7 @@ export default command({
     const plans: Plan[] = [];
     for (const client of clients)
       plans.push(
-        await planFor(context, place, client, {
+        await planFor(context, target, client, {
           as: values.as === undefined ? undefined : agentName(values.as),
           project: values.project ?? false,
           hooks: !values['no-hooks'],
@@ -96,20 +87,24 @@ export default command({
         }),
       );
     const isAsked = named.length > 0 || values.yes === true;
-    if (dry || !isAsked) report(context, place, plans, permit, true);
+    if (dry || !isAsked) report(context, target, plans, permit, true);
     if (dry) return;
     if (!isAsked && (context.json || !isTerminal(0)))
       return context.note('nothing was changed; to do this: parley install --yes');
     if (!isAsked && !isSure(context, 'Shall this be done?')) return context.note('nothing was changed');
-    if (!isAsked) permit.grant ??= grantAtTerminal(context, place, clients, permit.reach);
+    if (!isAsked) permit.grant ??= grantAtTerminal(context, target, clients, permit.reach);
     for (const { mailbox, refused } of plans)
       if (mailbox?.isMissing && refused === null) await makeMailbox(context, mailbox.agent);
-    inTurn(context.env, () => report(context, place, carryOut(context, place, plans, permit.grant), permit, false));
+    oneAtATime(context.env, () => {
+      keepScript(context);
+      const done = plans.map((plan) => applyPlan(context, plan, permit.grant));
+      report(context, target, done, permit, false);
+    });
   },
 });
 
-function clientCalled(name: string): InstallClient {
-  const found = INSTALL_CLIENTS.find((one) => one.name === name);
+function clientCalled(name: string): ClientSettings {
+  const found = SETTINGS_CLIENTS.find((one) => one.name === name);
   if (found) return found;
   const shown = name.replace(/\p{Cc}/gu, '?').slice(0, 40);
   throw new Refusal('invalid_request', `no client is called "${shown}"; use some of ${CLIENT_NAMES.join(', ')}`);
@@ -123,106 +118,156 @@ interface Permit {
 
 /** What one client gets, or why it gets nothing. A refused client does not stop the others. */
 interface Plan {
-  client: InstallClient;
-  mailbox: OwnMailbox | null;
-  fulfil: (dry: boolean, grant: Grant | null) => Done[];
-  done: Done[];
+  client: ClientSettings;
+  mailbox: ClientMailbox | null;
+  apply: (dry: boolean, grant: Grant | null) => Applied[];
+  applied: Applied[];
   refused: string | null;
   advice: string[];
 }
 
 async function planFor(
   context: Context,
-  place: Place,
-  client: InstallClient,
+  target: InstallTarget,
+  client: ClientSettings,
   order: { as: AgentName | undefined; project: boolean; hooks: boolean; grant: Grant | null },
 ): Promise<Plan> {
   const again = `parley install ${client.name}`;
-  const manifest = manifestIn(place.home);
+  const installer = new Installer(target.home, again);
   const program = lastingProgram(context.env, again);
-  const gift = {
-    ...parleyGift(context.env, { ...order, client: client.name, program }),
-    files: skillFiles(client, place),
-  };
+  const profile = parleyProfile(client, target, { ...order, program });
   const plan: Plan = {
     client,
     mailbox: null,
-    fulfil: (dry, grant) =>
-      fulfil([...client.wishes(place, gift), ...grantWishes(client, place, grant)], manifest, { dry, again }),
-    done: [],
+    apply: (dry, grant) => installer.apply(additionsOf(client, target, { ...profile, allow: toolsOf(grant) }), dry),
+    applied: [],
     refused: null,
-    advice: client.advice(place, gift),
+    advice: client.advice(target, profile),
   };
   try {
-    const mailbox = await ownMailbox(context, client.name, order.as);
-    const former = formerMailbox(notedFor(manifest, 'parley', [client.name], again));
+    const mailbox = await clientMailbox(context, client.name, order.as);
+    const former = formerMailbox(installer.recorded('parley', [client.name]));
     if (former !== undefined && former !== mailbox.agent)
       plan.advice.push(
         `its older lines said @${former}; it is @${mailbox.agent} from now on. To keep that one: ${again} --as ${former}`,
       );
-    return { ...plan, mailbox, done: plan.fulfil(true, order.grant) };
+    return { ...plan, mailbox, applied: plan.apply(true, order.grant) };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return { ...plan, refused: error.message };
   }
 }
 
-/** Writes the settings of each client, then notes its mailbox. */
-function carryOut(context: Context, place: Place, plans: readonly Plan[], grant: Grant | null): Plan[] {
-  keepScript(context);
-  return plans.map((plan) => {
-    if (plan.refused !== null || plan.mailbox === null) return plan;
-    try {
-      const done = plan.fulfil(false, grant);
-      noteChangedHooks(context.env, done);
-      bindClient(parleyHome(place.env), plan.client.name, plan.mailbox.agent);
-      return { ...plan, done, advice: [...plan.advice, ...trustAdvice(plan.client, done)] };
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      return { ...plan, done: [], refused: error.message };
-    }
-  });
+/** The mailbox of a client, and whether it has to be made. */
+interface ClientMailbox {
+  agent: AgentName;
+  isMissing: boolean;
 }
 
-function trustAdvice({ name }: InstallClient, done: readonly Done[]): string[] {
-  const isNew = done.some(({ what, outcome }) => what.startsWith('hook') && outcome === 'replaced');
+/**
+ * Chooses the mailbox of a client: the one that the user names, else the one it has, else one with its own name. Another client's
+ * mailbox is given only to a client for which the user names it.
+ */
+async function clientMailbox(context: Context, client: string, named?: AgentName): Promise<ClientMailbox> {
+  const bindings = clientBindings(parleyHome(context.env));
+  const agent = named ?? bindings[client] ?? AgentName.parse(client);
+  const holder = clientOf(bindings, agent);
+  if (named === undefined && bindings[client] === undefined && holder !== undefined)
+    throw new Refusal(
+      'name_taken',
+      `@${agent} is the mailbox of ${holder}; choose another: parley install ${client} --as <name>`,
+    );
+  const found = await mailboxCalled(context, agent);
+  if (found && (await found.home.directory.get(agent))?.parley?.kind === 'human')
+    throw new Refusal(
+      'name_taken',
+      `@${agent} is the mailbox of a person; choose another: parley install ${client} --as <name>`,
+    );
+  return { agent, isMissing: found === null };
+}
+
+/** Makes a mailbox on this machine. */
+async function makeMailbox({ desk }: Context, agent: AgentName): Promise<void> {
+  const home = desk.homes.find(({ label }) => label === 'parley');
+  if (!home) throw new Error('a desk has a home of Parley');
+  await refuseSurfaceName(home, agent);
+  await home.directory.register(agent, 'agent');
+  await home.spool.heal();
+  await home.spool.adopt(agent);
+}
+
+async function mailboxCalled(context: Context, agent: AgentName): Promise<Who | null> {
+  try {
+    return await new Context(context.env, context.cwd, { as: agent }).who();
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'no_identity') return null;
+    throw error;
+  }
+}
+
+/** The mailbox that 0.1.0 wrote into the settings of a client, if it did. */
+function formerMailbox(recorded: readonly Recorded[]): string | undefined {
+  const lines = recorded.filter(({ what }) => what.startsWith('hook') || what.startsWith('MCP server'));
+  const texts = lines.map(({ content }) => JSON.stringify(content));
+  return texts.map((text) => /--as[^A-Za-z0-9]+([A-Za-z0-9][A-Za-z0-9._-]*)/.exec(text)?.[1]).find(Boolean);
+}
+
+/** Writes the settings of a client, then binds its mailbox. */
+function applyPlan({ env }: Context, plan: Plan, grant: Grant | null): Plan {
+  const { client, mailbox, advice } = plan;
+  if (plan.refused !== null || mailbox === null) return plan;
+  try {
+    const applied = plan.apply(false, grant);
+    recordChangedHooks(env, applied);
+    bindClient(parleyHome(env), client.name, mailbox.agent);
+    return { ...plan, applied, advice: [...advice, ...trustAdvice(client, applied)] };
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return { ...plan, applied: [], refused: error.message };
+  }
+}
+
+function trustAdvice({ name }: ClientSettings, applied: readonly Applied[]): string[] {
+  const isNew = applied.some(({ what, outcome }) => what.startsWith('hook') && outcome === 'replaced');
   return name === 'codex' && isNew
     ? ['The hook line changed: Codex does not run it before you trust it once more']
     : [];
 }
 
-function report(context: Context, place: Place, given: readonly Plan[], permit: Permit, dry: boolean): void {
+function report(
+  context: Context,
+  target: InstallTarget,
+  given: readonly Plan[],
+  { grant, reach }: Permit,
+  dry: boolean,
+): void {
   const plans = given.map((plan) => ({
     ...plan,
-    advice: [...plan.advice, ...grantAdvice(plan.client, place, permit.grant, permit.reach)],
+    advice: [...plan.advice, ...grantAdvice(plan.client, target, grant, reach)],
   }));
   if (plans.some(({ refused }) => refused !== null)) process.exitCode = 1;
   if (context.json)
     return context.sayJson({
       dryRun: dry,
-      clients: plans.map(({ client, mailbox, done, refused, advice }) => ({
+      clients: plans.map(({ client, mailbox, applied, refused, advice }) => ({
         client: client.name,
         agent: mailbox?.agent ?? null,
-        changes: done,
+        changes: applied,
         refused,
         advice,
       })),
     });
-  for (const { client, mailbox, done, refused, advice } of plans) {
+  for (const { client, mailbox, applied, refused, advice } of plans) {
     context.say(`${client.title}${mailbox ? `, as @${mailbox.agent}` : ''}:`);
     if (refused !== null) {
       context.say(`  nothing was changed: ${refused}`);
       continue;
     }
     if (mailbox?.isMissing) context.say(`  ${(dry ? 'would make' : 'made').padEnd(10)} mailbox @${mailbox.agent}`);
-    for (const one of done) context.say(doneLine(one));
+    for (const one of applied) context.say(appliedLine(one));
     for (const one of advice) context.say(`  note: ${one}`);
   }
   if (!dry) context.say('Restart a client to use it. `parley install --uninstall` takes everything out again.');
-  noteTemporaryHome(context);
-}
-
-function noteTemporaryHome(context: Context): void {
   const home = temporaryHome(context.env);
   if (home !== null)
     context.note(`HOME is ${home}, a temporary folder: everything installed there is lost when it is emptied`);
@@ -236,23 +281,14 @@ function keepScript({ env }: Context): void {
 
 function uninstall(
   context: Context,
-  place: Place,
-  named: readonly InstallClient[],
+  target: InstallTarget,
+  named: readonly ClientSettings[],
   { dry, yes }: { dry: boolean; yes: boolean },
 ): void {
-  const clients = named.length > 0 ? named : INSTALL_CLIENTS;
-  const manifest = manifestIn(place.home);
-  const again = 'parley install --uninstall';
-  const names = clients.map(({ name }) => name);
-  // Before the hooks go: afterwards nobody can tell which of Codex's tables were about them.
-  const found = findCodexTables(notedFor(manifest, 'parley', names, again));
-  const codexTables = dry ? found : offerRemoval(context, found, yes);
-  const results = clients.map((client): { client: InstallClient; removed: Removed[] } => ({
-    client,
-    removed: takeOut(notedFor(manifest, 'parley', [client.name], again), manifest, { dry, again }),
-  }));
+  const clients = named.length > 0 ? named : SETTINGS_CLIENTS;
+  const installer = new Installer(target.home, 'parley install --uninstall');
+  const { results, codexTables } = uninstallProfile(context, installer, 'parley', clients, { dry, yes });
   if (!dry) for (const { client, removed } of results) unbind(context, client, removed);
-  if (results.some(({ removed }) => removed.some(({ outcome }) => outcome === 'refused'))) process.exitCode = 1;
   if (context.json)
     return context.sayJson({
       dryRun: dry,
@@ -269,8 +305,8 @@ function uninstall(
 }
 
 /** A client without Parley reads no mailbox. The mailbox itself stays. */
-function unbind({ env }: Context, { name }: InstallClient, removed: readonly Removed[]): void {
-  if (removed.length === 0 || removed.some(({ outcome }) => outcome === 'refused')) return;
+function unbind({ env }: Context, { name }: ClientSettings, removed: readonly Removed[]): void {
+  if (removed.length === 0 || isRefused(removed)) return;
   unbindClient(parleyHome(env), name);
   forgetSessionsOf(parleyHome(env), name);
 }

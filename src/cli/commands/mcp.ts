@@ -1,4 +1,4 @@
-import { CLIENT_NAMES } from '../../clients/install-client.ts';
+import { CLIENT_NAMES } from '../../clients/client-names.ts';
 import { chatFace } from '../../doors/mcp/chat.ts';
 import type { Who } from '../../flow/desk.ts';
 import { Refusal } from '../../protocol/refusal.ts';

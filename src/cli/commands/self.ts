@@ -6,14 +6,12 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { isCompiled, VERSION } from '../program.ts';
-import { tablesLine } from '../install/codex-tables.ts';
-import { removedLine } from '../install/told.ts';
-import { install } from '../self/install.ts';
-import { addedToClients, forgetHookState, leaveClients } from '../self/leave-clients.ts';
-import { isSameFile, readManifest } from '../self/manifest.ts';
+import { tablesLine } from '../install/codex-trust.ts';
+import { removedLine } from '../install/installer.ts';
+import { forgetHookState, isInClients, leaveClients } from '../install/uninstall.ts';
+import { installProgram, isSameFile, readManifest, uninstallProgram } from '../self/program-files.ts';
 import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
 import { isOnPath, onPath } from '../self/search-path.ts';
-import { uninstall } from '../self/uninstall.ts';
 import { backchannelHome, parleyHome } from '../env.ts';
 
 /** What the program can be called besides parley. */
@@ -59,7 +57,7 @@ function installed(context: Context, manifest: string, dir: string | undefined, 
     );
   }
   const folder = resolve(context.cwd, dir ?? join(context.env['HOME'] || homedir(), '.local/bin'));
-  const files = install({ program: process.execPath, folder, names, force, manifest });
+  const files = installProgram({ program: process.execPath, folder, names, force, manifest });
   const path = join(folder, 'parley');
   const found = onPath('parley', context.env);
   const shadowed = isOnPath(folder, context.env) && found !== null && !isSameFile(found, path) ? found : null;
@@ -79,8 +77,8 @@ function installed(context: Context, manifest: string, dir: string | undefined, 
 
 async function uninstalled(context: Context, manifest: string, withHome: boolean, sure: boolean): Promise<void> {
   const root = parleyHome(context.env);
-  const inClients = addedToClients(context.env);
-  if (!withHome && inClients.length === 0 && readManifest(manifest).files.length === 0) {
+  const inClients = isInClients(context.env);
+  if (!withHome && !inClients && readManifest(manifest).files.length === 0) {
     throw new Refusal(
       'not_found',
       `nothing was installed by \`parley self install\` (no ${manifest}); what npm installed goes with: npm rm -g parley-mail`,
@@ -96,7 +94,7 @@ async function uninstalled(context: Context, manifest: string, withHome: boolean
     );
   }
   // What npm installed is not ours to remove, but the clients are.
-  const result = { ...leaveClients(context, sure), ...uninstall(manifest) };
+  const result = { ...leaveClients(context, sure), ...uninstallProgram(manifest) };
   if (withHome) forgetHookState(context.env);
   if (there) purge(root);
   if (context.json) return context.sayJson({ ...result, purged: there ? root : null });

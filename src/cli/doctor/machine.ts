@@ -1,6 +1,6 @@
 import { dependencies } from '../../../package.json' with { type: 'json' };
 import { isCompiled, LEDGER_FORMAT, VERSION } from '../program.ts';
-import { isSameFile } from '../self/manifest.ts';
+import { isSameFile } from '../self/program-files.ts';
 import { onPath } from '../self/search-path.ts';
 import type { Env } from '../env.ts';
 import { on } from './finding.ts';

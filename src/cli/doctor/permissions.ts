@@ -16,7 +16,7 @@ export function examinePermissions({ label, root }: Home, fix: boolean): Finding
     );
   const what = `${counted(open.length, 'file or folder', 'files and folders')} can be reached by others, such as ${example.path} (${example.mode.toString(8)})`;
   const next = fix ? 'they could not be changed: are they yours?' : '`parley doctor --fix` closes them';
-  // Nobody gets at what stands below a closed folder. Other Backchannel programs leave their home open.
+  // Nobody gets at what is below a closed folder. Other Backchannel programs leave their home open.
   return example.path === root && label === 'parley' ? bad(what, next) : warn(what, next);
 }
 

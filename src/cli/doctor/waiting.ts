@@ -1,7 +1,7 @@
 import { clientBindings, clientOf } from '../client-bindings.ts';
 import type { Home } from '../../flow/desk.ts';
-import type { InstallClient } from '../../clients/install-client.ts';
-import { INSTALL_CLIENTS } from '../../clients/install-clients.ts';
+import type { ClientSettings } from '../../clients/settings-client.ts';
+import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { parleyHome } from '../env.ts';
 import type { Env } from '../env.ts';
@@ -38,7 +38,7 @@ export function waits({ mailbox, count }: Waiting): string {
 export function examineWaiting(
   env: Env,
   waiting: readonly Waiting[],
-  missing: (client: InstallClient) => string | null,
+  missing: (client: ClientSettings) => string | null,
 ): Finding[] {
   const bindings = clientBindings(parleyHome(env));
   return waiting
@@ -46,7 +46,7 @@ export function examineWaiting(
     .map((one) => {
       const { warn } = on(`mailbox ${one.mailbox}`);
       const look = `\`parley inbox --as ${one.mailbox}\` shows it`;
-      const client = INSTALL_CLIENTS.find(({ name }) => name === clientOf(bindings, one.mailbox));
+      const client = SETTINGS_CLIENTS.find(({ name }) => name === clientOf(bindings, one.mailbox));
       if (client === undefined)
         return warn(
           `${waits(one)}, and no client has this mailbox`,

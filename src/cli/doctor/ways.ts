@@ -1,26 +1,28 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { claudeFolder } from '../../clients/claude/install.ts';
+import { claudeFolder } from '../../clients/claude/settings.ts';
 import { claudeSessions } from '../../clients/claude/signs.ts';
 import type { ClaudeSession } from '../../clients/claude/signs.ts';
 import { HOOK_CLIENTS } from '../../clients/hook-clients.ts';
-import { CLIENT_NAMES } from '../../clients/install-client.ts';
-import type { ClientName, Gift, InstallClient, Place } from '../../clients/install-client.ts';
-import { INSTALL_CLIENTS } from '../../clients/install-clients.ts';
-import type { Wish } from '../../clients/settings/apply.ts';
+import { CLIENT_NAMES } from '../../clients/client-names.ts';
+import type { ClientName } from '../../clients/client-names.ts';
+import { additionsOf } from '../../clients/settings-client.ts';
+import type { ClientSettings, InstallTarget } from '../../clients/settings-client.ts';
+import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
+import type { Addition } from '../../clients/settings/changes.ts';
 import { UNUSED_WAYS, wayOf } from '../../clients/ways.ts';
 import type { WayFacts } from '../../clients/ways.ts';
 import type { Session as Registered } from '../../storage/c2c/broker.ts';
 import { clientBindings } from '../client-bindings.ts';
 import { asksBeforeReply } from '../install/allow.ts';
 import { isTrusted } from '../install/codex-trust.ts';
-import { c2cGift } from '../install/c2c-gift.ts';
-import { parleyGift } from '../install/parley-gift.ts';
+import { c2cProfile } from '../install/c2c-profile.ts';
+import { isHere } from '../install/installer.ts';
+import { possibleAdditions } from '../install/parley-profile.ts';
 import { whoIsOnDuty } from '../duty.ts';
 import { wantedFor } from '../loops/wanted.ts';
 import { daemonsFolder, loopsFolder } from '../loops/folders.ts';
 import { gitTop } from '../origin.ts';
-import { isHere } from '../install/here.ts';
 import { parleyHome, userHome } from '../env.ts';
 import type { Env } from '../env.ts';
 import { Session } from '../sessions.ts';
@@ -48,8 +50,8 @@ export async function examineWays(
   rows: readonly Registered[],
   waiting: readonly Waiting[] = [],
 ): Promise<Finding[]> {
-  const place: Place = { home: userHome(env), env, project: gitTop(cwd) ?? cwd };
-  const here = INSTALL_CLIENTS.filter((client) => isHere(client, place));
+  const place: InstallTarget = { home: userHome(env), env, project: gitTop(cwd) ?? cwd };
+  const here = SETTINGS_CLIENTS.filter((client) => isHere(client, place));
   const running = await claudeSessions(claudeFolder(place));
   const registered = rows.filter(({ alive }) => alive !== false);
   const ids = registered.map(({ row }) => row.session_id);
@@ -73,7 +75,7 @@ export async function examineWays(
 }
 
 /** A client that is here: which of our names are in it, and what keeps mail from its model. */
-function clientFinding(client: InstallClient, place: Place): Finding {
+function clientFinding(client: ClientSettings, place: InstallTarget): Finding {
   const { ok, warn } = on(client.name);
   const held = (['parley', 'c2c'] as const).map((by) => ({ by, ...installedIn(client, place, by) }));
   const parts = held.map(({ by, hook, unproven, server, plugin }) => {
@@ -90,7 +92,7 @@ function clientFinding(client: InstallClient, place: Place): Finding {
 }
 
 /** What the user has to do before mail comes to the model of a client; null if it comes. */
-function missingStep({ name, title }: InstallClient, held: readonly (Installed & { by: string })[]): string | null {
+function missingStep({ name, title }: ClientSettings, held: readonly (Installed & { by: string })[]): string | null {
   if (held.some(({ unproven }) => unproven))
     return `start ${title} and trust the hooks when it asks; until then it runs none of them`;
   if (held.every(({ hook, server, plugin }) => !hook && !server && !plugin))
@@ -103,7 +105,7 @@ function missingStep({ name, title }: InstallClient, held: readonly (Installed &
 }
 
 /** A client whose model has our tools, and may stop at a dialog when it answers. */
-function answerFinding(client: InstallClient, place: Place): Finding[] {
+function answerFinding(client: ClientSettings, place: InstallTarget): Finding[] {
   if (!installedIn(client, place, 'parley').server || !asksBeforeReply(client, place)) return [];
   const what = `${client.title} may ask you before its model answers mail: it has no allow rule for that`;
   const next = `\`parley install ${client.name} --allow reply\` adds it; without it, answer the dialogs`;
@@ -113,7 +115,7 @@ function answerFinding(client: InstallClient, place: Place): Finding[] {
 function sessionFinding(
   { row, alive }: Registered,
   running: readonly ClaudeSession[],
-  place: Place,
+  place: InstallTarget,
   waiting: readonly Waiting[],
 ): Finding {
   const { session_id: id, alias, client_type: type } = row;
@@ -147,9 +149,9 @@ function runningLoop(env: Env, id: string): WayFacts['loop'] {
 }
 
 /** A session of Claude Code that is no session of c2c: only Parley's own hook can reach it. */
-function strangerFinding(session: ClaudeSession, place: Place, waiting: readonly Waiting[]): Finding {
+function strangerFinding(session: ClaudeSession, place: InstallTarget, waiting: readonly Waiting[]): Finding {
   const { ok, warn } = on(`session ${session.sessionId.slice(0, 8)}`);
-  const client = INSTALL_CLIENTS.find(({ name }) => name === 'claude');
+  const client = SETTINGS_CLIENTS.find(({ name }) => name === 'claude');
   const state = session.status ? `claude, ${session.status} now` : 'claude';
   if (client === undefined || !installedIn(client, place, 'parley').hook)
     return warn(
@@ -174,8 +176,8 @@ function guessed(id: string): ClientName | null {
   return id.startsWith('opencode-') ? 'opencode' : null;
 }
 
-function factsOf(client: ClientName | null, id: string, cwd: string | undefined, place: Place): WayFacts {
-  const known = INSTALL_CLIENTS.find(({ name }) => name === client);
+function factsOf(client: ClientName | null, id: string, cwd: string | undefined, place: InstallTarget): WayFacts {
+  const known = SETTINGS_CLIENTS.find(({ name }) => name === client);
   const at = cwd === undefined ? place : { ...place, project: gitTop(cwd) ?? cwd };
   const nothing = { hook: false, unproven: false, server: false, plugin: false };
   const loop = runningLoop(place.env, id);
@@ -183,13 +185,12 @@ function factsOf(client: ClientName | null, id: string, cwd: string | undefined,
 }
 
 /** Asks each thing that we would add whether it is there: the same question as before an installation. */
-function installedIn(client: InstallClient, place: Place, by: 'c2c' | 'parley'): Installed {
-  const gifts = [true, false].map((global) => giftFor(client.name, place, by, global));
-  const wishes = gifts.flatMap((gift) => client.wishes(place, gift));
-  const isAnywhere = (what: RegExp): boolean => wishes.some((wish) => what.test(wish.what) && isThere(wish));
-  const hooks = wishes.filter(({ what }) => /^hook(?! script)/.test(what));
+function installedIn(client: ClientSettings, place: InstallTarget, by: 'c2c' | 'parley'): Installed {
+  const additions = by === 'parley' ? possibleAdditions(client, place) : possibleC2c(client, place);
+  const isAnywhere = (what: RegExp): boolean => additions.some((one) => what.test(one.what) && isThere(one));
+  const hooks = additions.filter(({ what }) => /^hook(?! script)/.test(what));
   const isIn = hooks.length > 0 && hooks.every(isThere);
-  const trusted = client.name !== 'codex' || hooks.filter(isThere).every((wish) => isTrusted(wish, place.env));
+  const trusted = client.name !== 'codex' || hooks.filter(isThere).every((hook) => isTrusted(hook, place.env));
   return {
     hook: isIn && trusted,
     unproven: isIn && !trusted,
@@ -198,14 +199,15 @@ function installedIn(client: InstallClient, place: Place, by: 'c2c' | 'parley'):
   };
 }
 
-function giftFor(client: ClientName, place: Place, by: 'c2c' | 'parley', global: boolean): Gift {
-  const program = '';
-  if (by === 'parley') return parleyGift(place.env, { client, program, project: !global, hooks: true });
-  return c2cGift(place, { client, program, alias: null, global, hooks: true, projectPlugin: true });
+function possibleC2c(client: ClientSettings, place: InstallTarget): Addition[] {
+  return [true, false].flatMap((global) => {
+    const order = { client: client.name, program: '', alias: null, global, hooks: true, projectPlugin: true };
+    return additionsOf(client, place, c2cProfile(place, order));
+  });
 }
 
 /** Files of our own count if they are there: another version of them does its work too. */
-function isThere({ path, content, isThere: holds }: Wish): boolean {
+function isThere({ path, content, isThere: holds }: Addition): boolean {
   try {
     return existsSync(path) && (content.format === 'whole' || holds(readFileSync(path, 'utf8')));
   } catch {

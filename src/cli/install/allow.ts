@@ -1,6 +1,6 @@
-import { allowWishes, missingRules } from '../../clients/allow.ts';
-import type { InstallClient, Place } from '../../clients/install-client.ts';
-import type { Wish } from '../../clients/settings/apply.ts';
+import { existsSync, readFileSync } from 'node:fs';
+import type { ClientSettings, InstallTarget } from '../../clients/settings-client.ts';
+import { NotEditable } from '../../clients/settings/text-edit.ts';
 import { TOOL_LIST } from '../../doors/mcp/chat.ts';
 import type { McpTool } from '../../doors/mcp/chat.ts';
 import { Refusal } from '../../protocol/refusal.ts';
@@ -11,12 +11,16 @@ import { parleyHome } from '../env.ts';
 import type { Env } from '../env.ts';
 import { namesIn } from '../sessions.ts';
 
-/** What `--allow` grants to the models of a client, the narrowest first. */
+/** The tools that `--allow` lets a model use without a dialog, the narrowest grant first. */
 const GRANTS = {
   reply: ['chat_send_message', 'chat_react'],
   tools: TOOL_LIST.map(({ name }) => name),
 } satisfies Record<string, readonly McpTool[]>;
 export type Grant = keyof typeof GRANTS;
+
+export function toolsOf(grant: Grant | null): readonly string[] {
+  return grant === null ? [] : GRANTS[grant];
+}
 
 /** The grant that `--allow` names. A model cannot give it to itself. */
 export function grantFrom(word: string | undefined, env: Env): Grant | null {
@@ -28,23 +32,30 @@ export function grantFrom(word: string | undefined, env: Env): Grant | null {
   return word as Grant;
 }
 
-export function grantWishes(client: InstallClient, place: Place, grant: Grant | null): Wish[] {
-  return grant === null ? [] : allowWishes(client, place, GRANTS[grant]);
-}
-
-/** True if the client may stop at a dialog when its model answers mail, and a rule would prevent that. */
-export function asksBeforeReply(client: InstallClient, place: Place): boolean {
-  return missingRules(client, place, GRANTS.reply).length > 0;
+/** True if the client may stop at a dialog when its model answers mail, and a rule would prevent that. Unreadable settings lack none. */
+export function asksBeforeReply(client: ClientSettings, target: InstallTarget): boolean {
+  const { allowRule } = client;
+  if (allowRule === null) return false;
+  try {
+    return GRANTS.reply.some((tool) => {
+      const { path, isThere } = allowRule(target, tool);
+      const text = existsSync(path) ? readFileSync(path, 'utf8') : null;
+      return (client.mayAsk?.(text) ?? true) && (text === null || !isThere(text));
+    });
+  } catch (error) {
+    if (error instanceof NotEditable) return false;
+    throw error;
+  }
 }
 
 /** Asks the user at the terminal for the narrow grant. Anything but `yes` is a no. */
 export function grantAtTerminal(
   context: Context,
-  place: Place,
-  clients: readonly InstallClient[],
+  target: InstallTarget,
+  clients: readonly ClientSettings[],
   reach: string,
 ): Grant | null {
-  const asking = clients.filter((client) => asksBeforeReply(client, place)).map(({ title }) => title);
+  const asking = clients.filter((client) => asksBeforeReply(client, target)).map(({ title }) => title);
   if (asking.length === 0 || startedByClient(context.env) !== null) return null;
   context.note(
     `\nA model that answers mail may stop at a permission dialog of ${asking.join(', ')}. ` +
@@ -54,14 +65,19 @@ export function grantAtTerminal(
 }
 
 /** What a user should know about dialogs in this client. */
-export function grantAdvice(client: InstallClient, place: Place, grant: Grant | null, reach: string): string[] {
+export function grantAdvice(
+  client: ClientSettings,
+  target: InstallTarget,
+  grant: Grant | null,
+  reach: string,
+): string[] {
   const { name, title } = client;
   if (grant !== null) {
-    return allowWishes(client, place, GRANTS[grant]).length > 0
-      ? [`Its model sends mail without asking you, ${reach}`]
-      : [`${title} has no allow rule that is known to work: it goes on asking`];
+    return client.allowRule === null
+      ? [`${title} has no allow rule that is known to work: it goes on asking`]
+      : [`Its model sends mail without asking you, ${reach}`];
   }
-  if (!asksBeforeReply(client, place)) return [];
+  if (!asksBeforeReply(client, target)) return [];
   return [
     `${title} may ask you before its model answers mail. To let it answer without a dialog, ${reach}: parley install ${name} --allow reply`,
   ];

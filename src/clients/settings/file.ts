@@ -18,7 +18,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { NotEditable } from './not-editable.ts';
+import { NotEditable } from './text-edit.ts';
 
 /** A settings file as we found it. A link was followed: `target` is the file behind it. */
 export interface Found {
@@ -48,7 +48,7 @@ function decoded(bytes: Uint8Array): string {
 }
 
 /**
- * Puts a text in the place of what was found, whole or not at all, with the mode and the owner of what was there. If somebody else
+ * Puts a text in the place of what was found, whole or not at all, with the mode and the owner of what was there. If another program
  * has written the file since it was found, theirs stays and ours is refused: settings are changed by their own program at any time.
  */
 export function replace({ target, text: before }: Found, text: string, mode = 0o600): void {
@@ -131,7 +131,7 @@ export function missingFolders(path: string): string[] {
   return missing;
 }
 
-/** Removes folders that we made, as long as nothing else is in them. Returns those that somebody uses. */
+/** Removes folders that we made, as long as nothing else is in them. Returns those that are in use. */
 export function dropFolders(folders: readonly string[]): string[] {
   // What is inside another goes before it.
   return folders.toSorted((one, other) => other.length - one.length).filter((folder) => !isDropped(folder));

@@ -3,14 +3,14 @@ import { dirname } from 'node:path';
 import * as v from 'valibot';
 import { Schema } from '../../protocol/schema.ts';
 import type { Described } from '../../protocol/schema.ts';
-import { Content, Edit } from './addition.ts';
+import { Content, Edit } from './content.ts';
 import { dropFolders, missingFolders } from './file.ts';
-import { NotEditable } from './not-editable.ts';
+import { NotEditable } from './text-edit.ts';
 
-/** One thing that we put into one file, and everything that is needed to take it out again. */
-export const Noted = new Schema(() =>
+/** One addition to one file, and everything that is needed to take it out again. */
+const Recorded = new Schema(() =>
   v.object({
-    /** Which of our names did it: each undoes its own. */
+    /** The install profile that added it: each undoes its own. */
     by: v.string(),
     path: v.string(),
     /** The file itself, where the path is a link to it. */
@@ -21,13 +21,13 @@ export const Noted = new Schema(() =>
     what: v.string(),
     content: Content.inner,
     edit: Edit.inner,
-    /** The hash of the file as we left it: while it has this one, nobody else has changed it. */
+    /** The hash of the file after our change: while it has this one, nobody else has changed it. */
     left: v.string(),
   }),
 );
-export type Noted = Described<typeof Noted>;
+export type Recorded = Described<typeof Recorded>;
 
-/** A file in which we put something: how it was before the first thing. */
+/** A file that we changed: how it was before the first addition. */
 const Touched = new Schema(() =>
   v.object({
     target: v.string(),
@@ -42,14 +42,14 @@ type Touched = Described<typeof Touched>;
 const Manifest = new Schema(() =>
   v.object({
     v: v.literal(2),
-    /** Folders that were not there before. They go when they are empty again, whoever of us emptied them. */
+    /** Folders that were not there before. They go when they are empty again. */
     folders: v.array(v.string()),
     files: v.array(Touched.inner),
-    /** In the order in which it was done. */
-    noted: v.array(Noted.inner),
+    /** The additions, in the order in which they were made. */
+    noted: v.array(Recorded.inner),
   }),
 );
-/** What we added to the files of others. What is not noted here is never taken for ours. */
+/** What we added to the files of others. What is not recorded here is never taken for ours. */
 export type Manifest = Described<typeof Manifest>;
 
 export function readManifest(path: string): Manifest {
@@ -61,7 +61,7 @@ export function readManifest(path: string): Manifest {
   }
 }
 
-/** Without anything noted there is no manifest, and no folder for it if we made one. */
+/** Without any addition there is no manifest, and no folder for it if we made one. */
 export function writeManifest(path: string, manifest: Manifest): void {
   if (manifest.noted.length === 0) {
     rmSync(path, { force: true });
@@ -75,18 +75,18 @@ export function writeManifest(path: string, manifest: Manifest): void {
   renameSync(`${path}.${process.pid}`, path);
 }
 
-/** Everything of ours in one file, in the order in which it came. */
-export function notesOn(manifest: Manifest, target: string): Noted[] {
+/** The additions to one file, in their order there. */
+export function recordsOf(manifest: Manifest, target: string): Recorded[] {
   return manifest.noted.filter((one) => one.target === target);
 }
 
-/** The manifest with these notes about a file, in the place of all that it had about it. Their order is that in the file. */
-export function withNotes(manifest: Manifest, target: string, notes: readonly Noted[]): Manifest {
-  return { ...manifest, noted: [...manifest.noted.filter((one) => one.target !== target), ...notes] };
+/** The manifest with these records of a file in the place of those that it had. */
+export function withRecords(manifest: Manifest, target: string, records: readonly Recorded[]): Manifest {
+  return { ...manifest, noted: [...manifest.noted.filter((one) => one.target !== target), ...records] };
 }
 
-/** The same thing in the same file, perhaps with another content. */
-export function isSame(one: Noted, other: Pick<Noted, 'by' | 'owner' | 'what' | 'target'>): boolean {
+/** The same addition to the same file, perhaps with another content. */
+export function isSame(one: Recorded, other: Pick<Recorded, 'by' | 'owner' | 'what' | 'target'>): boolean {
   return one.by === other.by && one.owner === other.owner && one.what === other.what && one.target === other.target;
 }
 

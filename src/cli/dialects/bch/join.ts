@@ -5,7 +5,7 @@ import { Bch } from './bch.ts';
 import { secretFromStdin } from '../../token.ts';
 import { bchCommand, FLAG, TEXT } from './command.ts';
 import { enlistAt } from './enlist.ts';
-import { placeFor, setUp } from './set-up.ts';
+import { setUp } from './setup.ts';
 
 export default bchCommand({
   usage: 'join <invite> --as <name>',
@@ -26,8 +26,7 @@ export default bchCommand({
       bch.say(`subscribed to ${channel}`);
     }
     const { 'no-hooks': noHooks = false, wake = false } = values;
-    const place = placeFor(bch.env, (line) => bch.say(line));
-    if (!noHooks || wake) setUp(place, { hooks: !noHooks, wake, dry: false });
+    if (!noHooks || wake) setUp(bch, { hooks: !noHooks, wake, dry: false });
     bch.say(`\nready — try: bch send @<someone> "hello from ${name}"`);
   },
 });

@@ -1,12 +1,20 @@
 import { join } from 'node:path';
-import type { OwnCommand, Step } from '../../../clients/setup-client.ts';
+import type { Addition } from '../../../clients/settings/changes.ts';
 import type { Env } from '../../env.ts';
 
 const LABEL = 'parley-wake';
 
+/** This program in Backchannel's dialect: a path that stays, and its first words. */
+interface OwnCommand {
+  program: string;
+  words: readonly string[];
+}
+
 /** A service of the user's session that tells a person of urgent mail. It takes nothing: the agent still gets every message. */
 export interface WakeService {
-  step: Step;
+  step: Addition;
+  /** What is said when it is installed. */
+  done: string;
   /** Where the established program puts its own: if it is there, ours is not needed. */
   others: string[];
   start: string[][];
@@ -51,7 +59,8 @@ WantedBy=default.target
 `;
   const user = ['systemctl', '--user'];
   return {
-    step: aStep(path, text, `${path} tells you of urgent mail from now on, by: ${NOTIFY.linux}`),
+    step: aStep(path, text),
+    done: `${path} tells you of urgent mail from now on, by: ${NOTIFY.linux}`,
     others: [join(folder, 'backchannel-wake.service')],
     start: [
       [...user, 'daemon-reload'],
@@ -86,7 +95,8 @@ ${pair('EnvironmentVariables', `<dict>\n${settings.join('')}  </dict>`)}
 </plist>
 `;
   return {
-    step: aStep(path, text, `${path} tells you of urgent mail from now on, by: ${NOTIFY.darwin}`),
+    step: aStep(path, text),
+    done: `${path} tells you of urgent mail from now on, by: ${NOTIFY.darwin}`,
     others: [join(folder, 'ai.unisonlabs.backchannel.wake.plist')],
     start: [['launchctl', 'load', path]],
     byHand: `${path} is written, and could not be started here; to start it: launchctl load ${path}`,
@@ -99,18 +109,14 @@ function pair(key: string, value: string): string {
   return `  <key>${key}</key>\n  ${value}`;
 }
 
-function aStep(path: string, text: string, done: string): Step {
-  const there = 'the service for urgent mail is already installed';
-  const content = { format: 'whole', text } as const;
+function aStep(path: string, text: string): Addition {
   return {
     by: 'bch',
     path,
     owner: 'wake',
     what: 'service for urgent mail',
-    content,
+    content: { format: 'whole', text },
     isThere: (found) => found === text,
-    done,
-    there,
   };
 }
 

@@ -1,22 +1,20 @@
-import { join, resolve } from 'node:path';
-import { CLIENT_NAMES } from '../../../clients/install-client.ts';
-import type { ClientName, InstallClient, Place } from '../../../clients/install-client.ts';
-import { INSTALL_CLIENTS } from '../../../clients/install-clients.ts';
+import { resolve } from 'node:path';
+import { CLIENT_NAMES } from '../../../clients/client-names.ts';
+import { additionsOf } from '../../../clients/settings-client.ts';
+import type { ClientSettings, InstallTarget } from '../../../clients/settings-client.ts';
+import { SETTINGS_CLIENTS } from '../../../clients/settings-clients.ts';
 import { nearest } from '../../../flow/nearest.ts';
 import { readAlias } from '../../../protocol/c2c.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { BadArguments } from '../../arguments.ts';
-import { c2cGift, isForProject } from '../../install/c2c-gift.ts';
-import { findCodexTables, offerRemoval, tablesLine } from '../../install/codex-tables.ts';
-import { noteChangedHooks } from '../../install/codex-trust.ts';
-import { fulfil, notedFor, takeOut } from '../../install/carry-out.ts';
-import { defaultAlias } from '../../install/default-alias.ts';
-import { manifestIn } from '../../install/manifest-place.ts';
-import { doneLine, removedLine } from '../../install/told.ts';
-import { inTurn } from '../../install/turn.ts';
+import { userHome } from '../../env.ts';
+import { c2cProfile, defaultAlias, isForProject } from '../../install/c2c-profile.ts';
+import type { C2cOrder } from '../../install/c2c-profile.ts';
+import { recordChangedHooks, tablesLine } from '../../install/codex-trust.ts';
+import { appliedLine, Installer, oneAtATime, removedLine } from '../../install/installer.ts';
+import { isRefused, uninstallProfile } from '../../install/uninstall.ts';
 import { lastingProgram } from '../../lasting.ts';
 import { gitTop } from '../../origin.ts';
-import { userHome } from '../../env.ts';
 import type { C2c } from './c2c.ts';
 import { c2cCommand, FLAG, TEXT } from './command.ts';
 import { brokerRoot } from './root.ts';
@@ -41,14 +39,14 @@ export default c2cCommand({
     const client = clientCalled(name);
     const dry = values['dry-run'] ?? false;
     const folder = values['target-dir'] === undefined ? undefined : resolve(c2c.cwd, values['target-dir']);
-    const place = { home: userHome(c2c.env), env: c2c.env, project: folder ?? gitTop(c2c.cwd) ?? c2c.cwd };
+    const target = { home: userHome(c2c.env), env: c2c.env, project: folder ?? gitTop(c2c.cwd) ?? c2c.cwd };
     if (values.uninstall) {
       if (values.global || values.alias !== undefined || values.hooks || values['project-plugin'])
         throw new BadArguments(
           '--uninstall removes everything that was added to this client; it takes only --yes, --dry-run and --json',
         );
       const how = { dry, json: values.json ?? false, yes: values.yes ?? false };
-      return inTurn(c2c.env, () => uninstall(c2c, client, place, how));
+      return oneAtATime(c2c.env, () => uninstall(c2c, client, target, how));
     }
     const order = {
       client: client.name,
@@ -57,12 +55,12 @@ export default c2cCommand({
       hooks: values.hooks ?? false,
       projectPlugin: values['project-plugin'] ?? false,
     };
-    return inTurn(c2c.env, () => install(c2c, client, place, order, { dry, json: values.json ?? false }));
+    return oneAtATime(c2c.env, () => install(c2c, client, target, order, { dry, json: values.json ?? false }));
   },
 });
 
-function clientCalled(name: string): InstallClient {
-  const found = INSTALL_CLIENTS.find((one) => one.name === name);
+function clientCalled(name: string): ClientSettings {
+  const found = SETTINGS_CLIENTS.find((one) => one.name === name);
   if (found) return found;
   const [near] = nearest(name, [...CLIENT_NAMES]);
   throw new Refusal(
@@ -71,34 +69,27 @@ function clientCalled(name: string): InstallClient {
   );
 }
 
-interface Order {
-  client: ClientName;
-  alias: string | undefined;
-  global: boolean;
-  hooks: boolean;
-  projectPlugin: boolean;
-}
+type Order = Omit<C2cOrder, 'program' | 'alias'> & { alias: string | undefined };
 
 /** Adds c2c to a client, all or nothing. spec: c2c#install */
 function install(
   c2c: C2c,
-  client: InstallClient,
-  place: Place,
+  client: ClientSettings,
+  target: InstallTarget,
   order: Order,
   how: { dry: boolean; json: boolean },
 ): void {
   const again = `c2c install ${client.name}`;
-  const manifest = manifestIn(place.home);
-  const alias = order.alias ?? aliasFor(client, place, order.global);
-  const program = lastingProgram(place.env, again);
-  const gift = c2cGift(place, { ...order, program, alias });
-  const done = fulfil(client.wishes(place, gift), manifest, { dry: how.dry, again });
-  noteChangedHooks(place.env, done);
-  const advice = [...client.advice(place, gift), ...rootAdvice(gift.server.env)];
-  const root = brokerRoot(place.env, place.project);
+  const installer = new Installer(target.home, again);
+  const alias = order.alias ?? aliasFor(installer, client, target, order.global);
+  const profile = c2cProfile(target, { ...order, program: lastingProgram(target.env, again), alias });
+  const applied = installer.apply(additionsOf(client, target, profile), how.dry);
+  recordChangedHooks(target.env, applied);
+  const advice = [...client.advice(target, profile), ...rootAdvice(profile.server.env)];
+  const root = brokerRoot(target.env, target.project);
   if (how.json) {
-    const [config] = client.servers(place, gift.forProject);
-    const paths = (what: string): string[] => gift.files.filter((one) => one.what === what).map(({ path }) => path);
+    const [config] = client.serverFiles(target, profile.forProject);
+    const paths = (what: string): string[] => profile.files.filter((one) => one.what === what).map(({ path }) => path);
     return c2c.sayJson({
       ok: true,
       client: client.name,
@@ -106,26 +97,26 @@ function install(
       broker_root: root,
       config,
       dry_run: how.dry,
-      ...(client.name === 'opencode' && { session_id: sessionIn(gift.files), plugin: paths('plugin')[0] }),
+      ...(client.name === 'opencode' && { session_id: sessionIn(profile.files), plugin: paths('plugin')[0] }),
       ...(paths('hook script')[0] !== undefined && { hook_script: paths('hook script')[0] }),
-      changes: done,
+      changes: applied,
       advice,
     });
   }
   c2c.say(`${client.title}${alias === null ? '' : `, as ${alias}`}:`);
-  for (const one of done) c2c.say(doneLine(one));
+  for (const one of applied) c2c.say(appliedLine(one));
   for (const one of advice) c2c.say(`  note: ${one}`);
-  if (!how.dry && done.some(({ outcome }) => outcome === 'added'))
-    c2c.say(`  start ${client.title} anew to use it; \`${again} --uninstall\` takes everything out again`);
+  if (!how.dry && applied.some(({ outcome }) => outcome === 'added'))
+    c2c.say(`  restart ${client.title} to use it; \`${again} --uninstall\` takes everything out again`);
 }
 
-/** Who was named once stays who they were. Codex has one file for all its sessions, which cannot all have one alias. */
-function aliasFor(client: InstallClient, place: Place, global: boolean): string | null {
-  const paths = client.servers(place, isForProject(client.name, global));
-  const noted = notedFor(manifestIn(place.home), 'c2c', [client.name], `c2c install ${client.name}`);
-  const texts = noted.filter(({ path }) => paths.includes(path)).map(({ content }) => JSON.stringify(content));
+/** A client keeps the alias that it has. Codex has one file for all its sessions, which cannot all have one alias. */
+function aliasFor(installer: Installer, client: ClientSettings, target: InstallTarget, global: boolean): string | null {
+  const paths = client.serverFiles(target, isForProject(client.name, global));
+  const recorded = installer.recorded('c2c', [client.name]).filter(({ path }) => paths.includes(path));
+  const texts = recorded.map(({ content }) => JSON.stringify(content));
   const named = texts.map((text) => /C2C_MCP_AUTO_REGISTER_ALIAS[^A-Za-z0-9]+([\w.-]+)/.exec(text)?.[1]).find(Boolean);
-  return named ?? (client.name === 'codex' ? null : defaultAlias(client.name, place.home, place.project));
+  return named ?? (client.name === 'codex' ? null : defaultAlias(client.name, target.home, target.project));
 }
 
 function rootAdvice(env: Readonly<Record<string, string>>): string[] {
@@ -143,24 +134,19 @@ function sessionIn(files: readonly { what: string; text: string }[]): string | u
 /** Takes out what `c2c install` added to a client, in every project, and nothing else. */
 function uninstall(
   c2c: C2c,
-  client: InstallClient,
-  place: Place,
+  client: ClientSettings,
+  target: InstallTarget,
   { dry, json, yes }: { dry: boolean; json: boolean; yes: boolean },
 ): void {
-  const again = `c2c install ${client.name} --uninstall`;
-  const manifest = manifestIn(place.home);
-  const noted = notedFor(manifest, 'c2c', [client.name], again);
-  // Before the hooks go: afterwards nobody can tell which of Codex's tables were about them.
-  const found = findCodexTables(noted);
-  const codexTables = dry ? found : offerRemoval({ json, note: (text) => c2c.note(text) }, found, yes);
-  const removed = takeOut(noted, manifest, { dry, again });
-  const refused = removed.filter(({ outcome }) => outcome === 'refused');
-  if (refused.length > 0) process.exitCode = 1;
-  if (json) return c2c.sayJson({ ok: refused.length === 0, client: client.name, dry_run: dry, removed, codexTables });
+  const installer = new Installer(target.home, `c2c install ${client.name} --uninstall`);
+  const asking = { json, note: (text: string) => c2c.note(text) };
+  const { results, codexTables } = uninstallProfile(asking, installer, 'c2c', [client], { dry, yes });
+  const removed = results.flatMap((one) => one.removed);
+  if (json) return c2c.sayJson({ ok: !isRefused(removed), client: client.name, dry_run: dry, removed, codexTables });
   c2c.say(
     removed.length > 0
       ? `${client.title}:`
-      : `nothing was added to ${client.title} by \`c2c install\` (${join(manifest)})`,
+      : `nothing was added to ${client.title} by \`c2c install\` (${installer.manifest})`,
   );
   for (const one of removed) c2c.say(removedLine(one));
   for (const one of codexTables) c2c.say(tablesLine(one));

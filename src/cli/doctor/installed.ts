@@ -1,0 +1,65 @@
+import type { ClientSettings } from '../../clients/settings-client.ts';
+import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
+import type { Addition } from '../../clients/settings/changes.ts';
+import { find } from '../../clients/settings/file.ts';
+import type { Desk } from '../../flow/desk.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { clientBindings } from '../client-bindings.ts';
+import { parleyHome, userHome } from '../env.ts';
+import type { Env } from '../env.ts';
+import { hookLine } from '../hook-setup.ts';
+import { possibleAdditions } from '../install/parley-profile.ts';
+import { gitTop } from '../origin.ts';
+import { on } from './finding.ts';
+import type { Finding } from './finding.ts';
+
+/** Clients whose mailbox is gone: their hook and tools bring nothing. */
+export async function examineBindings(env: Env, desk: Desk): Promise<Finding[]> {
+  const { warn, bad } = on('clients');
+  try {
+    const findings: Finding[] = [];
+    for (const [client, agent] of Object.entries(clientBindings(parleyHome(env)))) {
+      const records = await Promise.all(desk.homes.map((home) => home.directory.get(agent)));
+      if (records.every((record) => record === null))
+        findings.push(
+          warn(
+            `${client} is bound to @${agent}, and there is no such mailbox`,
+            `\`parley install ${client}\` makes it, \`parley install ${client} --as <name>\` gives it another`,
+          ),
+        );
+    }
+    return findings;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return [bad(error.message, 'until then no client knows its mailbox')];
+  }
+}
+
+/** Hook lines and servers of an older Parley: they work, but can name a mailbox, and the hook line blocks its client once Parley is gone. */
+export function examineOlderLines(env: Env, cwd: string): Finding[] {
+  const target = { home: userHome(env), env, project: gitTop(cwd) ?? cwd };
+  return SETTINGS_CLIENTS.flatMap((client) => {
+    const lines = possibleAdditions(client, target).filter(({ what }) => /^(hook|MCP server)/.test(what));
+    const paths = [...new Set(lines.filter((line) => isOlder(env, client, line)).map(({ path }) => path))];
+    if (paths.length === 0) return [];
+    const trust = client.name === 'codex' ? '; Codex then asks you to trust the new hook' : '';
+    return [
+      on(client.name).warn(
+        `${client.title} has a line of an older Parley in ${paths.join(' and ')}`,
+        `\`parley install ${client.name}\` replaces what it wrote; change by hand what you wrote${trust}`,
+      ),
+    ];
+  });
+}
+
+function isOlder(env: Env, { name }: ClientSettings, { path, what, isThere }: Addition): boolean {
+  try {
+    const { text } = find(path);
+    if (text === null || !isThere(text)) return false;
+    const line = JSON.stringify(hookLine(env, name)).slice(1, -1);
+    return what === 'MCP server' ? !/"--client"\s*,\s*"/.test(text) && /"--as"/.test(text) : !text.includes(line);
+  } catch {
+    // What cannot be read is reported where the settings are looked at.
+    return false;
+  }
+}

@@ -1,0 +1,48 @@
+import { join, resolve } from 'node:path';
+import { readJson } from '../settings/jsonc.ts';
+import { hooksInJson, member, tableIn, variables } from '../settings-client.ts';
+import type { ClientSettings, InstallTarget } from '../settings-client.ts';
+
+/** Claude Code: hooks in the user's settings; servers of a project in its `.mcp.json`, those of the user in `.claude.json`. */
+export const claudeSettings: ClientSettings = {
+  name: 'claude',
+  title: 'Claude Code',
+  binaries: ['claude'],
+  folders: (target) => [claudeFolder(target)],
+  serverFiles: (target, forProject) => [
+    forProject
+      ? join(target.project, '.mcp.json')
+      : join(target.env['CLAUDE_CONFIG_DIR'] ? claudeFolder(target) : target.home, '.claude.json'),
+  ],
+  server: (name, { command, args, env }) =>
+    member(['mcpServers', name], { type: 'stdio', command, args: [...args], ...variables('env', env) }),
+  hooks: (target, hook) => hooksInJson(settingsFile(target), hook),
+  allowRule(target, tool) {
+    const value = `mcp__parley__${tool}`;
+    return {
+      path: settingsFile(target),
+      content: { format: 'json', at: ['permissions', 'allow'], append: true, value },
+      isThere(text) {
+        const { allow } = tableIn(tableIn(readJson(text))['permissions']);
+        return Array.isArray(allow) && ['mcp__parley', 'mcp__parley__*', value].some((rule) => allow.includes(rule));
+      },
+    };
+  },
+  skills: (target) => join(claudeFolder(target), 'skills'),
+  advice: (_target, profile) => [
+    ...(profile.forProject
+      ? ['Claude Code asks once whether it may start the server of a project; that answer is yours to give']
+      : []),
+    profile.by === 'c2c'
+      ? 'An idle session is reached by nothing that was installed here; `c2c start claude` runs one in tmux and wakes it'
+      : 'An idle session is reached by nothing that was installed here: its mail waits for your next prompt',
+  ],
+};
+
+export function claudeFolder({ home, env }: InstallTarget): string {
+  return env['CLAUDE_CONFIG_DIR'] ? resolve(env['CLAUDE_CONFIG_DIR']) : join(home, '.claude');
+}
+
+function settingsFile(target: InstallTarget): string {
+  return join(claudeFolder(target), 'settings.json');
+}

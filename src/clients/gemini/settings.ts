@@ -1,0 +1,23 @@
+import { join } from 'node:path';
+import { hooksInJson, member, variables } from '../settings-client.ts';
+import type { ClientSettings } from '../settings-client.ts';
+
+/** Gemini CLI: hooks and servers in one file of settings, the user's or the project's. We never write that a server is trusted. */
+export const geminiSettings: ClientSettings = {
+  name: 'gemini',
+  title: 'Gemini CLI',
+  binaries: ['gemini'],
+  folders: ({ home }) => [join(home, '.gemini')],
+  serverFiles: ({ home, project }, forProject) => [join(forProject ? project : home, '.gemini/settings.json')],
+  server: (name, { command, args, env }) =>
+    member(['mcpServers', name], { command, args: [...args], ...variables('env', env) }),
+  hooks: ({ home }, hook) => hooksInJson(join(home, '.gemini/settings.json'), hook),
+  // Not run. Its only setting, `trust`, would allow every tool of the server.
+  allowRule: null,
+  // Not run.
+  skills: () => null,
+  instructions: ({ home }) => join(home, '.gemini/GEMINI.md'),
+  advice: () => [
+    'Gemini CLI asks before it calls a tool of the server for the first time; that answer is yours to give',
+  ],
+};

@@ -1,0 +1,54 @@
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { hasMember, readJson } from '../settings/jsonc.ts';
+import { member, tableIn, variables } from '../settings-client.ts';
+import type { ClientSettings, InstallTarget } from '../settings-client.ts';
+
+/** OpenCode: servers in `opencode.json` of the user or the project. It runs no hooks; a plugin is a file in its folder. */
+export const opencodeSettings: ClientSettings = {
+  name: 'opencode',
+  title: 'OpenCode',
+  binaries: ['opencode'],
+  folders: (target) => [opencodeFolder(target)],
+  serverFiles: (target, forProject) => [
+    settingsFile(forProject ? join(target.project, '.opencode') : opencodeFolder(target)),
+  ],
+  server: (name, { command, args, env }) =>
+    member(['mcp', name], {
+      type: 'local',
+      command: [command, ...args],
+      ...variables('environment', env),
+      enabled: true,
+    }),
+  hooks: () => [],
+  allowRule(target, tool) {
+    const key = `parley_${tool}`;
+    return {
+      path: settingsFile(opencodeFolder(target)),
+      content: member(['permission', key], 'allow'),
+      isThere: (text) => tableIn(tableIn(readJson(text))['permission'])[key] === 'allow',
+    };
+  },
+  // It asks only where its settings say so.
+  mayAsk: (text) => text !== null && hasMember(text, ['permission']),
+  skills: (target) => join(opencodeFolder(target), 'skills'),
+  advice: (_target, profile) =>
+    profile.files.some(({ path }) => path.endsWith('/plugins/c2c.ts'))
+      ? [
+          'The first start of OpenCode with a plugin takes about half a minute, because it fetches its package for plugins; without ' +
+            'the network it tries for well over a minute and then starts all the same',
+        ]
+      : [],
+};
+
+export function opencodeFolder({ home, env }: InstallTarget): string {
+  const { OPENCODE_CONFIG_DIR: named, XDG_CONFIG_HOME: config } = env;
+  if (named) return resolve(named);
+  return join(config?.startsWith('/') ? config : join(home, '.config'), 'opencode');
+}
+
+/** Both names are read. A second file beside the user's own would only hide where things are. */
+function settingsFile(folder: string): string {
+  const [plain, commented] = [join(folder, 'opencode.json'), join(folder, 'opencode.jsonc')];
+  return existsSync(commented) && !existsSync(plain) ? commented : plain;
+}

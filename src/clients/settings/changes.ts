@@ -1,0 +1,268 @@
+import { blankOf, editFor, textWithout } from './content.ts';
+import type { Content } from './content.ts';
+import { dropCopy, dropFolders, find, keepCopy, makeFolder, remove, replace } from './file.ts';
+import type { Found } from './file.ts';
+import { hashOf, isSame, readManifest, recordsOf, withRecords, writeManifest } from './manifest.ts';
+import type { Manifest, Recorded } from './manifest.ts';
+import { inserted, NotEditable, takenOut } from './text-edit.ts';
+
+/** What to add to a settings file of another program. */
+export interface Addition {
+  /** The install profile that adds it. */
+  by: string;
+  path: string;
+  owner: string;
+  /** No two additions of one profile to a file of a client have the same name. */
+  what: string;
+  content: Content;
+  /** Is it, or something as good, in this text already? */
+  isThere: (text: string) => boolean;
+}
+
+/** How one file changes: the file as it is, the text it gets, and what the manifest says about the file then. */
+export interface Change {
+  found: Found;
+  text: string;
+  records: Recorded[];
+}
+
+/** Why nothing is done. `there`: we added it before. `theirs`: others added it, or changed what we added, and it stays. */
+export type NoChange = 'there' | 'theirs';
+
+/**
+ * The change for an addition. Changes nothing. Throws NotEditable for a file that must be left alone. What we added earlier with
+ * another content is replaced, unless others changed it.
+ */
+export function changeFor(addition: Addition, manifestPath: string): Change | NoChange {
+  const found = find(addition.path);
+  const manifest = readManifest(manifestPath);
+  const records = recordsOf(manifest, found.target);
+  const applied = found.text === null ? [] : appliedOf(records, found.text);
+  const earlier = applied.find((one) => isSame(one, { ...addition, target: found.target }));
+  if (found.text !== null && addition.isThere(found.text)) {
+    if (!earlier) return 'theirs';
+    if (Bun.deepEquals(earlier.content, addition.content)) return 'there';
+  } else if (found.text !== null && addition.content.format === 'whole' && earlier?.left !== hashOf(found.text)) {
+    return 'theirs';
+  }
+  const base =
+    found.text !== null && earlier ? without(records, earlier, found.text, isCreated(manifest, found)) : 'gone';
+  if (base === 'changed') return 'theirs';
+  const left = (base === 'gone' ? applied : base.records).filter((one) => one !== earlier);
+  const before = (base === 'gone' ? found.text : base.text) ?? blankOf(addition.content);
+  const { isThere: _isThere, ...rest } = addition;
+  const { text, records: added } = putIn([{ ...rest, target: found.target }], before);
+  return { found, text, records: [...left, ...added] };
+}
+
+/** Puts these into a text, one after the other. */
+function putIn(
+  additions: readonly Omit<Recorded, 'edit' | 'left'>[],
+  text: string,
+): { text: string; records: Recorded[] } {
+  let now = text;
+  const records = additions.map((one) => {
+    const edit = editFor(one.content, now);
+    now = inserted(now, edit.insertions);
+    return { ...one, edit, left: hashOf(now) };
+  });
+  return { text: now, records };
+}
+
+/** Makes the change and records it. If it fails, everything is as it was. Returns the copy of the file that is kept, if any. */
+export function applyChange({ found, text, records }: Change, manifestPath: string): string | undefined {
+  const { target } = found;
+  const before = readManifest(manifestPath);
+  const [added] = records.slice(-1);
+  if (!added) return undefined;
+  const { content } = added;
+  const known = before.files.find((one) => one.target === target);
+  const folders = makeFolder(target);
+  const made = content.format === 'whole' || known ? undefined : keepCopy(found);
+  const copy = made ?? known?.copy;
+  const files = [
+    ...before.files.filter((one) => one !== known),
+    { target, created: found.text === null || (known?.created ?? false), ...(copy && { copy }) },
+  ];
+  const started: Manifest = { ...before, folders: [...folders, ...before.folders], files };
+  try {
+    // Recorded first: a crash leaves a record of nothing, never an addition without a record.
+    writeManifest(manifestPath, { ...started, noted: [...before.noted, added] });
+    replace(found, text, modeFor(content));
+    writeManifest(manifestPath, withRecords({ ...readManifest(manifestPath), noted: before.noted }, target, records));
+    return copy;
+  } catch (error) {
+    if (made && found.text !== null) dropCopy(made, found.text);
+    writeManifest(manifestPath, {
+      ...before,
+      folders: dropFolders([...folders, ...readManifest(manifestPath).folders]),
+    });
+    throw error;
+  }
+}
+
+function modeFor(content: Content): number {
+  if (content.format === 'whole') return content.mode ?? 0o644;
+  return content.format === 'markdown' ? 0o644 : 0o600;
+}
+
+/** Takes back changes that were just made, the last first, and their records. */
+export function rollBack(changes: readonly Change[], before: Manifest, manifestPath: string): void {
+  for (const { found, text } of changes.toReversed()) {
+    const now = { target: found.target, text };
+    if (found.text === null) remove(now);
+    else replace(now, found.text);
+  }
+  const { files, folders } = readManifest(manifestPath);
+  for (const { target, copy } of files) {
+    const was = changes.find(({ found }) => found.target === target)?.found.text;
+    const isNew = !before.files.some((one) => one.copy === copy);
+    if (copy && isNew && typeof was === 'string') dropCopy(copy, was);
+  }
+  writeManifest(manifestPath, { ...before, folders: dropFolders(folders) });
+}
+
+/** What became of something that we had added, and of the copy of the file as it was before. */
+export interface Undone {
+  outcome: 'removed' | 'gone' | 'changed';
+  /** The copy is kept, because the file is not what it was. */
+  kept?: string;
+}
+
+/** How a settings file is read: as it is, or as an earlier change would leave it. */
+export type ReadFile = (path: string) => Found;
+
+/** Takes out a recorded addition: see `without`. `dry` changes nothing and says what would become of it. */
+export function undo(recorded: Recorded, manifestPath: string, dry = false, read: ReadFile = find): Undone {
+  const manifest = readManifest(manifestPath);
+  const { target } = recorded;
+  const records = recordsOf(manifest, target);
+  const own = records.find((one) => isSame(one, recorded)) ?? recorded;
+  const found = read(recorded.path);
+  const result = found.text === null ? 'gone' : without(records, own, found.text, isCreated(manifest, found));
+  const isRemoved = typeof result === 'object';
+  const outcome = isRemoved ? 'removed' : result;
+  if (dry) return { outcome };
+  if (isRemoved && result.text === null) remove(found);
+  else if (isRemoved && result.text !== null) replace(found, result.text);
+  const left = isRemoved ? result.records : records.filter((one) => one !== own);
+  const now = isRemoved ? result.text : found.text;
+  const { copy } = manifest.files.find((one) => one.target === target) ?? {};
+  const isLast = left.length === 0;
+  const kept = isLast && copy && !(now !== null && dropCopy(copy, now)) ? copy : undefined;
+  const files = isLast ? manifest.files.filter((one) => one.target !== target) : manifest.files;
+  const folders = dropFolders(manifest.folders);
+  writeManifest(manifestPath, withRecords({ ...manifest, folders, files }, target, left));
+  return { outcome, ...(kept && { kept }) };
+}
+
+/** The text that a file would have without all that is recorded of it; null if it would not be there. */
+export function textWithoutOurs(path: string, manifestPath: string, read: ReadFile): string | null {
+  const manifest = readManifest(manifestPath);
+  const found = read(path);
+  let { text } = found;
+  let records = recordsOf(manifest, found.target);
+  for (const one of records.toReversed()) {
+    const result = text === null ? 'gone' : without(records, one, text, isCreated(manifest, found));
+    if (typeof result === 'object') ({ text, records } = result);
+  }
+  return text;
+}
+
+function isCreated(manifest: Manifest, { target }: Found): boolean {
+  return manifest.files.find((one) => one.target === target)?.created ?? false;
+}
+
+/** A file without one of our additions. The text is null if there should be no file. */
+interface Less {
+  text: string | null;
+  /** The records of what is left, as it is in the file now. */
+  records: Recorded[];
+}
+
+/** The records of what is in the file: one that was written just before a crash may have no addition. */
+function appliedOf(records: readonly Recorded[], text: string): Recorded[] {
+  const last = records.findLastIndex(({ left }) => left === hashOf(text));
+  return last < 0 ? [...records] : records.slice(0, last + 1);
+}
+
+/**
+ * The file without one of our additions. While nobody else has changed the file, it becomes byte for byte what it would be without
+ * it: later additions are taken out too, and put in again. Otherwise only that one goes, and only if it is still as we wrote it.
+ */
+function without(
+  records: readonly Recorded[],
+  gone: Recorded,
+  text: string,
+  created: boolean,
+): Less | 'gone' | 'changed' {
+  const there = appliedOf(records, text);
+  if (!there.includes(gone)) return 'gone';
+  const exact = there.at(-1)?.left === hashOf(text) ? rebuilt(there, there.indexOf(gone), text) : null;
+  if (exact) return orNoFile(exact, created);
+  const inner = there.filter((one) => isInside(one, gone));
+  const bare = withoutAll(inner, text);
+  const outer = bare === null ? 'changed' : textWithout(gone.content, gone.edit, bare);
+  if (typeof outer === 'string') return outer;
+  const result = putIn(inner, outer.text);
+  const left = there
+    .filter((one) => one !== gone)
+    .map((one) => inheriting(result.records[inner.indexOf(one)] ?? one, gone));
+  return orNoFile({ text: result.text, records: left }, created);
+}
+
+/** A file that we made goes when nothing is left in it. Others may have written to it since, also before our last change. */
+function orNoFile({ text, records }: Less, created: boolean): Less {
+  const isBlank = /^\s*(?:\{\s*\}\s*)?$/.test(text ?? '');
+  return { text: created && isBlank && records.length === 0 ? null : text, records };
+}
+
+/** Is this a table of ours inside a table that is ours too? Then the outer one cannot go alone. */
+function isInside({ content }: Recorded, { content: outer }: Recorded): boolean {
+  if (content.format !== 'toml' || outer.format !== 'toml' || outer.append) return false;
+  return content.at.length > outer.at.length && outer.at.every((key, at) => key === content.at[at]);
+}
+
+/** The text without all of these; null if one of them is not there as we wrote it. */
+function withoutAll(records: readonly Recorded[], text: string): string | null {
+  let now = text;
+  for (const { content, edit } of records.toReversed()) {
+    const result = textWithout(content, edit, now);
+    if (typeof result === 'string') return null;
+    now = result.text;
+  }
+  return now;
+}
+
+/** Takes out everything down to this one, and puts in again what came after it. Null if others changed the file in between. */
+function rebuilt(records: readonly Recorded[], gone: number, text: string): Less | null {
+  let now = text;
+  for (let at = records.length - 1; at >= gone; at -= 1) {
+    const before = takenOut(now, records[at]?.edit.insertions ?? []);
+    if (before === null || (at > gone && hashOf(before) !== records[at - 1]?.left)) return null;
+    now = before;
+  }
+  try {
+    const again = putIn(records.slice(gone + 1), now);
+    return { text: again.text, records: [...records.slice(0, gone), ...again.records] };
+  } catch (error) {
+    if (error instanceof NotEditable) return null;
+    throw error;
+  }
+}
+
+/** Containers that came with what is gone, and that another addition needed too, go with that one now. */
+function inheriting(record: Recorded, gone: Recorded): Recorded {
+  const made = containersOf(gone.content).slice(-gone.edit.made || Infinity);
+  const own = containersOf(record.content);
+  let count = record.edit.made;
+  while (count < own.length && made.includes(own[own.length - 1 - count] ?? '')) count += 1;
+  return { ...record, edit: { ...record.edit, made: count } };
+}
+
+/** The containers around a value, from the outermost, each by its whole path. */
+function containersOf(content: Content): string[] {
+  if (content.format !== 'json') return [];
+  const path = content.append ? content.at : content.at.slice(0, -1);
+  return path.map((_, at) => JSON.stringify(path.slice(0, at + 1)));
+}

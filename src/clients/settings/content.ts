@@ -1,0 +1,74 @@
+import * as v from 'valibot';
+import { Schema } from '../../protocol/schema.ts';
+import type { Described } from '../../protocol/schema.ts';
+import { addToJson, hasMember, removeFromJson } from './jsonc.ts';
+import type { Removal } from './text-edit.ts';
+import { addToToml, appendBlock, inToml, removeBlock, removeFromToml } from './toml.ts';
+
+const Path = () => v.array(v.string());
+
+/**
+ * What we add to a file, in the words of its format. A `whole` file is ours alone. In JSON and TOML it is the value at a path, or,
+ * to append, one more element of the list there.
+ */
+export const Content = new Schema(() =>
+  v.variant('format', [
+    v.object({ format: v.literal('json'), at: Path(), append: v.boolean(), value: v.unknown() }),
+    v.object({ format: v.literal('toml'), at: Path(), block: v.string(), append: v.optional(v.boolean()) }),
+    v.object({ format: v.literal('markdown'), block: v.string() }),
+    v.object({ format: v.literal('whole'), text: v.string(), mode: v.optional(v.number()) }),
+  ]),
+);
+export type Content = Described<typeof Content>;
+
+/** How a text is changed, and what is needed to undo it: `made` counts the containers that came with the value. */
+export const Edit = new Schema(() =>
+  v.object({
+    insertions: v.array(v.object({ at: v.number(), text: v.string() })),
+    made: v.number(),
+  }),
+);
+export type Edit = Described<typeof Edit>;
+
+/** An absent file is read as the emptiest one of its format. */
+export function blankOf({ format }: Content): string {
+  return format === 'json' ? '{}\n' : '';
+}
+
+/** Is something at the place of this content already? For a whole file: is it this very text? */
+export function isPresent(content: Content, text: string): boolean {
+  if (content.format === 'json') return hasMember(text, content.at);
+  if (content.format === 'toml') return inToml(text, content.at) !== undefined;
+  return content.format === 'whole' && text === content.text;
+}
+
+/** How this content gets into the text. What cannot be read is refused, and so is what would not read back as meant. */
+export function editFor(content: Content, text: string): Edit {
+  switch (content.format) {
+    case 'json':
+      return addToJson(text, content);
+    case 'toml':
+      return { insertions: addToToml(text, content), made: 0 };
+    case 'markdown':
+      return { insertions: appendBlock(text, content.block), made: 0 };
+    case 'whole':
+      return { insertions: [{ at: 0, text: content.text }], made: 0 };
+  }
+}
+
+/** The text without this content, in a file that others have changed since. */
+export function textWithout(content: Content, { insertions, made }: Edit, text: string): Removal {
+  switch (content.format) {
+    case 'json':
+      return removeFromJson(text, { ...content, made });
+    case 'toml':
+      return removeFromToml(text, content, insertions);
+    case 'markdown': {
+      const result = removeBlock(text, insertions);
+      const [mark = ''] = content.block.split('\n');
+      return result === 'gone' && text.includes(mark) ? 'changed' : result;
+    }
+    case 'whole':
+      return 'changed';
+  }
+}

@@ -1,0 +1,42 @@
+/** A settings file that we cannot change without risk. It is left as it is, and the message says why. */
+export class NotEditable extends Error {}
+
+/** What we put into a text: the position in the text before the edit, and what is inserted. */
+export interface Insertion {
+  at: number;
+  text: string;
+}
+
+/** A text without our addition. `gone`: it was not there; `changed`: it is no longer as we wrote it, and was left. */
+export type Removal = { text: string } | 'gone' | 'changed';
+
+/** The text with these insertions, which are in the order of their positions. */
+export function inserted(text: string, insertions: readonly Insertion[]): string {
+  let done = 0;
+  let result = '';
+  for (const { at, text: added } of insertions) {
+    result += text.slice(done, at) + added;
+    done = at;
+  }
+  return result + text.slice(done);
+}
+
+/** The exact inverse of `inserted`. Null if an insertion is not in its position any more. */
+export function takenOut(text: string, insertions: readonly Insertion[]): string | null {
+  let done = 0;
+  let shift = 0;
+  let result = '';
+  for (const { at, text: added } of insertions) {
+    const from = at + shift;
+    if (!text.startsWith(added, from)) return null;
+    result += text.slice(done, from);
+    shift += added.length;
+    done = from + added.length;
+  }
+  return result + text.slice(done);
+}
+
+/** As the text ends its lines. */
+export function lineEndOf(text: string): '\r\n' | '\n' {
+  return text.includes('\r\n') ? '\r\n' : '\n';
+}
