@@ -1,3 +1,4 @@
+import { CLIENT_NAMES } from '../clients/install-client.ts';
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import type { Home } from '../flow/desk.ts';
 import type { AgentName } from '../protocol/names.ts';
@@ -19,7 +20,6 @@ export function isUnread({ label, root, far }: Home, record: AgentRecord, now: n
 
 /** What to do about it, in one line. */
 export async function unreadAdvice(name: AgentName): Promise<string> {
-  const { CLIENT_NAMES } = await import('../clients/install-client.ts');
   const isClient = CLIENT_NAMES.some((client) => client === name);
   const install = isClient ? `parley install ${name}` : `parley install <client> --as ${name}`;
   return `nobody reads @${name}: no client is bound to it, and nothing has read its mail lately. Next: ${install}, or parley inbox --as ${name}`;

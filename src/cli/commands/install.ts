@@ -5,8 +5,8 @@ import { INSTALL_CLIENTS } from '../../clients/install-clients.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { bindClient, unbindClient } from '../client-bindings.ts';
-import { command } from '../command.ts';
-import { isSure } from '../consent.ts';
+import { command } from '../../core/command.ts';
+import { isSure } from '../../sessions/consent.ts';
 import { agentName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { scriptText, writeScript } from '../hook-setup.ts';
@@ -25,11 +25,11 @@ import { parleyGift } from '../install/parley-gift.ts';
 import { skillFiles } from '../install/skill.ts';
 import { doneLine, removedLine } from '../install/told.ts';
 import { inTurn } from '../install/turn.ts';
-import { lastingProgram, temporaryHome } from '../lasting.ts';
-import { gitTop } from '../origin.ts';
-import { parleyHome, userHome } from '../env.ts';
+import { stableProgram, temporaryHome } from '../own-program.ts';
+import { gitTop } from '../../platform/git.ts';
+import { parleyHome, userHome } from '../../platform/env.ts';
 import { forgetSessionsOf } from '../sessions.ts';
-import { isTerminal } from '../terminal.ts';
+import { isTerminal } from '../../platform/terminal.ts';
 
 export default command({
   usage: `install [${CLIENT_NAMES.join('|')} …]`,
@@ -66,7 +66,7 @@ export default command({
     'parley install codex --as reviewer',
     'parley install --uninstall',
   ],
-  async run(context, values, words) {
+  async run(context: Context, values, words) {
     if (values.project && values.global) throw new Refusal('invalid_request', '--project or --global, not both');
     if (values.hooks && values['no-hooks']) throw new Refusal('invalid_request', '--hooks or --no-hooks, not both');
     const place = {
@@ -139,7 +139,7 @@ async function planFor(
 ): Promise<Plan> {
   const again = `parley install ${client.name}`;
   const manifest = manifestIn(place.home);
-  const program = lastingProgram(context.env, again);
+  const program = stableProgram(context.env, again);
   const gift = {
     ...parleyGift(context.env, { ...order, client: client.name, program }),
     files: skillFiles(client, place),

@@ -1,11 +1,7 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { nearest } from '../../flow/nearest.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { command } from '../command.ts';
 import type { Context } from '../context.ts';
-import { isCompiled, VERSION } from '../program.ts';
 import { tablesLine } from '../install/codex-tables.ts';
 import { removedLine } from '../install/told.ts';
 import { install } from '../self/install.ts';
@@ -14,12 +10,16 @@ import { isSameFile, readManifest } from '../self/manifest.ts';
 import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
 import { isOnPath, onPath } from '../self/search-path.ts';
 import { uninstall } from '../self/uninstall.ts';
-import { backchannelHome, parleyHome } from '../env.ts';
+import { command } from '../../core/command.ts';
+import { nearest } from '../../flow/nearest.ts';
+import { backchannelHome, parleyHome } from '../../platform/env.ts';
+import { VERSION, isCompiled } from '../../platform/program.ts';
+import { Refusal } from '../../protocol/refusal.ts';
 
 /** What the program can be called besides parley. */
 const NAMES = ['bch', 'c2c', 'c2c-deliver-inbox', 'ccc'];
 
-export default command({
+const selfCommand = command({
   usage: 'self <install|uninstall>',
   about:
     'install copies this program to a folder as `parley`, and links further names to it. A program of somebody else is never replaced ' +
@@ -38,7 +38,7 @@ export default command({
     'dist/parley self install --dir /usr/local/bin --names bch',
     'parley self uninstall --purge --yes',
   ],
-  async run(context, values, [verb]) {
+  async run(context: Context, values, [verb]) {
     const manifest = join(parleyHome(context.env), 'self.json');
     if (verb === 'install') {
       if (values.purge || values.yes) throw new Refusal('invalid_request', '--purge and --yes belong to uninstall');
@@ -131,3 +131,7 @@ function namesFrom(text = ''): string[] {
   }
   return names;
 }
+
+export const commands = {
+  self: selfCommand,
+};

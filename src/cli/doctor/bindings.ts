@@ -1,8 +1,8 @@
 import type { Desk } from '../../flow/desk.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { clientBindings } from '../client-bindings.ts';
-import { parleyHome } from '../env.ts';
-import type { Env } from '../env.ts';
+import { parleyHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 

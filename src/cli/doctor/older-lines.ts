@@ -4,9 +4,9 @@ import { find } from '../../clients/settings/file.ts';
 import type { Wish } from '../../clients/settings/apply.ts';
 import { hookLine } from '../hook-setup.ts';
 import { parleyGift } from '../install/parley-gift.ts';
-import { gitTop } from '../origin.ts';
-import { userHome } from '../env.ts';
-import type { Env } from '../env.ts';
+import { gitTop } from '../../platform/git.ts';
+import { userHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 

@@ -1,4 +1,4 @@
-import type { Door } from '../doors.ts';
+import type { Service } from '../../core/service.ts';
 import { hostOrder } from './order.ts';
 
 /** How long a host may take to say that it is there. */
@@ -6,13 +6,13 @@ const PATIENCE_MS = 3000;
 /** Refused before `initialize`, which is an answer. */
 const PING = '{"jsonrpc":"2.0","id":0,"method":"ping"}\n';
 
-const host: Door = {
+const host: Service = {
   async open(context, values, log) {
     // Not above: whoever only asks whether it answers should not wait for an engine to be read.
-    const { openHostDoor } = await import('./open.ts');
+    const { openHostService } = await import('./open.ts');
     const socket = values['host-socket'] as string | undefined;
     const ws = values['host-ws'] as string | undefined;
-    return openHostDoor(context, hostOrder({ socket, ws }, context.env, context.cwd), log);
+    return openHostService(context, hostOrder({ socket, ws }, context.env, context.cwd), log);
   },
 
   /** To be connected is not enough: the system does that for a process that hangs. */

@@ -2,10 +2,8 @@ import { PROMPTS } from '../../delivery/event-text.ts';
 import { Hall } from '../../doors/host/hall.ts';
 import { Host } from '../../flow/host/host.ts';
 import { hashOf, newAgentToken } from '../../protocol/tokens.ts';
-import type { Context } from '../context.ts';
-import { VERSION } from '../program.ts';
-import type { Log } from '../serving-log.ts';
-import { openDesk } from '../wiring.ts';
+import type { ServiceContext, Log } from '../../core/service.ts';
+import { VERSION } from '../../platform/program.ts';
 
 /** More than a timer can count; whoever sets it looks again. */
 const LONGEST_MS = 2 ** 31 - 1;
@@ -17,10 +15,10 @@ export interface Running {
   close(): Promise<void>;
 }
 
-export async function startEngine({ env, settings }: Context, log: Log): Promise<Running> {
+export async function startEngine({ env, settings, homes }: ServiceContext, log: Log): Promise<Running> {
   const { bodyLimit, durability, composeMs } = settings;
   // The host serves every mailbox of the home: no agent in particular.
-  const desk = openDesk(env, { bodyLimit, durability }, 'parley', { stays: true });
+  const desk = homes.openWorkspace(env, { bodyLimit, durability }, 'parley', { stays: true });
   const [home] = desk.homes;
   if (!home) throw new Error('a desk has a home');
   const engine = new Host({

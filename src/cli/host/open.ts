@@ -6,17 +6,15 @@ import { serveWebSocket } from '../../doors/host/websocket.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { hashOf } from '../../protocol/tokens.ts';
 import { codeOf, explained } from '../../storage/disk.ts';
-import type { Context } from '../context.ts';
-import type { OpenDoor } from '../doors.ts';
-import { goOnDuty, whoIsOnDuty } from '../duty.ts';
-import type { Log } from '../serving-log.ts';
+import type { ServiceContext, OpenService, Log } from '../../core/service.ts';
+import { goOnDuty, whoIsOnDuty } from '../../platform/daemon-lock.ts';
 import { startEngine } from './engine.ts';
 import type { HostOrder } from './order.ts';
 import { userOf } from './peer-user.ts';
 import { hostToken } from './token.ts';
 
 /** Opens the host where it was ordered. Whatever fails leaves nothing behind. */
-export async function openHostDoor(context: Context, order: HostOrder, log: Log): Promise<OpenDoor> {
+export async function openHostService(context: ServiceContext, order: HostOrder, log: Log): Promise<OpenService> {
   try {
     return await opened(context, order, log);
   } catch (error) {
@@ -24,7 +22,7 @@ export async function openHostDoor(context: Context, order: HostOrder, log: Log)
   }
 }
 
-async function opened(context: Context, order: HostOrder, log: Log): Promise<OpenDoor> {
+async function opened(context: ServiceContext, order: HostOrder, log: Log): Promise<OpenService> {
   const place = { path: order.socket, user: process.getuid?.() ?? -1, userOf };
   makePlace(place);
   const duty = await goOnDuty(order.socket);

@@ -1,4 +1,4 @@
-import type { Options } from '../command.ts';
+import type { Options } from '../../core/command.ts';
 
 /** What can be said about the host on the command line of `parley up --with host`. */
 export const HOST_OPTIONS = {

@@ -1,8 +1,7 @@
 import { write } from 'node:fs';
 import { serveStdio } from '../../doors/host/stdio.ts';
 import { codeOf } from '../../storage/disk.ts';
-import type { Context } from '../context.ts';
-import type { Log } from '../serving-log.ts';
+import type { ServiceContext, Log } from '../../core/service.ts';
 import { startEngine } from './engine.ts';
 
 const STDOUT = 1;
@@ -10,7 +9,7 @@ const STDOUT = 1;
 const NAP_MS = 2;
 
 /** A host for the process that started us, until it closes its end or a signal comes. What it asked for is finished. */
-export async function hostOnStdio(context: Context, log: Log): Promise<void> {
+export async function hostOnStdio(context: ServiceContext, log: Log): Promise<void> {
   const { promise: asked, resolve } = Promise.withResolvers<void>();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve());
   const running = await startEngine(context, log);

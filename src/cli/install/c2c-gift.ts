@@ -11,10 +11,10 @@ import { c2cHookScript } from '../../delivery/c2c-hook-script.ts';
 import { quoted } from '../../delivery/hook-script.ts';
 import { signScript } from '../../sessions/sign-hook.ts';
 import type { ClientState } from '../../sessions/sign.ts';
-import { brokerRoot, fingerprint } from '../dialects/c2c/root.ts';
+import { brokerRoot, fingerprint } from '../../protocols/c2c/broker-root.ts';
 import { hookFolder } from '../dialects/c2c/hook-session.ts';
-import { dataFolder, signsFolder } from '../loops/folders.ts';
-import { ownCommand } from '../program.ts';
+import { dataFolder, signsFolder } from '../../protocols/c2c/loop-files.ts';
+import { ownCommand } from '../../platform/program.ts';
 import { onPath } from '../self/search-path.ts';
 import { pluginText } from './plugin-text.ts';
 

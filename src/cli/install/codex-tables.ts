@@ -5,9 +5,9 @@ import type { Look } from '../../clients/settings/apply.ts';
 import { find, replace } from '../../clients/settings/file.ts';
 import type { Noted } from '../../clients/settings/manifest.ts';
 import { NotEditable } from '../../clients/settings/not-editable.ts';
-import { isSure } from '../consent.ts';
+import { isSure } from '../../sessions/consent.ts';
 import type { Context } from '../context.ts';
-import { isTerminal } from '../terminal.ts';
+import { isTerminal } from '../../platform/terminal.ts';
 
 /**
  * What Codex wrote about our hook and server into one config.toml: that its user trusts the hook, and which tools may run unasked.

@@ -4,8 +4,8 @@ import { codexEvent, trustKeys } from '../../clients/codex/hook-state.ts';
 import { tableIn } from '../../clients/install-client.ts';
 import type { Wish } from '../../clients/settings/apply.ts';
 import { inToml } from '../../clients/settings/text-block.ts';
-import { parleyHome } from '../env.ts';
-import type { Env } from '../env.ts';
+import { parleyHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
 import { namesIn } from '../sessions.ts';
 import type { Done } from './carry-out.ts';
 

@@ -3,9 +3,9 @@ import type { Who } from '../../flow/desk.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { clientBindings, clientOf } from '../client-bindings.ts';
-import { refuseSurfaceName } from '../commands/init.ts';
+import { refuseSurfaceName } from '../commands/setup.ts';
 import { Context } from '../context.ts';
-import { parleyHome } from '../env.ts';
+import { parleyHome } from '../../platform/env.ts';
 
 /** The mailbox of a client, and whether it has to be made. */
 export interface OwnMailbox {

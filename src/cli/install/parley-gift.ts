@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { HOOK_CLIENTS } from '../../clients/hook-clients.ts';
 import type { ClientName, Gift, Hooks } from '../../clients/install-client.ts';
 import { hookLine, hookWord } from '../hook-setup.ts';
-import type { Env } from '../env.ts';
+import type { Env } from '../../platform/env.ts';
 
 export interface ParleyOrder {
   client: ClientName;

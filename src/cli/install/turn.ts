@@ -1,6 +1,6 @@
 import { lstatSync, mkdirSync } from 'node:fs';
 import { locked } from '../../storage/lock-file.ts';
-import type { Env } from '../env.ts';
+import type { Env } from '../../platform/env.ts';
 
 /** One installer after the other: two at once would each write down only what it did itself. */
 export function inTurn<T>(env: Env, act: () => T): T {

@@ -9,8 +9,8 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { clientBindings, unbindClient } from '../client-bindings.ts';
 import type { Context } from '../context.ts';
 import { stopping } from '../dialects/bch/set-up.ts';
-import { parleyHome, userHome } from '../env.ts';
-import type { Env } from '../env.ts';
+import { parleyHome, userHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
 import { takeOut } from '../install/carry-out.ts';
 import type { Removed } from '../install/carry-out.ts';
 import { findCodexTables, isRemovalWanted, removeTables, withoutThem } from '../install/codex-tables.ts';
@@ -19,8 +19,8 @@ import { guarded } from '../install/guarded.ts';
 import { manifestIn } from '../install/manifest-place.ts';
 import { parleyGift } from '../install/parley-gift.ts';
 import { inTurn } from '../install/turn.ts';
-import { dataFolder } from '../loops/folders.ts';
-import { gitTop } from '../origin.ts';
+import { dataFolder } from '../../protocols/c2c/loop-files.ts';
+import { gitTop } from '../../platform/git.ts';
 
 const AGAIN = 'parley self uninstall';
 

@@ -1,6 +1,15 @@
 import type { Wire } from '../../flow/host/wire.ts';
-import type { Bind, Capabilities, Progress, ProtocolVersion, Quieter, Turn } from '../../protocol/host.ts';
-import type { SURFACE, ToolArguments, ToolName } from '../../protocol/host.ts';
+import type {
+  Bind,
+  Capabilities,
+  Progress,
+  ProtocolVersion,
+  Quieter,
+  Turn,
+  SURFACE,
+  ToolArguments,
+  ToolName,
+} from '../../protocol/host.ts';
 import type { Described } from '../../protocol/schema.ts';
 
 type SurfaceMethod = keyof typeof SURFACE;

@@ -6,13 +6,13 @@ import { SETUP_CLIENTS } from '../../../clients/setup-clients.ts';
 import { carryOut, changeFor, undo } from '../../../clients/settings/apply.ts';
 import { readManifest } from '../../../clients/settings/manifest.ts';
 import type { Noted } from '../../../clients/settings/manifest.ts';
-import { lastingProgram } from '../../lasting.ts';
+import { stableProgram } from '../../own-program.ts';
 import { guarded } from '../../install/guarded.ts';
 import { manifestIn } from '../../install/manifest-place.ts';
 import { onPath } from '../../self/search-path.ts';
-import type { Env } from '../../env.ts';
-import { wakeService } from './wake.ts';
-import type { WakeService } from './wake.ts';
+import type { Env } from '../../../platform/env.ts';
+import { wakeService } from '../../../protocols/backchannel/wake.ts';
+import type { WakeService } from '../../../protocols/backchannel/wake.ts';
 
 const AGAIN = 'bch setup';
 
@@ -39,7 +39,7 @@ export function placeFor(env: Env, say: (line: string) => void): Place {
 export function setUp(place: Place, order: { hooks: boolean; wake: boolean; dry: boolean }): void {
   const clients = order.hooks ? detected(place) : [];
   const isNeeded = clients.length > 0 || order.wake;
-  const own: OwnCommand = { program: isNeeded ? lastingProgram(place.env, 'bch setup') : '', words: ['bch'] };
+  const own: OwnCommand = { program: isNeeded ? stableProgram(place.env, 'bch setup') : '', words: ['bch'] };
   const steps = clients.flatMap(({ client, folder, isMoved }) =>
     client.steps({ home: place.home, folder, isMoved }, own),
   );

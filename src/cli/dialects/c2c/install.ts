@@ -5,7 +5,6 @@ import { INSTALL_CLIENTS } from '../../../clients/install-clients.ts';
 import { nearest } from '../../../flow/nearest.ts';
 import { readAlias } from '../../../protocol/c2c.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
-import { BadArguments } from '../../arguments.ts';
 import { c2cGift, isForProject } from '../../install/c2c-gift.ts';
 import { findCodexTables, offerRemoval, tablesLine } from '../../install/codex-tables.ts';
 import { noteChangedHooks } from '../../install/codex-trust.ts';
@@ -14,14 +13,14 @@ import { defaultAlias } from '../../install/default-alias.ts';
 import { manifestIn } from '../../install/manifest-place.ts';
 import { doneLine, removedLine } from '../../install/told.ts';
 import { inTurn } from '../../install/turn.ts';
-import { lastingProgram } from '../../lasting.ts';
-import { gitTop } from '../../origin.ts';
-import { userHome } from '../../env.ts';
-import type { C2c } from './c2c.ts';
-import { c2cCommand, FLAG, TEXT } from './command.ts';
-import { brokerRoot } from './root.ts';
+import { stableProgram } from '../../own-program.ts';
+import { gitTop } from '../../../platform/git.ts';
+import { userHome } from '../../../platform/env.ts';
+import type { C2c } from '../../../protocols/c2c/workspace.ts';
+import { command, FLAG, TEXT } from '../../../core/command.ts';
+import { brokerRoot } from '../../../protocols/c2c/broker-root.ts';
 
-export default c2cCommand({
+export default command({
   usage: `install ${CLIENT_NAMES.join('|')} [--global] [--alias <alias>] [--hooks] [--project-plugin] [--target-dir <folder>] [--dry-run] [--uninstall [--yes]] [--json]`,
   options: {
     global: FLAG,
@@ -37,14 +36,15 @@ export default c2cCommand({
     json: { ...FLAG, short: 'j' },
   },
   words: [1, 1],
-  async run(c2c, values, [name = '']) {
+  async run(c2c: C2c, values, [name = '']) {
     const client = clientCalled(name);
     const dry = values['dry-run'] ?? false;
     const folder = values['target-dir'] === undefined ? undefined : resolve(c2c.cwd, values['target-dir']);
     const place = { home: userHome(c2c.env), env: c2c.env, project: folder ?? gitTop(c2c.cwd) ?? c2c.cwd };
     if (values.uninstall) {
       if (values.global || values.alias !== undefined || values.hooks || values['project-plugin'])
-        throw new BadArguments(
+        throw new Refusal(
+          'invalid_request',
           '--uninstall removes everything that was added to this client; it takes only --yes, --dry-run and --json',
         );
       const how = { dry, json: values.json ?? false, yes: values.yes ?? false };
@@ -90,7 +90,7 @@ function install(
   const again = `c2c install ${client.name}`;
   const manifest = manifestIn(place.home);
   const alias = order.alias ?? aliasFor(client, place, order.global);
-  const program = lastingProgram(place.env, again);
+  const program = stableProgram(place.env, again);
   const gift = c2cGift(place, { ...order, program, alias });
   const done = fulfil(client.wishes(place, gift), manifest, { dry: how.dry, again });
   noteChangedHooks(place.env, done);
