@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { parseArguments } from '../src/cli/arguments.ts';
-import { COMMON } from '../src/cli/command.ts';
-import relay from '../src/cli/commands/relay.ts';
+import { COMMON } from '../src/cli/parley.ts';
+import { parseArguments } from '../src/core/command.ts';
+import { commands } from '../src/cli/commands/relay.ts';
 import { temporaryHome } from './support/home.ts';
 
 const root = new URL('..', import.meta.url).pathname;
@@ -16,7 +16,7 @@ const withSystemd = analyze ? it : it.skip;
 function isUnderstood(words: string[]): boolean {
   const [program, command, ...rest] = words;
   expect([program?.split('/').at(-1), command]).toEqual(['parley', 'relay']);
-  return parseArguments({ ...relay.options, ...COMMON }, rest).words.length === 0;
+  return parseArguments({ ...commands.relay.options, ...COMMON }, rest).words.length === 0;
 }
 
 describe('the systemd unit', () => {

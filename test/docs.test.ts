@@ -2,7 +2,7 @@ import { Glob } from 'bun';
 import { describe, expect, it } from 'bun:test';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { COMMANDS } from '../src/cli/commands.ts';
+import { PARLEY_COMMANDS } from '../src/cli/table.ts';
 
 const pages = [...new Glob('*.md').scanSync(), ...new Glob('docs/**/*.md').scanSync()].sort();
 const texts = new Map(pages.map((page) => [page, readFileSync(page, 'utf8')]));
@@ -43,7 +43,7 @@ describe('the documentation', () => {
   });
 
   it('names no command that does not exist', () => {
-    const known = new Set([...COMMANDS.map((row) => row.name), 'bch', 'help', '--version', '--help']);
+    const known = new Set([...PARLEY_COMMANDS.map((row) => row.name), 'bch', 'help', '--version', '--help']);
     const named = [...texts]
       .filter(([page]) => page === 'README.md' || page.startsWith('docs/guides/'))
       .flatMap(([page, text]) => commandsIn(text).map((name) => ({ page, name })));

@@ -1,4 +1,4 @@
-import { openDesk } from '../../src/cli/wiring.ts';
+import { homes } from '../../src/daemon/homes.ts';
 import { attend } from '../../src/flow/attend.ts';
 import type { Desk, Home } from '../../src/flow/desk.ts';
 import { owe } from '../../src/flow/owe.ts';
@@ -139,7 +139,7 @@ async function oweMany(home: Home, reader: AgentName, count: number): Promise<vo
 
 async function aHome(bench: Bench, stays = false): Promise<{ desk: Desk; home: Home }> {
   const env = { PARLEY_HOME: bench.fresh(), BACKCHANNEL_HOME: `${bench.fresh()}/none` };
-  const desk = openDesk(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley', { stays });
+  const desk = homes.openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley', { stays });
   const [home] = desk.homes;
   if (!home) throw new Error('a desk has a home');
   for (const name of [alice, bob, carol]) await home.directory.register(name, 'agent');

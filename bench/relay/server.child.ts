@@ -1,6 +1,6 @@
 // A relay by itself, to be measured: with its storage, or with a spool that keeps nothing.
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { openRelayHouse } from '../../src/cli/wiring.ts';
+import { homes } from '../../src/daemon/homes.ts';
 import { serveRelay } from '../../src/doors/relay/serve.ts';
 import type { Home } from '../../src/flow/desk.ts';
 import { BODY_LIMIT } from '../../src/protocol/message.ts';
@@ -29,12 +29,18 @@ for (let n = 0; n < plan.agents; n += 1) {
   writeFileSync(`${plan.home}/agents/agent-${n}.json`, JSON.stringify(record, null, 2), { mode: 0o600 });
 }
 raiseFileLimit(65_536);
-const house = await openRelayHouse(plan.home, 'normal', null, false, () => {});
+const relay = await homes.openRelayRooms({
+  root: plan.home,
+  durability: 'normal',
+  defaultTokenHash: null,
+  afterDeath: false,
+  onTrouble() {},
+});
 const server = serveRelay(
   {
-    rooms: house.rooms,
-    home: (id) => (plan.storage ? house.home(id) : forgetful(house.home(id))),
-    closeHome: (id) => house.closeHome(id),
+    rooms: relay.rooms,
+    home: (id) => (plan.storage ? relay.home(id) : forgetful(relay.home(id))),
+    closeHome: (id) => relay.closeHome(id),
     settings: {
       bodyLimit: BODY_LIMIT,
       adminTokenHash: null,
@@ -55,10 +61,10 @@ const server = serveRelay(
 console.log(JSON.stringify({ port: server.port }));
 for await (const _line of console) break;
 await server.stop();
-await house.close();
+await relay.close();
 process.exit(0);
 
-/** The same house, in which every message is forgotten as soon as it is accepted. */
+/** The same relay, in which every message is forgotten as soon as it is accepted. */
 function forgetful({ label, root, directory, ledger, spool }: Home): Home {
   if (bare) return bare;
   const nowhere: Spool = Object.create(spool) as Spool;

@@ -4,7 +4,7 @@ import { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { Schema } from '../protocol/schema.ts';
 import { isMissing } from '../storage/disk.ts';
-import { changeTable } from './table-file.ts';
+import { changeTable } from '../platform/trust.ts';
 
 /** The mailbox of each client. The settings of a client name only the client, so a new mailbox changes no settings file. */
 const ClientBindings = new Schema(() => v.object({ v: v.literal(1), clients: v.record(v.string(), AgentName.inner) }));

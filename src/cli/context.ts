@@ -1,15 +1,22 @@
+import { nearest } from '../flow/nearest.ts';
+import { refuseSupervisor } from '../protocols/c2c/supervisors.ts';
+import { refusePersonsName } from '../sessions/consent.ts';
+import { C2c } from '../protocols/c2c/workspace.ts';
 import type { Desk, Who } from '../flow/desk.ts';
 import { AgentName, ChannelName, nameAdvice } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
+import { clientBindings } from './client-bindings.ts';
+import { parleyHome } from '../platform/env.ts';
 import { loadSettings } from './settings.ts';
 import type { Use } from '../sessions/authority.ts';
-import type { Env } from './env.ts';
+import type { Env } from '../platform/env.ts';
 import type { Loaded, Settings } from './settings.ts';
-import { hasColour, Paint, writeAll } from './terminal.ts';
-import { openDesk } from './wiring.ts';
+import { hasColour, Paint, writeAll } from '../platform/terminal.ts';
+import { homes } from '../daemon/homes.ts';
 
 /** What a command has at hand. Nothing in it is opened before it is asked for. */
 export class Context {
+  readonly homes = homes;
   readonly json: boolean;
   readonly paint: Paint;
   readonly #flags: { as?: string; match?: unknown; verbose?: boolean; client?: string };
@@ -42,8 +49,7 @@ export class Context {
   }
 
   get desk(): Desk {
-    this.#desk ??= openDesk(this.env, this.settings, 'parley');
-    return this.#desk;
+    return (this.#desk ??= homes.openWorkspace(this.env, this.settings, 'parley'));
   }
 
   /** Who acts, and where that mailbox is. A name without a mailbox is an error, never an empty inbox. */
@@ -57,10 +63,9 @@ export class Context {
       if (!record) continue;
       if (record.parley?.kind === 'human') {
         if (this.#isFromProject()) return this.#whoWithoutProject(name, use);
-        (await import('./consent.ts')).refusePersonsName(this.env, name, use);
+        refusePersonsName(this.env, name, use);
       }
-      if (this.desk.homes.some(({ label }) => label === 'c2c'))
-        (await import('./dialects/c2c/supervisor-alias.ts')).refuseSupervisor(this.env, name, use);
+      if (this.desk.homes.some(({ label }) => label === 'c2c')) refuseSupervisor(this.env, name, use);
       if (home.label === 'c2c' && use === 'act') await this.#refuseOthersAlias(name);
       await home.spool.heal();
       this.log('identity', { agent: name, home: home.label });
@@ -69,7 +74,7 @@ export class Context {
     const names = (await Promise.all(this.desk.homes.map((home) => home.directory.list())))
       .flat()
       .map((record) => record.name);
-    const [near] = (await import('../flow/nearest.ts')).nearest(name, names);
+    const [near] = nearest(name, names);
     const from = this.#origin();
     const named = from.startsWith('/') ? ` (named by ${from})` : '';
     throw new Refusal(
@@ -80,8 +85,7 @@ export class Context {
 
   /** Refuses the alias of another c2c session. A shell may not know the session that its client's server has. spec: c2c#aliases */
   async #refuseOthersAlias(alias: AgentName): Promise<void> {
-    const { C2c } = await import('./dialects/c2c/c2c.ts');
-    const c2c = new C2c(this.env, this.cwd);
+    const c2c = new C2c(this.env, this.cwd, homes);
     if (c2c.sessionId !== null) await c2c.writer(alias);
   }
 
@@ -162,4 +166,16 @@ export function channelName(text: string): ChannelName {
     'invalid_request',
     `invalid channel "${text.replace(/\p{Cc}/gu, '?').slice(0, 80)}" (use letters, digits, . _ -)`,
   );
+}
+
+/**
+ * Refuses the mailbox of config.json to a client that has no mailbox of its own: it is the user's, or another client's.
+ * A hook line of 0.1.0 may name no mailbox, and looks like a line of today. It is served in a home where no client is bound. spec: hook#session
+ */
+export function refuseClientWithoutMailbox({ loaded, env }: Context, client: string, door: 'hook' | 'mcp'): void {
+  const home = parleyHome(env);
+  const from = loaded.origins.find(({ name }) => name === 'agent')?.from;
+  if (from !== 'default' && from !== `${home}/config.json`) return;
+  if (door === 'hook' && Object.keys(clientBindings(home)).length === 0) return;
+  throw new Refusal('no_identity', `${client} has no mailbox here; run \`parley install ${client}\` first`);
 }

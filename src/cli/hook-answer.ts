@@ -5,16 +5,15 @@ import { isSubagent } from '../clients/hook-event.ts';
 import type { Who } from '../flow/desk.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
-import { Context } from './context.ts';
+import { Context, refuseClientWithoutMailbox } from './context.ts';
 import { Offers } from './hook-offers.ts';
 import { look, sayWaiting } from './hook-round.ts';
 import type { Outcome, Turn } from './hook-round.ts';
 import { contextOf, renewScript } from './hook-setup.ts';
 import { forgetOldSessions, mailboxOf, namesIn, Session } from './sessions.ts';
 import type { Binding } from './sessions.ts';
-import { parleyHome } from './env.ts';
-import type { Env } from './env.ts';
-import { refuseUnbound } from './unbound.ts';
+import { parleyHome } from '../platform/env.ts';
+import type { Env } from '../platform/env.ts';
 
 export interface Circumstances {
   /** Who the settings of the client say that it is. */
@@ -83,7 +82,7 @@ async function readerOf(
   const cwd = event.cwd ?? context.cwd;
   try {
     const there = new Context(env, cwd, { as, client: client.name });
-    refuseUnbound(there, client.name, 'hook');
+    refuseClientWithoutMailbox(there, client.name, 'hook');
     const who = await there.who('serve');
     const match = contextOf(there);
     session?.bind({ v: 1, by: client.name, agent: who.name, match, cwd }, mailboxOf(who));

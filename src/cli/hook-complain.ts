@@ -1,7 +1,7 @@
 import { plainLine } from '../delivery/quote.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { storageTrouble } from '../storage/disk.ts';
-import { writeAll } from './terminal.ts';
+import { writeAll } from '../platform/terminal.ts';
 
 /** Says on stderr, in one line, what went wrong. The client's turn goes on all the same. */
 export function complain(thrown: unknown): void {

@@ -16,8 +16,8 @@ import { noteOwed, owedAgain } from './hook-owed.ts';
 import { sayRound } from './hook-say.ts';
 import type { Opening } from './hook-say.ts';
 import { mailboxOf, namesIn } from './sessions.ts';
-import { writeAll } from './terminal.ts';
-import { ago } from './words.ts';
+import { writeAll } from '../platform/terminal.ts';
+import { ago } from '../core/time.ts';
 
 /** A hook holds up a model's turn: a relay is waited for this long and no longer. */
 const ASK_MS = 1500;

@@ -8,7 +8,7 @@ import type { Delivered } from '../flow/deliver.ts';
 import type { Who } from '../flow/desk.ts';
 import type { MessageId } from '../protocol/names.ts';
 import type { Evidence, Receipt } from '../protocol/receipt.ts';
-import { writeAll } from './terminal.ts';
+import { writeAll } from '../platform/terminal.ts';
 
 /** An event at which something can be said to the model. */
 export interface Opening {

@@ -5,11 +5,11 @@ import { hookScript, quoted, SCRIPT_VERSION } from '../delivery/hook-script.ts';
 import type { Who } from '../flow/desk.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Context } from './context.ts';
-import { gitOrigin } from './origin.ts';
-import { ownCommand } from './program.ts';
+import { gitOrigin } from '../platform/git.ts';
+import { ownCommand } from '../platform/program.ts';
 import { layReferences, mailboxOf, Session } from './sessions.ts';
-import { parleyHome } from './env.ts';
-import type { Env } from './env.ts';
+import { parleyHome } from '../platform/env.ts';
+import type { Env } from '../platform/env.ts';
 
 /** What `parley init` does for hooks: the script is there and current, and this session, if one is named, is the agent's. */
 export function prepareHook(context: Context, who: Who, session: string | undefined): void {

@@ -1,3 +1,7 @@
+import { parleyHome } from '../platform/env.ts';
+import type { Env } from '../platform/env.ts';
+import { DAY, spanMs } from '../core/time.ts';
+import { trustOf } from '../platform/trust.ts';
 import { readFileSync, statSync } from 'node:fs';
 import * as v from 'valibot';
 import type * as Jsonc from '../clients/settings/jsonc.ts';
@@ -8,10 +12,6 @@ import { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { Schema } from '../protocol/schema.ts';
 import { clientBindings } from './client-bindings.ts';
-import { parleyHome } from './env.ts';
-import type { Env } from './env.ts';
-import { DAY, spanMs } from './span.ts';
-import { trustOf } from './trust.ts';
 
 /** A reader must be able to read whatever a sender may store: see storage/plain-file.ts. */
 const BODY_CEILING = 8 * 1024 * 1024;

@@ -1,5 +1,5 @@
-import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { CLIENT_NAMES } from '../clients/client-names.ts';
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import type { Home } from '../flow/desk.ts';
 import type { AgentName } from '../protocol/names.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';

@@ -1,32 +1,9 @@
 import { shortId } from '../protocol/names.ts';
 import { forModel, lineForModel } from '../delivery/gate.ts';
 import { policyWords } from '../protocol/attention.ts';
-import type { Attention } from '../protocol/attention.ts';
-import type { Message } from '../protocol/message.ts';
-import type { Paint } from './terminal.ts';
-
-/** `3 min ago`, for people. */
-export function ago(iso: string, now: number): string {
-  const seconds = Math.max(0, Math.round((now - Date.parse(iso)) / 1000));
-  if (!Number.isFinite(seconds)) return 'at an unknown time';
-  if (seconds < 60) return 'just now';
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
-  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ago`;
-  return `${Math.floor(seconds / 86_400)} d ago`;
-}
-
-/** A time as an ISO time to the second. */
-export function clockTime(ms: number): string {
-  return Math.abs(ms) > 8.64e15 ? 'an unknown time' : new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
-}
-
-export interface Shown {
-  message: Message;
-  attention?: Attention | undefined;
-  attempt?: number;
-  quiet?: boolean;
-  held?: boolean;
-}
+import { ago } from '../core/time.ts';
+import type { Shown } from '../delivery/print.ts';
+import type { Paint } from '../platform/terminal.ts';
 
 /** One line: who wrote to whom, when, and what it asks for. */
 export function headline({ message, attention, attempt, quiet, held }: Shown, now: number, paint: Paint): string {

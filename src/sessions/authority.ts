@@ -1,4 +1,4 @@
-import { isatty } from 'node:tty';
+import { isTerminal } from '../platform/terminal.ts';
 import { ancestors, isClient } from './ancestors.ts';
 
 /** Variables that clients set for what their models start, and that name a session. */
@@ -58,5 +58,5 @@ export function startedByClient(env: Env): string | null {
 
 /** A pipe on one side is common (`git diff | parley send …`): one of the three is enough. */
 function isAtTerminal(): boolean {
-  return [0, 1, 2].some((fd) => isatty(fd));
+  return [0, 1, 2].some((fd) => isTerminal(fd));
 }

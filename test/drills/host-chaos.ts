@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { openDesk } from '../../src/cli/wiring.ts';
+import { homes } from '../../src/daemon/homes.ts';
 import { enterDuties } from '../../src/flow/duty.ts';
 import { send } from '../../src/flow/send.ts';
 import { BODY_LIMIT, Draft } from '../../src/protocol/message.ts';
@@ -52,7 +52,7 @@ export const hostChaos: Drill = {
     const total = isLong ? 10_000 : 300;
     const root = temporaryHome();
     const env = { PARLEY_HOME: `${root}/home`, BACKCHANNEL_HOME: `${root}/none`, PATH: process.env['PATH'] ?? '' };
-    const desk = openDesk(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
+    const desk = homes.openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
     const [home] = desk.homes;
     if (!home) throw new Error('a desk has a home');
     for (const name of [...READERS, ...SENDERS]) await home.directory.register(name, 'agent');

@@ -1,4 +1,4 @@
-import { openDesk } from '../../src/cli/wiring.ts';
+import { homes } from '../../src/daemon/homes.ts';
 import { enterDuties } from '../../src/flow/duty.ts';
 import { BODY_LIMIT } from '../../src/protocol/message.ts';
 import { AgentName } from '../../src/protocol/names.ts';
@@ -36,7 +36,7 @@ export const hostKills: Drill = {
       HOME: root,
       PATH: process.env['PATH'] ?? '',
     };
-    const desk = openDesk(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
+    const desk = homes.openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
     const [home] = desk.homes;
     if (!home) throw new Error('a desk has a home');
     await home.directory.register(LEAD, 'agent');

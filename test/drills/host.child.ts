@@ -1,5 +1,5 @@
 // A host on the home of its environment. Its patience with unanswered events is short: a drill loses thousands of frames.
-import { openDesk } from '../../src/cli/wiring.ts';
+import { homes } from '../../src/daemon/homes.ts';
 import { userOf } from '../../src/cli/host/peer-user.ts';
 import { PROMPTS } from '../../src/delivery/event-text.ts';
 import { HostServer } from '../../src/doors/host/server.ts';
@@ -14,7 +14,9 @@ const HASTE = 25;
 const LONG_MS = 10_000;
 
 const [socket = ''] = process.argv.slice(2);
-const desk = openDesk(process.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley', { stays: true });
+const desk = homes.openWorkspace(process.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley', {
+  stays: true,
+});
 const [home] = desk.homes;
 if (!home) throw new Error('a desk has a home');
 const host = new Host({

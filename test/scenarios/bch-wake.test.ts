@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { wakeService } from '../../src/cli/dialects/bch/wake.ts';
+import { wakeService } from '../../src/protocols/backchannel/wake.ts';
 import { until } from '../support/bch.ts';
 import { setUp, SetupMachine } from '../support/setup-home.ts';
 

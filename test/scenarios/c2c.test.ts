@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { C2C_COMMANDS } from '../../src/cli/dialects/c2c/load.ts';
-import { brokerRoot, fingerprint } from '../../src/cli/dialects/c2c/root.ts';
+import { C2C_COMMANDS } from '../../src/cli/table.ts';
+import { brokerRoot, fingerprint } from '../../src/protocols/c2c/broker-root.ts';
 import { readAlias } from '../../src/protocol/c2c.ts';
 import { BrokerFiles } from '../../src/storage/c2c/files.ts';
 import { until } from '../support/bch.ts';
@@ -631,7 +631,7 @@ describe('what a session says of itself', () => {
 it('c2c help names every command', async () => {
   const help = await new Brokerage().said(['help']);
   const isNamed = (name: string): boolean => new RegExp(`(?<![a-z-])${name}(?![a-z-])`).test(help);
-  expect(C2C_COMMANDS.filter((name) => !isNamed(name) && name !== 'room')).toEqual([]);
+  expect(C2C_COMMANDS.filter(({ name }) => !isNamed(name) && name !== 'room')).toEqual([]);
 });
 
 function aRepository(origin?: string): string {

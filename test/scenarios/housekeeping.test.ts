@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { version } from '../../package.json' with { type: 'json' };
-import { COMMANDS } from '../../src/cli/commands.ts';
+import { PARLEY_COMMANDS } from '../../src/cli/table.ts';
 import { system } from '../../src/cli/doctor/machine.ts';
 import { examinePlace } from '../../src/cli/doctor/place.ts';
 import { becomeDefault } from '../../src/cli/settings-file.ts';
@@ -346,7 +346,12 @@ describe('parley completion', () => {
   }
 
   it('offers every command of the table in bash', async () => {
-    expect(await offered('parley', '')).toEqual([...COMMANDS.map(({ name }) => name), 'help', '--help', '--version']);
+    expect(await offered('parley', '')).toEqual([
+      ...PARLEY_COMMANDS.map(({ name }) => name),
+      'help',
+      '--help',
+      '--version',
+    ]);
     expect(await offered('parley', 'wh')).toEqual(['whoami', 'why']);
   });
 
@@ -366,7 +371,7 @@ describe('parley completion', () => {
     const parley = new Program();
     const zsh = (await parley.run(['completion', 'zsh'])).out;
     const fish = (await parley.run(['completion', 'fish'])).out;
-    for (const { name } of COMMANDS) {
+    for (const { name } of PARLEY_COMMANDS) {
       expect(zsh).toContain(`    ${name}) _arguments `);
       expect(fish).toContain(`-n __fish_use_subcommand -f -a ${name} `);
     }

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { COMMANDS } from '../../src/cli/commands.ts';
-import { loadCommand } from '../../src/cli/load.ts';
+import { PARLEY_COMMANDS } from '../../src/cli/table.ts';
 import { McpClient } from '../support/mcp.ts';
 import { Program } from '../support/program.ts';
 
@@ -18,8 +17,8 @@ interface Listed {
 
 async function listedOptions(): Promise<Listed[]> {
   const found: Listed[] = [];
-  for (const { name } of COMMANDS) {
-    for (const [option, { type, help }] of Object.entries((await loadCommand(name))?.options ?? {})) {
+  for (const { name, load } of PARLEY_COMMANDS) {
+    for (const [option, { type, help }] of Object.entries((await load()).options)) {
       const [, list] = LISTED.exec(help) ?? [];
       if (type === 'string' && list) found.push({ command: name, option, values: list.split(/, | or /) });
     }

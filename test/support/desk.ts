@@ -1,4 +1,4 @@
-import { openDesk } from '../../src/cli/wiring.ts';
+import { homes } from '../../src/daemon/homes.ts';
 import type { Desk, Home } from '../../src/flow/desk.ts';
 import { BODY_LIMIT, Draft } from '../../src/protocol/message.ts';
 import { AgentName } from '../../src/protocol/names.ts';
@@ -6,7 +6,7 @@ import { temporaryHome } from './home.ts';
 
 /** A desk on a fresh home (and, if asked for, a Backchannel home beside it), with these agents. */
 export async function aDesk(...names: string[]): Promise<Desk & { own: Home }> {
-  const desk = openDesk(
+  const desk = homes.openWorkspace(
     { PARLEY_HOME: temporaryHome(), BACKCHANNEL_HOME: `${temporaryHome()}/none` },
     { bodyLimit: BODY_LIMIT, durability: 'normal' },
     'parley',

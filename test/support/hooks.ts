@@ -1,12 +1,12 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { layReferences } from '../../src/cli/sessions.ts';
-import { openDesk } from '../../src/cli/wiring.ts';
+import { homes } from '../../src/daemon/homes.ts';
 import { hookScript } from '../../src/delivery/hook-script.ts';
 import type { Home } from '../../src/flow/desk.ts';
 import type { Attention } from '../../src/protocol/attention.ts';
 import { BODY_LIMIT } from '../../src/protocol/message.ts';
 import type { Message } from '../../src/protocol/message.ts';
-import { trust } from '../../src/cli/trust.ts';
+import { trust } from '../../src/platform/trust.ts';
 import { AgentName } from '../../src/protocol/names.ts';
 import { temporaryHome } from './home.ts';
 import { aMessage, LOUD } from './mail.ts';
@@ -36,7 +36,7 @@ export interface Event {
 export class Hooks {
   readonly user = temporaryHome();
   readonly home = `${this.user}/.parley`;
-  readonly #desk = openDesk(
+  readonly #desk = homes.openWorkspace(
     { PARLEY_HOME: this.home, BACKCHANNEL_HOME: `${this.user}/none` },
     { bodyLimit: BODY_LIMIT, durability: 'normal' },
     'parley',

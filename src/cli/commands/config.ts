@@ -1,18 +1,18 @@
 import { join } from 'node:path';
-import { lineForModel } from '../../delivery/gate.ts';
-import { nearest } from '../../flow/nearest.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { changeSetting } from '../settings-file.ts';
-import { parleyHome } from '../env.ts';
 import { SETTINGS } from '../settings.ts';
 import type { Origin, SettingName } from '../settings.ts';
-import { spanText } from '../span.ts';
+import { command } from '../../core/command.ts';
+import { spanText } from '../../core/time.ts';
+import { lineForModel } from '../../delivery/gate.ts';
+import { nearest } from '../../flow/nearest.ts';
+import { parleyHome } from '../../platform/env.ts';
+import { Refusal } from '../../protocol/refusal.ts';
 
 const NAMES = Object.keys(SETTINGS) as SettingName[];
 
-export default command({
+const configCommand = command({
   usage: 'config [set|unset] [key] [value]',
   about:
     'Every setting, its value, and where that comes from: a flag, the environment, the nearest .parley.json of the project, ' +
@@ -25,7 +25,7 @@ export default command({
     'parley config set keepBodies forever',
     'parley config unset agent',
   ],
-  async run(context, _values, [verb, key, ...value]) {
+  async run(context: Context, _values, [verb, key, ...value]) {
     if (verb === 'set' || verb === 'unset') return change(context, verb, key, value);
     if (key !== undefined) throw usage();
     if (verb === undefined) return showAll(context);
@@ -107,3 +107,7 @@ function usage(): Refusal {
     'usage: parley config [key] | parley config set <key> <value> | parley config unset <key>',
   );
 }
+
+export const commands = {
+  config: configCommand,
+};

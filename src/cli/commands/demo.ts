@@ -1,18 +1,16 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Context } from '../context.ts';
+import { command } from '../../core/command.ts';
+import { homes } from '../../daemon/homes.ts';
+import type { Env } from '../../platform/env.ts';
+import { isCompiled, ownCommand } from '../../platform/program.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { codeOf } from '../../storage/disk.ts';
 import type { Trace } from '../../storage/ledger/ledger.ts';
-import { command } from '../command.ts';
-import type { Context } from '../context.ts';
-import { SCENES } from '../demo-scenes.ts';
-import type { Scene } from '../demo-scenes.ts';
-import { isCompiled, ownCommand } from '../program.ts';
-import type { Env } from '../env.ts';
-import { openDesk } from '../wiring.ts';
 
-export default command({
+const demoCommand = command({
   usage: 'demo',
   about:
     'Two scripted agents exchange a message in a fresh temporary home: it is sent, taken, answered and settled, and its trace is ' +
@@ -20,7 +18,7 @@ export default command({
   options: { keep: { type: 'boolean', help: 'keep the temporary home, to look around in it' } },
   words: [0, 0],
   examples: ['parley demo', 'parley demo --keep'],
-  async run(context, values) {
+  async run(context: Context, values) {
     const folder = temporaryFolder();
     const clean = (): void => {
       if (!values.keep) rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
@@ -103,7 +101,7 @@ async function play(context: Context, stage: Stage, scene: Scene, signal: AbortS
 
 /** The one question of the play, with what is proven of it. */
 async function questionIn(stage: Env): Promise<Trace | null> {
-  const [home] = openDesk(stage, { bodyLimit: 0, durability: 'normal' }, 'parley').homes;
+  const [home] = homes.openWorkspace(stage, { bodyLimit: 0, durability: 'normal' }, 'parley').homes;
   const first = (await home?.ledger.history({ limit: 10 }))?.at(-1);
   return first && home ? home.ledger.trace(first.message.id) : null;
 }
@@ -142,3 +140,47 @@ function withId(words: readonly string[], trace: Trace | null): string[] {
 function quoted(word: string): string {
   return /^[\w@./:=-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }
+
+/** One thing that a scripted agent does: the words of a Parley command. `<id>` stands for the id of the question. */
+interface Scene {
+  /** What the reader is told before it. */
+  about: string;
+  agent: string;
+  words: readonly string[];
+}
+
+const ASKS = 'planner';
+const ANSWERS = 'builder';
+
+/** The main job from beginning to end. The send must stay the only scene that makes the question. */
+const SCENES: readonly Scene[] = [
+  { about: 'Two agents make their mailboxes.', agent: ASKS, words: ['init', ASKS] },
+  { about: '', agent: ANSWERS, words: ['init', ANSWERS] },
+  {
+    about: 'One asks the other. `stored` means: flushed to disk in the mailbox of the other.',
+    agent: ASKS,
+    words: ['send', `@${ANSWERS}`, 'Is it safe to run migration 42 twice?', '--intent', 'question', '--key', 'demo-1'],
+  },
+  {
+    about: 'The same send once more, as after a crash: one key, one message.',
+    agent: ASKS,
+    words: ['send', `@${ANSWERS}`, 'Is it safe to run migration 42 twice?', '--intent', 'question', '--key', 'demo-1'],
+  },
+  {
+    about: 'The other takes it and holds it while it works.',
+    agent: ANSWERS,
+    words: ['take', '--lease', '10m'],
+  },
+  { about: 'A second session of the same agent cannot get it meanwhile.', agent: ANSWERS, words: ['take'] },
+  {
+    about: 'It answers. That settles its copy of the question, and the answer is the evidence.',
+    agent: ANSWERS,
+    words: ['reply', '<id>', 'Yes: it checks its own mark first and stops there.'],
+  },
+  { about: 'The first one reads the answer.', agent: ASKS, words: ['drain'] },
+  { about: 'What became of the question, step by step, with the evidence.', agent: ASKS, words: ['trace', '<id>'] },
+];
+
+export const commands = {
+  demo: demoCommand,
+};

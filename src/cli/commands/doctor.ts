@@ -1,8 +1,4 @@
 import { existsSync } from 'node:fs';
-import type { Home } from '../../flow/desk.ts';
-import { BODY_LIMIT } from '../../protocol/message.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { on } from '../doctor/finding.ts';
 import type { Finding } from '../doctor/finding.ts';
@@ -18,12 +14,15 @@ import { examineIdentity, examineSettings } from '../doctor/settings.ts';
 import { waitingIn } from '../doctor/waiting.ts';
 import type { Waiting } from '../doctor/waiting.ts';
 import { examineWays } from '../doctor/ways.ts';
-import { parleyHome } from '../env.ts';
-import { brokerRoot } from '../dialects/c2c/root.ts';
-import { openDesk } from '../wiring.ts';
-import { openBroker } from '../wiring-broker.ts';
+import { command } from '../../core/command.ts';
+import { homes } from '../../daemon/homes.ts';
+import type { Home } from '../../flow/desk.ts';
+import { parleyHome } from '../../platform/env.ts';
+import { BODY_LIMIT } from '../../protocol/message.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { brokerRoot } from '../../protocols/c2c/broker-root.ts';
 
-export default command({
+const doctorCommand = command({
   usage: 'doctor',
   about:
     'Looks for trouble in the program, the settings and every home, and says for each what to do. Looking changes nothing. ' +
@@ -31,7 +30,7 @@ export default command({
   options: { fix: { type: 'boolean', help: 'close what others can read, and remove drafts of dead senders' } },
   words: [0, 0],
   examples: ['parley doctor', 'parley doctor --fix', 'parley doctor --json'],
-  async run(context, values) {
+  async run(context: Context, values) {
     const findings = await examine(context, values.fix ?? false);
     const isWell = findings.every((finding) => finding.level !== 'bad');
     process.exitCode = isWell ? 0 : 1;
@@ -47,22 +46,24 @@ export default command({
 async function examine(context: Context, fix: boolean): Promise<Finding[]> {
   const { loaded, findings } = examineSettings(context);
   // Broken settings must not keep anybody from looking at the homes.
-  const desk = loaded ? context.desk : openDesk(context.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
+  const desk = loaded
+    ? context.desk
+    : homes.openWorkspace(context.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
   findings.unshift(...examineMachine(context.env));
   if (loaded) findings.push(await examineIdentity(loaded, desk));
   if (existsSync(parleyHome(context.env))) findings.push(examineHook(context.env));
   const waiting: Waiting[] = [];
-  const homes: Finding[] = [];
-  for (const home of desk.homes) homes.push(...(await examineHome(home, desk.now(), fix, waiting)));
+  const ofHomes: Finding[] = [];
+  for (const home of desk.homes) ofHomes.push(...(await examineHome(home, desk.now(), fix, waiting)));
   const clients = [...(await examineClients(context, waiting)), ...examineOlderLines(context.env, context.cwd)];
-  return [...findings, ...clients, ...(await examineBindings(context.env, desk)), ...homes];
+  return [...findings, ...clients, ...(await examineBindings(context.env, desk)), ...ofHomes];
 }
 
 /** The clients that are here, and the sessions of this folder's broker. */
 async function examineClients({ env, cwd }: Context, waiting: readonly Waiting[]): Promise<Finding[]> {
   const root = brokerRoot(env, cwd);
   try {
-    const sessions = existsSync(`${root}/registry.json`) ? await openBroker(root).broker.sessions() : [];
+    const sessions = existsSync(`${root}/registry.json`) ? await homes.openBroker(root).broker.sessions() : [];
     return await examineWays(env, cwd, sessions, waiting);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
@@ -95,3 +96,7 @@ function line({ paint }: Context, { level, about, what, next, fixed }: Finding, 
   const word = fixed ? 'fixed' : level;
   return `${colour(word.padEnd(7))}${about.padEnd(width)}${what}${next ? paint.dim(` → ${next}`) : ''}`;
 }
+
+export const commands = {
+  doctor: doctorCommand,
+};

@@ -1,10 +1,299 @@
+import * as v from 'valibot';
+import { agentName, channelName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { gist, headline } from '../words.ts';
+import { command } from '../../core/command.ts';
+import { ago, clockTime, countFrom, pastFrom } from '../../core/time.ts';
+import { lineForModel } from '../../delivery/gate.ts';
 import { findMessage } from '../../flow/desk.ts';
-import { command } from '../command.ts';
-import { agentName } from '../context.ts';
-import { countFrom } from '../input.ts';
-import { printRows } from '../rows.ts';
+import type { Home } from '../../flow/desk.ts';
+import { dutyFor } from '../../flow/duty.ts';
+import { listEvents } from '../../flow/events.ts';
+import type { EventView } from '../../flow/events.ts';
+import { isOffer } from '../../flow/owe.ts';
+import { why } from '../../flow/why.ts';
+import { Policy, policyWords } from '../../protocol/attention.ts';
+import type { Duty } from '../../protocol/duty.ts';
+import { shortId } from '../../protocol/names.ts';
+import { Evidence } from '../../protocol/receipt.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { Schema } from '../../protocol/schema.ts';
+import type { HistoryRow, Trace } from '../../storage/ledger/ledger.ts';
 
-export default command({
+const POLICIES = Policy.inner.options;
+
+const eventsCommand = command({
+  usage: 'events',
+  about:
+    'Everything that you may see, quiet or not, with the decision on it, what became of it, and who answers for it. Looking changes nothing.',
+  options: {
+    stream: { type: 'string', value: '#channel', help: 'only of this channel' },
+    policy: { type: 'string', value: 'policy', help: `only ${POLICIES.join(', ')}` },
+    since: { type: 'string', value: 'when', help: 'only what came after: 2h, 1d or an ISO time' },
+    limit: { type: 'string', value: 'n', help: 'how many (default 20, at most 200)' },
+    all: { type: 'boolean', help: 'also each of those that were meant for nobody' },
+    cursor: { type: 'string', value: 'text', help: 'the next page: what the page before names at its end' },
+  },
+  words: [0, 0],
+  examples: ['parley events', 'parley events --stream "#deploy" --since 1d', 'parley events --policy must_respond'],
+  async run(context: Context, values) {
+    const who = await context.who('read');
+    const { stream, cursor } = values;
+    const { events, cursor: next } = await listEvents([who], {
+      limit: Math.min(countFrom(values.limit, 20), 200),
+      ...(stream !== undefined && { stream: channelName(stream) }),
+      ...(values.policy !== undefined && { policy: policyFrom(values.policy) }),
+      ...(values.since !== undefined && { since: pastFrom(values.since, context.desk.now()) }),
+      ...(cursor !== undefined && { cursor }),
+    });
+    if (context.json) return context.sayJson({ events, cursor: next });
+    if (events.length === 0) return context.say('nothing found');
+    const [folded, told] = values.all
+      ? [[], events]
+      : [events.filter(isAmbient), events.filter((one) => !isAmbient(one))];
+    for (const event of told) context.say(line(context, event));
+    for (const [place, some] of Map.groupBy(folded, ({ to }) => to)) context.say(fold(context, place, some));
+    if (folded.length > 0)
+      context.note('each of them: parley events --all   hand one to an agent: parley raise <id> <@agent>');
+    if (next !== null) context.note(`the next: --cursor ${next}`);
+  },
+});
+
+function isAmbient({ attention, claim }: EventView): boolean {
+  return attention.directedness === 'ambient' && claim === null;
+}
+
+/** What was meant for nobody, as one line, and why it was not shown. */
+function fold({ desk, paint }: Context, place: string, events: readonly EventView[]): string {
+  const reasons = [...new Set(events.map(({ attention }) => attention.reason))];
+  const [last] = events;
+  return `${paint.bold(String(events.length))} in ${lineForModel(place, 64)} for nobody in particular (${reasons.join(', ')}), the last ${last ? `${shortId(last.id)} ${ago(last.at, desk.now())}` : ''}`;
+}
+
+function line(
+  { desk, paint }: Context,
+  { id, from, to, at, attention, body, disposition, proven, signal, claim, refused }: EventView,
+): string {
+  const marks = [
+    policyWords(attention.policy),
+    attention.directedness === 'ambient' ? attention.reason : '',
+    signal ?? '',
+    proven,
+    disposition ?? '',
+    refused > 0 ? `${refused} ${refused === 1 ? 'reply' : 'replies'} refused` : '',
+    claim ? `claimed by @${claim.holder} until ${clockTime(claim.until)}` : '',
+  ].filter(Boolean);
+  const who = `${lineForModel(from, 64)} → ${lineForModel(to, 64)}`;
+  const when = paint.dim(ago(at, desk.now()));
+  const about = body === undefined ? '' : `\n  ${gist(body) || '(empty)'}`;
+  return `${paint.bold(shortId(id))}  ${who}  ${when}  ${marks.join(' · ')}${about}`;
+}
+
+function policyFrom(text: string): Policy {
+  const policy = POLICIES.find((one) => one === text.replaceAll(/[\s-]/g, '_'));
+  if (policy) return policy;
+  throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is no policy; use ${POLICIES.join(', ')}`);
+}
+
+const whyCommand = command({
+  usage: 'why <id>',
+  about:
+    'Who did what with a message, when, and why: how each copy was judged, claims, reactions, refusals, escalations and its end. The words of ' +
+    'the message are not part of it.',
+  options: {},
+  words: [1, 1],
+  examples: ['parley why 1f2e3d4c', 'parley why 1f2e3d4c --json'],
+  async run(context: Context, _values, [prefix = '']) {
+    const { home, id } = await findMessage(context.desk, prefix);
+    await home.spool.heal();
+    const lines = await why(home, id);
+    if (context.json) return context.sayJson({ id, home: home.label, lines });
+    const rows = lines.map(({ at, who, what, why: because }) => ({ at, who: named(who), what, because }));
+    const width = Math.max(...rows.map(({ who }) => who.length));
+    for (const { at, who, what, because } of rows) {
+      const reason = because === '' ? '' : context.paint.dim(`  ${lineForModel(because)}`);
+      context.say(`${at}  ${context.paint.bold(who.padEnd(width))}  ${lineForModel(what)}${reason}`);
+    }
+  },
+});
+
+/** What nobody decided but the program is its own doing. */
+function named(who: string): string {
+  return who === 'parley' ? 'Parley' : `@${lineForModel(who, 128)}`;
+}
+
+const traceCommand = command({
+  usage: 'trace <id>',
+  about:
+    'What became of a message: every step of every copy that is proven, and by what. What is not proven is not said.',
+  options: {},
+  words: [1, 1],
+  examples: ['parley trace 1f2e3d4c', 'parley trace 1f2e3d4c --json'],
+  async run(context: Context, _values, [prefix = '']) {
+    const { home: found, id } = await findMessage(context.desk, prefix);
+    await found.spool.heal();
+    for (const { mailbox } of (await found.ledger.trace(id))?.copies ?? []) await found.spool.adopt(mailbox);
+    const trace = await found.ledger.trace(id);
+    const there = await found.far?.trace(id);
+    const queuedAs = await found.far?.queuedAs(id);
+    if (!trace) throw new Refusal('not_found', `no message has the id ${id}`);
+    const duties = await dutiesOf(found, trace);
+    if (context.json)
+      return context.sayJson({
+        home: found.label,
+        ...trace,
+        copies: trace.copies.map((copy) => ({
+          ...copy,
+          steps: steps(trace, copy),
+          duty: duties.get(copy.mailbox) ?? null,
+        })),
+        ...(found.far && { relay: there, queuedAs }),
+      });
+    context.say(told(context, trace, found.label, duties));
+    if (queuedAs) context.say(`  queued here as ${queuedAs}; the relay gave it the id ${id}`);
+    if (found.far) context.say(`\n  at ${found.far.url}\n${toldThere(context, there)}`);
+  },
+});
+
+type Copy = Trace['copies'][number];
+
+/** What each recipient owes or owed for it. What nobody has asked for yet is worked out and not written down: looking changes nothing. */
+async function dutiesOf(home: Home, { message, copies }: Trace): Promise<Map<string, Duty>> {
+  const duties = await Promise.all(
+    copies.map(async (copy) => {
+      const known = await home.ledger.duty(copy.mailbox, message.id);
+      if (known || copy.attention.policy !== 'must_respond') return known;
+      return dutyFor(home, copy, message);
+    }),
+  );
+  return new Map(duties.flatMap((duty) => (duty ? [[duty.mailbox, duty]] : [])));
+}
+
+/** The proven steps of one copy, in order. */
+function steps(trace: Trace, copy: Copy): { step: string; at: string; evidence: string }[] {
+  // Of a copy that another program stored we know only that it was found: a receipt says so.
+  const ours = copy.receipts.every(({ step }) => step !== 'stored');
+  const stored = { step: 'stored', at: trace.message.ts, evidence: 'flushed to disk' };
+  const seen = copy.receipts.map(({ step, at, evidence }) => ({ step, at, evidence: facts(evidence) }));
+  const end =
+    copy.state === 'settled'
+      ? [
+          {
+            step: 'settled',
+            at: copy.settledAt ?? '',
+            evidence: `${copy.disposition ?? 'unknown'}${copy.settledBy ? `, ${facts(copy.settledBy)}` : ''}`,
+          },
+        ]
+      : [];
+  // A copy can have ended before it was answered. Of two at the same time the first written comes first.
+  const later = [...seen, ...end].sort((a, b) => Number(a.at > b.at) - Number(a.at < b.at));
+  return [...(ours ? [stored] : []), ...later];
+}
+
+function told(context: Context, trace: Trace, label: string, duties: Map<string, Duty>): string {
+  const { paint } = context;
+  const lines = [headline({ message: trace.message }, context.desk.now(), paint), `  in home ${label}`];
+  for (const copy of trace.copies) {
+    const { directedness, policy, injection, reason } = copy.attention;
+    lines.push('', `  ${paint.bold(`@${copy.mailbox}`)}  ${directedness} · ${policy} · ${injection} (${reason})`);
+    for (const { step, at, evidence } of steps(trace, copy)) {
+      lines.push(`    ${paint.green(step.padEnd(16))} ${at}  ${evidence}`);
+    }
+    lines.push(`    ${paint.dim(now(copy))}`);
+    const duty = duties.get(copy.mailbox);
+    if (duty) lines.push(`    ${isOffer(duty, copy) ? offered(duty) : owed(duty)}`);
+  }
+  return lines.join('\n');
+}
+
+function offered({ due }: Duty): string {
+  return `may take it${due === null ? '' : ` until ${clockTime(due)}, then the next is asked`}; owes nothing before that`;
+}
+
+/** Where the duty stands, in words: a copy can have ended while its answer is still owed. */
+function owed({ kind, state, due, returns, tier, note, ended }: Duty): string {
+  const what = kind === 'obligation' ? 'an obligation' : 'an answer';
+  if (ended) return `${what} was owed: ${ended.as} at ${clockTime(ended.at)}, ${facts(ended.by)}`;
+  const more = [
+    state,
+    due === null ? '' : `due again ${clockTime(due)}`,
+    returns === 0 ? '' : `came back ${returns === 1 ? 'once' : `${returns} times`}`,
+    ['', 'a coordinator was told', 'a person was told'][tier] ?? '',
+    note === null ? '' : lineForModel(note),
+  ].filter(Boolean);
+  return `owes ${what}: ${more.join(', ')}`;
+}
+
+/** Where the copy stands now, in words. */
+function now(copy: Copy): string {
+  switch (copy.state) {
+    case 'stored':
+      return 'waiting: nobody has taken it';
+    case 'held':
+      if (!copy.owner) return `waiting until ${time(copy.until)}`;
+      return isOffered(copy)
+        ? 'offered to a session; its next event settles it or makes it wait again'
+        : `held by a reader until ${time(copy.until)}`;
+    case 'settled':
+      return copy.receipts.some(({ step }) => step === 'shown') ? 'ended' : 'ended; no proof that a model saw it';
+    case 'gone':
+      return 'another program took it; what became of it there is unknown';
+  }
+}
+
+/** Is it in the hands of a session whose hook has printed it? */
+function isOffered({ bearer, receipts }: Copy): boolean {
+  const last = receipts.at(-1);
+  return bearer && last?.step === 'offered' && last.evidence['by'] === 'hook';
+}
+
+function time(ms: number | null): string {
+  return ms === null || Math.abs(ms) > 8.64e15 ? 'an unknown time' : new Date(ms).toISOString();
+}
+
+function facts(evidence: Record<string, string | number | boolean>): string {
+  return Object.entries(evidence)
+    .map(([name, value]) => lineForModel(`${name} ${value}`))
+    .join(', ');
+}
+
+/** What a relay can prove; its words are another program's. spec: relay#trace */
+const Told = new Schema(() =>
+  v.object({
+    copies: v.array(
+      v.object({
+        mailbox: v.string(),
+        state: v.string(),
+        disposition: v.nullish(v.string()),
+        settledAt: v.nullish(v.string()),
+        settledBy: v.nullish(Evidence.inner),
+        receipts: v.optional(v.array(v.object({ step: v.string(), at: v.string(), evidence: Evidence.inner })), []),
+      }),
+    ),
+  }),
+);
+
+function toldThere(context: Context, there: unknown): string {
+  const told = Told.safeParse(there);
+  if (!told.success) return '    it does not say what became of it';
+  const { paint } = context;
+  return told.data.copies
+    .flatMap(({ mailbox, state, disposition, settledAt, settledBy, receipts }) => [
+      `    ${paint.bold(`@${lineForModel(mailbox, 128)}`)}  ${lineForModel(state, 40)}`,
+      ...receipts.map(
+        ({ step, at, evidence }) =>
+          `      ${lineForModel(step, 40).padEnd(16)} ${lineForModel(at, 40)}  ${facts(evidence)}`,
+      ),
+      ...(settledAt
+        ? [
+            `      ${'settled'.padEnd(16)} ${lineForModel(settledAt, 40)}  ${[lineForModel(disposition ?? 'unknown', 40), ...(settledBy ? [facts(settledBy)] : [])].join(', ')}`,
+          ]
+        : []),
+    ])
+    .join('\n');
+}
+
+const historyCommand = command({
   usage: 'history',
   about: 'What was said, newest first, in every home. Old bodies are forgotten after a while (see `parley config`).',
   options: {
@@ -15,7 +304,7 @@ export default command({
   },
   words: [0, 0],
   examples: ['parley history', 'parley history --with codex-1 --limit 50', 'parley history --thread 1f2e3d4c'],
-  async run(context, values) {
+  async run(context: Context, values) {
     const limit = countFrom(values.limit, 20);
     const agent = values.with === undefined ? undefined : agentName(values.with);
     const before = values.before === undefined ? undefined : countFrom(values.before, 1);
@@ -24,3 +313,66 @@ export default command({
     await printRows(context, homes, (home) => home.ledger.history({ limit, before, agent, thread: thread?.id }), limit);
   },
 });
+
+const searchCommand = command({
+  usage: 'search <words …>',
+  about:
+    'Messages that hold all these words, newest first, in every home. If there is none: those with words that begin so.',
+  options: {
+    limit: { type: 'string', value: 'n', help: 'how many (default 20)' },
+    before: { type: 'string', value: 'n', help: 'the next page: only what is older than this number' },
+    with: { type: 'string', value: 'agent', help: 'only what this agent sent or got' },
+  },
+  words: [1, Infinity],
+  examples: ['parley search rollback migration', 'parley search deploy --with codex-1'],
+  async run(context: Context, values, words) {
+    const limit = countFrom(values.limit, 20);
+    const agent = values.with === undefined ? undefined : agentName(values.with);
+    const before = values.before === undefined ? undefined : countFrom(values.before, 1);
+    const page = { limit, before, agent };
+    await printRows(
+      context,
+      context.desk.homes,
+      (home) => home.ledger.search(words.join(' '), page, progress(context)),
+      limit,
+    );
+  },
+});
+
+/** The first search after much mail has to index it: say so. */
+function progress(context: { note(text: string): void }): (left: number) => void {
+  return (left) => {
+    if (left > 10_000) context.note(`indexing: ${left} messages left …`);
+  };
+}
+
+/** Prints rows of several homes as one list, newest first; every row says where it comes from. */
+async function printRows(
+  context: Context,
+  homes: readonly Home[],
+  ask: (home: Home) => Promise<HistoryRow[]>,
+  limit: number,
+): Promise<void> {
+  const found: (HistoryRow & { home: string })[] = [];
+  for (const home of homes) for (const row of await ask(home)) found.push({ ...row, home: home.label });
+  const rows = found.sort((a, b) => (a.message.ts < b.message.ts ? 1 : -1)).slice(0, limit);
+  if (context.json) return context.sayJson(rows.map(({ message, ...rest }) => ({ ...message, ...rest })));
+  if (rows.length === 0) return context.say('nothing found');
+  const several = homes.length > 1;
+  for (const row of rows) {
+    const where = several ? context.paint.dim(` %${row.home}`) : '';
+    context.say(
+      `${headline(row, context.desk.now(), context.paint)}${where}\n  ${gist(row.message.body) || (row.pruned ? '(the body is no longer kept)' : '(empty)')}`,
+    );
+  }
+  if (rows.length === limit && !several)
+    context.note(`older ones: --before ${Math.min(...rows.map((row) => row.seq))}`);
+}
+
+export const commands = {
+  events: eventsCommand,
+  why: whyCommand,
+  trace: traceCommand,
+  history: historyCommand,
+  search: searchCommand,
+};

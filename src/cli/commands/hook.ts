@@ -1,12 +1,13 @@
+import type { Context } from '../context.ts';
 import { readFileSync } from 'node:fs';
 import { HOOK_CLIENTS, hookClient } from '../../clients/hook-clients.ts';
 import { HookEvent } from '../../clients/hook-event.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { command } from '../command.ts';
+import { command } from '../../core/command.ts';
 import { answerEvent } from '../hook-answer.ts';
 import { complain } from '../hook-complain.ts';
 import { hookLine, scriptText, writeScript } from '../hook-setup.ts';
-import { writeAll } from '../terminal.ts';
+import { writeAll } from '../../platform/terminal.ts';
 
 const NAMES = HOOK_CLIENTS.map((client) => client.name);
 
@@ -27,7 +28,7 @@ export default command({
   },
   words: [0, 1],
   examples: ['parley hook --write', 'parley hook claude < event.json'],
-  async run(context, values, [name]) {
+  async run(context: Context, values, [name]) {
     if (values['print-script']) return writeAll(1, scriptText(context.env));
     if (values.write) {
       const script = writeScript(context.env);

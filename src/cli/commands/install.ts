@@ -1,3 +1,10 @@
+import { command } from '../../core/command.ts';
+import { isSure } from '../../sessions/consent.ts';
+import { parleyHome, userHome } from '../../platform/env.ts';
+import { stableProgram, temporaryHome } from '../own-program.ts';
+import { gitTop } from '../../platform/git.ts';
+import { isTerminal } from '../../platform/terminal.ts';
+import { refuseSurfaceName } from './setup.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { CLIENT_NAMES } from '../../clients/client-names.ts';
 import { additionsOf } from '../../clients/settings-client.ts';
@@ -8,10 +15,7 @@ import type { Who } from '../../flow/desk.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { bindClient, clientBindings, clientOf, unbindClient } from '../client-bindings.ts';
-import { command } from '../command.ts';
-import { isSure } from '../consent.ts';
 import { agentName, Context } from '../context.ts';
-import { parleyHome, userHome } from '../env.ts';
 import { scriptText, writeScript } from '../hook-setup.ts';
 import { grantAdvice, grantAtTerminal, grantFrom, reachOf, toolsOf } from '../install/allow.ts';
 import type { Grant } from '../install/allow.ts';
@@ -20,11 +24,7 @@ import { appliedLine, Installer, isHere, oneAtATime, removedLine } from '../inst
 import type { Applied, Removed } from '../install/installer.ts';
 import { parleyProfile } from '../install/parley-profile.ts';
 import { isRefused, uninstallProfile } from '../install/uninstall.ts';
-import { lastingProgram, temporaryHome } from '../lasting.ts';
-import { gitTop } from '../origin.ts';
 import { forgetSessionsOf } from '../sessions.ts';
-import { isTerminal } from '../terminal.ts';
-import { refuseSurfaceName } from './init.ts';
 
 export default command({
   usage: `install [${CLIENT_NAMES.join('|')} …]`,
@@ -61,7 +61,7 @@ export default command({
     'parley install codex --as reviewer',
     'parley install --uninstall',
   ],
-  async run(context, values, words) {
+  async run(context: Context, values, words) {
     if (values.project && values.global) throw new Refusal('invalid_request', '--project or --global, not both');
     if (values.hooks && values['no-hooks']) throw new Refusal('invalid_request', '--hooks or --no-hooks, not both');
     const target = { home: userHome(context.env), env: context.env, project: gitTop(context.cwd) ?? context.cwd };
@@ -134,7 +134,7 @@ async function planFor(
 ): Promise<Plan> {
   const again = `parley install ${client.name}`;
   const installer = new Installer(target.home, again);
-  const program = lastingProgram(context.env, again);
+  const program = stableProgram(context.env, again);
   const profile = parleyProfile(client, target, { ...order, program });
   const plan: Plan = {
     client,

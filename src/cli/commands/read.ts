@@ -1,13 +1,65 @@
+import type { Context } from '../context.ts';
+import { bringHere, openId } from '../find.ts';
+import { forgetDaily } from '../retention.ts';
+import { gist, headline, whole } from '../words.ts';
+import { command } from '../../core/command.ts';
+import { countFrom, durationFrom } from '../../core/time.ts';
+import { byCommand, takeAndPrint } from '../../delivery/print.ts';
+import { visibleLine } from '../../delivery/visible.ts';
+import { watchMail } from '../../delivery/watch-mail.ts';
 import { asOwed, claimedBy } from '../../flow/claimed.ts';
-import { findMessage } from '../../flow/desk.ts';
-import { findWaiting } from '../../flow/deliver.ts';
+import { findWaiting, waiting } from '../../flow/deliver.ts';
+import type { Delivered } from '../../flow/deliver.ts';
+import { findMessage, onlyOne } from '../../flow/desk.ts';
+import { release, settle } from '../../flow/settle.ts';
+import type { Env } from '../../platform/env.ts';
+import { writeAll } from '../../platform/terminal.ts';
+import type { Message } from '../../protocol/message.ts';
+import { shortId } from '../../protocol/names.ts';
+import { Disposition } from '../../protocol/receipt.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { command } from '../command.ts';
-import { bringHere } from '../mine.ts';
-import { byCommand, rendered, takeAndPrint } from '../show.ts';
-import { whole } from '../words.ts';
+import { PartlyShown } from '../../storage/disk.ts';
 
-export default command({
+const inboxCommand = command({
+  usage: 'inbox',
+  about: 'Everything that waits for you, oldest first, scoped mail of other contexts included. Takes nothing.',
+  options: {
+    brief: { type: 'boolean', help: 'one line a message' },
+    match: { type: 'string', value: 'context', help: 'only what a session in this context would take' },
+    loud: { type: 'boolean', help: 'leave out what waits quietly' },
+  },
+  words: [0, 0],
+  examples: ['parley inbox', 'parley inbox --match "$(git remote get-url origin)" --json'],
+  async run(context: Context, values) {
+    const who = await context.who('read');
+    const match = values.match;
+    const mail = await waiting(who, { match, any: match === undefined, loudOnly: values.loud ?? false });
+    const known = await who.home.ledger.open(who.name);
+    const claimed = await claimedBy(who);
+    const rows = mail.map(({ message, quiet }) => {
+      const attention = known.get(message.id)?.attention;
+      return { message, quiet, attention: attention && asOwed(attention, claimed.has(message.id)) };
+    });
+    if (context.json) {
+      context.sayJson(rows.map(({ message, quiet, attention }) => ({ ...message, quiet, attention })));
+      return forgetDaily(context, who.home);
+    }
+    const held = [...known.values()].filter((copy) => copy.state === 'held').length;
+    if (rows.length === 0) context.say('inbox empty');
+    const now = context.desk.now();
+    for (const row of rows) {
+      const { paint } = context;
+      context.say(
+        values.brief ? `${headline(row, now, paint)}: ${gist(row.message.body)}` : `${whole(row, now, paint)}\n`,
+      );
+    }
+    if (held > 0) context.note(`${held} more ${held === 1 ? 'is' : 'are'} held by a reader or waiting for a time`);
+    if (rows.length > 0) context.note('take one: parley take [id]   all: parley drain   answer: parley reply <id> "…"');
+    await forgetDaily(context, who.home);
+  },
+});
+
+const readCommand = command({
   usage: 'read <id>',
   about:
     'Shows one whole message. If it waits for you it is taken, whatever its scope; with --peek it is left. Old ones can be read again.',
@@ -17,7 +69,7 @@ export default command({
   },
   words: [1, 1],
   examples: ['parley read 1f2e3d4c'],
-  async run(context, values, [prefix = '']) {
+  async run(context: Context, values, [prefix = '']) {
     const who = await context.who('read');
     const isWaiting = (await who.home.spool.ids(who.name)).some((id) => id.startsWith(prefix));
     if (isWaiting && !values.peek) {
@@ -43,3 +95,272 @@ export default command({
     context.say(whole({ message, attention: attention ?? undefined }, context.desk.now(), context.paint));
   },
 });
+
+const takeCommand = command({
+  usage: 'take [id]',
+  about:
+    'Takes one message: that one, or the oldest that waits for you here. It is settled as acknowledged when it has been printed. ' +
+    'With --lease you hold it instead: end it with `parley ack`, `parley reply` or `parley release`, or it waits again when the time is up.',
+  options: {
+    match: { type: 'string', value: 'context', help: 'your context, for scoped mail' },
+    lease: { type: 'string', value: 'span', help: 'hold it this long instead of settling it: 30s, 10m, 2h' },
+    keep: { type: 'boolean', help: 'keep the file in cur/ after it is settled' },
+  },
+  words: [0, 1],
+  examples: ['parley take', 'parley take 1f2e3d4c --lease 10m && parley ack 1f2e3d4c'],
+  async run(context: Context, values, [prefix]) {
+    const who = await context.who('read');
+    const match = values.match ?? context.settings.match;
+    const id = prefix !== undefined ? await findWaiting(who, prefix) : (await waiting(who, { match }))[0]?.message.id;
+    if (!id) {
+      if (context.json) return context.sayJson(null);
+      return context.say('nothing waits for you here');
+    }
+    if (values.lease !== undefined) {
+      const claim = await who.home.spool.claim(who.name, [id], { ms: durationFrom(values.lease), bearer: true });
+      if (claim.copies.length === 0) throw claimed(id);
+      try {
+        context.say(rendered(context, claim.copies, true).trimEnd());
+      } catch (error) {
+        const isPartlyShown = error instanceof PartlyShown;
+        await who.home.spool.release(claim, [id], { because: 'it could not be shown' }, undefined, isPartlyShown);
+        throw error;
+      }
+      if (!context.json)
+        context.note(
+          `held until ${new Date(claim.until).toISOString()}: parley ack ${shortId(id)}, or parley release ${shortId(id)}`,
+        );
+      return;
+    }
+    const render = (delivered: Parameters<typeof rendered>[1]): string => rendered(context, delivered, true);
+    const taken = await takeAndPrint(who, [id], byCommand('take', who), render, values.keep);
+    if (taken.length === 0) throw claimed(id);
+  },
+});
+
+function claimed(id: string): Refusal {
+  return new Refusal('already_claimed', `message ${shortId(id)} was claimed by another session`);
+}
+
+/** Taken messages as words for people or as a JSON value. */
+function rendered(context: Context, delivered: Delivered[], one: boolean): string {
+  const rows = delivered.map(({ message, attempt, attention }) => ({ message, attempt, attention }));
+  if (context.json) {
+    const values = rows.map(({ message, attempt, attention }) => ({ ...message, attention, redelivered: attempt > 0 }));
+    return `${JSON.stringify(one ? values[0] : values, null, 2)}\n`;
+  }
+  return rows.map((row) => `${whole(row, context.desk.now(), context.paint)}\n`).join('\n');
+}
+
+const FINAL = Disposition.inner.options.filter((word) => word !== 'claimed' && word !== 'deferred');
+
+const ackCommand = command({
+  usage: 'ack <id>',
+  about: 'Settles a message that waits for you, or that you hold by `take --lease`, without showing it.',
+  options: {
+    outcome: { type: 'string', value: 'word', help: `${FINAL.join(', ')} (default: acknowledged)` },
+    keep: { type: 'boolean', help: 'keep the file in cur/' },
+  },
+  words: [1, 1],
+  examples: ['parley ack 1f2e3d4c', 'parley ack 1f2e3d4c --outcome ignored'],
+  async run(context: Context, values, [prefix = '']) {
+    const who = await context.who('read');
+    const outcome = values.outcome ?? 'acknowledged';
+    const disposition = FINAL.find((word) => word === outcome);
+    if (!disposition) throw new Refusal('invalid_request', `"${outcome}" is no outcome; use ${FINAL.join(', ')}`);
+    const { id } = onlyOne(prefix, await openId(who, prefix));
+    await settle(who, id, disposition, byCommand('ack', who), values.keep);
+    if (context.json) return context.sayJson({ id, step: 'settled', disposition });
+    context.say(`settled ${shortId(id)}: ${disposition}`);
+  },
+});
+
+const releaseCommand = command({
+  usage: 'release <id>',
+  about:
+    'Gives back a message that you hold by `take --lease`, or that a hook has just shown you: it waits again, at once or after a ' +
+    'while, and is then marked as redelivered.',
+  options: { after: { type: 'string', value: 'span', help: 'not before this has passed: 30s, 10m, 2h' } },
+  words: [1, 1],
+  examples: ['parley release 1f2e3d4c', 'parley release 1f2e3d4c --after 10m'],
+  async run(context: Context, values, [prefix = '']) {
+    const who = await context.who('read');
+    const { id } = onlyOne(prefix, await openId(who, prefix));
+    const delay = values.after === undefined ? undefined : durationFrom(values.after);
+    await release(who, id, byCommand('release', who), delay);
+    if (context.json) return context.sayJson({ id, step: 'stored', afterMs: delay ?? 0 });
+    context.say(`released ${shortId(id)}${values.after ? `; it waits again in ${values.after}` : ''}`);
+  },
+});
+
+const drainCommand = command({
+  usage: 'drain',
+  about:
+    'Takes and prints everything that waits for you here: unscoped mail, and scoped mail that matches your context. ' +
+    'What could not be printed still waits.',
+  options: {
+    match: { type: 'string', value: 'context', help: 'your context, for scoped mail' },
+    loud: { type: 'boolean', help: 'leave out what waits quietly' },
+    limit: { type: 'string', value: 'n', help: 'take at most this many' },
+    keep: { type: 'boolean', help: 'keep the files in cur/' },
+  },
+  words: [0, 0],
+  examples: ['parley drain', 'parley drain --match "$(git remote get-url origin)" --json'],
+  async run(context: Context, values) {
+    const who = await context.who('read');
+    const match = values.match ?? context.settings.match;
+    const mail = await waiting(who, { match, loudOnly: values.loud ?? false });
+    const wanted = mail.slice(0, countFrom(values.limit, mail.length || 1)).map(({ message }) => message);
+    const render = (delivered: Parameters<typeof rendered>[1]): string => rendered(context, delivered, false);
+    const taken = await takeAndPrint(who, wanted, byCommand('drain', who), render, values.keep);
+    if (taken.length > 0) return;
+    if (context.json) return context.sayJson([]);
+    context.say('nothing waits for you here');
+  },
+});
+
+const watchCommand = command({
+  usage: 'watch',
+  about:
+    'Shows each message once, what waits now and what comes, until Ctrl-C. It takes nothing: the mail still waits, and the next watch\n' +
+    'shows it again. With --take a message is taken when it is printed. (Earlier builds took without it.)\n' +
+    'With --exec a command takes each message: it runs by `sh -c`, with BCH_ID, BCH_FROM, BCH_TO, BCH_PRIORITY, BCH_SCOPE, BCH_THREAD,\n' +
+    'BCH_TS and BCH_BODY in its environment and the whole message as JSON on stdin. {{body}} means ${BCH_BODY}, and so for the other\n' +
+    'fields: write them in double quotes, and never inside code for another shell. The message is settled when the command ends with 0;\n' +
+    'otherwise it comes back after 5 s, 10 s, … 5 min. (Of a body above 100,000 bytes BCH_BODY holds the start, and BCH_BODY_CUT is 1.)',
+  options: {
+    take: { type: 'boolean', help: 'take each message when it is printed' },
+    exec: {
+      type: 'string',
+      value: 'command',
+      help: 'run this on each message, and settle it when the command ends with 0',
+    },
+    peek: { type: 'boolean', help: 'with --exec: leave the messages waiting; the command runs once on each' },
+    'urgent-only': { type: 'boolean', help: 'only urgent messages' },
+    match: { type: 'string', value: 'context', help: 'your context, for scoped mail' },
+    all: { type: 'boolean', help: 'also what waits quietly' },
+    notify: { type: 'boolean', help: 'tell the desktop of each message, or ring the bell' },
+  },
+  words: [0, 0],
+  examples: [
+    'parley watch --urgent-only --notify',
+    'parley watch --take --json',
+    'parley watch --exec \'codex exec "$(cat)"\'',
+    'parley watch --exec \'./on-mail "{{from}}" "{{body}}"\' --match "$(git remote get-url origin)"',
+  ],
+  async run(context: Context, values) {
+    const who = await context.who('read');
+    const peek = isPeek(values);
+    const match = values.match ?? context.settings.match;
+    await watchMail(who, {
+      selection: { match, any: peek && !match, urgentOnly: values['urgent-only'] ?? false, loudOnly: !values.all },
+      peek,
+      greeting: `watching for mail to @${who.name}${peek ? '; it still waits when shown, --take takes it' : ''} (Ctrl-C stops)`,
+      exec: values.exec,
+      env: context.env,
+      ...(values.notify && { announce: (message) => notify(message, context.env) }),
+      render(shown) {
+        if (!context.json) return `${whole(shown, context.desk.now(), context.paint)}\n\n`;
+        const { message, attention, attempt = 0 } = shown;
+        return `${JSON.stringify({ ...message, attention, redelivered: attempt > 0 })}\n`;
+      },
+    });
+  },
+});
+
+/** Without --take or --exec nothing is taken. */
+function isPeek({ peek, take, exec }: { peek?: boolean; take?: boolean; exec?: string }): boolean {
+  if (peek && take) throw new Refusal('invalid_request', '--peek takes nothing and --take does; give one of them');
+  return peek ?? !(take || exec !== undefined);
+}
+
+/** A desktop without a notification service must not hold up the mail. */
+const PATIENCE_MS = 3000;
+
+/** Tells a person at the desktop, or rings the terminal's bell. Never fails, and nothing of the message is ever run. */
+async function notify(message: Message, env: Env): Promise<void> {
+  const title = `${message.priority === 'urgent' ? 'Urgent mail' : 'Mail'} from ${visibleLine(message.from, 64)}`;
+  const command = notifier(title, gist(message.body, 200), env);
+  if (command && (await succeeds(command, env))) return;
+  writeAll(2, '\u0007');
+}
+
+/** Title and text are arguments, never part of a script. */
+function notifier(title: string, text: string, env: Env): string[] | null {
+  const path = { PATH: env['PATH'] ?? '' };
+  const send = Bun.which('notify-send', path);
+  // Notification services read a few tags in the text.
+  if (send)
+    return [send, '--app-name=parley', '--', title, text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`)];
+  const script = Bun.which('osascript', path);
+  const lines = ['on run argv', 'display notification (item 2 of argv) with title (item 1 of argv)', 'end run'];
+  if (!script) return null;
+  return [script, ...lines.flatMap((line) => ['-e', line]), title, text];
+}
+
+async function succeeds(command: string[], env: Env): Promise<boolean> {
+  try {
+    const child = Bun.spawn(command, {
+      env,
+      stdin: 'ignore',
+      stdout: 'ignore',
+      stderr: 'ignore',
+      timeout: PATIENCE_MS,
+    });
+    return (await child.exited) === 0;
+  } catch {
+    return false;
+  }
+}
+
+/** `parley` alone: who you are, what waits, and the next command. */
+export const overview = command({
+  usage: '',
+  options: {},
+  words: [0, 0],
+  async run(context: Context) {
+    const who = await context.who('read').catch((error: unknown) => {
+      if (error instanceof Refusal && error.code === 'no_identity') return error;
+      throw error;
+    });
+    if (who instanceof Refusal) {
+      if (context.json) return context.sayJson({ agent: null, next: 'parley init <name>' });
+      context.say(`You have no mailbox here yet (${who.message}).`);
+      return context.say('Next: parley init <name>      See it work first: parley demo      Everything: parley help');
+    }
+    const mail = await waiting(who, { any: true });
+    const loud = mail.filter((one) => !one.quiet);
+    const urgent = loud.filter((one) => one.message.priority === 'urgent').length;
+    if (context.json) {
+      return context.sayJson({
+        agent: who.name,
+        home: who.home.root,
+        waiting: loud.length,
+        urgent,
+        quiet: mail.length - loud.length,
+      });
+    }
+    const counts = [
+      `${loud.length} waiting`,
+      urgent > 0 ? `${urgent} urgent` : '',
+      `${mail.length - loud.length} quiet`,
+    ].filter(Boolean);
+    context.say(`You are ${context.paint.bold(`@${who.name}`)}: ${counts.join(', ')}.`);
+    context.say(
+      mail.length > 0
+        ? 'Next: parley inbox'
+        : 'Next: parley send @<someone> "…"      Who is here: parley agents      Everything: parley help',
+    );
+    await forgetDaily(context, who.home);
+  },
+});
+
+export const commands = {
+  inbox: inboxCommand,
+  read: readCommand,
+  take: takeCommand,
+  ack: ackCommand,
+  release: releaseCommand,
+  drain: drainCommand,
+  watch: watchCommand,
+};

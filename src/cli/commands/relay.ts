@@ -1,9 +1,22 @@
+import { agentName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { relay, RELAY_OPTIONS } from '../../protocols/backchannel/relay.ts';
+import { COMMON } from '../parley.ts';
+import { command } from '../../core/command.ts';
+import type { OpenService } from '../../core/service.ts';
+import { homes } from '../../daemon/homes.ts';
+import { nearest } from '../../flow/nearest.ts';
+import { backchannelHome } from '../../platform/env.ts';
+import { servingLog } from '../../platform/log.ts';
+import { serveUntilSignal, tellWarnings } from '../../platform/serve.ts';
+import { RoomId } from '../../protocol/names.ts';
+import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { command } from '../command.ts';
-import type { OpenDoor } from '../doors.ts';
-import { RELAY_OPTIONS } from '../relay/options.ts';
+import { hashOf, newAgentToken } from '../../protocol/tokens.ts';
+import type { AgentRecord, Directory } from '../../storage/directory/directory.ts';
+import { DEFAULT_ROOM } from '../../storage/rooms/rooms.ts';
 
-export default command({
+const relayCommand = command({
   usage: 'relay  |  relay token <list|issue|rotate|revoke> [agent]',
   about:
     'Serves the rooms of your Backchannel home over HTTP, until Ctrl-C: agents on other machines register there and exchange mail.\n' +
@@ -23,9 +36,9 @@ export default command({
     'parley relay token issue codex --room Zk3vQ8aW',
     'parley up --with relay --detach',
   ],
-  async run(context, values, words) {
+  async run(context: Context, values, words) {
     const [word, ...rest] = words;
-    if (word === 'token') return (await import('../relay-token.ts')).relayToken(context, rest, values);
+    if (word === 'token') return relayToken(context, rest, values);
     if (word !== undefined)
       throw new Refusal(
         'invalid_request',
@@ -36,11 +49,8 @@ export default command({
         'invalid_request',
         '--room belongs to `parley relay token`; a relay serves all rooms of its home',
       );
-    const { servingLog } = await import('../serving-log.ts');
-    const { serveUntilSignal, tellWarnings } = await import('../serving.ts');
     const log = servingLog({ json: values['json-logs'] ?? false, verbose: context.verbose });
-    const { default: relay } = await import('../relay/door.ts');
-    const open = async (): Promise<OpenDoor[]> => {
+    const open = async (): Promise<OpenService[]> => {
       const door = await relay.open(context, values, log);
       tellWarnings(door, values['json-logs'] ? log : null);
       if (context.json) context.sayJson({ url: door.address, pid: process.pid, about: door.about });
@@ -50,3 +60,135 @@ export default command({
     await serveUntilSignal(open, log, () => {});
   },
 });
+
+const USAGE =
+  'usage: parley relay token list | issue <agent> | rotate <agent> | revoke <agent>, each with --room <id> or without';
+
+/** Somebody's record, in a room. */
+interface Bearer {
+  directory: Directory;
+  room: RoomId;
+  record: AgentRecord;
+}
+
+/**
+ * `parley relay token …`: who may sign in at the relay of this machine. It works on the records; a relay that runs sees them, so
+ * nothing has to be started anew. A token is told once: what is kept of it cannot be turned back.
+ */
+export async function relayToken(context: Context, words: string[], values: { room?: string }): Promise<void> {
+  refuseOthers(values);
+  const [verb = '', ...names] = words;
+  const room = roomFrom(values.room);
+  const rooms = await homes.openRooms(backchannelHome(context.env));
+  if ((await rooms.tokenHash(room)) === undefined) throw unknownRoom(room, await rooms.list());
+  const directory = rooms.directory(room);
+  if (verb === 'list' && names.length === 0) return list(context, room, directory);
+  const act = Object.hasOwn(ACTS, verb) ? ACTS[verb] : undefined;
+  const [text] = names;
+  if (!act || text === undefined || names.length > 1) throw new Refusal('invalid_request', USAGE);
+  const name = agentName(text);
+  const record = await directory.get(name);
+  if (!record) throw await unknownAgent(name, room, directory);
+  await act(context, { directory, room, record });
+}
+
+const ACTS: Record<string, (context: Context, bearer: Bearer) => Promise<void>> = {
+  async issue(context, bearer) {
+    const { name, tokenHash } = bearer.record;
+    if (tokenHash)
+      throw new Refusal(
+        'name_taken',
+        `@${name} has a token; \`rotate\` gives it another and ends that one, \`revoke\` ends it`,
+      );
+    await give(context, bearer, 'a relay that runs knows it within a second');
+  },
+
+  async rotate(context, bearer) {
+    const { name, tokenHash } = bearer.record;
+    if (!tokenHash) throw new Refusal('not_found', `@${name} has no token to replace; \`issue\` gives it one`);
+    await give(context, bearer, 'the one before ends within a second');
+  },
+
+  async revoke(context, { directory, room, record: { name, tokenHash } }) {
+    if (tokenHash) await directory.giveToken(name, null);
+    if (context.json) return context.sayJson({ agent: name, room, revoked: Boolean(tokenHash) });
+    if (!tokenHash) return context.say(`@${name} had no token`);
+    context.say(`@${name} cannot sign in any more, within a second`);
+    context.note(
+      `its name and mail stay; nobody gets them by the room token, only by \`parley relay token issue ${name}\``,
+    );
+  },
+};
+
+async function list(context: Context, room: RoomId, directory: Directory): Promise<void> {
+  const records = await directory.list();
+  const rows = records.map(({ name, lastSeen, tokenHash }) => ({
+    agent: name,
+    room,
+    hasToken: Boolean(tokenHash),
+    lastSeen,
+  }));
+  if (context.json) context.sayJson(rows);
+  else if (rows.length === 0) context.say(`nobody is in room ${room}`);
+  else context.say(rows.map(({ agent, hasToken }) => `@${agent}  ${hasToken ? 'has a token' : 'no token'}`).join('\n'));
+  for (const path of await directory.unreadable()) context.note(`${path} cannot be read: its agent cannot sign in`);
+  for (const names of sharing(records)) {
+    const all = names.map((name) => `@${name}`).join(' and ');
+    context.note(`${all} share one token, so it is nobody's: rotate it for each`);
+  }
+}
+
+/** A record that was copied carries its agent's token, too. */
+function sharing(records: AgentRecord[]): AgentName[][] {
+  const holders = Map.groupBy(
+    records.filter(({ tokenHash }) => tokenHash),
+    ({ tokenHash }) => tokenHash,
+  );
+  return [...holders.values()].filter((some) => some.length > 1).map((some) => some.map(({ name }) => name));
+}
+
+async function give(context: Context, { directory, room, record: { name } }: Bearer, effect: string): Promise<void> {
+  const token = newAgentToken();
+  await directory.giveToken(name, hashOf(token));
+  if (context.json) context.sayJson({ agent: name, room, token });
+  else context.say(token);
+  context.note(
+    `this is the token of @${name} in room ${room}; it is shown only now, so keep it secret and safe; ${effect}`,
+  );
+}
+
+/** The options of `parley relay` itself mean nothing here, and what means nothing is a misunderstanding. */
+function refuseOthers(values: object): void {
+  const [other] = Object.keys(values).filter((name) => name !== 'room' && !Object.hasOwn(COMMON, name));
+  if (other) throw new Refusal('invalid_request', `--${other} does not belong to \`parley relay token\``);
+}
+
+function roomFrom(text: string | undefined): RoomId {
+  if (text === undefined) return DEFAULT_ROOM;
+  const id = RoomId.safeParse(text);
+  if (id.success) return id.data;
+  throw new Refusal('invalid_request', `invalid room "${text.slice(0, 80)}" (${id.why})`);
+}
+
+function unknownRoom(room: RoomId, rooms: RoomId[]): Refusal {
+  const [near] = nearest(room, rooms);
+  return new Refusal(
+    'not_found',
+    `there is no room "${room}"; ${near ? `did you mean ${near}?` : `there are: ${rooms.join(', ')}`}`,
+  );
+}
+
+async function unknownAgent(name: AgentName, room: RoomId, directory: Directory): Promise<Refusal> {
+  const names = (await directory.list()).map((record) => record.name);
+  const [near] = nearest(name, names);
+  const how =
+    room === DEFAULT_ROOM ? `\`bch init ${name}\` makes it here` : 'it must register first, with the room token';
+  return new Refusal(
+    'not_found',
+    `no agent is called ${name} in room ${room}; ${near ? `did you mean ${near}?` : how}`,
+  );
+}
+
+export const commands = {
+  relay: relayCommand,
+};

@@ -1,23 +1,23 @@
+import { command } from '../../core/command.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { nearest } from '../../flow/nearest.ts';
+import { isCompiled, VERSION } from '../../platform/program.ts';
+import { backchannelHome, parleyHome } from '../../platform/env.ts';
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { nearest } from '../../flow/nearest.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { command } from '../command.ts';
 import type { Context } from '../context.ts';
-import { isCompiled, VERSION } from '../program.ts';
 import { tablesLine } from '../install/codex-trust.ts';
 import { removedLine } from '../install/installer.ts';
 import { forgetHookState, isInClients, leaveClients } from '../install/uninstall.ts';
 import { installProgram, isSameFile, readManifest, uninstallProgram } from '../self/program-files.ts';
 import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
 import { isOnPath, onPath } from '../self/search-path.ts';
-import { backchannelHome, parleyHome } from '../env.ts';
 
 /** What the program can be called besides parley. */
 const NAMES = ['bch', 'c2c', 'c2c-deliver-inbox', 'ccc'];
 
-export default command({
+const selfCommand = command({
   usage: 'self <install|uninstall>',
   about:
     'install copies this program to a folder as `parley`, and links further names to it. A program of somebody else is never replaced ' +
@@ -36,7 +36,7 @@ export default command({
     'dist/parley self install --dir /usr/local/bin --names bch',
     'parley self uninstall --purge --yes',
   ],
-  async run(context, values, [verb]) {
+  async run(context: Context, values, [verb]) {
     const manifest = join(parleyHome(context.env), 'self.json');
     if (verb === 'install') {
       if (values.purge || values.yes) throw new Refusal('invalid_request', '--purge and --yes belong to uninstall');
@@ -129,3 +129,7 @@ function namesFrom(text = ''): string[] {
   }
   return names;
 }
+
+export const commands = {
+  self: selfCommand,
+};

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isMissing } from '../../storage/disk.ts';
 import { scriptText } from '../hook-setup.ts';
-import { parleyHome } from '../env.ts';
-import type { Env } from '../env.ts';
+import { parleyHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 

@@ -1,3 +1,6 @@
+import { parleyHome, userHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
+import { gitTop } from '../../platform/git.ts';
 import type { ClientSettings } from '../../clients/settings-client.ts';
 import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
 import type { Addition } from '../../clients/settings/changes.ts';
@@ -5,11 +8,8 @@ import { find } from '../../clients/settings/file.ts';
 import type { Desk } from '../../flow/desk.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { clientBindings } from '../client-bindings.ts';
-import { parleyHome, userHome } from '../env.ts';
-import type { Env } from '../env.ts';
 import { hookLine } from '../hook-setup.ts';
 import { possibleAdditions } from '../install/parley-profile.ts';
-import { gitTop } from '../origin.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 

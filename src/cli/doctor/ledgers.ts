@@ -1,7 +1,6 @@
 import { readdirSync, statSync } from 'node:fs';
 import type { Home } from '../../flow/desk.ts';
-import { LEDGER_FORMAT } from '../program.ts';
-import { inspectLedger } from '../wiring.ts';
+import { LEDGER_FORMAT, inspectLedger } from '../../daemon/homes.ts';
 import { counted, on } from './finding.ts';
 import type { Finding } from './finding.ts';
 

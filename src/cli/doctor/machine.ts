@@ -1,8 +1,9 @@
+import { isCompiled, VERSION } from '../../platform/program.ts';
+import { LEDGER_FORMAT } from '../../daemon/homes.ts';
 import { dependencies } from '../../../package.json' with { type: 'json' };
-import { isCompiled, LEDGER_FORMAT, VERSION } from '../program.ts';
 import { isSameFile } from '../self/program-files.ts';
 import { onPath } from '../self/search-path.ts';
-import type { Env } from '../env.ts';
+import type { Env } from '../../platform/env.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 

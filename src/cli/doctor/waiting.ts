@@ -3,8 +3,8 @@ import type { Home } from '../../flow/desk.ts';
 import type { ClientSettings } from '../../clients/settings-client.ts';
 import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
 import type { AgentName } from '../../protocol/names.ts';
-import { parleyHome } from '../env.ts';
-import type { Env } from '../env.ts';
+import { parleyHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
 import { counted, on } from './finding.ts';
 import type { Finding } from './finding.ts';
 

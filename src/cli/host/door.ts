@@ -1,4 +1,4 @@
-import type { Door } from '../doors.ts';
+import type { Service } from '../../core/service.ts';
 import { hostAddresses } from './options.ts';
 
 /** How long a host may take to answer. */
@@ -6,13 +6,13 @@ const ANSWER_MS = 3000;
 /** Refused before `initialize`, which is an answer. */
 const PING = '{"jsonrpc":"2.0","id":0,"method":"ping"}\n';
 
-const host: Door = {
+const host: Service = {
   async open(context, values, log) {
     // Loaded here: `answers` needs no engine.
-    const { openHostDoor } = await import('./host.ts');
+    const { openHostService } = await import('./host.ts');
     const socket = values['host-socket'] as string | undefined;
     const ws = values['host-ws'] as string | undefined;
-    return openHostDoor(context, hostAddresses({ socket, ws }, context.env, context.cwd), log);
+    return openHostService(context, hostAddresses({ socket, ws }, context.env, context.cwd), log);
   },
 
   /** A connection is not enough: the system accepts it for a process that hangs. */

@@ -1,14 +1,15 @@
+import { openHostService } from './host.ts';
 import { describe, expect, it } from 'bun:test';
 import { chmodSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { Context } from '../context.ts';
-import { hostToken, openHostDoor } from './host.ts';
+import { hostToken } from './host.ts';
 
 it('a place that cannot be written to is named, and is no fault of the program', async () => {
   const home = temporaryHome();
   writeFileSync(`${home}/file`, '');
   const order = { socket: `${home}/file/socket`, ws: null, tokenFile: `${home}/token` };
-  const opening = openHostDoor(new Context({ PARLEY_HOME: home }, home, {}), order, () => {});
+  const opening = openHostService(new Context({ PARLEY_HOME: home }, home, {}), order, () => {});
   await expect(opening).rejects.toMatchObject({ code: 'storage_failed' });
 });
 

@@ -1,3 +1,6 @@
+import type { OpenService, ServiceContext, Log } from '../../core/service.ts';
+import { goOnDuty, whoIsOnDuty } from '../../platform/daemon-lock.ts';
+import { VERSION } from '../../platform/program.ts';
 import { linkSync, mkdirSync, readFileSync, rmSync, statSync, write, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { PROMPTS } from '../../delivery/event-text.ts';
@@ -12,12 +15,6 @@ import { FRAME_LIMIT } from '../../wire/jsonrpc.ts';
 import { prepareFolder, serveUnixSocket } from '../../wire/unix-socket.ts';
 import type { SocketOptions } from '../../wire/unix-socket.ts';
 import { serveWebSocket } from '../../wire/websocket.ts';
-import type { Context } from '../context.ts';
-import type { OpenDoor } from '../doors.ts';
-import { goOnDuty, whoIsOnDuty } from '../duty.ts';
-import { VERSION } from '../program.ts';
-import type { Log } from '../serving-log.ts';
-import { openDesk } from '../wiring.ts';
 import type { HostAddresses } from './options.ts';
 import { userOf } from './peer-user.ts';
 
@@ -28,7 +25,11 @@ const STDOUT = 1;
 const PAUSE_MS = 2;
 
 /** Opens the host at its addresses. A failure leaves nothing behind. */
-export async function openHostDoor(context: Context, addresses: HostAddresses, log: Log): Promise<OpenDoor> {
+export async function openHostService(
+  context: ServiceContext,
+  addresses: HostAddresses,
+  log: Log,
+): Promise<OpenService> {
   try {
     return await opened(context, addresses, log);
   } catch (error) {
@@ -36,7 +37,11 @@ export async function openHostDoor(context: Context, addresses: HostAddresses, l
   }
 }
 
-async function opened(context: Context, { socket, ws, tokenFile }: HostAddresses, log: Log): Promise<OpenDoor> {
+async function opened(
+  context: ServiceContext,
+  { socket, ws, tokenFile }: HostAddresses,
+  log: Log,
+): Promise<OpenService> {
   const options: SocketOptions = {
     path: socket,
     name: 'host',
@@ -83,7 +88,7 @@ async function opened(context: Context, { socket, ws, tokenFile }: HostAddresses
 }
 
 /** A host for the process that started us, until it closes its end or a signal comes. What it asked for is finished. */
-export async function hostOnStdio(context: Context, log: Log): Promise<void> {
+export async function hostOnStdio(context: ServiceContext, log: Log): Promise<void> {
   const { promise: asked, resolve } = Promise.withResolvers<void>();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve());
   const running = await startHost(context, log);
@@ -93,12 +98,12 @@ export async function hostOnStdio(context: Context, log: Log): Promise<void> {
 
 /** The engine on the user's own home, and the server of its connections. */
 async function startHost(
-  { env, settings }: Context,
+  { env, settings, homes }: ServiceContext,
   log: Log,
 ): Promise<{ server: HostServer; close(): Promise<void> }> {
   const { bodyLimit, durability, composeMs } = settings;
   // The host serves every mailbox of the home: no agent in particular.
-  const desk = openDesk(env, { bodyLimit, durability }, 'parley', { stays: true });
+  const desk = homes.openWorkspace(env, { bodyLimit, durability }, 'parley', { stays: true });
   const [home] = desk.homes;
   if (!home) throw new Error('a desk has a home');
   const engine = new Host({

@@ -1,8 +1,8 @@
+import type { Options } from '../../core/command.ts';
+import { parleyHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
 import { resolve } from 'node:path';
 import { Refusal } from '../../protocol/refusal.ts';
-import type { Options } from '../command.ts';
-import { parleyHome } from '../env.ts';
-import type { Env } from '../env.ts';
 
 /** The options of the host on the command line of `parley up --with host`. */
 export const HOST_OPTIONS = {

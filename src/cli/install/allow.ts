@@ -5,10 +5,10 @@ import { TOOL_LIST } from '../../doors/mcp/chat.ts';
 import type { McpTool } from '../../doors/mcp/chat.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { startedByClient } from '../../sessions/authority.ts';
-import { isSure } from '../consent.ts';
+import { isSure } from '../../sessions/consent.ts';
 import type { Context } from '../context.ts';
-import { parleyHome } from '../env.ts';
-import type { Env } from '../env.ts';
+import { parleyHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
 import { namesIn } from '../sessions.ts';
 
 /** The tools that `--allow` lets a model use without a dialog, the narrowest grant first. */

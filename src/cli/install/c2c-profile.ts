@@ -1,3 +1,7 @@
+import { fingerprint } from '../../protocols/c2c/broker-root.ts';
+import { brokerRoot } from '../../protocols/c2c/broker-root.ts';
+import { dataFolder, signsFolder } from '../../protocols/c2c/loop-files.ts';
+import { ownCommand } from '../../platform/program.ts';
 import { basename, join } from 'node:path';
 import plugin from '../../../plugins/opencode/c2c.ts' with { type: 'text' };
 import { claudeFolder } from '../../clients/claude/settings.ts';
@@ -13,10 +17,7 @@ import { c2cHookScript } from '../../delivery/c2c-hook-script.ts';
 import { quoted } from '../../delivery/hook-script.ts';
 import { signScript } from '../../sessions/sign-hook.ts';
 import type { ClientState } from '../../sessions/sign.ts';
-import { brokerRoot, fingerprint } from '../dialects/c2c/root.ts';
 import { hookFolder } from '../dialects/c2c/hook-session.ts';
-import { dataFolder, signsFolder } from '../loops/folders.ts';
-import { ownCommand } from '../program.ts';
 import { onPath } from '../self/search-path.ts';
 
 export interface C2cOrder {

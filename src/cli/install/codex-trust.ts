@@ -1,3 +1,7 @@
+import { isSure } from '../../sessions/consent.ts';
+import { parleyHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
+import { isTerminal } from '../../platform/terminal.ts';
 import { mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { codexEvent, serverTables, trustKeys, trustTables, withoutTables } from '../../clients/codex/trust.ts';
@@ -7,12 +11,8 @@ import { find, replace } from '../../clients/settings/file.ts';
 import type { Recorded } from '../../clients/settings/manifest.ts';
 import { NotEditable } from '../../clients/settings/text-edit.ts';
 import { inToml } from '../../clients/settings/toml.ts';
-import { isSure } from '../consent.ts';
 import type { Context } from '../context.ts';
-import { parleyHome } from '../env.ts';
-import type { Env } from '../env.ts';
 import { namesIn } from '../sessions.ts';
-import { isTerminal } from '../terminal.ts';
 import type { Applied } from './installer.ts';
 
 /**

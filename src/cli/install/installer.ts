@@ -1,3 +1,4 @@
+import type { Env } from '../../platform/env.ts';
 import { existsSync, lstatSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ClientSettings, InstallTarget } from '../../clients/settings-client.ts';
@@ -9,7 +10,6 @@ import { NotEditable } from '../../clients/settings/text-edit.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained } from '../../storage/disk.ts';
 import { locked } from '../../storage/lock-file.ts';
-import type { Env } from '../env.ts';
 import { onPath } from '../self/search-path.ts';
 
 /** What became of one addition. `replaced`: an older text of ours was there. `theirs`: something like it is there that we did not add. */

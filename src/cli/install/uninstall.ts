@@ -1,3 +1,7 @@
+import { parleyHome, userHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
+import { dataFolder } from '../../protocols/c2c/loop-files.ts';
+import { gitTop } from '../../platform/git.ts';
 import { rmdirSync, rmSync } from 'node:fs';
 import type { ClientSettings, InstallProfile, InstallTarget } from '../../clients/settings-client.ts';
 import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
@@ -8,15 +12,11 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { clientBindings, unbindClient } from '../client-bindings.ts';
 import type { Context } from '../context.ts';
 import { stopping } from '../dialects/bch/setup.ts';
-import { parleyHome, userHome } from '../env.ts';
-import type { Env } from '../env.ts';
 import { findCodexTables, isRemovalWanted, offerRemoval, readWithout, removeTables } from './codex-trust.ts';
 import type { CodexTables } from './codex-trust.ts';
 import { Installer, oneAtATime } from './installer.ts';
 import type { Removed } from './installer.ts';
 import { possibleAdditions } from './parley-profile.ts';
-import { dataFolder } from '../loops/folders.ts';
-import { gitTop } from '../origin.ts';
 
 /** What was taken out of clients, and what Codex wrote about it. */
 interface Uninstalled {

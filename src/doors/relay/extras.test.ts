@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'bun:test';
-import { TestRelay } from '../../../test/support/relay-app.ts';
+import { TestRelay, request, answered } from '../../../test/support/relay-app.ts';
 import type { Answer } from '../../../test/support/relay-app.ts';
 import { AgentName, MessageId } from '../../protocol/names.ts';
 import { Relay } from './relay.ts';
 import { appOf } from './app.ts';
 import { Upkeep } from './upkeep.ts';
-import { request, answered } from '../../../test/support/relay-app.ts';
 
 interface Leased {
   lease: string;

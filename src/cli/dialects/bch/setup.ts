@@ -1,3 +1,9 @@
+import type { Env } from '../../../platform/env.ts';
+import { stableProgram } from '../../own-program.ts';
+import type { Bch } from '../../../protocols/backchannel/workspace.ts';
+import { FLAG, command } from '../../../core/command.ts';
+import { wakeService } from '../../../protocols/backchannel/wake.ts';
+import type { WakeService } from '../../../protocols/backchannel/wake.ts';
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, resolve } from 'node:path';
@@ -5,26 +11,22 @@ import type { InstallTarget } from '../../../clients/settings-client.ts';
 import type { Addition } from '../../../clients/settings/changes.ts';
 import type { Recorded } from '../../../clients/settings/manifest.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
-import { BadArguments } from '../../arguments.ts';
-import type { Env } from '../../env.ts';
 import { BCH_CLIENTS, bchAdditions } from '../../install/bch-profile.ts';
 import { Installer, isHere, oneAtATime } from '../../install/installer.ts';
 import type { Applied } from '../../install/installer.ts';
-import { lastingProgram } from '../../lasting.ts';
-import type { Bch } from './bch.ts';
-import { bchCommand, FLAG } from './command.ts';
-import { wakeService } from './wake.ts';
-import type { WakeService } from './wake.ts';
 
-export default bchCommand({
+export default command({
   usage: 'setup',
   options: { 'no-hooks': FLAG, wake: FLAG, 'dry-run': FLAG, uninstall: FLAG },
   words: [0, 0],
-  async run(bch, values) {
+  async run(bch: Bch, values) {
     const dry = values['dry-run'] ?? false;
     if (values.uninstall) {
       if (values.wake || values['no-hooks'])
-        throw new BadArguments('--uninstall removes everything that was added; it takes only --dry-run beside it');
+        throw new Refusal(
+          'invalid_request',
+          '--uninstall removes everything that was added; it takes only --dry-run beside it',
+        );
       return takeDown(bch, dry);
     }
     setUp(bch, { hooks: !values['no-hooks'], wake: values.wake ?? false, dry });
@@ -68,7 +70,7 @@ export function setUp(bch: Speaker, order: { hooks: boolean; wake: boolean; dry:
   const say = (line: string): void => bch.say(line);
   const target = targetOf(env);
   const clients = order.hooks ? BCH_CLIENTS.filter(({ client }) => isHere(client, target)) : [];
-  const program = clients.length > 0 || order.wake ? lastingProgram(env, 'bch setup') : '';
+  const program = clients.length > 0 || order.wake ? stableProgram(env, 'bch setup') : '';
   const additions = clients.flatMap((one) => inOrder(bchAdditions(one, target, program)));
   const service = order.wake ? wakeService(process.platform, target.home, { program, words: ['bch'] }, env) : null;
   const installer = new Installer(target.home, 'bch setup');

@@ -10,10 +10,10 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import type { Env } from '../../env.ts';
-import { userHome } from '../../env.ts';
+import type { Env } from '../../../platform/env.ts';
+import { userHome } from '../../../platform/env.ts';
 import { oldOnes } from '../../sessions.ts';
-import { CLIENT_VARIABLES, sessionIn } from './session-id.ts';
+import { CLIENT_VARIABLES, sessionIn } from '../../../protocols/c2c/workspace.ts';
 
 /** How long mail in a hand, and a session that nobody registered, may go without a look. */
 const LOOK_MS = 30_000;

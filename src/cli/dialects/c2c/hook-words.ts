@@ -9,9 +9,9 @@ import type { Who } from '../../../flow/desk.ts';
 import { signFileOf } from '../../../sessions/sign-hook.ts';
 import { writeSign } from '../../../sessions/sign-file.ts';
 import { sayRound } from '../../hook-say.ts';
-import { signsFolder } from '../../loops/folders.ts';
-import type { C2c } from './c2c.ts';
-import { bringIntoOrder } from './emptiness.ts';
+import { signsFolder } from '../../../protocols/c2c/loop-files.ts';
+import type { C2c } from '../../../protocols/c2c/workspace.ts';
+import { bringIntoOrder } from '../../../protocols/c2c/commands.ts';
 import type { Bound, HookSession } from './hook-session.ts';
 
 /**

@@ -1,24 +1,25 @@
+import { instanceAbove } from '../../../protocols/c2c/instance.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { HookEvent } from '../../../clients/hook-event.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { storageTrouble } from '../../../storage/disk.ts';
-import { writeAll } from '../../terminal.ts';
-import { C2c } from './c2c.ts';
-import { c2cCommand, TEXT } from './command.ts';
-import { isEmptyInbox, isHeld } from './emptiness.ts';
+import { writeAll } from '../../../platform/terminal.ts';
+import type { C2c } from '../../../protocols/c2c/workspace.ts';
+import { command, TEXT } from '../../../core/command.ts';
+import { isEmptyInbox, isHeld } from '../../../protocols/c2c/commands.ts';
 import { forgetOldSessions, hookFolder, HookSession } from './hook-session.ts';
 import type { Bound } from './hook-session.ts';
-import { brokerRoot } from './root.ts';
+import { brokerRoot } from '../../../protocols/c2c/broker-root.ts';
 
 /**
  * What the hook's script calls when something may wait: the event of the client stands on stdin. Whatever goes wrong, the client's turn
  * goes on: one line on stderr, and 0. spec: c2c#hook
  */
-export default c2cCommand({
+export default command({
   usage: 'hook [<client>]',
   options: { client: TEXT },
   words: [0, 1],
-  async run(c2c, values, [client = values.client ?? 'claude']) {
+  async run(c2c: C2c, values, [client = values.client ?? 'claude']) {
     try {
       await answer(c2c, client, eventIn(readFileSync(0, 'utf8')));
     } catch (error) {
@@ -39,7 +40,7 @@ async function answer(c2c: C2c, client: string, event: HookEvent): Promise<void>
   session?.lookAtOnce();
   if (!isEmptyInbox(root, sessionId) || isHeld(root)) {
     const { sayTo } = await import('./hook-words.ts');
-    await sayTo(new C2c({ ...c2c.env, C2C_MCP_BROKER_ROOT: root }, c2c.cwd), bound, session, client, event);
+    await sayTo(c2c.at(root), bound, session, client, event);
   }
   // Mail in somebody's hand may come back, and a session may be registered by now.
   session?.lookAgain(Infinity);
@@ -57,7 +58,7 @@ async function readerOf(
   event: HookEvent,
   session: HookSession | null,
 ): Promise<Bound | null> {
-  const managed = client === 'codex' ? (await import('./instance.ts')).instanceAbove(c2c.env) : null;
+  const managed = client === 'codex' ? instanceAbove(c2c.env) : null;
   if (managed) return { root: managed.broker_root, sessionId: managed.session_id, sure: true };
   const known = session?.bound();
   if (known?.sure) return known;

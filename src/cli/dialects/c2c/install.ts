@@ -1,3 +1,9 @@
+import { userHome } from '../../../platform/env.ts';
+import { stableProgram } from '../../own-program.ts';
+import { gitTop } from '../../../platform/git.ts';
+import type { C2c } from '../../../protocols/c2c/workspace.ts';
+import { FLAG, TEXT, command } from '../../../core/command.ts';
+import { brokerRoot } from '../../../protocols/c2c/broker-root.ts';
 import { resolve } from 'node:path';
 import { CLIENT_NAMES } from '../../../clients/client-names.ts';
 import { additionsOf } from '../../../clients/settings-client.ts';
@@ -6,20 +12,13 @@ import { SETTINGS_CLIENTS } from '../../../clients/settings-clients.ts';
 import { nearest } from '../../../flow/nearest.ts';
 import { readAlias } from '../../../protocol/c2c.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
-import { BadArguments } from '../../arguments.ts';
-import { userHome } from '../../env.ts';
 import { c2cProfile, defaultAlias, isForProject } from '../../install/c2c-profile.ts';
 import type { C2cOrder } from '../../install/c2c-profile.ts';
 import { recordChangedHooks, tablesLine } from '../../install/codex-trust.ts';
 import { appliedLine, Installer, oneAtATime, removedLine } from '../../install/installer.ts';
 import { isRefused, uninstallProfile } from '../../install/uninstall.ts';
-import { lastingProgram } from '../../lasting.ts';
-import { gitTop } from '../../origin.ts';
-import type { C2c } from './c2c.ts';
-import { c2cCommand, FLAG, TEXT } from './command.ts';
-import { brokerRoot } from './root.ts';
 
-export default c2cCommand({
+export default command({
   usage: `install ${CLIENT_NAMES.join('|')} [--global] [--alias <alias>] [--hooks] [--project-plugin] [--target-dir <folder>] [--dry-run] [--uninstall [--yes]] [--json]`,
   options: {
     global: FLAG,
@@ -35,14 +34,15 @@ export default c2cCommand({
     json: { ...FLAG, short: 'j' },
   },
   words: [1, 1],
-  async run(c2c, values, [name = '']) {
+  async run(c2c: C2c, values, [name = '']) {
     const client = clientCalled(name);
     const dry = values['dry-run'] ?? false;
     const folder = values['target-dir'] === undefined ? undefined : resolve(c2c.cwd, values['target-dir']);
     const target = { home: userHome(c2c.env), env: c2c.env, project: folder ?? gitTop(c2c.cwd) ?? c2c.cwd };
     if (values.uninstall) {
       if (values.global || values.alias !== undefined || values.hooks || values['project-plugin'])
-        throw new BadArguments(
+        throw new Refusal(
+          'invalid_request',
           '--uninstall removes everything that was added to this client; it takes only --yes, --dry-run and --json',
         );
       const how = { dry, json: values.json ?? false, yes: values.yes ?? false };
@@ -82,7 +82,7 @@ function install(
   const again = `c2c install ${client.name}`;
   const installer = new Installer(target.home, again);
   const alias = order.alias ?? aliasFor(installer, client, target, order.global);
-  const profile = c2cProfile(target, { ...order, program: lastingProgram(target.env, again), alias });
+  const profile = c2cProfile(target, { ...order, program: stableProgram(target.env, again), alias });
   const applied = installer.apply(additionsOf(client, target, profile), how.dry);
   recordChangedHooks(target.env, applied);
   const advice = [...client.advice(target, profile), ...rootAdvice(profile.server.env)];

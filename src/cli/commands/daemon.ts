@@ -1,0 +1,387 @@
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
+import type { Context } from '../context.ts';
+import { allWanted } from '../../protocols/c2c/loop-files.ts';
+import { command } from '../../core/command.ts';
+import type { Option } from '../../core/command.ts';
+import type { Log, OpenService } from '../../core/service.ts';
+import { ago, durationFrom } from '../../core/time.ts';
+import { SERVICES } from '../../daemon/services.ts';
+import type { ServiceRow } from '../../daemon/services.ts';
+import { nearest } from '../../flow/nearest.ts';
+import { goOnDuty, whoIsOnDuty } from '../../platform/daemon-lock.ts';
+import type { Notice } from '../../platform/daemon-lock.ts';
+import { backchannelHome, parleyHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
+import { tokenFrom, tokenWarning } from '../../platform/input.ts';
+import { servingLog } from '../../platform/log.ts';
+import { ownCommand } from '../../platform/program.ts';
+import { closeAll, serveUntilSignal, tellWarnings } from '../../platform/serve.ts';
+import { REFUSALS, Refusal } from '../../protocol/refusal.ts';
+import type { RefusalCode } from '../../protocol/refusal.ts';
+import { explained } from '../../storage/disk.ts';
+
+const OWN = {
+  with: {
+    type: 'string',
+    multiple: true,
+    value: 'door',
+    help: `open this door: ${SERVICES.map((row) => row.name).join(', ')}`,
+  },
+  detach: { type: 'boolean', help: 'leave it running in the background; returns when every door answers' },
+} as const satisfies Record<string, Option>;
+
+const upCommand = command({
+  usage: 'up --with <door>',
+  about: [
+    'Runs the one daemon of your home, which keeps doors open for others, until Ctrl-C or `parley down`. Everything else works without it.',
+    ...SERVICES.map((row) => `--with ${row.name}: ${row.summary}.`),
+    'Its further options are those of the relay (`parley relay --help`), and those of the host begin with --host-.',
+  ].join('\n'),
+  options: { ...Object.assign({}, ...SERVICES.map((row) => row.options)), ...OWN },
+  words: [0, 0],
+  examples: [
+    'parley up --with relay',
+    'parley up --with host --detach',
+    'parley up --with relay --with host',
+    'parley status',
+    'parley down',
+  ],
+  async run(context: Context, values: Record<string, unknown> & { with?: string[]; detach?: boolean }) {
+    const rows = wanted(values.with ?? []);
+    if (values.detach) return detach(context, rows, values);
+    const duty = await goOnDuty(`${parleyHome(context.env)}/daemon`);
+    if (!duty) throw runsAlready(context);
+    const log = servingLog({ json: values['json-logs'] === true, verbose: context.verbose });
+    const open = async (): Promise<OpenService[]> => {
+      const doors = await openAll(context, rows, values, log);
+      duty.announce(doors.map(({ name, address }) => ({ name, address })));
+      for (const door of doors) tellWarnings(door, values['json-logs'] === true ? log : null);
+      tell(context, doors);
+      return doors;
+    };
+    try {
+      await serveUntilSignal(open, log, (what) => duty.finishing(what));
+    } finally {
+      duty.leave();
+    }
+  },
+});
+
+/** Opens one after the other. If one does not open, those before it are closed again. */
+async function openAll(
+  context: Context,
+  rows: readonly ServiceRow[],
+  values: Record<string, unknown>,
+  log: Log,
+): Promise<OpenService[]> {
+  const doors: OpenService[] = [];
+  try {
+    for (const row of rows) doors.push(await (await row.load()).open(context, values, log));
+    return doors;
+  } catch (error) {
+    await closeAll(doors, () => {});
+    throw error;
+  }
+}
+
+function tell(context: Context, doors: OpenService[]): void {
+  if (context.json) {
+    const open = doors.map(({ name, address, about }) => ({ name, address, about }));
+    return context.sayJson({ pid: process.pid, home: parleyHome(context.env), doors: open });
+  }
+  context.say(`up in ${parleyHome(context.env)} (pid ${process.pid})`);
+  for (const { name, address, about } of doors) {
+    context.say([`  ${name} on ${address}`, ...about.map((line) => `    ${line}`)].join('\n'));
+  }
+}
+
+function wanted(names: readonly string[]): ServiceRow[] {
+  const known = SERVICES.map((row) => row.name);
+  const rows = [...new Set(names.flatMap((name) => name.split(',')))].map((name) => {
+    const row = SERVICES.find((one) => one.name === name);
+    if (row) return row;
+    const [near] = nearest(name, known);
+    const shown = name.replace(/\p{Cc}/gu, '?').slice(0, 40);
+    throw new Refusal(
+      'invalid_request',
+      `there is no door "${shown}"; ${near ? `did you mean --with ${near}?` : `there is ${known.join(', ')}`}`,
+    );
+  });
+  if (rows.length > 0) return rows;
+  throw new Refusal('invalid_request', `nothing to run; say which door to open: --with ${known.join(', --with ')}`);
+}
+
+function runsAlready(context: Context): Refusal {
+  const home = parleyHome(context.env);
+  const notice = whoIsOnDuty(`${home}/daemon`);
+  if (!notice)
+    return new Refusal('already_claimed', `the daemon of ${home} is just starting or ending; try again in a moment`);
+  const doors = notice.doors.map(({ name, address }) => `${name} on ${address}`).join(', ');
+  return new Refusal(
+    'already_claimed',
+    `the daemon of ${home} runs already (pid ${notice.pid}, since ${notice.since})${doors && `: ${doors}`}; \`parley down\` ends it`,
+  );
+}
+
+const DEFAULT_PATIENCE = '30s';
+
+const downCommand = command({
+  usage: 'down',
+  about:
+    'Asks the daemon of your home to end, and waits until it has: it takes nothing new, finishes the requests in hand, and writes what\n' +
+    'it has accepted. With nothing to end it says so and ends with 0.',
+  options: {
+    patience: { type: 'string', value: 'span', help: `how long to wait for it (default ${DEFAULT_PATIENCE})` },
+  },
+  words: [0, 0],
+  examples: ['parley down', 'parley down --patience 2m'],
+  async run(context: Context, values) {
+    const patience = durationFrom(values.patience ?? DEFAULT_PATIENCE);
+    const home = parleyHome(context.env);
+    const notice = whoIsOnDuty(`${home}/daemon`);
+    if (!notice) {
+      if (context.json) return context.sayJson({ was: null });
+      context.say(`nothing runs in ${home}`);
+      const alone = whoIsOnDuty(`${backchannelHome(context.env)}/relay`);
+      if (alone)
+        context.note(`a relay runs by itself (pid ${alone.pid}); end it where it runs, or with: kill ${alone.pid}`);
+      return;
+    }
+    const began = Date.now();
+    process.kill(notice.pid, 'SIGTERM');
+    const waitedFor = await untilGone(home, notice, began + patience, (what) => {
+      if (!context.json) context.note(`waiting for ${what}`);
+    });
+    const seconds = ((Date.now() - began) / 1000).toFixed(1);
+    if (context.json) return context.sayJson({ was: notice, seconds: Number(seconds), waitedFor });
+    const doors = notice.doors.map(({ name, address }) => `${name} on ${address}`).join(', ');
+    context.say(`down after ${seconds} s: ${doors || 'no door was open'} (pid ${notice.pid})`);
+    await tellUnwoken(context, notice);
+  },
+});
+
+/** What ran in there and is still wanted runs nowhere now. */
+async function tellUnwoken(context: Context, { doors }: Notice): Promise<void> {
+  const folder = doors.find(({ name }) => name === 'loops')?.address;
+  if (folder === undefined) return;
+  const sessions = allWanted(folder).map(({ session }) => session);
+  if (sessions.length > 0)
+    context.note(`no longer woken: ${sessions.join(', ')}; \`parley up --with loops --detach\` wakes them again`);
+}
+
+/** Returns what it had to finish, each told as soon as it is seen. */
+async function untilGone(
+  home: string,
+  { pid, holder }: Notice,
+  end: number,
+  telling: (what: string) => void,
+): Promise<string[]> {
+  const told: string[] = [];
+  for (;;) {
+    const now = whoIsOnDuty(`${home}/daemon`);
+    if (now?.holder !== holder) return told;
+    const what = now.finishing;
+    if (what !== undefined && told.at(-1) !== what) {
+      told.push(what);
+      telling(what);
+    }
+    if (Date.now() > end) {
+      throw new Refusal(
+        'already_claimed',
+        `pid ${pid} has not ended yet${what ? ` (${what})` : ''}; wait with \`parley down --patience 5m\`, or end it at once: kill ${pid}`,
+      );
+    }
+    await Bun.sleep(20);
+  }
+}
+
+/** As `systemctl status` has it: nothing runs; something runs and does not answer. */
+const NOTHING_RUNS = 3;
+const NO_ANSWER = 1;
+
+interface DoorState {
+  name: string;
+  address: string;
+  answers: boolean;
+  details?: readonly string[];
+}
+
+interface Running extends Omit<Notice, 'doors' | 'v'> {
+  /** The daemon, or a relay or host that was started by itself. */
+  what: 'daemon' | 'relay' | 'host';
+  home: string;
+  doors: DoorState[];
+}
+
+const statusCommand = command({
+  usage: 'status',
+  about:
+    'What runs for your homes: the daemon (`parley up`), a relay (`parley relay`) or a host (`parley host`) by itself, since when, and whether each door answers.\n' +
+    'Ends with 0 if something runs and answers, with 3 if nothing runs, with 1 if a door does not answer.',
+  options: {},
+  words: [0, 0],
+  examples: ['parley status', 'parley status --json'],
+  async run(context: Context) {
+    const running = await whatRuns(context);
+    const isWell = running.every(({ doors }) => doors.every((door) => door.answers));
+    process.exitCode = running.length === 0 ? NOTHING_RUNS : isWell ? 0 : NO_ANSWER;
+    if (context.json) return context.sayJson({ running });
+    if (running.length === 0) {
+      context.say(`nothing runs in ${parleyHome(context.env)}; mail on this machine needs no daemon`);
+      return context.say('Next: parley up --with <relay|outbox|host|loops> --detach');
+    }
+    for (const { what, home, pid, since, version, doors, finishing } of running) {
+      const ending = finishing ? `, ending: ${finishing}` : '';
+      context.say(`${what} of ${home} (pid ${pid}, ${version}, started ${ago(since, Date.now())}${ending})`);
+      for (const { name, address, answers, details = [] } of doors) {
+        const { green, red } = context.paint;
+        context.say(`  ${name} on ${address}  ${answers ? green('answers') : red('does not answer')}`);
+        for (const line of details) context.say(`    ${line}`);
+      }
+    }
+  },
+});
+
+async function whatRuns({ env }: Context): Promise<Running[]> {
+  const [own, bch] = [parleyHome(env), backchannelHome(env)];
+  const daemon = whoIsOnDuty(`${own}/daemon`);
+  const relay = whoIsOnDuty(`${bch}/relay`);
+  const host = whoIsOnDuty(`${own}/host/socket`);
+  return Promise.all([
+    ...(daemon ? [examined('daemon', own, daemon, env)] : []),
+    // The daemon's own are among its doors.
+    ...(relay && relay.pid !== daemon?.pid ? [examined('relay', bch, relay, env)] : []),
+    ...(host && host.pid !== daemon?.pid ? [examined('host', own, host, env)] : []),
+  ]);
+}
+
+async function examined(what: Running['what'], home: string, notice: Notice, env: Env): Promise<Running> {
+  const { v: _, ...facts } = notice;
+  const doors = notice.doors.map(async ({ name, address }) => {
+    const door = await SERVICES.find((one) => one.name === name)?.load();
+    const details = await door?.details?.(address, env);
+    return { name, address, answers: (await door?.answers(address)) ?? false, ...(details && { details }) };
+  });
+  return { what, home, ...facts, doors: await Promise.all(doors) };
+}
+
+/** How long the daemon may take until every door answers. */
+const PATIENCE_MS = 15_000;
+/** A log that is longer is put aside at the next start; one older log is kept. */
+const LOG_BYTES = 5_000_000;
+
+/** Starts the daemon in the background and returns when every door answers. If it fails, its own words are the reason. */
+async function detach(context: Context, rows: readonly ServiceRow[], values: Record<string, unknown>): Promise<void> {
+  const home = parleyHome(context.env);
+  const there = whoIsOnDuty(`${home}/daemon`);
+  if (there) return tellRunning(context, home, there, rows);
+  if (values['token'] !== undefined) context.note(`warning: ${tokenWarning('BACKCHANNEL_TOKEN')}`);
+  const env = environment(context, values);
+  const log = `${home}/daemon.log`;
+  const { fd, from } = openLog(home, log);
+  const child = Bun.spawn(
+    [...ownCommand(), 'up', ...argumentsOf(rows, values), ...(context.verbose ? ['--verbose'] : [])],
+    {
+      argv0: 'parley',
+      env,
+      cwd: context.cwd,
+      stdio: ['ignore', fd, fd],
+      // A session of its own: it outlives this terminal.
+      detached: true,
+    },
+  );
+  closeSync(fd);
+  const notice = await untilOpen(home, child, rows);
+  if (!notice) throw failed(child, log, from);
+  child.unref();
+  tellUp(context, home, notice, log);
+}
+
+/** Null if it ended, or does not answer in time. */
+async function untilOpen(home: string, child: Bun.Subprocess, rows: readonly ServiceRow[]): Promise<Notice | null> {
+  for (const end = Date.now() + PATIENCE_MS; Date.now() < end; await Bun.sleep(20)) {
+    if (child.exitCode !== null || child.signalCode !== null) return null;
+    const notice = whoIsOnDuty(`${home}/daemon`);
+    if (notice?.pid !== child.pid || notice.doors.length < rows.length) continue;
+    const answers = await Promise.all(rows.map(async (row) => (await row.load()).answers(addressOf(notice, row))));
+    if (answers.every(Boolean)) return notice;
+  }
+  return null;
+}
+
+function addressOf(notice: Notice, row: ServiceRow): string {
+  return notice.doors.find(({ name }) => name === row.name)?.address ?? '';
+}
+
+/** What was said before `--detach`, without the token: everybody can see the words of a running program. */
+function argumentsOf(rows: readonly ServiceRow[], values: Record<string, unknown>): string[] {
+  const options = Object.assign({}, ...rows.map((row) => row.options)) as ServiceRow['options'];
+  const given = Object.keys(options).flatMap((name) => {
+    const value = name === 'token' || name === 'token-file' ? undefined : values[name];
+    if (typeof value === 'string') return [`--${name}=${value}`];
+    return value === true ? [`--${name}`] : [];
+  });
+  return [...rows.map((row) => `--with=${row.name}`), ...given];
+}
+
+/** The token goes to the daemon by the environment. A stdin that holds it is ours: it is read here. */
+function environment(
+  { env, cwd }: Context,
+  values: { token?: string; 'token-file'?: string },
+): Record<string, string | undefined> {
+  return { ...env, BACKCHANNEL_TOKEN: tokenFrom(values, cwd, env['BACKCHANNEL_TOKEN']) };
+}
+
+function openLog(home: string, log: string): { fd: number; from: number } {
+  try {
+    mkdirSync(home, { recursive: true, mode: 0o700 });
+    const size = statSync(log, { throwIfNoEntry: false })?.size ?? 0;
+    if (size > LOG_BYTES) renameSync(log, `${log}.1`);
+    return { fd: openSync(log, 'a', 0o600), from: size > LOG_BYTES ? 0 : size };
+  } catch (error) {
+    throw explained(error, home, 'nothing was started');
+  }
+}
+
+/** The last thing it said is usually why, and its exit code says which kind of "no" it was. */
+function failed(child: Bun.Subprocess, log: string, from: number): Refusal {
+  const said = readFileSync(log).subarray(from).toString().trimEnd().split('\n').at(-1) ?? '';
+  const why = said.replace(/^parley: /, '') || 'it said nothing';
+  if (child.exitCode === null && child.signalCode === null) {
+    child.kill('SIGTERM');
+    return new Refusal(
+      'storage_failed',
+      `the daemon does not answer after ${PATIENCE_MS / 1000} s and was told to end; see ${log}`,
+    );
+  }
+  const codes = Object.keys(REFUSALS) as RefusalCode[];
+  const code = codes.find((one) => REFUSALS[one].exit === child.exitCode);
+  return new Refusal(code ?? 'storage_failed', `the daemon did not start: ${why} (log: ${log})`);
+}
+
+function tellUp(context: Context, home: string, notice: Notice, log: string): void {
+  if (context.json) return context.sayJson({ ...notice, home, log });
+  context.say(`up in ${home} (pid ${notice.pid})`);
+  for (const { name, address } of notice.doors) context.say(`  ${name} on ${address}`);
+  context.say(`log: ${log}      look: parley status      end: parley down`);
+}
+
+/** Somebody who wants it up finds it up; somebody who wants another door has to end it first. */
+function tellRunning(context: Context, home: string, notice: Notice, rows: readonly ServiceRow[]): void {
+  const missing = rows.filter((row) => !notice.doors.some(({ name }) => name === row.name));
+  if (missing.length > 0) {
+    const names = missing.map((row) => row.name).join(', ');
+    throw new Refusal(
+      'already_claimed',
+      `the daemon of ${home} runs already (pid ${notice.pid}) without ${names}; \`parley down\` first, then \`parley up\` with everything you want`,
+    );
+  }
+  if (!context.json) context.note(`it ran already, since ${notice.since}; nothing was changed`);
+  tellUp(context, home, notice, `${home}/daemon.log`);
+}
+
+export const commands = {
+  up: upCommand,
+  down: downCommand,
+  status: statusCommand,
+};

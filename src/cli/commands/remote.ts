@@ -1,0 +1,275 @@
+import { readdirSync } from 'node:fs';
+import { agentName, channelName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { prepareHook } from '../hook-setup.ts';
+import { becomeDefault } from '../settings-file.ts';
+import { gist } from '../words.ts';
+import { command } from '../../core/command.ts';
+import { ago } from '../../core/time.ts';
+import { homes } from '../../daemon/homes.ts';
+import { lineForModel } from '../../delivery/gate.ts';
+import { parleyHome } from '../../platform/env.ts';
+import { TOKEN_FILE, secretFromStdin, tokenFrom, tokenWarning } from '../../platform/input.ts';
+import { anyChannel } from '../../protocol/backchannel.ts';
+import { readInvite, writeInvite } from '../../protocol/invite.ts';
+import { RoomId, shortId } from '../../protocol/names.ts';
+import type { AgentName } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { folderFor, readIdentity, writeIdentity } from '../../storage/relay/identity.ts';
+import type { Letter } from '../../storage/relay/letter.ts';
+import { firstAbilities, makeRoom, registerAt, relayAddress } from '../../storage/relay/register.ts';
+import type { Far, Waiting } from '../../storage/relay/relay.ts';
+
+const joinCommand = command({
+  usage: 'join - --as <name>  (the invite is read from stdin)',
+  about:
+    'Accepts an invite to a room of a relay: registers you there under this name, keeps your own token in a file that only you can ' +
+    'read, and subscribes you to the channels that the invite names. It changes no settings of a client, but says what to add.\n' +
+    'An invite holds a token. As a word on the command line it works too, and everybody on this machine can see it in `ps`.',
+  options: {
+    as: { type: 'string', value: 'name', help: 'your name there' },
+    default: { type: 'boolean', help: 'be this agent from now on' },
+    insecure: { type: 'boolean', help: 'accept an address without TLS on a network that you trust' },
+  },
+  words: [1, 1],
+  examples: ['echo bch1-eyJ1cmwiOi… | parley join - --as codex-1', 'parley join - --as codex-1 < invite'],
+  async run(context: Context, values, [text = '']) {
+    if (values.as === undefined) throw new Refusal('invalid_request', 'say who you are there: --as <name>');
+    const agent = agentName(values.as);
+    const { url, token, room, channels } = readInvite(text === '-' ? secretFromStdin() : text);
+    if (text !== '-' && token !== undefined)
+      context.note(
+        `warning: other accounts of this machine can see an invite in the process list; use: echo <invite> | parley join - --as ${agent}`,
+      );
+    const { insecure = false, default: byDefault = false } = values;
+    const done = await enlist(context, { agent, url, room, token, channels, insecure, byDefault });
+    if (context.json) {
+      return context.sayJson({
+        agent,
+        url: done.url,
+        room,
+        channels: channels ?? [],
+        home: done.root,
+        default: done.isDefault,
+      });
+    }
+    context.say(`${context.paint.green('joined')} ${done.url}${room ? ` (room ${room})` : ''} as @${agent}`);
+    for (const channel of channels ?? []) context.say(`subscribed to ${channel}`);
+    welcome(context, agent, done);
+    context.say(`For a client: \`parley install <client> --as ${agent}\` gives it this mailbox.`);
+  },
+});
+
+const inviteCommand = command({
+  usage: 'invite --token-file <path|->',
+  about:
+    "Prints an invite to a room of a relay. It needs the room's token: your own does not admit others. Nothing is sent anywhere.\n" +
+    'The token comes from --token-file, from stdin (--token-file -) or from PARLEY_TOKEN.',
+  options: {
+    'token-file': { ...TOKEN_FILE, help: "the room's token, in a file or on stdin (-)" },
+    token: { type: 'string', value: 'token', help: 'the same, seen by everybody in `ps`' },
+    url: { type: 'string', value: 'url', help: 'the relay (default: where you are)' },
+    room: { type: 'string', value: 'id', help: 'the room (default: where you are, else the default room)' },
+    channel: { type: 'string', multiple: true, value: '#name', help: 'a channel that they will be subscribed to' },
+  },
+  words: [0, 0],
+  examples: ['parley invite --token-file room-token --url https://relay.example.org --channel "#backend"'],
+  async run(context: Context, values) {
+    const token = tokenFrom(values, context.cwd, context.env['PARLEY_TOKEN']);
+    if (!token)
+      throw new Refusal(
+        'invalid_request',
+        "give the room's token: --token-file <path> or PARLEY_TOKEN; an agent's own admits nobody else",
+      );
+    if (values.token !== undefined) context.note(`warning: ${tokenWarning('PARLEY_TOKEN')}`);
+    const [home] = context.settings.agent === undefined ? [] : context.desk.homes;
+    const here = home?.far ? readIdentity(home.root) : null;
+    const given = values.url ?? here?.url;
+    if (!given)
+      throw new Refusal('invalid_request', 'there is no default relay; say which: --url https://relay.example.org');
+    const url = relayAddress(given, true);
+    const room = values.room ?? (url === here?.url ? here.room : undefined);
+    if (room !== undefined && !RoomId.safeParse(room).success)
+      throw new Refusal('invalid_request', `"${room}" is no room id; use 1 to 64 letters, digits, _ -`);
+    const channels = (values.channel ?? []).map(channelName);
+    const invite = writeInvite({ url, token, room, channels });
+    if (context.json) return context.sayJson({ url, room, channels, invite });
+    context.say(joinLine(invite));
+    context.note('anybody who has the invite can join, any number of times: send it in private');
+  },
+});
+
+/** `echo` is part of the shell: the invite is in no process list. */
+function joinLine(invite: string): string {
+  return `  echo ${invite} | parley join - --as their-name`;
+}
+
+const roomCommand = command({
+  usage: 'room new [#channel …]',
+  about:
+    'Makes a room on a relay, closed to everybody who has no invite, and prints an invite to it. There is no default relay: ' +
+    'give its address, or act as an agent that is at one already.',
+  options: {
+    url: { type: 'string', value: 'url', help: 'the relay' },
+    insecure: { type: 'boolean', help: 'accept an address without TLS on a network that you trust' },
+  },
+  words: [1, Infinity],
+  examples: [
+    'parley room new --url https://relay.example.org',
+    'parley room new "#backend" "#ops" --url https://relay.example.org',
+  ],
+  async run(context: Context, values, [verb, ...names]) {
+    if (verb !== 'new') throw new Refusal('invalid_request', 'usage: parley room new [#channel …] [--url <relay>]');
+    const channels = names.map(channelName);
+    const given = values.url ?? (context.settings.agent && context.desk.homes[0]?.far?.url);
+    if (!given)
+      throw new Refusal('invalid_request', 'there is no default relay; say which: --url https://relay.example.org');
+    const url = relayAddress(given, (values.insecure ?? false) || values.url === undefined);
+    const { room, token } = await makeRoom(url);
+    const invite = writeInvite({ url, token, room, channels });
+    if (context.json) return context.sayJson({ url, room, token, channels, invite });
+    context.say(`${context.paint.green(`room "${room}" made`)} at ${url}`);
+    context.say(joinLine(invite));
+    context.say(`room token: ${token}   (keep it: \`parley invite --token-file\` needs it)`);
+    context.note('anybody who has the invite can join, any number of times: send it in private');
+  },
+});
+
+const outboxCommand = command({
+  usage: 'outbox [retry|drop <id|key>]',
+  about:
+    'What you sent to a relay and is not known to have arrived. What never left this machine (queued) is sent by the next command ' +
+    'that reaches the relay. What may have arrived (unknown) is sent again by itself only to a relay that knows keys; otherwise ' +
+    'ask the reader, then retry it or drop it.',
+  options: {},
+  words: [0, 2],
+  examples: ['parley outbox', 'parley outbox retry 1f2e3d4c', 'parley outbox drop 1f2e3d4c'],
+  async run(context: Context, _values, [verb, key]) {
+    const far = await farOf(context);
+    if (verb === undefined) return list(context, await far.outbox());
+    if ((verb !== 'retry' && verb !== 'drop') || key === undefined)
+      throw new Refusal('invalid_request', 'usage: parley outbox [retry|drop <id|key>]');
+    if (verb === 'drop') {
+      await far.drop(key);
+      return context.json ? context.sayJson({ dropped: key }) : context.say(`dropped ${key}`);
+    }
+    const { message } = await far.retry(key);
+    const { id, to, ts } = message;
+    const queuedAs = await far.queuedAs(id);
+    if (context.json) return context.sayJson({ id, to, ts, step: 'stored', queuedAs });
+    const before = queuedAs ? `, queued here as ${shortId(queuedAs)}` : '';
+    context.say(`${context.paint.green('stored')} ${shortId(id)} at ${far.url} for ${lineForModel(to, 80)}${before}`);
+  },
+});
+
+async function farOf(context: Context): Promise<Far> {
+  if (!context.settings.agent)
+    throw new Refusal('no_identity', 'no agent identity; run `parley init <name>` first (or set PARLEY_AGENT)');
+  const [home] = context.desk.homes;
+  if (home?.far) return home.far;
+  throw new Refusal('not_found', `@${context.settings.agent} is at no relay; what it sends is stored at once`);
+}
+
+function list(context: Context, waiting: Waiting[]): void {
+  if (context.json) {
+    return context.sayJson(
+      waiting.map(({ state, letter }) => ({
+        state,
+        ...letter.content,
+        id: letter.id,
+        key: letter.key,
+        written: letter.written,
+        why: letter.why,
+      })),
+    );
+  }
+  if (waiting.length === 0) return context.say('outbox empty');
+  for (const { state, letter } of waiting) {
+    const { to, body } = letter.content;
+    const line = `${context.paint.bold(nameOf(letter))}  ${state}  to ${lineForModel(to, 80)}  ${ago(letter.written, context.desk.now())}`;
+    context.say(
+      `${line}\n  ${gist(body)}${letter.why ? `\n  ${context.paint.dim(lineForModel(letter.why, 400))}` : ''}`,
+    );
+  }
+}
+
+/** Its id, and its key if the sender gave it one. */
+function nameOf({ id, key, named }: Letter): string {
+  if (id === undefined || !named) return key;
+  return `${id}  key ${lineForModel(key, 80)}`;
+}
+
+/** Who wants to be at which relay, and what admits it there. */
+export interface Application {
+  agent: AgentName;
+  url: string;
+  room?: string | undefined;
+  /** The room's token. */
+  token?: string | undefined;
+  channels?: readonly string[] | undefined;
+  insecure: boolean;
+  /** A session of a client that is to be this agent's. */
+  session?: string | undefined;
+  /** Be this agent from now on, even if there is one already. */
+  byDefault: boolean;
+}
+
+interface Enlisted {
+  url: string;
+  root: string;
+  /** We were there before, under this name. */
+  existed: boolean;
+  isDefault: boolean;
+}
+
+/** Registers an agent at a relay and keeps its token in a folder of its own: no other agent's is touched. */
+export async function enlist(context: Context, application: Application): Promise<Enlisted> {
+  const { agent, room, token } = application;
+  const url = relayAddress(application.url, application.insecure);
+  await refuseLocalName(context, agent);
+  const place = { agent, url, ...(room && { room }) };
+  const root = folderFor(parleyHome(context.env), place);
+  const saved = readIdentity(root);
+  const known = await registerAt(place, agent, { room: token, own: saved?.token });
+  const abilities = await firstAbilities(place);
+  writeIdentity(root, { v: 1, ...place, ...(known.token && { token: known.token }), ...(abilities && { abilities }) });
+  const home = homes.openRemoteHome({ root, durability: context.settings.durability });
+  await home.spool.adopt(agent);
+  for (const channel of application.channels ?? []) {
+    await home.directory.subscribe(agent, anyChannel(channel));
+  }
+  prepareHook(context, { name: agent, home }, application.session);
+  const config = `${parleyHome(context.env)}/config.json`;
+  const isDefault = becomeDefault(config, agent, application.byDefault) === agent;
+  const all = readdirSync(`${parleyHome(context.env)}/relays`).filter((name) => name.startsWith(`${agent}@`));
+  if (all.length > 1)
+    context.note(`@${agent} is at several relays now; PARLEY_RELAY says which is meant: ${all.join(', ')}`);
+  return { url, root, existed: saved !== null && !known.issued, isDefault };
+}
+
+/** One name, one inbox: mail of a local mailbox and of a relay would wait in two places, and one of them would not be looked at. */
+async function refuseLocalName(context: Context, agent: AgentName): Promise<void> {
+  const local = context.desk.homes.find((home) => home.label === 'parley');
+  if (!(await local?.directory.get(agent))) return;
+  throw new Refusal(
+    'name_taken',
+    `@${agent} has a mailbox on this machine; join under another name, or remove that one first: parley forget ${agent}`,
+  );
+}
+
+/** What an agent says when it is at a relay from now on, and how to go on. */
+export function welcome(context: Context, agent: AgentName, { url, root, isDefault }: Enlisted): void {
+  context.say(
+    isDefault
+      ? `You are @${agent} here. Next: parley send @<someone> "hello"   (parley agents lists who is there)`
+      : `Act as it with --as ${agent} or PARLEY_AGENT=${agent}; to make it the default: parley init ${agent} --url ${url} --default`,
+  );
+  context.note(`its token is in ${root}/relay.json, readable by you only`);
+}
+
+export const commands = {
+  join: joinCommand,
+  invite: inviteCommand,
+  room: roomCommand,
+  outbox: outboxCommand,
+};

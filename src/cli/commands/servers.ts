@@ -1,0 +1,97 @@
+import { hostAddresses } from '../host/options.ts';
+import { openHostService } from '../host/host.ts';
+import { serveMcp } from '../../wire/mcp-stdio.ts';
+import { hostOnStdio } from '../host/host.ts';
+import { CLIENT_NAMES } from '../../clients/client-names.ts';
+import { chatFace } from '../../doors/mcp/chat.ts';
+import { speak } from '../table.ts';
+import { refuseClientWithoutMailbox, Context } from '../context.ts';
+import { bringHere } from '../find.ts';
+import { command } from '../../core/command.ts';
+import type { OpenService } from '../../core/service.ts';
+import type { Who } from '../../flow/desk.ts';
+import { servingLog } from '../../platform/log.ts';
+import { VERSION } from '../../platform/program.ts';
+import { serveUntilSignal } from '../../platform/serve.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+
+const hostCommand = command({
+  usage: 'host  |  host --stdio',
+  about:
+    'Serves the mail of your home to programs that run models (harnesses) and to chats (surfaces), by JSON-RPC, until Ctrl-C.\n' +
+    'It listens on a Unix socket that only you can open, and with --ws on 127.0.0.1 for those who know the token.\n' +
+    'With --stdio it speaks to the program that started it, and ends with it.\n' +
+    'While it runs, time works: what nobody answers comes back, and goes to the owner in the end.',
+  options: {
+    stdio: { type: 'boolean', help: 'one peer, on stdin and stdout' },
+    socket: { type: 'string', value: 'path', help: 'listen there (default: host/socket in your home)' },
+    ws: { type: 'string', value: 'port', help: 'also take WebSockets on this port of 127.0.0.1 (0: any free one)' },
+    'json-logs': { type: 'boolean', help: 'log as JSON lines' },
+  },
+  words: [0, 0],
+  examples: ['parley host', 'parley host --stdio', 'parley host --ws 7118', 'parley up --with host --detach'],
+  async run(context: Context, values) {
+    const { stdio, socket, ws } = values;
+    if (stdio && (socket !== undefined || ws !== undefined))
+      throw new Refusal('invalid_request', '--stdio serves one program only; leave --socket and --ws out');
+    const log = servingLog({ json: values['json-logs'] ?? false, verbose: context.verbose });
+    if (stdio) return hostOnStdio(context, log);
+    const addresses = hostAddresses({ socket, ws }, context.env, context.cwd);
+    const open = async (): Promise<OpenService[]> => {
+      const door = await openHostService(context, addresses, log);
+      if (context.json) context.sayJson({ socket: door.address, pid: process.pid, about: door.about });
+      else context.say([`host listening on ${door.address}`, ...door.about.map((line) => `  ${line}`)].join('\n'));
+      return [door];
+    };
+    await serveUntilSignal(open, log, () => {});
+  },
+});
+
+const mcpCommand = command({
+  usage: 'mcp',
+  about:
+    'Serves your mail as MCP tools over stdin and stdout, until stdin ends. A client starts it; you do not. ' +
+    'The tools list, read, send, react, claim, defer and resolve, and say who is here.\n\n' +
+    'As a server of a client:\n\n' +
+    '  claude mcp add parley -- parley mcp --client claude\n' +
+    '  codex mcp add parley -- parley mcp --client codex\n\n' +
+    'The mailbox of a client is the one that `parley install <client>` gave it.',
+  options: {
+    as: { type: 'string', value: 'agent', help: 'act as this agent' },
+    client: { type: 'string', value: 'client', help: 'act as the agent that this client is bound to' },
+    face: {
+      type: 'string',
+      value: 'face',
+      help: 'parley (the default), backchannel (as `bch mcp`) or c2c (as `c2c mcp`)',
+    },
+  },
+  words: [0, 0],
+  examples: ['parley mcp --client claude', 'parley mcp --as reviewer'],
+  async run(context: Context, { as, client, face = 'parley' }) {
+    if (face === 'backchannel') return speak('bch', ['mcp']);
+    if (face === 'c2c') return speak('c2c', ['mcp']);
+    if (face !== 'parley') throw new Refusal('invalid_request', '--face is parley, backchannel or c2c');
+    if (client !== undefined && !CLIENT_NAMES.some((name) => name === client))
+      throw new Refusal('invalid_request', `--client is ${CLIENT_NAMES.join(', ')}`);
+    let current: Context | undefined;
+    const shown = chatFace(VERSION, async () => {
+      // Only a desk that has its agent is kept: the mailbox may be made while we run.
+      const desk = current ?? new Context(context.env, context.cwd, { as, client });
+      if (client !== undefined) refuseClientWithoutMailbox(desk, client, 'mcp');
+      const who = await desk.who('serve');
+      current = desk;
+      return { desk: desk.desk, who, gather };
+    });
+    await serveMcp(shown, servingLog({ json: context.env['PARLEY_LOG'] === 'json', verbose: context.verbose }));
+  },
+});
+
+async function gather(who: Who, prefix: string): Promise<void> {
+  if (prefix !== '') await bringHere(who, prefix);
+  await who.home.spool.adopt(who.name);
+}
+
+export const commands = {
+  host: hostCommand,
+  mcp: mcpCommand,
+};

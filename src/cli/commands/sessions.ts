@@ -1,0 +1,262 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { clientBindings, clientOf } from '../client-bindings.ts';
+import { agentName, channelName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { Session, namesIn } from '../sessions.ts';
+import { ceaseDefault } from '../settings-file.ts';
+import { isUnread, unreadAdvice } from '../unread.ts';
+import { agentFrom } from '../find.ts';
+import { command } from '../../core/command.ts';
+import { ago } from '../../core/time.ts';
+import { lineForModel } from '../../delivery/gate.ts';
+import { giveRole, takeRole } from '../../flow/appoint.ts';
+import type { Who } from '../../flow/desk.ts';
+import { refuseUnlessUser } from '../../sessions/consent.ts';
+import { parleyHome } from '../../platform/env.ts';
+import { shortId } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+
+const whoamiCommand = command({
+  usage: 'whoami',
+  about: 'Who you are here, where that comes from, and where your mail waits.',
+  options: {},
+  words: [0, 0],
+  examples: ['parley whoami'],
+  async run(context: Context) {
+    const who = await context.who('read');
+    const from = context.loaded.origins.find((origin) => origin.name === 'agent')?.from ?? 'default';
+    const { label, root, far } = who.home;
+    const own = (await who.home.directory.get(who.name))?.parley;
+    const { kind = 'agent', owner = false, roles = [], owns = [], quiet = null } = own ?? {};
+    const about = { kind, owner, roles, owns, quiet };
+    if (context.json)
+      return context.sayJson({ agent: who.name, home: label, root, from, ...about, ...(far && { url: far.url }) });
+    context.say(`@${who.name} ${far ? `at ${far.url}` : `in ${root}`} (from ${from})`);
+    const notes = [
+      kind === 'human' ? (owner ? 'a person, the owner' : 'a person') : '',
+      roles.length > 0
+        ? `has the ${roles.length === 1 ? 'role' : 'roles'} ${roles.map((role) => `@${role}`).join(', ')}`
+        : '',
+      owns.length > 0
+        ? `owns ${owns.map((what) => (what.startsWith('#') ? lineForModel(what, 80) : shortId(what))).join(', ')}`
+        : '',
+      quiet ? 'wants quiet: parley quiet' : '',
+    ].filter(Boolean);
+    if (notes.length > 0) context.say(notes.join('; '));
+  },
+});
+
+const agentsCommand = command({
+  usage: 'agents',
+  about: 'Everyone with a mailbox on this machine, in every home.',
+  options: {},
+  words: [0, 0],
+  examples: ['parley agents', 'parley agents --json'],
+  async run(context: Context) {
+    const now = context.desk.now();
+    const rows = [];
+    for (const home of context.desk.homes) {
+      for (const record of await home.directory.list()) {
+        const { name, subscriptions, lastSeen, parley } = record;
+        rows.push({
+          name,
+          home: home.label,
+          kind: parley?.kind ?? 'agent',
+          owner: parley?.owner ?? false,
+          roles: parley?.roles ?? [],
+          owns: parley?.owns ?? [],
+          subscriptions,
+          lastSeen,
+          unread: name !== context.settings.agent && isUnread(home, record, now),
+        });
+      }
+    }
+    if (context.json) return context.sayJson(rows);
+    if (rows.length === 0) return context.say('nobody is here yet; make a mailbox with `parley init <name>`');
+    for (const row of rows) {
+      const notes = [
+        ...row.subscriptions.map((name) => lineForModel(name, 80)),
+        ...row.roles.map((role) => `@${role}`),
+        row.kind === 'human' ? (row.owner ? 'a person, the owner' : 'a person') : '',
+        ...row.owns.map((what) => `owns ${what.startsWith('#') ? lineForModel(what, 80) : shortId(what)}`),
+      ].filter(Boolean);
+      const where = row.home === 'parley' ? '' : `%${row.home}`;
+      const about = notes.length > 0 ? ` (${notes.join(', ')})` : '';
+      context.say(
+        `${context.paint.bold(`@${row.name}${where}`)}${about}  ${context.paint.dim(`seen ${ago(row.lastSeen, now)}`)}`,
+      );
+    }
+    for (const { name, unread } of rows) if (unread) context.note(await unreadAdvice(name));
+  },
+});
+
+const roleCommand = command({
+  usage: 'role [add|remove] [@agent] [role]',
+  about:
+    'Gives a role to an agent, or takes it away; without words it lists the roles. Mail to @role goes to one of those who have it, and ' +
+    'the others can look it up. A name is an agent or a role, never both.',
+  options: {},
+  words: [0, 3],
+  examples: ['parley role', 'parley role add @codex-1 reviewer', 'parley role remove @codex-1 reviewer'],
+  async run(context: Context, _values, [verb, agent, name]) {
+    if (verb === undefined) return list(context);
+    if ((verb !== 'add' && verb !== 'remove') || agent === undefined || name === undefined)
+      throw new Refusal('invalid_request', 'usage: parley role add|remove @agent <role>');
+    const role = agentName(name);
+    const who = await agentFrom(context.desk, agent);
+    const changed = verb === 'add' ? await giveRole(who, role) : await takeRole(who, role);
+    const roles = (await who.home.directory.get(who.name))?.parley?.roles ?? [];
+    if (context.json) return context.sayJson({ agent: who.name, home: who.home.label, role, changed, roles });
+    const now = verb === 'add' ? `has the role @${role}` : `has no role @${role}`;
+    context.say(`@${who.name} ${changed ? `now ${now}` : `${now} already`}`);
+  },
+});
+
+async function list(context: Context): Promise<void> {
+  const roles: { role: string; home: string; members: string[] }[] = [];
+  for (const home of context.desk.homes) {
+    const records = await home.directory.list();
+    const names = [...new Set(records.flatMap((record) => record.parley?.roles ?? []))].sort();
+    for (const role of names) {
+      const members = records.filter((record) => record.parley?.roles.includes(role)).map((record) => record.name);
+      roles.push({ role, home: home.label, members });
+    }
+  }
+  if (context.json) return context.sayJson(roles);
+  if (roles.length === 0) return context.say('nobody has a role; give one with `parley role add @agent <role>`');
+  for (const { role, home, members } of roles) {
+    const where = home === 'parley' ? '' : `%${home}`;
+    context.say(`${context.paint.bold(`@${role}${where}`)}  ${members.map((name) => `@${name}`).join(', ')}`);
+  }
+}
+
+const channelsCommand = command({
+  usage: 'channels',
+  about: 'Every channel that somebody subscribes to.',
+  options: {},
+  words: [0, 0],
+  examples: ['parley channels'],
+  async run(context: Context) {
+    const rows = [];
+    for (const home of context.desk.homes) {
+      for (const channel of await home.directory.channels()) {
+        rows.push({
+          channel,
+          home: home.label,
+          subscribers: (await home.directory.subscribers(channel)).map(({ name }) => name),
+        });
+      }
+    }
+    if (context.json) return context.sayJson(rows);
+    if (rows.length === 0) return context.say('no channels yet; `parley sub "#general"` makes one');
+    for (const { channel, home, subscribers } of rows) {
+      context.say(
+        `${context.paint.bold(channel)}${home === 'parley' ? '' : `%${home}`}  ${subscribers.map((name) => `@${name}`).join(', ')}`,
+      );
+    }
+  },
+});
+
+const subCommand = command({
+  usage: 'sub <#channel>',
+  about: 'Subscribes you to a channel. The first subscriber makes it.',
+  options: {},
+  words: [1, 1],
+  examples: ['parley sub "#backend"'],
+  async run(context: Context, _values, [text = '']) {
+    const who = await context.who();
+    const channel = channelName(text);
+    await who.home.directory.subscribe(who.name, channel);
+    if (context.json) return context.sayJson({ agent: who.name, channel, subscribed: true });
+    context.say(`subscribed to ${channel}`);
+  },
+});
+
+const unsubCommand = command({
+  usage: 'unsub <#channel>',
+  about: 'Ends your subscription to a channel.',
+  options: {},
+  words: [1, 1],
+  examples: ['parley unsub "#backend"'],
+  async run(context: Context, _values, [text = '']) {
+    const who = await context.who();
+    const channel = channelName(text);
+    await who.home.directory.unsubscribe(who.name, channel);
+    if (context.json) return context.sayJson({ agent: who.name, channel, subscribed: false });
+    context.say(`unsubscribed from ${channel}`);
+  },
+});
+
+const forgetCommand = command({
+  usage: 'forget <agent>',
+  about:
+    'Removes an agent for good: its record, its mailbox with everything that waits there, and its copies in the ledger, with the ' +
+    'messages that it alone had part in. What it wrote to others stays with them.',
+  options: { yes: { type: 'boolean', help: 'really do it' } },
+  words: [1, 1],
+  examples: ['parley forget codex-1 --yes', 'parley forget codex-1%bch --yes'],
+  async run(context: Context, values, [text = '']) {
+    const who = await agentFrom(context.desk, text);
+    const { name, home } = who;
+    if (home.far)
+      throw new Refusal('not_yours', `@${name} is at ${home.far.url}; only the host of that relay removes agents`);
+    if ((await home.directory.get(name))?.parley?.kind === 'human')
+      refuseUnlessUser(context.env, "forget a person's mailbox");
+    const waiting = (await home.spool.ids(name)).length;
+    if (!values.yes) {
+      const mail =
+        waiting === 0
+          ? 'nothing waits for it'
+          : `${waiting} waiting ${waiting === 1 ? 'message goes' : 'messages go'} with it`;
+      throw new Refusal(
+        'invalid_request',
+        `@${name} in ${home.root} would be removed for good (${mail}); say --yes to do it`,
+      );
+    }
+    const wasOwner = (await home.directory.get(name))?.parley?.owner === true;
+    const client = clientOf(clientBindings(parleyHome(context.env)), name);
+    const asides = await remove(who);
+    forgetSessions(who);
+    const { copies, messages } = await home.ledger.forget(name);
+    await home.directory.remove(name);
+    // Somebody may have sent to it before its record was gone.
+    await home.spool.remove(name);
+    const wasDefault = home.label === 'parley' && ceaseDefault(join(parleyHome(context.env), 'config.json'), name);
+    if (context.json)
+      return context.sayJson({ agent: name, home: home.label, waiting, copies, messages, asides, wasDefault });
+    context.say(
+      `forgot @${name}: its record and mailbox (${waiting} waiting), ${copies} copies and ${messages} messages in the ledger`,
+    );
+    if (wasOwner) context.note('it was the owner; another person becomes it with `parley init <name> --human --owner`');
+    if (client !== undefined && home.label === 'parley')
+      context.note(`${client} is still bound to it; \`parley install ${client} --as <name>\` gives it another`);
+    if (wasDefault) context.note('it was who you are here; be another with `parley init <name> --default`');
+  },
+});
+
+/** The mailbox first: until the record is gone, an interrupted removal can be run again. */
+async function remove({ name, home }: Who): Promise<number> {
+  await home.spool.remove(name);
+  const asides = (await home.spool.asides()).filter((path) => path.startsWith(`${home.root}/aside/${name}/`));
+  for (const path of asides) rmSync(path, { recursive: true, force: true });
+  return asides.length;
+}
+
+/** A session that was bound to it asks anew who it is. */
+function forgetSessions({ name, home }: Who): void {
+  for (const id of namesIn(`${home.root}/sessions`)) {
+    const session = Session.open(home.root, id);
+    if (session?.binding()?.agent === name) rmSync(`${home.root}/sessions/${id}`, { recursive: true, force: true });
+  }
+}
+
+export const commands = {
+  whoami: whoamiCommand,
+  agents: agentsCommand,
+  role: roleCommand,
+  channels: channelsCommand,
+  sub: subCommand,
+  unsub: unsubCommand,
+  forget: forgetCommand,
+};

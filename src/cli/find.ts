@@ -1,0 +1,62 @@
+import type { Context } from './context.ts';
+import { findMessage } from '../flow/desk.ts';
+import type { Desk, Who } from '../flow/desk.ts';
+import { nearest } from '../flow/nearest.ts';
+import { visible } from '../flow/sight.ts';
+import { parseAddress } from '../protocol/address.ts';
+import { shortId } from '../protocol/names.ts';
+import type { MessageId } from '../protocol/names.ts';
+import { Refusal } from '../protocol/refusal.ts';
+
+/** The message that a command is about, and who acts, in the home where it is. It must be one that this agent may see. */
+export async function eventFrom(context: Context, prefix: string): Promise<{ who: Who; id: MessageId }> {
+  const own = await context.who();
+  // Mail of other programs, or at a relay, may not have been looked at yet.
+  await bringHere(own, prefix);
+  await own.home.spool.adopt(own.name);
+  const { home, id } = await findMessage(context.desk, prefix);
+  const who = { ...own, home };
+  await visible([who], id).catch((error: unknown) => {
+    if (!(error instanceof Refusal)) throw error;
+    throw new Refusal('not_yours', `message ${shortId(id)} is neither from you nor to you; see \`parley events\``);
+  });
+  return { who, id };
+}
+
+/** My open copies whose id begins so: those that wait, those that I hold, and files that have no row yet. */
+export async function openId(who: Who, prefix: string): Promise<{ id: MessageId }[]> {
+  await bringHere(who, prefix);
+  await who.home.spool.adopt(who.name);
+  const open = await who.home.ledger.open(who.name);
+  const ids = [...open.keys()].filter((id) => id.startsWith(prefix));
+  // A settled one is named too, so that the answer can say what became of it.
+  if (ids.length === 0) ids.push(...(await who.home.ledger.idsLike(prefix)));
+  return ids.map((id) => ({ id }));
+}
+
+/** What waits on another machine is fetched first, so that it can be answered and ended like everything else. */
+export async function bringHere({ name, home }: Who, prefix: string): Promise<void> {
+  if (!home.far || (await home.ledger.idsLike(prefix)).length > 0) return;
+  await home.far.bring(name, ({ id }) => prefix !== '' && id.startsWith(prefix));
+}
+
+/** The one agent that is meant; an unknown name is refused with the nearest, one in several homes with its full forms. */
+export async function agentFrom(desk: Desk, text: string): Promise<Who> {
+  const address = parseAddress(text);
+  if (address.kind !== 'name') throw new Refusal('invalid_request', `name an agent; ${address.channel} is a channel`);
+  const homes = desk.homes.filter((home) => !address.home || home.label === address.home);
+  const found: Who[] = [];
+  for (const home of homes) if (await home.directory.get(address.name)) found.push({ name: address.name, home });
+  const [only, ...others] = found;
+  if (!only) {
+    const names = (await Promise.all(homes.map((home) => home.directory.list()))).flat().map((record) => record.name);
+    const [near] = nearest(address.name, names);
+    throw new Refusal(
+      'not_found',
+      `no agent is called ${address.name}; ${near ? `did you mean ${near}?` : 'see `parley agents` for who is here'}`,
+    );
+  }
+  if (others.length === 0) return only;
+  const forms = found.map(({ name, home }) => `${name}%${home.label}`).join(' or ');
+  throw new Refusal('ambiguous', `${address.name} is in several homes; write ${forms}`);
+}

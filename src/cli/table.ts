@@ -1,0 +1,225 @@
+import { run } from '../core/command.ts';
+import type { Command, Row } from '../core/command.ts';
+import { homes } from '../daemon/homes.ts';
+import type { Bch } from '../protocols/backchannel/workspace.ts';
+import type { C2c } from '../protocols/c2c/workspace.ts';
+import type { Context } from './context.ts';
+
+/** A row that the help lists. */
+interface ListedRow extends Row<Context> {
+  group: 'Start' | 'Write' | 'Read' | 'Owe' | 'Look back' | 'Other machines' | 'Keep house';
+  summary: string;
+}
+
+/** A file of commands, loaded when one of them is called. */
+type Load<Name extends string, C> = () => Promise<{ commands: Record<Name, Command<C>> }>;
+
+const mail = () => import('./commands/mail.ts');
+const read = () => import('./commands/read.ts');
+const obligations = () => import('./commands/obligations.ts');
+const history = () => import('./commands/history.ts');
+const remote = () => import('./commands/remote.ts');
+const relay = () => import('./commands/relay.ts');
+const sessions = () => import('./commands/sessions.ts');
+const setup = () => import('./commands/setup.ts');
+const demo = () => import('./commands/demo.ts');
+const config = () => import('./commands/config.ts');
+const self = () => import('./commands/self.ts');
+const doctor = () => import('./commands/doctor.ts');
+const daemon = () => import('./commands/daemon.ts');
+const servers = () => import('./commands/servers.ts');
+const prune = () => import('./commands/prune.ts');
+const hook = only('hook', () => import('./commands/hook.ts'));
+const install = only('install', () => import('./commands/install.ts'));
+const bchCommands = () => import('../protocols/backchannel/commands.ts');
+const bchRemote = () => import('../protocols/backchannel/remote.ts');
+const bchRelay = () => import('../protocols/backchannel/relay.ts');
+const c2cSessions = () => import('../protocols/c2c/sessions.ts');
+const c2cCommands = () => import('../protocols/c2c/commands.ts');
+const c2cRoomCommands = () => import('../protocols/c2c/room-commands.ts');
+const c2cSupervisors = () => import('../protocols/c2c/supervisor-commands.ts');
+const c2cMonitor = () => import('../protocols/c2c/monitor.ts');
+const c2cServer = () => import('../protocols/c2c/server.ts');
+const c2cOpencode = () => import('../protocols/c2c/opencode.ts');
+const c2cWireDaemon = () => import('../protocols/c2c/wire-daemon.ts');
+const c2cDeliverInbox = () => import('../protocols/c2c/deliver-inbox.ts');
+const c2cManaged = () => import('../protocols/c2c/managed.ts');
+
+/** Every command of `parley`, in the order of the help. */
+export const PARLEY_COMMANDS: readonly ListedRow[] = [
+  row('Start', 'init', 'make a mailbox, for an agent or a person', setup),
+  row('Start', 'demo', 'watch two scripted agents exchange a message', demo),
+  row('Start', 'install', 'add Parley to the clients that are here', install),
+  row('Start', 'whoami', 'who I am, and where my mail waits', sessions),
+  row('Start', 'trust', 'let the files count that came with a repository', setup),
+  row('Start', 'agents', 'who is here', sessions),
+  row('Start', 'role', 'give a role to an agent, or take it away', sessions),
+  row('Start', 'channels', 'which channels exist', sessions),
+  row('Write', 'send', 'leave a message for an agent, a role or a channel', mail),
+  row('Write', 'reply', 'answer a message, and settle it', mail),
+  row('Write', 'react', 'answer with one word that costs nobody a turn', mail),
+  row('Write', 'raise', 'hand to an agent what was said to nobody, as a person', mail),
+  row('Write', 'withdraw', 'take back the copies that nobody has taken', mail),
+  row('Write', 'sub', 'subscribe to a channel', sessions),
+  row('Write', 'unsub', 'leave a channel', sessions),
+  row('Read', 'inbox', 'what waits for me; takes nothing', read),
+  row('Read', 'read', 'show one whole message, and take it if it waits for me', read),
+  row('Read', 'take', 'take one message', read),
+  row('Read', 'ack', 'settle a message that waits or that I hold', read),
+  row('Read', 'release', 'give back a message that I hold', read),
+  row('Read', 'drain', 'take everything that waits for me here', read),
+  row('Read', 'watch', 'wait for mail and show it, or run a command on it', read),
+  row('Read', 'hook', "put waiting mail before a client's model (called by the client)", hook),
+  row('Read', 'mcp', 'offer my mail as tools over MCP (called by a client)', servers),
+  row('Owe', 'owe', 'what I must answer, and what others owe me', obligations),
+  row('Owe', 'claim', 'answer for what several could answer', obligations),
+  row('Owe', 'defer', 'put off what I owe, and say why', obligations),
+  row('Owe', 'resolve', 'say that a message or an exchange is dealt with', obligations),
+  row('Owe', 'own', 'be the one who is asked about a channel or an exchange', obligations),
+  row('Owe', 'quiet', 'be left alone, for a while or at certain hours', obligations),
+  row('Owe', 'approve', 'say yes to a request, as a person at a terminal', obligations),
+  row('Owe', 'deny', 'say no to a request, as a person at a terminal', obligations),
+  row('Look back', 'events', 'everything I may see, and what became of it', history),
+  row('Look back', 'why', 'who did what with a message, when and why', history),
+  row('Look back', 'trace', 'what became of a message, with the evidence', history),
+  row('Look back', 'history', 'what was said, newest first', history),
+  row('Look back', 'search', 'find messages by their words', history),
+  row('Other machines', 'join', 'accept an invite to a room of a relay', remote),
+  row('Other machines', 'invite', 'write an invite to a room of a relay', remote),
+  row('Other machines', 'room', 'make a room on a relay', remote),
+  row('Other machines', 'outbox', 'what I sent to a relay and may not have arrived', remote),
+  row('Other machines', 'relay', 'serve rooms to agents on other machines', relay),
+  row('Keep house', 'host', 'serve my mail to programs that run models, and to chats', servers),
+  row('Keep house', 'up', 'run the daemon that keeps doors open for others', daemon),
+  row('Keep house', 'down', 'end the daemon', daemon),
+  row('Keep house', 'status', 'what runs, and whether it answers', daemon),
+  row('Keep house', 'doctor', 'look for trouble and say what to do', doctor),
+  row('Keep house', 'config', 'every setting, and where its value comes from', config),
+  row('Keep house', 'prune', 'forget old bodies and old traces', prune),
+  row('Keep house', 'forget', 'remove an agent with everything it had', sessions),
+  row('Keep house', 'completion', 'a completion script for the shell', setup),
+  row('Keep house', 'self', 'install or remove this program', self),
+  row('Keep house', 'version', 'the version of this program', setup),
+];
+
+/** Every command of `bch`. Its help is one text, beside its dialect. */
+const BCH_COMMANDS: readonly Row<Bch>[] = [
+  short<Bch>('init', bchRemote),
+  short<Bch>('send', bchCommands),
+  short<Bch>('inbox', bchCommands),
+  short<Bch>('drain', bchCommands),
+  short<Bch>('read', bchCommands),
+  short<Bch>('watch', bchCommands),
+  short<Bch>('sub', bchCommands),
+  short<Bch>('unsub', bchCommands),
+  short<Bch>('agents', bchCommands),
+  short<Bch>('channels', bchCommands),
+  short<Bch>('whoami', bchCommands),
+  short<Bch>('room', bchRemote),
+  short<Bch>('invite', bchRemote),
+  short<Bch>('join', bchRemote),
+  short<Bch>('relay', bchRelay),
+  short<Bch>('mcp', bchCommands),
+  short<Bch>(
+    'setup',
+    only('setup', () => import('./dialects/bch/setup.ts')),
+  ),
+];
+
+/** Every command of `c2c`. Its help is one text, too. */
+export const C2C_COMMANDS: readonly Row<C2c>[] = [
+  short<C2c>('register', c2cSessions),
+  short<C2c>('whoami', c2cSessions),
+  short<C2c>('list', c2cSessions),
+  short<C2c>('send', c2cCommands),
+  short<C2c>('send-all', c2cCommands),
+  short<C2c>('poll-inbox', c2cCommands),
+  short<C2c>('peek-inbox', c2cCommands),
+  short<C2c>('history', c2cCommands),
+  short<C2c>('rooms', c2cRoomCommands),
+  short<C2c>('room', c2cRoomCommands),
+  short<C2c>('my-rooms', c2cRoomCommands),
+  short<C2c>('dead-letter', c2cCommands),
+  short<C2c>('set-dnd', c2cSessions),
+  short<C2c>('dnd', c2cSessions),
+  short<C2c>('open-pending-reply', c2cSupervisors),
+  short<C2c>('check-pending-reply', c2cSupervisors),
+  short<C2c>('clear-compact', c2cSessions),
+  short<C2c>('set-compact', c2cSessions),
+  short<C2c>('repo', c2cSupervisors),
+  short<C2c>('monitor', c2cMonitor),
+  short<C2c>(
+    'hook',
+    only('hook', () => import('./dialects/c2c/hook.ts')),
+  ),
+  short<C2c>('mcp', c2cServer),
+  short<C2c>('serve', c2cServer),
+  short<C2c>('oc-plugin', c2cOpencode),
+  short<C2c>('statefile', c2cOpencode),
+  short<C2c>(
+    'install',
+    only('install', () => import('./dialects/c2c/install.ts')),
+  ),
+  short<C2c>('wire-daemon', c2cWireDaemon),
+  short<C2c>('deliver-inbox', c2cDeliverInbox),
+  short<C2c>('start', c2cManaged),
+  short<C2c>('stop', c2cManaged),
+  short<C2c>('restart', c2cManaged),
+  short<C2c>('instances', c2cManaged),
+  short<C2c>(
+    'doctor',
+    only('doctor', () => import('./doctor/c2c.ts')),
+  ),
+  short<C2c>('version', c2cCommands),
+];
+
+/** Runs a command line under one of the program's names. */
+export async function speak(name: 'parley' | 'bch' | 'c2c', argv: readonly string[]): Promise<void> {
+  switch (name) {
+    case 'parley': {
+      const { parley } = await import('./parley.ts');
+      return run(
+        parley(PARLEY_COMMANDS),
+        [short<Context>('', async () => ({ commands: { '': (await read()).overview } })), ...PARLEY_COMMANDS],
+        argv,
+      );
+    }
+    case 'bch': {
+      const { backchannel } = await import('../protocols/backchannel/dialect.ts');
+      return run(backchannel(homes), BCH_COMMANDS, argv);
+    }
+    case 'c2c': {
+      const { c2c } = await import('../protocols/c2c/dialect.ts');
+      // What the OpenCode plugin asks for is two words, and no command that people could mean.
+      const parts = PLUGIN_PARTS.map((part) => short<C2c>(part, c2cOpencode));
+      return run(
+        c2c(
+          homes,
+          C2C_COMMANDS.map((row) => row.name),
+        ),
+        [...C2C_COMMANDS, ...parts],
+        argv,
+      );
+    }
+  }
+}
+
+const PLUGIN_PARTS = ['oc-plugin drain-inbox-to-spool', 'oc-plugin stream-write-statefile'] as const;
+
+function row<Name extends string>(
+  group: ListedRow['group'],
+  name: Name,
+  summary: string,
+  load: Load<Name, Context>,
+): ListedRow {
+  return { ...short(name, load), group, summary };
+}
+
+function short<C, Name extends string = string>(name: Name, load: Load<Name, C>): Row<C> {
+  return { name, load: async () => (await load()).commands[name] };
+}
+
+/** A file with one command. */
+function only<Name extends string, C>(name: Name, load: () => Promise<{ default: Command<C> }>): Load<Name, C> {
+  return async () => ({ commands: { [name]: (await load()).default } as Record<Name, Command<C>> });
+}

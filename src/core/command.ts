@@ -1,0 +1,150 @@
+import { Refusal } from '../protocol/refusal.ts';
+
+export interface Option {
+  type: 'boolean' | 'string';
+  multiple?: true;
+  short?: string;
+  /** What the value is called in the help. */
+  value?: string;
+  help: string;
+}
+export type Options = Record<string, Option>;
+
+/** The kinds of option, for a dialect whose help is one text that says in its own words what each is for. */
+export const FLAG = { type: 'boolean', help: '' } as const satisfies Option;
+export const TEXT = { type: 'string', help: '' } as const satisfies Option;
+export const TEXTS = { type: 'string', multiple: true, help: '' } as const satisfies Option;
+
+type Value<O extends Option> = O['type'] extends 'boolean' ? boolean : O extends { multiple: true } ? string[] : string;
+/** What the command line gave: a missing option is undefined. */
+export type Values<O extends Options> = { [K in keyof O]?: Value<O[K]> };
+
+interface Description<C, V> {
+  /** Its name, and what stands behind it. */
+  usage: string;
+  /** What it does, for the help of the command. */
+  about?: string;
+  /** How many positional arguments it takes, at least and at most. */
+  words: readonly [min: number, max: number];
+  examples?: readonly string[];
+  run(context: C, values: V, words: string[]): Promise<void>;
+}
+
+/** One command of any dialect. Its name and summary stand in the table of commands, so that help loads no command. */
+export interface Command<C> extends Description<C, Record<string, unknown>> {
+  options: Options;
+}
+
+/** Declares a command. `run` gets the options by their types. */
+export function command<C, const O extends Options>(spec: Description<C, Values<O>> & { options: O }): Command<C> {
+  return spec;
+}
+
+/** One row of the table of commands. What is behind it is loaded when it is called. */
+export interface Row<C> {
+  name: string;
+  load: () => Promise<Command<C>>;
+}
+
+/** What is wrong with a command line: an option, in Node's words, which other programs rely on; or the number of words. */
+type Problem = { option: string } | { words: readonly string[] };
+
+/** How the program speaks under one of its names: which command is meant, what it works with, and how "no" is worded. */
+export interface Dialect<C> {
+  name: string;
+  /** Every command takes these, too. */
+  common: Options;
+  /** Which command a command line means, what is left for it, and whether only help is asked for. An empty name means none. */
+  read(argv: readonly string[]): { name: string; rest: string[]; help?: boolean };
+  /** What its commands work with. Nothing in it is opened before it is asked for. */
+  open(values: Record<string, unknown>): C;
+  /** The help of one command, or of all. */
+  help(command: Command<C> | null): string;
+  unknown(name: string): string;
+  wrong(problem: Problem, command: Command<C>): string;
+  /** Says a refusal on stderr and returns its exit code; null for anything that is no refusal. */
+  refused(error: unknown): number | null;
+  say(text: string): void;
+  /** After a command that succeeded. */
+  done?(context: C): Promise<void>;
+}
+
+/** Runs one command line. Anything that is no refusal is thrown: it is our bug. */
+export async function run<C>(dialect: Dialect<C>, rows: readonly Row<C>[], argv: readonly string[]): Promise<void> {
+  try {
+    await runRow(dialect, rows, argv);
+  } catch (error) {
+    const code = dialect.refused(error);
+    if (code === null) throw error;
+    process.exitCode = code;
+  }
+}
+
+async function runRow<C>(dialect: Dialect<C>, rows: readonly Row<C>[], argv: readonly string[]): Promise<void> {
+  const { name, rest, help = false } = dialect.read(argv);
+  if (help && name === '') return dialect.say(dialect.help(null));
+  const found = await rows.find((row) => row.name === name)?.load();
+  if (!found) throw new Refusal('invalid_request', dialect.unknown(name));
+  if (help) return dialect.say(dialect.help(found));
+  const { values, words } = parse(dialect, found, rest);
+  if (values['help'] === true) return dialect.say(dialect.help(found));
+  const [min, max] = found.words;
+  if (words.length < min || words.length > max) throw new Refusal('invalid_request', dialect.wrong({ words }, found));
+  const context = dialect.open(values);
+  await found.run(context, values, words);
+  await dialect.done?.(context);
+}
+
+function parse<C>(dialect: Dialect<C>, found: Command<C>, argv: readonly string[]): ReturnType<typeof parseArguments> {
+  try {
+    return parseArguments({ ...found.options, ...dialect.common }, argv);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    throw new Refusal('invalid_request', dialect.wrong({ option: error.message }, found));
+  }
+}
+
+/** Splits a command line into options and words, by the rules and with the texts of Node's `parseArgs`: unknown options are errors. */
+export function parseArguments(
+  options: Options,
+  argv: readonly string[],
+): { values: Record<string, unknown>; words: string[] } {
+  const values: Record<string, unknown> = {};
+  const words: string[] = [];
+  const rest = [...argv];
+  for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
+    if (arg === '--') return { values, words: [...words, ...rest] };
+    if (arg.startsWith('--')) takeOption(options, values, arg.slice(2), rest);
+    else if (arg.startsWith('-') && arg !== '-') takeShort(options, values, arg, rest);
+    else words.push(arg);
+  }
+  return { values, words };
+}
+
+function takeOption(options: Options, values: Record<string, unknown>, text: string, rest: string[]): void {
+  const at = text.indexOf('=');
+  const name = at < 0 ? text : text.slice(0, at);
+  const given = at < 0 ? undefined : text.slice(at + 1);
+  const option = Object.hasOwn(options, name) ? options[name] : undefined;
+  if (!option) throw bad(`Unknown option '--${name}'`);
+  if (option.type === 'boolean') {
+    if (given !== undefined) throw bad(`Option '--${name}' does not take an argument`);
+    values[name] = true;
+    return;
+  }
+  const value = given ?? rest.shift();
+  const isOption = given === undefined && value !== undefined && value.startsWith('-') && value !== '-';
+  if (value === undefined || isOption)
+    throw bad(`Option '--${name} <value>' argument ${isOption ? 'is ambiguous' : 'missing'}`);
+  values[name] = option.multiple ? [...((values[name] as string[] | undefined) ?? []), value] : value;
+}
+
+function takeShort(options: Options, values: Record<string, unknown>, arg: string, rest: string[]): void {
+  const name = Object.keys(options).find((one) => options[one]?.short === arg[1]);
+  if (!name || arg.length > 2) throw bad(`Unknown option '${arg}'`);
+  takeOption(options, values, name, rest);
+}
+
+function bad(text: string): Refusal {
+  return new Refusal('invalid_request', text);
+}

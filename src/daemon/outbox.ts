@@ -1,0 +1,73 @@
+import { existsSync, readdirSync } from 'node:fs';
+import type { Home } from '../flow/desk.ts';
+import type { Service } from '../core/service.ts';
+import { parleyHome } from '../platform/env.ts';
+
+/** How often letters that wait are tried. */
+const ROUND_MS = 5000;
+
+/** Sends what waits in the outboxes of this home, as soon as their relay can be reached. Nobody connects to it. */
+export const outbox: Service = {
+  async open(context, _values, log) {
+    const relays = `${parleyHome(context.env)}/relays`;
+    const homes = new Map<string, Home>();
+    const ended = new AbortController();
+
+    const carryOut = async (folder: string): Promise<void> => {
+      const home =
+        homes.get(folder) ?? context.homes.openRemoteHome({ root: folder, durability: context.settings.durability });
+      homes.set(folder, home);
+      const before = (await home.far?.outbox())?.length ?? 0;
+      if (before === 0) return;
+      await home.spool.heal();
+      const left = (await home.far?.outbox())?.length ?? 0;
+      if (left < before) log('outbox_sent', { identity: folder.slice(relays.length + 1), sent: before - left, left });
+    };
+
+    const rounds = (async () => {
+      while (!ended.signal.aborted) {
+        for (const folder of foldersIn(relays)) {
+          // One relay that fails keeps nobody else's letters back.
+          await carryOut(folder).catch((error: unknown) =>
+            log('outbox_failed', { identity: folder.slice(relays.length + 1), why: String(error) }),
+          );
+        }
+        await pause(ROUND_MS, ended.signal);
+      }
+    })();
+
+    return {
+      name: 'outbox',
+      address: relays,
+      about: [`letters that wait are tried every ${ROUND_MS / 1000} s`],
+      warnings: [],
+      renew() {},
+      async close(telling) {
+        ended.abort();
+        telling('letters in hand');
+        await rounds;
+      },
+    };
+  },
+
+  /** It has no address of its own: that its process runs is all there is to know. */
+  async answers(address) {
+    return address !== '';
+  },
+};
+
+function foldersIn(relays: string): string[] {
+  if (!existsSync(relays)) return [];
+  return readdirSync(relays)
+    .filter((name) => existsSync(`${relays}/${name}/relay.json`))
+    .map((name) => `${relays}/${name}`);
+}
+
+async function pause(ms: number, ended: AbortSignal): Promise<void> {
+  if (ended.aborted) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  ended.addEventListener('abort', () => resolve(), { once: true });
+  await promise;
+  clearTimeout(timer);
+}

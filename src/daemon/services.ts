@@ -1,0 +1,41 @@
+import type { Options } from '../core/command.ts';
+import type { Service } from '../core/service.ts';
+import { HOST_OPTIONS } from '../cli/host/options.ts';
+import { RELAY_OPTIONS } from '../protocols/backchannel/relay.ts';
+
+/** One row of the table of services. What is behind it is loaded only when the service is opened or asked for. */
+export interface ServiceRow {
+  name: string;
+  summary: string;
+  /** Its options on the command line of `parley up`. */
+  options: Options;
+  load: () => Promise<Service>;
+}
+
+/** Every service that `parley up --with <name>` can open. A further one is a further row. */
+export const SERVICES: readonly ServiceRow[] = [
+  {
+    name: 'relay',
+    summary: 'mail between machines, over HTTP',
+    options: RELAY_OPTIONS,
+    load: async () => (await import('../protocols/backchannel/relay.ts')).relay,
+  },
+  {
+    name: 'outbox',
+    summary: 'sends what waits in your outbox as soon as its relay can be reached',
+    options: {},
+    load: async () => (await import('./outbox.ts')).outbox,
+  },
+  {
+    name: 'host',
+    summary: 'mail for programs that run models, and for chats, by JSON-RPC on this machine',
+    options: HOST_OPTIONS,
+    load: async () => (await import('../cli/host/door.ts')).default,
+  },
+  {
+    name: 'loops',
+    summary: 'wakes sessions of c2c for their mail, and carries it to those that are reached so',
+    options: {},
+    load: async () => (await import('../protocols/c2c/loop-service.ts')).loops,
+  },
+];

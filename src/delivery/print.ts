@@ -1,0 +1,39 @@
+import { asOwed, claimedBy } from '../flow/claimed.ts';
+import { deliver } from '../flow/deliver.ts';
+import type { Delivered } from '../flow/deliver.ts';
+import type { Who } from '../flow/desk.ts';
+import type { Message } from '../protocol/message.ts';
+import type { MessageId } from '../protocol/names.ts';
+import type { Evidence } from '../protocol/receipt.ts';
+import { isSlow, writeAll } from '../platform/terminal.ts';
+import type { Attention } from '../protocol/attention.ts';
+
+export interface Shown {
+  message: Message;
+  attention?: Attention | undefined;
+  attempt?: number;
+  quiet?: boolean;
+  held?: boolean;
+}
+
+/** Takes these messages and prints them in one write; what could not be printed still waits. */
+export async function takeAndPrint(
+  who: Who,
+  mail: readonly (MessageId | Message)[],
+  by: Evidence,
+  render: (delivered: Delivered[]) => string,
+  keep = false,
+): Promise<Delivered[]> {
+  const claimed = await claimedBy(who);
+  return deliver(who, mail, { disposition: 'acknowledged', by, keep }, (delivered) => {
+    const text = render(
+      delivered.map((one) => ({ ...one, attention: asOwed(one.attention, claimed.has(one.message.id)) })),
+    );
+    return { show: () => writeAll(1, text), slow: isSlow(1, text) };
+  });
+}
+
+/** Who took it, where and when: the evidence of a take by command. */
+export function byCommand(command: string, who: Who): Evidence {
+  return { by: command, agent: who.name, pid: process.pid };
+}

@@ -1,0 +1,131 @@
+import { readFileSync, readSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { isTerminal } from './terminal.ts';
+import { isBlank } from '../protocol/message.ts';
+import { Refusal } from '../protocol/refusal.ts';
+import { codeOf } from '../storage/disk.ts';
+
+/** The body from the command line, or from stdin if there is none or it is `-`; of that no more is read than a body may have. */
+export async function bodyFrom(words: string[], limit: number): Promise<string> {
+  if (words.length > 0 && !(words.length === 1 && words[0] === '-')) return words.join(' ');
+  if (isTerminal(0)) throw new Refusal('invalid_request', 'give the text on the command line, or pipe it in');
+  const body = utf8(await fromStdin(limit)).replace(/\n$/, '');
+  // A closed stdin is no text: many programs start commands that way.
+  if (body === '') throw emptyText();
+  return body;
+}
+
+/** The body of a message of Parley's own: it says something. `bodyFrom` also takes an empty word, as other programs' documents allow. */
+export async function textFrom(words: string[], limit: number): Promise<string> {
+  const body = await bodyFrom(words, limit);
+  if (isBlank(body)) throw emptyText();
+  return body;
+}
+
+function emptyText(): Refusal {
+  return new Refusal('invalid_request', 'the text is empty; give it on the command line, or pipe it in');
+}
+
+async function fromStdin(limit: number): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let left = limit;
+  try {
+    for await (const piece of Bun.stdin.stream()) {
+      pieces.push(piece);
+      left -= piece.length;
+      // The newline at its end is not part of it.
+      if (left < -1) break;
+    }
+  } catch (error) {
+    throw new Refusal('invalid_request', `the text could not be read from stdin (${codeOf(error) ?? String(error)})`);
+  }
+  if (left < -1)
+    throw new Refusal(
+      'too_large',
+      `the text has more than ${limit} bytes, which is the limit; write it to a file and send its path instead`,
+    );
+  return Buffer.concat(pieces);
+}
+
+/** Other encodings are refused: a letter that we cannot read would be lost in silence. */
+function utf8(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw new Refusal('invalid_request', 'the text is not UTF-8; convert it first');
+  }
+}
+
+/** A token, or an invite with many channels, is shorter than this. */
+const SECRET_BYTES = 64 * 1024;
+/** How long to wait before a stdin that has nothing yet is read again. */
+const RETRY_MS = 10;
+
+/** For every command that takes a token: other accounts of this machine cannot see what is in a file. */
+export const TOKEN_FILE = {
+  type: 'string',
+  value: 'path|-',
+  help: 'read the token from this file, or from stdin (-)',
+} as const;
+
+/** The token of a command: from `--token-file` or `--token`, else what the environment has. */
+export function tokenFrom(
+  { token, 'token-file': file }: { token?: string; 'token-file'?: string },
+  cwd: string,
+  inherited?: string,
+): string | undefined {
+  if (token !== undefined && file !== undefined)
+    throw new Refusal('invalid_request', 'give --token-file or --token, not both');
+  if (file === '-') return secretFromStdin();
+  if (file !== undefined) return oneWord(textOf(resolve(cwd, file)), `--token-file ${file}`);
+  return token ?? (inherited || undefined);
+}
+
+/** What a command says to the user who gave it `--token`. */
+export function tokenWarning(variable: string): string {
+  return `other accounts of this machine can see --token in the process list; use --token-file <path>, --token-file - (stdin) or ${variable}`;
+}
+
+/** The one word on stdin. */
+export function secretFromStdin(): string {
+  return oneWord(lineFromStdin(), 'stdin');
+}
+
+function oneWord(text: string, source: string): string {
+  const word = text.trim();
+  if (word === '') throw new Refusal('invalid_request', `${source} holds nothing; it must hold one line`);
+  if (/\s/.test(word)) throw new Refusal('invalid_request', `${source} holds more than one word`);
+  return word;
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new Refusal('invalid_request', `--token-file cannot read ${path} (${codeOf(error) ?? 'unknown'})`);
+  }
+}
+
+/** Up to the end of the first line: at a terminal that is what a person pastes. */
+function lineFromStdin(): string {
+  const bytes = new Uint8Array(SECRET_BYTES);
+  let length = 0;
+  while (length < bytes.length && !bytes.subarray(0, length).includes(0x0a)) {
+    const more = readSome(bytes.subarray(length));
+    if (more === 0) break;
+    length += more;
+  }
+  return new TextDecoder().decode(bytes.subarray(0, length));
+}
+
+function readSome(into: Uint8Array): number {
+  for (;;) {
+    try {
+      return readSync(0, into);
+    } catch (error) {
+      if (codeOf(error) !== 'EAGAIN')
+        throw new Refusal('invalid_request', `stdin cannot be read (${codeOf(error) ?? 'unknown'})`);
+      Bun.sleepSync(RETRY_MS);
+    }
+  }
+}

@@ -1,0 +1,58 @@
+import { constants } from 'node:os';
+import { exitNow } from '../storage/libc.ts';
+import type { Log, OpenService } from '../core/service.ts';
+import { writeAll } from './terminal.ts';
+
+/**
+ * Opens services and keeps them open until SIGTERM or SIGINT, then closes them: what was accepted is finished. A second signal ends
+ * at once. SIGHUP reads certificates again; it never ends anything, because terminals send it when they close.
+ */
+export async function serveUntilSignal(
+  open: () => Promise<readonly OpenService[]>,
+  log: Log,
+  telling: (what: string) => void,
+): Promise<void> {
+  let services: readonly OpenService[] = [];
+  process.on('SIGHUP', () => {
+    for (const service of services) service.renew();
+  });
+  // From the first moment on, or a signal that comes just after the services were announced would cut somebody off.
+  const asked = firstSignal(() => services.length > 0);
+  services = await open();
+  log('stopping', { signal: await asked });
+  await closeAll(services, (what) => {
+    telling(what);
+    log('finishing', { what });
+  });
+  log('stopped', {});
+}
+
+/** Says on stderr what should be mended: in words, or in a log that must hold nothing but its own lines. */
+export function tellWarnings({ warnings }: OpenService, log: Log | null): void {
+  for (const what of warnings) {
+    if (log) log('warning', { what });
+    else writeAll(2, `warning: ${what}\n`);
+  }
+}
+
+/** Closes every service, also if one of them fails; the first failure goes on. */
+export async function closeAll(services: readonly OpenService[], telling: (what: string) => void): Promise<void> {
+  const closed = await Promise.allSettled(services.map((one) => one.close((what) => telling(`${one.name}: ${what}`))));
+  for (const one of closed) if (one.status === 'rejected') throw one.reason;
+}
+
+type EndSignal = 'SIGTERM' | 'SIGINT';
+
+/** While nothing is open there is nothing to finish: then the first signal ends at once, too. */
+async function firstSignal(isOpen: () => boolean): Promise<EndSignal> {
+  return new Promise((resolve) => {
+    let asked = false;
+    const onSignal = (signal: EndSignal): void => {
+      if (asked || !isOpen()) exitNow(128 + constants.signals[signal]);
+      asked = true;
+      resolve(signal);
+    };
+    process.on('SIGTERM', onSignal);
+    process.on('SIGINT', onSignal);
+  });
+}

@@ -1,0 +1,92 @@
+import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, writeFileSync } from 'node:fs';
+import { parleyHome } from './env.ts';
+import type { Env } from './env.ts';
+import { Refusal } from '../protocol/refusal.ts';
+import { explained } from '../storage/disk.ts';
+import { locked } from '../storage/lock-file.ts';
+
+/** A small JSON object in Parley's home that only the user's own commands change. */
+type Table = Record<string, unknown>;
+
+/** Missing or broken: empty. Nothing may count because a file could not be read. */
+export function readTable(path: string): Table {
+  try {
+    return tableIn(readFileSync(path, 'utf8')) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+/** Changes the table as one act: a reader sees it before or after, and two writers follow one another. A table that stays the same is not written. */
+export function changeTable(path: string, change: (table: Table) => Table): void {
+  try {
+    mkdirSync(path.slice(0, path.lastIndexOf('/')), { recursive: true, mode: 0o700 });
+    locked(`${path}.lock`, () => {
+      const before = existsSync(path) ? tableIn(readFileSync(path, 'utf8')) : {};
+      if (!before) throw new Refusal('bad_config', `${path} is not a JSON object; correct or remove it first`);
+      const after = change(before);
+      if (Bun.deepEquals(before, after)) return;
+      const draft = `${path}.${process.pid}`;
+      writeFileSync(draft, `${JSON.stringify(after, null, 2)}\n`, { mode: 0o600, flush: true });
+      renameSync(draft, path);
+    });
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    throw explained(error, path, 'nothing was changed');
+  }
+}
+
+function tableIn(text: string): Table | null {
+  try {
+    const value = JSON.parse(text) as unknown;
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** What the user said about a file that comes with a repository. `changed`: it was trusted, and is another text now. */
+export type Trust = 'trusted' | 'changed' | 'unknown';
+
+/** Path → SHA-256 of the text that was trusted. spec: c2c#repo */
+function storePath(env: Env): string {
+  return `${parleyHome(env)}/trusted.json`;
+}
+
+export function trustOf(env: Env, path: string, text: string): Trust {
+  const known = readTable(storePath(env))[placeOf(path)];
+  if (known === undefined) return 'unknown';
+  return known === hashOf(text) ? 'trusted' : 'changed';
+}
+
+export function trust(env: Env, path: string, text: string): void {
+  changeTable(storePath(env), (table) => ({ ...table, [placeOf(path)]: hashOf(text) }));
+}
+
+/** Returns false if it was not trusted. */
+export function revokeTrust(env: Env, path: string): boolean {
+  const place = placeOf(path);
+  if (!(place in readTable(storePath(env)))) return false;
+  changeTable(storePath(env), ({ [place]: _gone, ...rest }) => rest);
+  return true;
+}
+
+/** Every path that was trusted, whatever stands there now. */
+export function trustedPaths(env: Env): string[] {
+  return Object.keys(readTable(storePath(env)));
+}
+
+/** The folder by its real path, so that a link to it is the same place; the file itself may be a link to another text. */
+function placeOf(path: string): string {
+  const folder = path.slice(0, path.lastIndexOf('/')) || '/';
+  try {
+    const real = realpathSync(folder);
+    return `${real === '/' ? '' : real}${path.slice(path.lastIndexOf('/'))}`;
+  } catch {
+    return path;
+  }
+}
+
+function hashOf(text: string): string {
+  return new Bun.CryptoHasher('sha256').update(text).digest('hex');
+}

@@ -1,0 +1,73 @@
+import { readFileSync, readdirSync, realpathSync } from 'node:fs';
+import { inShell } from '../../clients/shell-word.ts';
+import { brokersFolder } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
+import { gitOrigin, gitTop } from '../../platform/git.ts';
+import { parseAddress } from '../../protocol/address.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+
+/** Where the broker of this folder is: named, or one per repository. Whether it exists is not asked. spec: c2c#root */
+export function brokerRoot(env: Env, cwd: string): string {
+  const named = env['C2C_MCP_BROKER_ROOT'] || env['C2C_BROKER_ROOT'];
+  if (named) return absolute(named, cwd);
+  return `${brokersFolder(env)}/repos/${fingerprint(cwd)}/broker`;
+}
+
+/** The same for all clones of one upstream, and for their worktrees. spec: c2c#root */
+export function fingerprint(cwd: string): string {
+  const top = gitTop(cwd);
+  if (top === undefined) return 'default';
+  return new Bun.CryptoHasher('sha256')
+    .update(gitOrigin(cwd) ?? realpathSync(top))
+    .digest('hex')
+    .slice(0, 12);
+}
+
+function absolute(path: string, cwd: string): string {
+  return withoutSlash(path.startsWith('/') ? path : `${withoutSlash(cwd)}/${path}`);
+}
+
+function withoutSlash(path: string): string {
+  return path.replace(/(?<=.)\/+$/, '');
+}
+
+/** More than this would not be read. */
+const MOST = 3;
+
+/** The line to type for a session of c2c that lives at the broker of another folder; null if none has that name. */
+export function inOtherBroker(env: Env, own: string | undefined, text: string): Refusal | null {
+  const address = parseAddress(text);
+  if (address.kind !== 'name' || (address.home !== undefined && address.home !== 'c2c')) return null;
+  const { name } = address;
+  const roots = brokerRoots(env).filter((root) => root !== own && hasAlias(root, name));
+  if (roots.length === 0) return null;
+  const lines = roots.slice(0, MOST).map((root) => `C2C_MCP_BROKER_ROOT=${inShell(root)} parley send @${name}%c2c "…"`);
+  return new Refusal(
+    'unknown_recipient',
+    `@${name} is a session of c2c at the broker of another folder; type: ${lines.join(' or ')} (\`parley reply\` works in the same way)`,
+  );
+}
+
+function brokerRoots(env: Env): string[] {
+  const repos = `${brokersFolder(env)}/repos`;
+  try {
+    return readdirSync(repos).map((name) => `${repos}/${name}/broker`);
+  } catch {
+    return [];
+  }
+}
+
+/** Only looks: a broker that nobody asked for is not opened. */
+function hasAlias(root: string, name: string): boolean {
+  try {
+    const rows: unknown = JSON.parse(readFileSync(`${root}/registry.json`, 'utf8'));
+    return Array.isArray(rows) && rows.some((row) => aliasOf(row) === name.toLowerCase());
+  } catch {
+    return false;
+  }
+}
+
+function aliasOf(row: unknown): string | undefined {
+  const { alias } = (row ?? {}) as { alias?: unknown };
+  return typeof alias === 'string' ? alias.toLowerCase() : undefined;
+}

@@ -1,0 +1,330 @@
+import { readFileSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import type { Stats } from 'node:fs';
+import { minuteOf, countFrom, durationFrom } from '../../core/time.ts';
+import { FLAG, TEXT, TEXTS, command } from '../../core/command.ts';
+import { envelope } from '../../delivery/c2c-envelope.ts';
+import { lineForModel } from '../../delivery/gate.ts';
+import type { Parcel } from '../../delivery/way.ts';
+import { entryOf, sendTo, sendToAll, takeWaiting } from '../../flow/c2c/mail.ts';
+import type { Stored } from '../../flow/c2c/mail.ts';
+import type { Delivered } from '../../flow/deliver.ts';
+import type { Home } from '../../flow/desk.ts';
+import type { Outgoing } from '../../flow/offer.ts';
+import { bodyFrom } from '../../platform/input.ts';
+import { VERSION } from '../../platform/program.ts';
+import { isSlow, writeAll } from '../../platform/terminal.ts';
+import type { AgentName } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { JSON_FLAG, SESSION_ID } from './workspace.ts';
+import type { C2c } from './workspace.ts';
+import type { Archived } from '../../storage/c2c/broker.ts';
+import { ifThere } from '../../storage/disk.ts';
+import { platform } from '../../storage/platform/platform.ts';
+
+const sendCommand = command({
+  usage: 'send <alias|#room> <text …|-> [--from <alias>] [--fail|--blocking|--urgent] [--deferrable] [--json]',
+  options: {
+    from: { ...TEXT, short: 'F' },
+    json: JSON_FLAG,
+    fail: FLAG,
+    blocking: FLAG,
+    urgent: FLAG,
+    deferrable: FLAG,
+    ephemeral: FLAG,
+    'no-warn-substitution': FLAG,
+  },
+  words: [1, Infinity],
+  async run(c2c: C2c, values, [to = '', ...words]) {
+    if (values.ephemeral) {
+      throw new Refusal(
+        'not_in_this_version',
+        'what is accepted here is kept until it is pruned, so nothing can be sent as ephemeral; leave the option out',
+      );
+    }
+    const tags = (['fail', 'blocking', 'urgent'] as const).filter((tag) => values[tag]);
+    if (tags.length > 1) throw new Refusal('invalid_request', `say only one of --${tags.join(' and --')}`);
+    const from = await c2c.writer(values.from);
+    const body = await bodyFrom(words, c2c.desk.bodyLimit);
+    const stored = await sendTo(c2c, from, to, { body, tag: tags[0], deferrable: values.deferrable });
+    if (values.json) return c2c.sayJson(stored);
+    c2c.say(`ok -> ${stored.to_alias} (from ${stored.from_alias})${remarks(stored)}`);
+  },
+});
+
+function remarks({ message_id, stored_for, queued_offline, recipient_dnd, compacting_warning }: Stored): string {
+  const facts = [
+    `stored as ${message_id.slice(0, 8)}`,
+    stored_for && `for ${stored_for.join(', ')}`,
+    queued_offline && 'does not run now: it waits',
+    recipient_dnd && 'wants no disturbance now',
+    compacting_warning,
+  ];
+  return `: ${facts.filter(Boolean).join('; ')}`;
+}
+
+/** One message by name to everybody who may be there. Who is known to be gone is left out: nobody named them. */
+const sendAllCommand = command({
+  usage: 'send-all <text …|-> [--exclude <alias,…>] [--from <alias>] [--json]',
+  options: {
+    from: { ...TEXT, short: 'F' },
+    exclude: { ...TEXTS, short: 'x' },
+    json: JSON_FLAG,
+    'no-warn-substitution': FLAG,
+  },
+  words: [1, Infinity],
+  async run(c2c: C2c, values, words) {
+    const from = await c2c.writer(values.from);
+    const body = await bodyFrom(words, c2c.desk.bodyLimit);
+    const result = await sendToAll(
+      c2c,
+      from,
+      body,
+      (values.exclude ?? []).flatMap((list) => list.split(',')),
+    );
+    if (values.json) return c2c.sayJson(result);
+    const skipped = result.skipped.map(({ alias, reason }) => `${alias} (${reason})`);
+    c2c.say(
+      `stored for ${result.sent_to.length > 0 ? result.sent_to.join(', ') : 'nobody'}${skipped.length > 0 ? `; left out: ${skipped.join(', ')}` : ''}`,
+    );
+  },
+});
+
+/** Takes everything that waits. Most polls find nothing: they open no ledger, and read nothing that they do not need for that. */
+const pollInboxCommand = command({
+  usage: 'poll-inbox [--json] [--session-id <id>] [--peek]',
+  options: {
+    json: JSON_FLAG,
+    'session-id': SESSION_ID,
+    peek: { ...FLAG, short: 'p' },
+    'broker-root': TEXT,
+    // Asked for by scripts of the original. Here every poll works on the files, and none waits for a server.
+    'file-fallback': FLAG,
+    timeout: TEXT,
+  },
+  words: [0, 0],
+  async run(given: C2c, values) {
+    const c2c = given.at(values['broker-root']);
+    const session = c2c.session(values['session-id']);
+    const json = values.json ?? false;
+    if (values.peek) return peek(c2c, session, json);
+    const taken = isSurelyEmpty(c2c.root, session) ? 0 : await take(c2c, session, json);
+    if (taken === 0) sayNothingWaits(c2c, json);
+  },
+});
+
+async function take(c2c: C2c, session: string, json: boolean): Promise<number> {
+  const name = await c2c.mailbox(session);
+  await bringIntoOrder(c2c.home);
+  const by = { by: 'c2c poll-inbox', drained_by: 'cli_poll', agent: name, session, pid: process.pid };
+  const taken = await takeWaiting({ name, home: c2c.home }, by, (delivered) => {
+    const text = renderTaken(name, delivered, json);
+    return { show: () => writeAll(1, text), slow: isSlow(1, text) };
+  });
+  await c2c.home.directory.seen(name);
+  return taken.length;
+}
+
+function sayNothingWaits(c2c: C2c, json: boolean): void {
+  c2c.say(json ? '[]' : '(no messages)');
+}
+
+const peekInboxCommand = command({
+  usage: 'peek-inbox [--json] [--session-id <id>]',
+  options: { json: JSON_FLAG, 'session-id': SESSION_ID, 'broker-root': TEXT },
+  words: [0, 0],
+  async run(given: C2c, values) {
+    const c2c = given.at(values['broker-root']);
+    const session = c2c.session(values['session-id']);
+    await peek(c2c, session, values.json ?? false);
+  },
+});
+
+/** Shows what waits and changes nothing. Only what a dead process left half done is finished first: it waits too. spec: c2c#taking */
+export async function peek(c2c: C2c, session: string, json: boolean): Promise<void> {
+  const isSound = isInOrder(c2c.root) && !isHeld(c2c.root);
+  const entries = isSound && isEmptyInbox(c2c.root, session) ? [] : await waitingIn(c2c, session, isSound);
+  if (json) return c2c.sayJson(entries);
+  if (entries.length === 0) return c2c.say('(no messages)');
+  c2c.say(entries.map((entry) => envelope(entry)).join('\n'));
+}
+
+async function waitingIn(c2c: C2c, session: string, isSound: boolean) {
+  const reader = await c2c.mailbox(session);
+  if (!isSound) await bringIntoOrder(c2c.home);
+  const mail = await c2c.home.spool.peek(reader);
+  return mail.map(({ message }) => entryOf(reader, message));
+}
+
+const LIMIT = 50;
+const KEPT = '30d';
+
+const historyCommand = command({
+  usage: 'history [--limit <n>] [--json] [--session-id <id>] | history --prune [--older-than 30d] [--dry-run]',
+  options: {
+    limit: { ...TEXT, short: 'l' },
+    json: JSON_FLAG,
+    'session-id': SESSION_ID,
+    'broker-root': TEXT,
+    prune: FLAG,
+    'older-than': TEXT,
+    'dry-run': FLAG,
+  },
+  words: [0, 0],
+  async run(given: C2c, values) {
+    const c2c = given.at(values['broker-root']);
+    const json = values.json ?? false;
+    if (values.prune) return prune(c2c, values['older-than'] ?? KEPT, values['dry-run'] ?? false, json);
+    if (values['older-than'] !== undefined || values['dry-run']) {
+      throw new Refusal('invalid_request', '--older-than and --dry-run go with --prune');
+    }
+    const session = c2c.session(values['session-id']);
+    const newestFirst = (await c2c.broker.archive(session, countFrom(values.limit, LIMIT))).toReversed();
+    if (json) return c2c.sayJson(newestFirst.map(told));
+    if (newestFirst.length === 0) return c2c.say('(nothing was taken yet)');
+    c2c.say(newestFirst.map(line).join('\n'));
+  },
+});
+
+/** An archive is for looking back. What happened, with its evidence, stands in the ledger, which has its own retention. spec: c2c#archive */
+async function prune(c2c: C2c, span: string, isDry: boolean, json: boolean): Promise<void> {
+  const before = (Date.now() - durationFrom(span)) / 1000;
+  const count = await c2c.broker.pruneArchives(before, isDry ? 'count' : 'remove');
+  const told = { pruned: isDry ? 0 : count, would_prune: isDry ? count : 0, before, dry_run: isDry };
+  if (json) return c2c.sayJson(told);
+  const what = `${count} ${count === 1 ? 'message' : 'messages'} taken before ${new Date(before * 1000).toISOString()}`;
+  c2c.say(isDry ? `would remove ${what}` : `removed ${what}`);
+}
+
+function told({ entry, drainedAt }: Archived) {
+  const { from_alias, to_alias, content, ts, message_id } = entry;
+  return { drained_at: drainedAt, from_alias, to_alias, content, ts, message_id };
+}
+
+function line({ entry, drainedAt }: Archived): string {
+  return `[${minuteOf(entry.ts || drainedAt)}] <${lineForModel(entry.from_alias, 64)}> ${lineForModel(entry.content, 2000)}`;
+}
+
+const deadLetterCommand = command({
+  usage: 'dead-letter [--limit <n>] [--json]',
+  options: { limit: { ...TEXT, short: 'l' }, json: JSON_FLAG },
+  words: [0, 0],
+  async run(c2c: C2c, { limit = '50', json }) {
+    if (!/^\d{1,6}$/.test(limit)) throw new Refusal('invalid_request', `"${limit}" is no number of letters`);
+    const letters = (await c2c.broker.deadLetters()).slice(-Number(limit));
+    if (json) return c2c.sayJson(letters);
+    if (letters.length === 0) return c2c.say('no dead letters');
+    for (const { message } of letters) {
+      const { from_alias: from = '?', to_alias: to = '?', content = '' } = (message ?? {}) as Record<string, unknown>;
+      c2c.say(
+        `${lineForModel(String(from), 64)} → ${lineForModel(String(to), 130)}  ${lineForModel(String(content), 120)}`,
+      );
+    }
+  },
+});
+
+const versionCommand = command({
+  usage: 'version [--json]',
+  options: { json: JSON_FLAG },
+  words: [0, 0],
+  async run(c2c: C2c, { json }) {
+    if (json) return c2c.sayJson({ program: 'parley', version: VERSION });
+    c2c.say(`c2c, spoken by parley ${VERSION}`);
+  },
+});
+
+/** What was taken, as JSON for programs or as envelopes for models. */
+function renderTaken(reader: AgentName, delivered: readonly Delivered[], json: boolean): string {
+  const entries = delivered.map(({ message, attempt }) => entryOf(reader, message, attempt));
+  if (json) return `${JSON.stringify(entries)}\n`;
+  return entries.map((entry) => `${envelope(entry)}\n`).join('');
+}
+
+/** What goes out by a way, each message in its envelope. */
+export function enveloped(reader: AgentName, outgoing: readonly Outgoing[]): Parcel[] {
+  return outgoing.map(({ message, redelivered }) => ({
+    id: message.id,
+    text: envelope({ ...entryOf(reader, message), redelivered }),
+  }));
+}
+
+/** An inbox in which something waits is longer than this. */
+const EMPTY_BYTES = 64;
+/** A file system's clock may stand still this long: two changes within it can have the same time. */
+const TICK_MS = 25;
+
+/**
+ * True if it is certain that nothing waits for this session, without a look into the ledger: its inbox is empty, nobody has any
+ * mail in a hand, and nobody wrote into the ledger since everything that was accepted was found to be in an inbox.
+ *
+ * The last of these is what makes it right. A send that was killed after it was accepted has left its message in the ledger alone;
+ * it wrote there, so the mark below no longer fits, and whoever looks next opens the ledger and finishes the send. In doubt the
+ * answer is no, which costs the time to open the ledger and nothing else. spec: c2c#empty
+ */
+export function isSurelyEmpty(root: string, sessionId: string): boolean {
+  return isEmptyInbox(root, sessionId) && !isHeld(root) && isInOrder(root);
+}
+
+/** Somebody has mail of this broker in a hand, and may have died over it. */
+export function isHeld(root: string): boolean {
+  return (ifThere(() => readdirSync(`${root}/held`)) ?? []).some((name) => name.endsWith('.held'));
+}
+
+export function isEmptyInbox(root: string, sessionId: string): boolean {
+  const path = `${root}/${sessionId}.inbox.json`;
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  if (size === 0) return true;
+  return size <= EMPTY_BYTES && /^\s*\[\s*\]\s*$/.test(ifThere(() => readFileSync(path, 'utf8')) ?? '[]');
+}
+
+/** Everything that was accepted is in an inbox, or there is no ledger and nothing was. */
+function isInOrder(root: string): boolean {
+  const mark = markOf(root);
+  return mark === null || mark === ifThere(() => readFileSync(noteOf(root), 'utf8'));
+}
+
+/**
+ * Finishes what dead processes left half done, and notes that all is in order if it is. What comes into the ledger meanwhile is not
+ * covered by the note: it is about the ledger as it was before.
+ */
+export async function bringIntoOrder(home: Home): Promise<void> {
+  const before = markOf(home.root);
+  await home.spool.heal();
+  if (before === null || Date.now() - changedAt(home.root) < TICK_MS) return;
+  const { fresh, unfiled } = await home.ledger.troubles();
+  if (fresh || unfiled) return;
+  const draft = `${noteOf(home.root)}.tmp.${process.pid}`;
+  writeFileSync(draft, before, { mode: 0o600 });
+  renameSync(draft, noteOf(home.root));
+}
+
+function noteOf(root: string): string {
+  return `${root}/ledger.in-order`;
+}
+
+/**
+ * Changes whenever anything is written into the ledger. Null without one. When anything else about its files was changed says
+ * nothing: every connection that opens them sets their owner anew.
+ */
+function markOf(root: string): string | null {
+  const [ledger, log] = ledgerFiles(root).map((file) => (file ? `${file.ino}:${file.size}:${file.mtimeMs}` : '-'));
+  // After a power cut a file can have its new content and its old time.
+  return ledger === '-' ? null : [platform.bootId(), ledger, log].join(' ');
+}
+
+function changedAt(root: string): number {
+  return Math.max(...ledgerFiles(root).map((file) => file?.mtimeMs ?? 0));
+}
+
+function ledgerFiles(root: string): (Stats | undefined)[] {
+  return ['', '-wal'].map((part) => statSync(`${root}/ledger.db${part}`, { throwIfNoEntry: false }));
+}
+
+export const commands = {
+  send: sendCommand,
+  'send-all': sendAllCommand,
+  'poll-inbox': pollInboxCommand,
+  'peek-inbox': peekInboxCommand,
+  history: historyCommand,
+  'dead-letter': deadLetterCommand,
+  version: versionCommand,
+};

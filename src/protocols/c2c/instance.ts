@@ -1,0 +1,278 @@
+import type { AgentName } from '../../protocol/names.ts';
+import type { Wanted } from './loop-files.ts';
+import type { C2c } from './workspace.ts';
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import * as v from 'valibot';
+import { instancesFolder, writeWhole } from './loop-files.ts';
+import type { Env } from '../../platform/env.ts';
+import { readSessionId } from '../../protocol/c2c.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { Schema } from '../../protocol/schema.ts';
+import type { Described } from '../../protocol/schema.ts';
+import { ancestors, isClient } from '../../sessions/ancestors.ts';
+import type { Ancestor } from '../../sessions/ancestors.ts';
+import { isMissing } from '../../storage/disk.ts';
+import { platform } from '../../storage/platform/platform.ts';
+
+/** A session that we keep: how it is started, and what runs of it. spec: c2c#instances */
+export const Instance = new Schema(() =>
+  v.object({
+    name: v.string(),
+    client: v.string(),
+    session_id: v.string(),
+    alias: v.string(),
+    broker_root: v.string(),
+    cwd: v.string(),
+    command: v.array(v.string()),
+    created_at: v.number(),
+    started_at: v.number(),
+    /** `tmux@<path of the server>:%<pane>`, or `pty <pid>` where a process of ours holds it: the holder. */
+    terminal: v.string(),
+    pty: v.optional(v.boolean()),
+    holder: v.optional(v.number()),
+    /** The session of tmux, for people who want to look. */
+    tmux: v.optional(v.object({ socket: v.string(), session: v.string() })),
+    pid: v.number(),
+    /** Proves that the process of this number is still the same. */
+    pid_start: v.string(),
+    loop: v.picklist(['wake', 'none']),
+    rooms: v.optional(v.string()),
+  }),
+);
+export type Instance = Described<typeof Instance>;
+
+export function folderOf(env: Env, name: string): string {
+  return `${instancesFolder(env)}/${name}`;
+}
+
+/** An instance's name becomes the name of a folder. */
+export function readInstanceName(text: string): string {
+  try {
+    return readSessionId(text);
+  } catch {
+    const shown = text.replace(/\p{Cc}/gu, '?').slice(0, 80);
+    throw new Refusal(
+      'invalid_request',
+      `"${shown}" is no name; use 1 to 128 letters, digits, . _ - and no dot in front`,
+    );
+  }
+}
+
+export function keep(env: Env, instance: Instance): void {
+  const folder = folderOf(env, instance.name);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  writeWhole(`${folder}/config.json`, `${JSON.stringify(instance, null, 2)}\n`);
+  writeWhole(`${folder}/expected-cwd`, `${instance.cwd}\n`);
+  writeWhole(`${folder}/outer.pid`, `${instance.pid}\n`);
+  if (instance.tmux) writeWhole(`${folder}/tmux.json`, `${JSON.stringify(instance.tmux)}\n`);
+}
+
+export function known(env: Env, name: string): Instance | null {
+  try {
+    const read = Instance.safeParse(JSON.parse(readFileSync(`${folderOf(env, name)}/config.json`, 'utf8')));
+    return read.success && read.data.name === name ? read.data : null;
+  } catch (error) {
+    if (isMissing(error) || error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+export function mustKnow(env: Env, text: string): Instance {
+  const instance = known(env, readInstanceName(text));
+  if (instance) return instance;
+  const names = all(env).map(({ name }) => name);
+  const there = names.length > 0 ? `there is ${names.slice(0, 10).join(', ')}` : 'none was ever started here';
+  throw new Refusal('not_found', `no instance is called "${text}"; ${there}`);
+}
+
+export function all(env: Env): Instance[] {
+  const folder = instancesFolder(env);
+  const names = existsSync(folder) ? readdirSync(folder).sort() : [];
+  return names.flatMap((name) => known(env, name) ?? []);
+}
+
+/** The instance whose session this is. */
+export function instanceOf(env: Env, sessionId: string): Instance | null {
+  return all(env).find(({ session_id }) => session_id === sessionId) ?? null;
+}
+
+/**
+ * The managed session whose client started this process, a hook or an MCP server. Their environment proves nothing: one daemon of Codex
+ * serves all its windows with the environment of the first, and MCP servers get none. So `c2c start` runs Codex without the daemon and
+ * notes its process; two sessions in one folder are two processes. spec: c2c#managed-codex
+ */
+export function instanceAbove(env: Env): Instance | null {
+  const running = all(env).filter(isUp);
+  if (running.length === 0) return null;
+  const chain = ownClientChain();
+  return running.find(({ pid }) => chain.includes(pid)) ?? null;
+}
+
+/** Does this very process still run? Another one may have its number by now. */
+export function isUp({ pid, pid_start }: Pick<Instance, 'pid' | 'pid_start'>): boolean {
+  const start = platform.processStart(pid);
+  return start !== null && (start === pid_start || start === 'unknown' || pid_start === 'unknown');
+}
+
+export function startOf(pid: number): string {
+  return platform.processStart(pid) ?? 'gone';
+}
+
+export function dropPid(env: Env, name: string): void {
+  rmSync(`${folderOf(env, name)}/outer.pid`, { force: true });
+}
+
+/** What runs the script of a client. */
+const INTERPRETERS = /^(node|bun|deno|python[\d.]*|(ba|da|z|k)?sh)$/;
+
+/**
+ * The processes from our parent up to the client that started us, and on to what started that client; up to the next client. What runs
+ * in a shell of a client, or in a daemon that a client left, belongs to the nearer one only.
+ */
+function ownClientChain(): number[] {
+  const chain: number[] = [];
+  let [client, below]: (Ancestor | undefined)[] = [];
+  for (const one of ancestors()) {
+    if (isClient(one)) {
+      // npm's script waits for the program that it started: the two are one client.
+      if (client && !(client === below && isScript(one))) break;
+      client = one;
+    }
+    chain.push(one.pid);
+    below = one;
+  }
+  return chain;
+}
+
+function isScript({ words: [program = ''] }: Ancestor): boolean {
+  return INTERPRETERS.test(program.split('/').at(-1) ?? '');
+}
+
+/** Managed sessions have a tmux server of their own, so that nobody's own work ends with it. */
+const SOCKET = 'c2c';
+/** What tmux sets itself for what it starts. */
+const NOT_OURS = ['TMUX', 'TMUX_PANE', 'TERM', 'TERM_PROGRAM', 'TERM_PROGRAM_VERSION', 'PWD', 'OLDPWD', 'SHLVL', '_'];
+/** The number of the shell becomes that of the client: it can be told before the client runs. */
+const EXEC = 'C2C_MCP_CLIENT_PID=$$; export C2C_MCP_CLIENT_PID; exec "$@"';
+
+interface TmuxSession {
+  socket: string;
+  /** Where its server is reached, also by programs with another environment. */
+  path: string;
+  session: string;
+  pane: string;
+  pid: number;
+}
+
+function tmuxSocket(env: Env): string {
+  const named = env['C2C_TMUX_SOCKET'] || SOCKET;
+  if (/^[A-Za-z0-9._-]+$/.test(named)) return named;
+  throw new Refusal('bad_config', 'C2C_TMUX_SOCKET takes letters, digits, . _ -');
+}
+
+/** Starts a program in a tmux session that nobody looks at yet, with this environment and no other. */
+export async function startInTmux(order: {
+  env: Env;
+  cwd: string;
+  name: string;
+  command: readonly string[];
+}): Promise<TmuxSession> {
+  const { env, cwd, name, command } = order;
+  const socket = tmuxSocket(env);
+  // Dots and colons mean something else in a target.
+  const session = name.replaceAll(/[.:]/g, '_');
+  const clean = Object.fromEntries(
+    Object.entries(env).filter(([key, value]) => value !== undefined && !NOT_OURS.includes(key)),
+  );
+  // Only names stand on the command line, which everybody can read; tmux takes the values from its client.
+  const names = Object.keys(clean).filter((key) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(key));
+  const settings = ['start-server', ';', 'set-option', '-g', 'update-environment', names.join(' '), ';'];
+  const shape = ['new-session', '-d', '-s', session, '-x', '200', '-y', '50', '-c', cwd];
+  const told = ['-P', '-F', '#{pane_id} #{pane_pid} #{socket_path}'];
+  const words = [...settings, ...shape, ...told, '/bin/sh', '-c', EXEC, 'sh', ...command];
+  const said = await tmux(socket, words, clean);
+  const [, pane = '', pid = '', path = ''] = /^(%\d+) (\d+) (.*)$/.exec(said.trim()) ?? [];
+  if (pane === '') throw new Refusal('unreachable', `tmux started nothing: ${said.slice(0, 200)}`);
+  return { socket, path, session, pane, pid: Number(pid) };
+}
+
+/** Ends a session with what still runs in it. One that is gone already is no error. */
+export async function endTmux({ socket, session }: Pick<TmuxSession, 'socket' | 'session'>, env: Env): Promise<void> {
+  await tmux(socket, ['kill-session', '-t', `=${session}`], env).catch(() => 'it is gone');
+}
+
+async function tmux(socket: string, words: readonly string[], env: Env): Promise<string> {
+  if (!Bun.which('tmux', { PATH: env['PATH'] ?? '' })) {
+    throw new Refusal('unreachable', 'tmux is not installed here; install it, or start it with --pty');
+  }
+  const child = Bun.spawn(['tmux', '-u', '-L', socket, ...words], {
+    env,
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  });
+  const [out, err, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
+  if (code === 0) return out;
+  throw new Refusal('unreachable', `tmux: ${err.trim().slice(0, 300)}`);
+}
+
+/** What is known of a session before it is started. */
+export type Plan = Pick<
+  Instance,
+  | 'name'
+  | 'client'
+  | 'session_id'
+  | 'alias'
+  | 'broker_root'
+  | 'cwd'
+  | 'command'
+  | 'created_at'
+  | 'loop'
+  | 'rooms'
+  | 'pty'
+>;
+
+/**
+ * Codex runs without the daemon that its windows share. The daemon runs the hooks and shells of this session outside of our process, with
+ * the environment of another window. spec: c2c#managed-codex
+ */
+export function commandOf({ client, command: [program = '', ...args] }: Plan): string[] {
+  const isSaid = args.some((word) => word === '--no-daemon' || word.startsWith('--remote'));
+  return [program, ...(client === 'codex' && !isSaid ? ['--no-daemon'] : []), ...args];
+}
+
+/** Writes down what runs, and registers its alias with its process. */
+export async function registerAndKeep(c2c: C2c, instance: Instance): Promise<void> {
+  keep(c2c.env, instance);
+  const { session_id: sessionId, alias, client: clientType, pid } = instance;
+  await c2c.at(instance.broker_root).broker.register({ sessionId, alias: alias as AgentName, pid, clientType });
+}
+
+export function environment(env: Env, plan: Plan): Env {
+  return {
+    ...env,
+    C2C_MCP_SESSION_ID: plan.session_id,
+    C2C_MCP_AUTO_REGISTER_ALIAS: plan.alias,
+    C2C_INSTANCE_NAME: plan.name,
+    C2C_MCP_BROKER_ROOT: plan.broker_root,
+    C2C_MCP_CLIENT_TYPE: plan.client,
+    ...(plan.rooms !== undefined && { C2C_MCP_AUTO_JOIN_ROOMS: plan.rooms }),
+  };
+}
+
+export function loopFor(instance: Instance): Wanted {
+  const { name, client, session_id, terminal, broker_root, pid, alias, cwd } = instance;
+  return {
+    kind: 'wake',
+    session: session_id,
+    client,
+    terminal,
+    broker_root,
+    pid,
+    options: { alias, work_dir: cwd, instance: name },
+  };
+}

@@ -1,0 +1,172 @@
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  watch,
+  writeSync,
+} from 'node:fs';
+import * as v from 'valibot';
+import { userHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
+import { readSessionId } from '../../protocol/c2c.ts';
+import { Schema } from '../../protocol/schema.ts';
+import type { Described } from '../../protocol/schema.ts';
+import { explained, isMissing } from '../../storage/disk.ts';
+
+/** A file event can be missed; nobody waits longer than this for a loop that is wanted. */
+const LOOK_MS = 2000;
+
+const millis = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(7 * 24 * 3_600_000));
+
+/**
+ * A loop that should run for a session. `wake` tells it that mail waits, `deliver` puts the mail itself into its terminal, `wire` gives
+ * it to a kimi of its own. spec: c2c#loops
+ */
+export const Wanted = new Schema(() =>
+  v.object({
+    kind: v.picklist(['wake', 'deliver', 'wire']),
+    session: v.pipe(v.string(), v.check(isSessionId, 'no session id')),
+    client: v.string(),
+    /** `tmux:…` or `pty:…`; a wire has none. */
+    terminal: v.optional(v.string()),
+    broker_root: v.pipe(v.string(), v.startsWith('/')),
+    /** The process in the terminal, where it is known: when it has ended, the loop ends too. */
+    pid: v.optional(v.number()),
+    options: v.object({
+      gap_ms: v.optional(millis),
+      heartbeat_ms: v.optional(millis),
+      submit_delay_ms: v.optional(millis),
+      interval_ms: v.optional(millis),
+      command: v.optional(v.string()),
+      work_dir: v.optional(v.string()),
+      alias: v.optional(v.string()),
+      instance: v.optional(v.string()),
+    }),
+  }),
+);
+export type Wanted = Described<typeof Wanted>;
+
+function isSessionId(text: string): boolean {
+  try {
+    return readSessionId(text) === text;
+  } catch {
+    return false;
+  }
+}
+
+export function want(folder: string, wanted: Wanted): void {
+  writeWhole(`${folder}/${wanted.session}.json`, `${JSON.stringify(wanted, null, 2)}\n`);
+}
+
+/** True if it was wanted until now. */
+export function unwant(folder: string, session: string): boolean {
+  const path = `${folder}/${session}.json`;
+  const was = wantedFor(folder, session) !== null;
+  rmSync(path, { force: true });
+  return was;
+}
+
+/** Null if nothing is wanted for it, or nothing that can be read. */
+export function wantedFor(folder: string, session: string): Wanted | null {
+  try {
+    const read = Wanted.safeParse(JSON.parse(readFileSync(`${folder}/${session}.json`, 'utf8')));
+    // What stands in a file of another name would be run twice.
+    return read.success && read.data.session === session ? read.data : null;
+  } catch (error) {
+    if (isMissing(error) || error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+export function allWanted(folder: string): Wanted[] {
+  try {
+    const sessions = readdirSync(folder).flatMap((name) => /^(.+)\.json$/.exec(name)?.[1] ?? []);
+    return sessions.flatMap((session) => wantedFor(folder, session) ?? []);
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+}
+
+/** Calls back when something in the folder may have changed, and now and then. */
+export function watchWanted(folder: string, onChange: () => void): { close(): void } {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const watcher = watch(folder, onChange);
+  watcher.on('error', () => {});
+  const timer = setInterval(onChange, LOOK_MS);
+  return {
+    close() {
+      watcher.close();
+      clearInterval(timer);
+    },
+  };
+}
+
+/** Where c2c keeps what belongs to this machine and not to a broker. spec: c2c#folders */
+export function dataFolder(env: Env): string {
+  const { XDG_DATA_HOME: data } = env;
+  return `${data?.startsWith('/') ? data : `${userHome(env)}/.local/share`}/c2c`;
+}
+
+/** What is wanted to run, one file per session. */
+export function loopsFolder(env: Env): string {
+  return `${dataFolder(env)}/loops`;
+}
+
+/** What hooks of clients say of their sessions, one file each. */
+export function signsFolder(env: Env): string {
+  return `${dataFolder(env)}/signs`;
+}
+
+/** The pid and log files of wire bridges. */
+export function daemonsFolder(env: Env): string {
+  return `${dataFolder(env)}/wire-daemons`;
+}
+
+/** The sessions that `c2c start` keeps, one folder each. */
+export function instancesFolder(env: Env): string {
+  return env['C2C_INSTANCES_DIR'] || `${dataFolder(env)}/instances`;
+}
+
+/** Writes a small file so that whoever reads it, also after a crash of the machine, finds the old or the new text. */
+export function writeWhole(path: string, text: string): void {
+  replace(path, text, true);
+}
+
+/** The same for what must outlive this process and not the machine: it waits for no disk. */
+export function replaceWhole(path: string, text: string): void {
+  replace(path, text, false);
+}
+
+function replace(path: string, text: string, flushed: boolean): void {
+  const folder = path.slice(0, path.lastIndexOf('/'));
+  const draft = `${path}.${process.pid}.tmp`;
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const fd = openSync(draft, 'w', 0o600);
+    try {
+      writeSync(fd, text);
+      if (flushed) fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+    renameSync(draft, path);
+    if (flushed) flushFolder(folder);
+  } catch (error) {
+    throw explained(error, folder, 'nothing was changed');
+  }
+}
+
+function flushFolder(folder: string): void {
+  const fd = openSync(folder, 'r');
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}

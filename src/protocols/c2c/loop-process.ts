@@ -1,0 +1,136 @@
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
+import { whoIsOnDuty } from '../../platform/daemon-lock.ts';
+import type { Notice } from '../../platform/daemon-lock.ts';
+import { parleyHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
+import { servingLog } from '../../platform/log.ts';
+import { ownCommand } from '../../platform/program.ts';
+import { serveUntilSignal } from '../../platform/serve.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { dutyOf, startLoop, whoRuns } from './loop.ts';
+import type { LoopPlace } from './loop.ts';
+import { explained } from '../../storage/disk.ts';
+import { isAlive } from '../../storage/holder.ts';
+import { loopsFolder, unwant, want } from './loop-files.ts';
+import type { Wanted } from './loop-files.ts';
+
+/** How long a loop may take until it runs, and until it has ended. A turn in hand is called off, which takes a while. */
+const START_MS = 15_000;
+const STOP_MS = 20_000;
+/** How a loop ends in the usual course. */
+const ENDS = ['told to stop', 'watched_pid_exited'];
+/** A log that is longer is put aside at the next start. */
+const LOG_BYTES = 5_000_000;
+
+/** The daemon (`parley up --with loops`) that would run it; null if none does. */
+function keeperOf(env: Env): Notice | null {
+  const notice = whoIsOnDuty(`${parleyHome(env)}/daemon`);
+  return notice?.doors.some(({ name }) => name === 'loops') ? notice : null;
+}
+
+/** Runs the loop of a session from now on: in the daemon if that keeps loops, else in a process of its own. Says who runs it. */
+export async function runInBackground(
+  wanted: Wanted,
+  env: Env,
+): Promise<{ notice: Notice; already: boolean; log: string }> {
+  const log = logOf(env, wanted);
+  const there = whoRuns(env, wanted);
+  if (there) return { notice: there, already: true, log };
+  const keeper = keeperOf(env);
+  if (keeper) {
+    want(loopsFolder(env), wanted);
+    const notice = await until(START_MS, () => whoRuns(env, wanted));
+    if (notice) return { notice, already: false, log: `${parleyHome(env)}/daemon.log` };
+    unwant(loopsFolder(env), wanted.session);
+    throw new Refusal('storage_failed', `the daemon did not start it; see ${parleyHome(env)}/daemon.log`);
+  }
+  return { notice: await detached(wanted, env, log), already: false, log };
+}
+
+async function detached(wanted: Wanted, env: Env, log: string): Promise<Notice> {
+  const { fd, from } = openLog(log);
+  const child = Bun.spawn([...ownCommand(), 'c2c', 'deliver-inbox', '--run', JSON.stringify(wanted)], {
+    argv0: 'parley',
+    env,
+    cwd: wanted.options.work_dir ?? process.cwd(),
+    stdio: ['ignore', fd, fd],
+    // A session of its own: it outlives this terminal.
+    detached: true,
+  });
+  closeSync(fd);
+  const isGone = (): boolean => child.exitCode !== null || child.signalCode !== null;
+  const notice = await until(START_MS, () => {
+    const now = whoRuns(env, wanted);
+    return isGone() || (now?.pid === child.pid && now.doors.length > 0) ? (now ?? 'gone') : null;
+  });
+  if (notice && notice !== 'gone') {
+    child.unref();
+    return notice;
+  }
+  if (!isGone()) child.kill('SIGTERM');
+  const said = readFileSync(log).subarray(from).toString().trimEnd().split('\n').at(-1) ?? '';
+  throw new Refusal('storage_failed', said.replace(/^(parley|error): /, '') || `the loop did not start; see ${log}`);
+}
+
+/** Runs the loop of a session in this process until a signal, or until its client has ended. */
+export async function runHere(wanted: Wanted, place: LoopPlace): Promise<string> {
+  const log = servingLog({ json: false, verbose: false });
+  let because = 'told to stop';
+  const noteEnd = async (ended: Promise<string>): Promise<void> => {
+    because = await ended;
+    // Its own end is an end like one that was asked for.
+    process.kill(process.pid, 'SIGTERM');
+  };
+  const open = async () => {
+    const loop = await startLoop(wanted, place, log);
+    void noteEnd(loop.ended);
+    return [{ name: wanted.kind, address: '', about: [], warnings: [], renew() {}, close: async () => loop.stop() }];
+  };
+  await serveUntilSignal(
+    open,
+    () => {},
+    () => {},
+  );
+  if (!ENDS.includes(because)) throw new Refusal('storage_failed', because);
+  return because;
+}
+
+/** Ends the loop of a session, whoever runs it. `was`: who ran it until now. */
+export async function endLoop(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>): Promise<{ was: Notice | null }> {
+  const was = whoRuns(env, wanted);
+  unwant(loopsFolder(env), wanted.session);
+  if (!was) return { was };
+  // The daemon ends it by itself when it is not wanted any more; it must not be ended for it.
+  const isAlone = was.pid !== whoIsOnDuty(`${parleyHome(env)}/daemon`)?.pid;
+  if (isAlone) process.kill(was.pid, 'SIGTERM');
+  const isGone = (): true | null => {
+    if (whoRuns(env, wanted)?.holder === was.holder) return null;
+    return isAlone && isAlive(was.holder) ? null : true;
+  };
+  if (await until(STOP_MS, isGone)) return { was };
+  throw new Refusal('already_claimed', `pid ${was.pid} has not ended yet; end it at once with: kill ${was.pid}`);
+}
+
+export function logOf(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>): string {
+  return `${dutyOf(env, wanted)}.log`;
+}
+
+function openLog(log: string): { fd: number; from: number } {
+  const folder = log.slice(0, log.lastIndexOf('/'));
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const size = statSync(log, { throwIfNoEntry: false })?.size ?? 0;
+    if (size > LOG_BYTES) renameSync(log, `${log}.1`);
+    return { fd: openSync(log, 'a', 0o600), from: size > LOG_BYTES ? 0 : size };
+  } catch (error) {
+    throw explained(error, folder, 'nothing was started');
+  }
+}
+
+async function until<T>(ms: number, look: () => T | null): Promise<T | null> {
+  for (const end = Date.now() + ms; Date.now() < end; await Bun.sleep(10)) {
+    const found = look();
+    if (found !== null) return found;
+  }
+  return null;
+}

@@ -1,0 +1,125 @@
+import { rmSync } from 'node:fs';
+import type { Log, Service } from '../../core/service.ts';
+import { allWanted, loopsFolder, watchWanted } from './loop-files.ts';
+import type { Wanted } from './loop-files.ts';
+import { startLoop, whoRuns } from './loop.ts';
+import type { LoopPlace, RunningLoop } from './loop.ts';
+
+/** A loop that could not start, or broke, is tried again after this long; each time in a row twice as long, up to the last. */
+const PAUSE_MS = 2000;
+const LONGEST_PAUSE_MS = 300_000;
+
+/** Runs the loop of every session for which one is wanted, and follows the folder in which that stands. Nobody connects to it. */
+export const loops: Service = {
+  async open(context, _values, log) {
+    const folder = loopsFolder(context.env);
+    const keeper = new Keeper(context, folder, log);
+    const watcher = watchWanted(folder, () => keeper.ring());
+    keeper.ring();
+    return {
+      name: 'loops',
+      address: folder,
+      about: ['one loop per session, as `c2c start`, `c2c wire-daemon` and `c2c-deliver-inbox` ask for it'],
+      warnings: [],
+      renew: () => keeper.ring(),
+      async close(telling) {
+        watcher.close();
+        telling('turns and pastes in hand');
+        await keeper.close();
+      },
+    };
+  },
+
+  /** It has no address of its own: that its process runs is all there is to know. */
+  async answers(address) {
+    return address !== '';
+  },
+
+  async details(address, env) {
+    return allWanted(address).map((wanted) => {
+      const notice = whoRuns(env, wanted);
+      const where = wanted.terminal ? ` in ${wanted.terminal}` : '';
+      return `${wanted.kind} ${wanted.session} (${wanted.client}${where})  ${notice ? `runs, pid ${notice.pid}` : 'does not run'}`;
+    });
+  },
+};
+
+/** Holds what runs against what is wanted, one round after the other. */
+class Keeper {
+  readonly #running = new Map<string, { text: string; loop: RunningLoop }>();
+  /** What did not start or broke: not before this time again. */
+  readonly #resting = new Map<string, { text: string; until: number; pause: number }>();
+  #rounds: Promise<void> = Promise.resolve();
+  #rung = false;
+  #closed = false;
+
+  constructor(
+    readonly place: LoopPlace,
+    readonly folder: string,
+    readonly log: Log,
+  ) {}
+
+  ring(): void {
+    if (this.#rung || this.#closed) return;
+    this.#rung = true;
+    this.#rounds = this.#next(this.#rounds);
+  }
+
+  async #next(before: Promise<void>): Promise<void> {
+    await before;
+    this.#rung = false;
+    if (!this.#closed) await this.#square();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#rounds;
+    await Promise.all([...this.#running.values()].map(({ loop }) => loop.stop()));
+  }
+
+  async #square(): Promise<void> {
+    const wanted = new Map(allWanted(this.folder).map((one) => [one.session, one]));
+    const ends = [...this.#running].filter(([session, { text }]) => textOf(wanted.get(session)) !== text);
+    await Promise.all(ends.map(([, { loop }]) => loop.stop()));
+    for (const [session, one] of wanted) {
+      const resting = this.#resting.get(session);
+      const rests = resting && resting.text === textOf(one) && resting.until > Date.now();
+      if (!this.#running.has(session) && !rests) await this.#start(one);
+    }
+  }
+
+  async #start(wanted: Wanted): Promise<void> {
+    const { session } = wanted;
+    const text = textOf(wanted);
+    try {
+      const loop = await startLoop(wanted, this.place, this.log);
+      this.#running.set(session, { text, loop });
+      void loop.ended.then((because) => this.#ended(wanted, loop, because));
+    } catch (error) {
+      this.#rest(session, text);
+      this.log('loop_failed', { session, why: error instanceof Error ? error.message : String(error) });
+    }
+  }
+
+  #ended(wanted: Wanted, loop: RunningLoop, because: string): void {
+    const { session } = wanted;
+    if (this.#running.get(session)?.loop !== loop) return;
+    this.#running.delete(session);
+    if (because === 'told to stop') return;
+    // The client has ended: nobody wants its loop any more. Unless it was started anew meanwhile.
+    const still = allWanted(this.folder).find((one) => one.session === session);
+    if (because === 'watched_pid_exited' && textOf(still) === textOf(wanted)) {
+      rmSync(`${this.folder}/${session}.json`, { force: true });
+    } else this.#rest(session, textOf(wanted));
+  }
+
+  #rest(session: string, text: string): void {
+    const before = this.#resting.get(session);
+    const pause = before?.text === text ? Math.min(before.pause * 2, LONGEST_PAUSE_MS) : PAUSE_MS;
+    this.#resting.set(session, { text, until: Date.now() + pause, pause });
+  }
+}
+
+function textOf(wanted: Wanted | undefined): string {
+  return JSON.stringify(wanted ?? null);
+}

@@ -1,0 +1,316 @@
+import { WireWay } from '../../delivery/kimi-wire.ts';
+import { mkdirSync, rmSync } from 'node:fs';
+import { daemonsFolder, loopsFolder, writeWhole } from './loop-files.ts';
+import { hushOf, takeSeat, deliverLoop, wakeLoop, withHeart, WokenFile } from './terminal-loop.ts';
+import type { Wanted } from './loop-files.ts';
+import { WireLoop, WireSpool, wireSpoolPath } from './wire-loop.ts';
+import type { Homes, OpenBroker } from '../../core/homes.ts';
+import type { Log } from '../../core/service.ts';
+import type { Who } from '../../flow/desk.ts';
+import { goOnDuty, whoIsOnDuty } from '../../platform/daemon-lock.ts';
+import type { Duty, Notice } from '../../platform/daemon-lock.ts';
+import type { Env } from '../../platform/env.ts';
+import { VERSION, ownCommand } from '../../platform/program.ts';
+import type { AgentName } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { isAlive } from '../../sessions/process.ts';
+import type { Terminal } from '../../sessions/terminal.ts';
+
+/** Between two wakes lies at least this. spec: c2c#wake */
+export const GAP_MS = 15_000;
+const REST_MS = 5000;
+const WIRE_START_MS = 30_000;
+const WIRE_TURN_MS = 30 * 60_000;
+
+/** Where a loop runs. */
+export interface LoopPlace {
+  env: Env;
+  homes: Homes;
+}
+
+/** A loop at work. `ended` says why it came to its end by itself. */
+export interface RunningLoop {
+  wanted: Wanted;
+  ended: Promise<string>;
+  /** What it does now is finished or taken back when this returns. */
+  stop(): Promise<void>;
+}
+
+type Look = Parameters<typeof rounds>[1];
+
+/** The notice of whoever runs the loop of a session. */
+export function dutyOf(env: Env, { kind, session }: Pick<Wanted, 'kind' | 'session'>): string {
+  return kind === 'wire' ? `${daemonsFolder(env)}/${session}` : `${loopsFolder(env)}/run/${session}`;
+}
+
+export function whoRuns(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>): Notice | null {
+  return whoIsOnDuty(dutyOf(env, wanted));
+}
+
+/**
+ * Starts a loop in this process, in the terminal that it names or in one that this process owns. One session has one loop of a kind: a
+ * second start says who runs it.
+ */
+export async function startLoop(wanted: Wanted, place: LoopPlace, log: Log, own?: Terminal): Promise<RunningLoop> {
+  const path = dutyOf(place.env, wanted);
+  const duty = await goOnDuty(path);
+  if (!duty) throw runsAlready(wanted, whoIsOnDuty(path));
+  try {
+    return await onDuty({ wanted, ...place, log, own }, duty, `${path}.pid`);
+  } catch (error) {
+    duty.leave();
+    throw error;
+  }
+}
+
+interface Order extends LoopPlace {
+  wanted: Wanted;
+  log: Log;
+  own: Terminal | undefined;
+}
+
+async function onDuty({ wanted, env, homes, log, own }: Order, duty: Duty, pidFile: string): Promise<RunningLoop> {
+  const stop = new AbortController();
+  const parts = homes.openBroker(wanted.broker_root);
+  const note = (event: string, facts: Record<string, string | number>): void =>
+    log(`${wanted.kind}_${event}`, { session: wanted.session, ...facts });
+  const looking = await lookOf({ wanted, env, parts, note, own }, stop.signal);
+  const mailbox = async () => {
+    const known = await parts.broker.session(wanted.session);
+    return { name: (known?.row.alias ?? wanted.session) as AgentName, home: parts.home };
+  };
+  writeWhole(pidFile, `${process.pid}\n`);
+  duty.announce([{ name: wanted.kind, address: wanted.terminal ?? wanted.session }]);
+  note('started', { client: wanted.client, ...(wanted.terminal && { terminal: wanted.terminal }) });
+  let reason = 'told to stop';
+  // A full disk or a lost terminal may be mended while we wait.
+  const rest = (error: unknown): number => {
+    note('failed', { why: error instanceof Error ? error.message : String(error) });
+    return REST_MS;
+  };
+  const watched: Look = async (who) => {
+    if (wanted.pid === undefined || isAlive(wanted.pid)) return looking.look(who).catch(rest);
+    reason = 'watched_pid_exited';
+    stop.abort();
+    return null;
+  };
+  const ended = rounds(mailbox, watched, stop.signal, wanted.options.interval_ms)
+    .catch((error: unknown) => {
+      reason = error instanceof Error ? error.message : String(error);
+    })
+    .then(async () => {
+      await looking.close();
+      await parts.close();
+      rmSync(pidFile, { force: true });
+      duty.leave();
+      note('stopped', { because: reason });
+      return reason;
+    });
+  return {
+    wanted,
+    ended,
+    async stop() {
+      stop.abort();
+      await ended;
+    },
+  };
+}
+
+interface Looking {
+  look: Look;
+  close(): Promise<void>;
+}
+
+type Note = (event: string, facts: Record<string, string | number>) => void;
+
+interface LookOrder extends Pick<Order, 'wanted' | 'env'> {
+  parts: OpenBroker;
+  note: Note;
+  own?: Terminal | undefined;
+}
+
+/** How one look is taken: by the loop, and by a command that looks once. */
+async function lookOf(order: LookOrder, stop: AbortSignal): Promise<Looking> {
+  const { wanted, env, parts, note, own } = order;
+  if (wanted.kind === 'wire') return wireLook(order, stop);
+  const seat = await takeSeat(wanted, env, own);
+  const common = {
+    session: wanted.session,
+    client: wanted.client,
+    broker: parts.broker,
+    seat,
+    now: Date.now,
+    onNews: note,
+  };
+  mkdirSync(loopsFolder(env), { recursive: true, mode: 0o700 });
+  const woken = new WokenFile(`${loopsFolder(env)}/run/${wanted.session}.woken`);
+  const { gap_ms: gap = GAP_MS, heartbeat_ms: beat = 0 } = wanted.options;
+  const plain = wanted.kind === 'wake' ? wakeLoop(common, gap, woken) : deliverLoop(common);
+  const alias = wanted.options.alias ?? wanted.session;
+  const look = beat > 0 ? withHeart(plain, common, alias, beat) : plain;
+  return { look: (who) => look(who, stop), close: () => seat.close() };
+}
+
+async function wireLook({ wanted, env, parts, note }: LookOrder, stop: AbortSignal): Promise<Looking> {
+  const tools = `${daemonsFolder(env)}/${wanted.session}.mcp`;
+  writeWhole(tools, JSON.stringify(toolsFor(wanted)));
+  const loop = wireLoopOf(wanted, env, parts, tools, (event, facts) => note(event, facts));
+  return {
+    look: (who) => loop.look(who, stop),
+    async close() {
+      rmSync(tools, { force: true });
+    },
+  };
+}
+
+function wireLoopOf(wanted: Wanted, env: Env, parts: OpenBroker, tools: string | null, note: Note): WireLoop {
+  const way = new WireWay({
+    command: [wanted.options.command ?? 'kimi'],
+    workDir: wanted.options.work_dir ?? process.cwd(),
+    env: { ...env, C2C_MCP_SESSION_ID: wanted.session, C2C_MCP_BROKER_ROOT: wanted.broker_root },
+    ...(tools !== null && { args: ['--mcp-config-file', tools] }),
+    startMs: WIRE_START_MS,
+    turnMs: WIRE_TURN_MS,
+    version: VERSION,
+  });
+  return new WireLoop({
+    way,
+    spool: new WireSpool(wireSpoolPath(wanted.broker_root, wanted.session)),
+    isHushed: async () => (await hushOf(parts.broker, wanted.session, Date.now())).hushed,
+    now: Date.now,
+    onNews: ({ event, count, because }) => note(event, { count, ...(because && { because }) }),
+  });
+}
+
+/** So that a kimi that got mail can answer it. */
+function toolsFor({ session, broker_root, options }: Wanted): object {
+  const [command, ...args] = [...ownCommand(), 'c2c', 'mcp'];
+  const env = {
+    C2C_MCP_BROKER_ROOT: broker_root,
+    C2C_MCP_SESSION_ID: session,
+    C2C_MCP_AUTO_REGISTER_ALIAS: options.alias ?? session,
+    C2C_MCP_AUTO_DRAIN_CHANNEL: '0',
+  };
+  return { mcpServers: { c2c: { type: 'stdio', command, args, env } } };
+}
+
+function runsAlready({ kind, session }: Wanted, notice: Notice | null): Refusal {
+  const who = notice ? `pid ${notice.pid}, since ${notice.since}` : 'it is just starting or ending';
+  return new Refusal('already_claimed', `a ${kind} loop runs already for ${session} (${who}); nothing was started`);
+}
+
+/** What one look came to: how many messages went out or were told of, and why not more. */
+interface Once {
+  count: number;
+  because: string | null;
+}
+
+const WENT_OUT = ['woken', 'delivered', 'handed_over'];
+const DID_NOT = ['left', 'not_woken_yet', 'unknown', 'given_up'];
+
+/** The loop of a session, once: looks as long as there is something to give at once, and ends. */
+export async function lookOnce(
+  wanted: Wanted,
+  { env, homes }: LoopPlace,
+  stop = new AbortController().signal,
+): Promise<Once> {
+  const duty = await goOnDuty(dutyOf(env, wanted));
+  if (!duty) throw runsAlready(wanted, whoRuns(env, wanted));
+  const parts = homes.openBroker(wanted.broker_root);
+  const once: Once = { count: 0, because: null };
+  const note = (event: string, facts: Record<string, string | number>): void => {
+    if (WENT_OUT.includes(event)) once.count += Number(facts['count'] ?? 0);
+    if (DID_NOT.includes(event)) once.because = String(facts['because'] ?? 'nothing proves that it was taken');
+  };
+  try {
+    await parts.home.spool.heal();
+    const known = await parts.broker.session(wanted.session);
+    const who = { name: (known?.row.alias ?? wanted.session) as AgentName, home: parts.home };
+    const looking = await lookOf({ wanted, env, parts, note }, stop);
+    try {
+      let againMs = await looking.look(who);
+      while (againMs === 0 && !stop.aborted) againMs = await looking.look(who);
+      if (againMs !== null && once.count === 0) once.because ??= `not before ${Math.ceil(againMs / 1000)} s from now`;
+    } finally {
+      await looking.close();
+    }
+    return once;
+  } finally {
+    await parts.close();
+    duty.leave();
+  }
+}
+
+/** What comes back by time, or because its reader died, rings no bell: so a look is taken this often. */
+const LOOK_MS = 5000;
+
+/** A session's mailbox may change its name while a loop runs. */
+type Mailbox = () => Promise<Who>;
+
+/**
+ * Calls `look` at once, then after every arrival and after as long as it asked for (null: for nothing), one at a time, until told to
+ * stop. Nothing is polled in between but what rings no bell.
+ */
+export async function rounds(
+  mailbox: Mailbox,
+  look: (who: Who) => Promise<number | null>,
+  stop: AbortSignal,
+  aroundMs = LOOK_MS,
+): Promise<void> {
+  const bell = new Bell(stop);
+  let who = await mailbox();
+  let arrivals = who.home.spool.watch(who.name, () => bell.ring());
+  const around = setInterval(() => bell.ring(true), Math.max(aroundMs, 10));
+  try {
+    while (!stop.aborted) {
+      if (bell.wasRound()) {
+        const now = await mailbox();
+        if (now.name !== who.name) {
+          arrivals.close();
+          arrivals = now.home.spool.watch(now.name, () => bell.ring());
+        }
+        who = now;
+        await who.home.spool.heal();
+      }
+      const againMs = await look(who);
+      await bell.next(againMs);
+    }
+  } finally {
+    clearInterval(around);
+    arrivals.close();
+  }
+}
+
+/** Rung any number of times, it is heard once. */
+class Bell {
+  #rung = false;
+  #round = true;
+  #hear = (): void => {};
+
+  constructor(readonly stop: AbortSignal) {
+    stop.addEventListener('abort', () => this.ring(), { once: true });
+  }
+
+  ring(round = false): void {
+    this.#rung = true;
+    this.#round ||= round;
+    this.#hear();
+  }
+
+  /** Is it time for a look around? Asked once, it is answered once. */
+  wasRound(): boolean {
+    const was = this.#round;
+    this.#round = false;
+    return was;
+  }
+
+  async next(againMs: number | null): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#hear = resolve;
+    if (this.#rung || this.stop.aborted) resolve();
+    const timer = againMs === null ? undefined : setTimeout(resolve, againMs);
+    await promise;
+    clearTimeout(timer);
+    this.#rung = false;
+  }
+}

@@ -1,0 +1,311 @@
+import {
+  commandOf,
+  registerAndKeep,
+  environment,
+  loopFor,
+  all,
+  dropPid,
+  folderOf,
+  isUp,
+  known,
+  mustKnow,
+  readInstanceName,
+  startOf,
+  endTmux,
+  startInTmux,
+} from './instance.ts';
+import type { Plan, Instance } from './instance.ts';
+import { mkdirSync, rmSync } from 'node:fs';
+import { hold, startInPty } from './pty-holder.ts';
+import { loopsFolder, wantedFor } from './loop-files.ts';
+import { endLoop, runInBackground } from './loop-process.ts';
+import { whoRuns } from './loop.ts';
+import { forgetSigns } from './terminal-loop.ts';
+import { FLAG, TEXT, command } from '../../core/command.ts';
+import type { Env } from '../../platform/env.ts';
+import { readAlias, readSessionId } from '../../protocol/c2c.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { JSON_FLAG } from './workspace.ts';
+import type { C2c } from './workspace.ts';
+import { holdLock } from '../../storage/lock-file.ts';
+
+/** How long a client may take to end by itself. */
+const END_MS = 5000;
+
+/** Starts a client in a terminal of ours, under its alias, and arms its loop. Of two at once one wins. spec: c2c#instances */
+async function bringUp(c2c: C2c, plan: Plan): Promise<Instance> {
+  const folder = folderOf(c2c.env, plan.name);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const turn = holdLock(`${folder}/start.lock`);
+  if (!turn) throw new Refusal('already_claimed', `${plan.name} is just being started; see \`c2c instances\``);
+  try {
+    return await start(c2c, plan);
+  } finally {
+    turn.release();
+  }
+}
+
+async function start(c2c: C2c, plan: Plan): Promise<Instance> {
+  const before = known(c2c.env, plan.name);
+  if (before && isUp(before)) {
+    throw new Refusal(
+      'name_taken',
+      `${plan.name} runs already (pid ${before.pid}); stop it first: c2c stop ${plan.name}`,
+    );
+  }
+  await refuseTaken(c2c.at(plan.broker_root), plan);
+  if (plan.pty) return startInPty(c2c, plan);
+  forgetSigns({ session: plan.session_id, broker_root: plan.broker_root }, c2c.env);
+  const { socket, path, session, pane, pid } = await startInTmux({
+    ...plan,
+    command: commandOf(plan),
+    env: environment(c2c.env, plan),
+  });
+  const instance: Instance = {
+    ...plan,
+    started_at: Date.now() / 1000,
+    terminal: `tmux@${path.includes(':') ? socket : path}:${pane}`,
+    tmux: { socket, session },
+    pid,
+    pid_start: startOf(pid),
+  };
+  try {
+    refuseEnded(instance);
+    await registerAndKeep(c2c, instance);
+    await arm(c2c.env, instance);
+  } catch (error) {
+    const ended = isUp(instance) ? null : endedAtOnce(instance);
+    await bringDown(c2c.env, instance, 0);
+    throw ended ?? error;
+  }
+  return instance;
+}
+
+function refuseEnded(instance: Instance): void {
+  if (!isUp(instance)) throw endedAtOnce(instance);
+}
+
+/** Its last words went with its terminal: only the user can make it say them again. */
+function endedAtOnce(instance: Instance): Refusal {
+  const command = commandOf(instance).join(' ');
+  return new Refusal('unreachable', `the client ended at once; run it by hand to see why: ${command}`);
+}
+
+/** An alias of another session that runs is not started twice, and a session is never a supervisor. */
+async function refuseTaken(c2c: C2c, { alias, session_id }: Plan): Promise<void> {
+  c2c.refuseSupervisor(alias, 'serve');
+  const holder = await c2c.broker.called(alias);
+  if (holder?.alive !== true || holder.row.session_id === session_id) return;
+  throw new Refusal(
+    'name_taken',
+    `"${alias}" is the alias of a session that runs (${holder.row.session_id}, pid ${holder.row.pid ?? 'unknown'}); choose another with --alias`,
+  );
+}
+
+/** The loop follows the client: it is ended where it was and begun where the client is now. */
+async function arm(env: Env, instance: Instance): Promise<void> {
+  if (instance.loop === 'none') return;
+  const wanted = loopFor(instance);
+  await endLoop(env, wanted);
+  await runInBackground(wanted, env);
+}
+
+/** Ends a client and its loop: politely first. True if it ran until now. */
+async function bringDown(env: Env, instance: Instance, patienceMs = END_MS): Promise<boolean> {
+  const ran = isUp(instance);
+  if (instance.loop !== 'none') await endLoop(env, loopFor(instance));
+  if (isUp(instance)) {
+    process.kill(instance.pid, 'SIGTERM');
+    for (const end = Date.now() + patienceMs; isUp(instance) && Date.now() < end;) await Bun.sleep(10);
+    if (isUp(instance)) process.kill(instance.pid, 'SIGKILL');
+    for (const end = Date.now() + END_MS; isUp(instance) && Date.now() < end;) await Bun.sleep(10);
+  }
+  if (instance.tmux) await endTmux(instance.tmux, env);
+  dropPid(env, instance.name);
+  return ran;
+}
+
+/** The clients that can be started, with their programs. OpenCode is reached by its plugin; a wake beside it would come twice. */
+const CLIENTS: Record<string, { program: string; loop: Plan['loop'] }> = {
+  claude: { program: 'claude', loop: 'wake' },
+  codex: { program: 'codex', loop: 'wake' },
+  opencode: { program: 'opencode', loop: 'none' },
+  kimi: { program: 'kimi', loop: 'wake' },
+};
+
+/** `c2c start <client>`: a session that we keep, in a tmux session of its own. spec: c2c#instances */
+const startCommand = command({
+  usage:
+    'start claude|codex|opencode|kimi [-n <name>] [--alias <alias>] [--bin <program>] [--auto-join <room,…>] [--wake|--no-wake] [--pty] [--json] [-- <arguments of the client>]',
+  options: {
+    name: { ...TEXT, short: 'n' },
+    alias: TEXT,
+    'session-id': TEXT,
+    bin: TEXT,
+    'auto-join': TEXT,
+    pty: FLAG,
+    // A terminal held by a process of its own, as we start it ourselves.
+    hold: TEXT,
+    wake: FLAG,
+    'no-wake': FLAG,
+    json: JSON_FLAG,
+  },
+  words: [1, 1000],
+  async run(c2c: C2c, values, [client = '', ...args]) {
+    if (values.hold !== undefined) return hold(c2c, JSON.parse(values.hold) as Plan);
+    const plan = planFor(c2c, client, args, values);
+    if (values.pty && process.stdin.isTTY && process.stdout.isTTY) {
+      await refuseTaken(c2c, plan);
+      return hold(c2c, plan);
+    }
+    const instance = await bringUp(c2c, plan);
+    const { name, session_id, alias, pid, terminal, tmux } = instance;
+    const attach = tmux && `tmux -L ${tmux.socket} attach -t ${tmux.session}`;
+    const told = { ok: true, name, client, session_id, alias, pid, terminal, loop: plan.loop };
+    if (values.json) return c2c.sayJson({ ...told, ...(attach && { attach }) });
+    c2c.say(`started ${name} as ${alias} (pid ${pid})${attach ? `; look at it with: ${attach}` : ` in ${terminal}`}`);
+  },
+});
+
+type Values = {
+  [K in 'name' | 'alias' | 'session-id' | 'bin' | 'auto-join']?: string;
+} & { pty?: boolean; wake?: boolean; 'no-wake'?: boolean };
+
+function planFor(c2c: C2c, client: string, args: string[], values: Values): Plan {
+  if (c2c.env['C2C_INSTANCE_NAME'])
+    throw new Refusal(
+      'invalid_request',
+      'this is a managed session itself; start another from a terminal outside of it',
+    );
+  const kind = Object.hasOwn(CLIENTS, client) ? CLIENTS[client] : undefined;
+  if (!kind) {
+    const shown = client.replace(/\p{Cc}/gu, '?').slice(0, 40);
+    throw new Refusal('invalid_request', `no client is called "${shown}"; there is ${Object.keys(CLIENTS).join(', ')}`);
+  }
+  const name = readInstanceName(values.name ?? values.alias ?? `${client}-${crypto.randomUUID().slice(0, 6)}`);
+  const before = known(c2c.env, name);
+  const program = values.bin ?? kind.program;
+  const path = Bun.which(program, { PATH: c2c.env['PATH'] ?? '', cwd: c2c.cwd });
+  if (!path) throw new Refusal('not_found', `${program} is not installed here; say where it is with --bin`);
+  return {
+    name,
+    client,
+    session_id: readSessionId(values['session-id'] ?? before?.session_id ?? name),
+    alias: readAlias(values.alias ?? before?.alias ?? name),
+    broker_root: c2c.root,
+    cwd: c2c.cwd,
+    command: [path, ...args],
+    created_at: before?.created_at ?? Date.now() / 1000,
+    loop: values['no-wake'] ? 'none' : values.wake ? 'wake' : kind.loop,
+    ...(values.pty && { pty: true }),
+    ...(values['auto-join'] !== undefined && { rooms: values['auto-join'] }),
+  };
+}
+
+/** `c2c stop <name>`: ends a session that we keep, with its loop. Its alias and its mail stay. spec: c2c#instances */
+const stopCommand = command({
+  usage: 'stop <name> [--json]',
+  options: { json: JSON_FLAG },
+  words: [1, 1],
+  async run(c2c: C2c, { json }, [text = '']) {
+    const instance = mustKnow(c2c.env, text);
+    if (c2c.env['C2C_INSTANCE_NAME'] === instance.name)
+      throw new Refusal('invalid_request', 'that is this very session; stop it from a terminal outside of it');
+    const status = (await bringDown(c2c.env, instance)) ? 'stopped' : 'not running';
+    if (json) return c2c.sayJson({ ok: true, name: instance.name, status });
+    c2c.say(`${instance.name}: ${status}`);
+  },
+});
+
+/** `c2c restart <name>`: the same client under the same alias and session id; its loop follows it. spec: c2c#instances */
+const restartCommand = command({
+  usage: 'restart <name> [--timeout <s>] [--json]',
+  options: { json: JSON_FLAG, timeout: TEXT },
+  words: [1, 1],
+  async run(c2c: C2c, { json, timeout = '5' }, [text = '']) {
+    const patience = Number(timeout) * 1000;
+    if (!(patience >= 0)) throw new Refusal('invalid_request', '--timeout takes a number of seconds');
+    const before = mustKnow(c2c.env, text);
+    await bringDown(c2c.env, before, patience);
+    const { name, session_id, alias, pid, terminal } = await bringUp(c2c, planOf(before));
+    if (json) return c2c.sayJson({ ok: true, name, session_id, alias, pid, terminal });
+    c2c.say(`restarted ${name} as ${alias} (pid ${pid})`);
+  },
+});
+
+/** What it was started with, without what ran of it. */
+function planOf(instance: Instance): Plan {
+  const {
+    tmux: _tmux,
+    holder: _holder,
+    pid: _pid,
+    pid_start: _start,
+    terminal: _terminal,
+    started_at: _at,
+    ...plan
+  } = instance;
+  return plan;
+}
+
+const DAY_S = 24 * 3600;
+
+/** `c2c instances`: the sessions that we keep, and whether each and its loop run. spec: c2c#instances */
+const instancesCommand = command({
+  usage: 'instances [--json] [--prune-older-than <days>]',
+  options: { json: JSON_FLAG, 'prune-older-than': TEXT },
+  words: [0, 0],
+  async run(c2c: C2c, { json, 'prune-older-than': days }) {
+    if (days !== undefined) prune(c2c, Number(days));
+    const rows = all(c2c.env).map((instance) => rowOf(c2c, instance));
+    if (json) return c2c.sayJson(rows);
+    if (rows.length === 0) c2c.say('no session is kept here; start one with `c2c start <client>`');
+    for (const { name, client, session_id, alias, alive, since, terminal, loop } of rows) {
+      const looped =
+        loop && (alive || loop.running) ? `, ${loop.kind} loop ${loop.running ? 'runs' : 'does not run'}` : '';
+      const next =
+        alive && loop?.running === false ? ` (to have it again: \`${startAgain(c2c, name, session_id)}\`)` : '';
+      const state = alive ? `runs since ${since} in ${terminal}` : `stopped; last started ${since}`;
+      c2c.say(`${name}  ${client} as ${alias}  ${state}${looped}${next}`);
+    }
+  },
+});
+
+/** A daemon that was ended left word of the loop, and takes it up again; only a new start brings one that ran alone. */
+function startAgain({ env }: C2c, name: string, session: string): string {
+  return wantedFor(loopsFolder(env), session) ? 'parley up --with loops' : `c2c restart ${name}`;
+}
+
+function rowOf(c2c: C2c, instance: Instance) {
+  const { name, client, session_id, alias, pid, terminal, started_at, broker_root } = instance;
+  const alive = isUp(instance);
+  const notice = instance.loop === 'none' ? null : whoRuns(c2c.env, loopFor(instance));
+  return {
+    name,
+    client,
+    status: alive ? ('running' as const) : ('stopped' as const),
+    alive,
+    since: new Date(started_at * 1000).toISOString(),
+    session_id,
+    alias,
+    pid: alive ? pid : null,
+    terminal,
+    broker_root,
+    delivery_mode: instance.loop,
+    loop: instance.loop === 'none' ? null : { kind: instance.loop, running: notice !== null, pid: notice?.pid ?? null },
+  };
+}
+
+function prune(c2c: C2c, days: number): void {
+  if (!(days >= 0)) throw new Refusal('invalid_request', '--prune-older-than takes a number of days');
+  for (const instance of all(c2c.env)) {
+    if (isUp(instance) || instance.started_at > Date.now() / 1000 - days * DAY_S) continue;
+    rmSync(folderOf(c2c.env, instance.name), { recursive: true, force: true });
+  }
+}
+
+export const commands = {
+  start: startCommand,
+  stop: stopCommand,
+  restart: restartCommand,
+  instances: instancesCommand,
+};

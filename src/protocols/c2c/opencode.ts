@@ -1,0 +1,215 @@
+import { mkdirSync, renameSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { TEXT, command } from '../../core/command.ts';
+import { visibleLine } from '../../delivery/visible.ts';
+import { entryOf, takeWaiting } from '../../flow/c2c/mail.ts';
+import { userHome } from '../../platform/env.ts';
+import { writeAll } from '../../platform/terminal.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { StateFile } from '../../protocol/statefile.ts';
+import { bringIntoOrder, isSurelyEmpty } from './commands.ts';
+import { JSON_FLAG, SESSION_ID } from './workspace.ts';
+import type { C2c } from './workspace.ts';
+import { isRunning } from '../../sessions/running.ts';
+import { TROUBLES } from '../../sessions/state-stream.ts';
+import type { Trouble } from '../../sessions/state-stream.ts';
+import { StatefileWriter, readStatefile, statefilePath } from '../../sessions/statefile.ts';
+import { readBytes, replaceFile } from '../../storage/c2c/state-file.ts';
+import { codeOf } from '../../storage/disk.ts';
+
+/** A message in the plugin's spool. What others wrote there is kept as it is. */
+type Spooled = Record<string, unknown>;
+
+/**
+ * Moves what waits into the plugin's spool, and answers with everything that stands there. The plugin removes it when its client has it.
+ *
+ *   1  claim            killed here, they wait again
+ *   2  write the spool  killed here, they wait again and stand in the spool too: the next merge knows them by their ids
+ *   3  settle           they are the plugin's
+ *
+ * 2 is done inside 3, while nobody else can write the ledger: two plugins on one spool do not overwrite each other's mail.
+ * spec: c2c#plugin
+ */
+const ocPluginDrainCommand = command({
+  usage: 'oc-plugin drain-inbox-to-spool --spool-path <path> [--json]',
+  options: {
+    'spool-path': TEXT,
+    'session-id': SESSION_ID,
+    'broker-root': TEXT,
+    json: JSON_FLAG,
+  },
+  words: [0, 0],
+  async run(given: C2c, values) {
+    const json = values.json ?? false;
+    try {
+      const path = values['spool-path'];
+      if (!path) throw new Refusal('invalid_request', 'say where the spool is: --spool-path <path>');
+      const c2c = given.at(values['broker-root']);
+      const session = c2c.session(values['session-id']);
+      const spool = path.startsWith('/') ? path : `${c2c.cwd}/${path}`;
+      const { messages, broken } = await drain(c2c, session, spool);
+      if (broken !== undefined) c2c.note(`the spool was no list of messages; it is kept as ${broken}`);
+      const told = { ok: true, session_id: session, spool_path: spool, count: messages.length, messages };
+      if (json) return c2c.sayJson({ ...told, ...(broken !== undefined && { broken }) });
+      c2c.say(`${messages.length} in ${spool}`);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      if (json) writeAll(1, `${JSON.stringify({ ok: false, error: error.message })}\n`);
+      throw error;
+    }
+  },
+});
+
+async function drain(c2c: C2c, session: string, path: string): Promise<{ messages: Spooled[]; broken?: string }> {
+  if (isSurelyEmpty(c2c.root, session)) return readSpool(path);
+  const name = await c2c.mailbox(session);
+  await bringIntoOrder(c2c.home);
+  let merged: { messages: Spooled[]; broken?: string } | undefined;
+  const by = { by: 'c2c oc-plugin', drained_by: 'oc_plugin', agent: name, session, spool: path, pid: process.pid };
+  await takeWaiting({ name, home: c2c.home }, by, (delivered) => ({
+    show: () => {
+      const before = readSpool(path);
+      const added = delivered.map(({ message, attempt }) => ({ ...entryOf(name, message, attempt) }) satisfies Spooled);
+      merged = { ...before, messages: withoutDoubles([...before.messages, ...added]) };
+      writeSpool(path, merged.messages);
+    },
+    slow: false,
+  }));
+  return merged ?? readSpool(path);
+}
+
+/** One that is no list of messages is kept beside it. */
+function readSpool(path: string): { messages: Spooled[]; broken?: string } {
+  const bytes = readBytes(path);
+  if (bytes === null || bytes.length === 0) return { messages: [] };
+  const found = parsed(bytes.toString('utf8'));
+  if (found) return { messages: found };
+  const broken = `${path}.broken-${Date.now()}`;
+  renameSync(path, broken);
+  return { messages: [], broken };
+}
+
+function parsed(text: string): Spooled[] | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) && value.every((one) => typeof one === 'object' && one !== null) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+/** A message that was begun before may stand there already. Those without an id are never taken for each other. */
+function withoutDoubles(messages: readonly Spooled[]): Spooled[] {
+  const known = new Set<unknown>();
+  return messages.filter(({ message_id: id }) => {
+    if (typeof id !== 'string' || id === '') return true;
+    const isNew = !known.has(id);
+    known.add(id);
+    return isNew;
+  });
+}
+
+function writeSpool(path: string, messages: readonly Spooled[]): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    replaceFile(path, `${JSON.stringify(messages)}\n`);
+  } catch (error) {
+    throw new Refusal(
+      'storage_failed',
+      `the spool ${path} cannot be written (${codeOf(error) ?? 'unknown'}); what waits still waits`,
+    );
+  }
+}
+
+/** `c2c oc-plugin stream-write-statefile`: the state of an OpenCode from stdin to its file, until stdin ends. spec: statefile#stream */
+const ocPluginStateCommand = command({
+  usage: 'oc-plugin stream-write-statefile',
+  options: {},
+  words: [0, 0],
+  async run(c2c: C2c) {
+    const writer = new StatefileWriter(statefilePath({ ...c2c.env, HOME: userHome(c2c.env) }), eachOnce());
+    // Whoever ends us politely loses nothing: the last state may still wait for its moment.
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+      process.once(signal, () => process.exit(writer.end() ? 0 : 1));
+    }
+    for await (const bytes of Bun.stdin.stream()) writer.take(bytes);
+    if (!writer.end()) process.exitCode = 1;
+  },
+});
+
+/** Says each kind of trouble once. */
+function eachOnce(): (kind: Trouble) => void {
+  const known = new Set<Trouble>();
+  return (kind) => {
+    if (known.has(kind)) return;
+    known.add(kind);
+    try {
+      writeAll(2, `warning: ${TROUBLES[kind]}\n`);
+    } catch {
+      // Nobody listens there; the state goes on.
+    }
+  };
+}
+
+/** `c2c statefile`: what an OpenCode last said of itself. spec: statefile#command */
+const statefileCommand = command({
+  usage: 'statefile [--instance <name>] [--json]',
+  options: { instance: { ...TEXT, short: 'i' }, json: JSON_FLAG },
+  words: [0, 0],
+  async run(c2c: C2c, { instance, json }) {
+    const path = statefilePath({ ...c2c.env, HOME: userHome(c2c.env) }, instance);
+    const text = readStatefile(path);
+    if (text === null) {
+      throw new Refusal(
+        'not_found',
+        `no OpenCode has left a state in ${path}; start OpenCode with the c2c plugin, or name another with --instance`,
+      );
+    }
+    if (json) return writeAll(1, text);
+    for (const line of wordsOf(text, path)) c2c.say(visibleLine(line, 500));
+  },
+});
+
+function wordsOf(text: string, path: string): string[] {
+  const file = StateFile.safeParse(parsedState(text));
+  if (!file.success) throw new Refusal('invalid_request', `${path} holds no state of an OpenCode; see it with --json`);
+  const { state } = file.data;
+  const { agent, tui_focus: focus, pendingQuestion: question } = state;
+  const isGone = !isRunning(state.opencode_pid);
+  return [
+    `session ${state.c2c_session_id}${state.c2c_alias === null ? '' : ` (${state.c2c_alias})`}, OpenCode process ${state.opencode_pid}${isGone ? ': it does not run any more, and this is its last state' : ''}`,
+    `root session ${state.root_opencode_session_id ?? 'not known yet'}, ${idleness(agent.is_idle)}, in front: ${focus.ty}`,
+    `${agent.turn_count} turns, ${agent.step_count} steps, last ${agent.last_step ? `${agent.last_step.event_type} at ${agent.last_step.at}` : 'nothing yet'}`,
+    ...(agent.model_id === null ? [] : [`model ${agent.provider_id ?? '?'}/${agent.model_id}`]),
+    ...(question === null ? [] : [`asks: ${question.text} (${question.options.join(', ')})`]),
+    `said at ${state.state_last_updated_at}`,
+  ];
+}
+
+function idleness(isIdle: boolean | null): string {
+  if (isIdle === null) return 'not known whether idle';
+  return isIdle ? 'idle' : 'busy';
+}
+
+function parsedState(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Called without one of its parts, it says which there are. */
+const ocPluginCommand = command({
+  usage: 'oc-plugin drain-inbox-to-spool|stream-write-statefile …',
+  options: {},
+  words: [1, 1],
+  async run(_c2c: C2c) {},
+});
+
+export const commands = {
+  'oc-plugin': ocPluginCommand,
+  'oc-plugin drain-inbox-to-spool': ocPluginDrainCommand,
+  'oc-plugin stream-write-statefile': ocPluginStateCommand,
+  statefile: statefileCommand,
+};

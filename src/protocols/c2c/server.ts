@@ -1,0 +1,136 @@
+import { serveMcp } from '../../wire/mcp-stdio.ts';
+import { ShownInTranscript } from '../../clients/claude/shown.ts';
+import { Channel } from '../../doors/mcp/c2c-channel.ts';
+import { c2cFace } from '../../doors/mcp/c2c.ts';
+import type { C2cFaceDeps } from '../../doors/mcp/c2c.ts';
+import { disturbing } from '../../flow/c2c/disturbing.ts';
+import { readSessionId } from '../../protocol/c2c.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { Face } from '../../wire/mcp.ts';
+import { VERSION } from '../../platform/program.ts';
+import { servingLog } from '../../platform/log.ts';
+import type { Log } from '../../core/service.ts';
+import { C2c } from './workspace.ts';
+import { clientProcess, enrol } from './sessions.ts';
+import { FLAG, command } from '../../core/command.ts';
+import { bindSession } from '../../cli/dialects/c2c/hook-session.ts';
+import { environment } from './instance.ts';
+import { isSupervisor } from './supervisors.ts';
+import { homedir } from 'node:os';
+import { instanceAbove } from './instance.ts';
+import { supervisors } from './supervisors.ts';
+
+const mcpCommand = command({
+  usage: 'mcp [--all-tools]',
+  options: { 'all-tools': FLAG },
+  words: [0, 0],
+  async run(given: C2c, values) {
+    const c2c = named(given);
+    const sessionId = c2c.session();
+    const pid = clientProcess(c2c.env) ?? process.ppid;
+    const log = servingLog({ json: c2c.env['PARLEY_LOG'] === 'json', verbose: false });
+    const channel = channelOf(c2c, sessionId, log);
+    const faceOf = (session: string, further: Partial<C2cFaceDeps>): Face =>
+      c2cFace({
+        desk: c2c.desk,
+        broker: c2c.broker,
+        sessionId: session,
+        version: VERSION,
+        allTools: values['all-tools'] ?? false,
+        supervisors: () => supervisors(c2c.env, c2c.cwd),
+        isSupervisor: (alias) => isSupervisor(c2c.env, alias),
+        register: (alias) => enrol(c2c, { sessionId: session, pid, ...(alias !== undefined && { alias }) }),
+        reader: () => c2c.reader(session),
+        now: Date.now,
+        ...further,
+      });
+    const face = faceOf(sessionId, { onThread: boundOnce(c2c, sessionId), channel });
+    await enrolAtStart(c2c, sessionId, pid, log);
+    await channel.prepare();
+    await serveMcp(isNamed(given) ? face : byThread(face, (thread) => faceOf(thread, {})), log);
+  },
+});
+
+/** Whether anything but the process of its client names the session of this server. */
+function isNamed(c2c: C2c): boolean {
+  return c2c.sessionId !== null || Boolean(c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS']) || instanceAbove(c2c.env) !== null;
+}
+
+/**
+ * One daemon of Codex serves all its windows, so its process names no session. The thread beside a call does: shells of that window have
+ * it in CODEX_THREAD_ID, and its hooks on their standard input. spec: c2c#tools
+ */
+function byThread(face: Face, faceOf: (thread: string) => Face): Face {
+  const faces = new Map<string, Face>();
+  return {
+    ...face,
+    met: () => {},
+    async call(name, given, answer, meta) {
+      if (meta['threadId'] === undefined) return face.call(name, given, answer, meta);
+      const thread = readSessionId(meta['threadId']);
+      const own = faces.get(thread) ?? faceOf(thread);
+      faces.set(thread, own);
+      return own.call(name, given, answer, meta);
+    },
+  };
+}
+
+/**
+ * Clients that give their servers no session (Codex, OpenCode) have one by the process that `c2c start` runs, by the alias that their
+ * settings name, or by their process.
+ */
+function named(c2c: C2c): C2c {
+  if (c2c.sessionId !== null) return c2c;
+  const instance = instanceAbove(c2c.env);
+  if (instance) return new C2c(environment(c2c.env, instance), c2c.cwd, c2c.homes);
+  const alias = c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS'];
+  const session = readSessionId(alias || `mcp-${clientProcess(c2c.env) ?? process.ppid}`);
+  return c2c.as(session);
+}
+
+/** Codex tells its servers no session, and each call its thread: by that its hooks find the inbox, and its signs are found. */
+function boundOnce(c2c: C2c, sessionId: string): (threadId: string) => void {
+  const bound = new Set<string>();
+  return (threadId) => {
+    if (bound.has(threadId)) return;
+    bound.add(threadId);
+    bindSession({ ...c2c.env, CODEX_THREAD_ID: threadId }, c2c.root, sessionId);
+  };
+}
+
+/** A session whose alias is taken is served all the same: its tools say so where a model reads it. */
+async function enrolAtStart(c2c: C2c, sessionId: string, pid: number, log: Log): Promise<void> {
+  try {
+    await enrol(c2c, { sessionId, pid });
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    log('not_registered', { session: sessionId, because: error.message });
+  }
+}
+
+/** spec: c2c#channel */
+function channelOf(c2c: C2c, sessionId: string, log: Log): Channel {
+  const { env } = c2c;
+  const transcripts = env['CLAUDE_CODE_SESSION_ID'] ?? env['CLAUDE_SESSION_ID'];
+  const home = env['HOME'] || homedir();
+  const folders = [env['CLAUDE_CONFIG_DIR'] || `${home}/.claude`, `${home}/.claude-shared`];
+  const shown = transcripts ? new ShownInTranscript(folders, transcripts) : undefined;
+  return new Channel({
+    reader: () => c2c.reader(sessionId),
+    isOn: (env['C2C_MCP_CHANNEL_DELIVERY'] ?? '1') !== '0',
+    withBacklog: env['C2C_MCP_AUTO_DRAIN_CHANNEL'] === '1',
+    isForced: (env['C2C_MCP_FORCE_CAPABILITIES'] ?? '').split(',').includes('claude_channel'),
+    async mayDisturb() {
+      const known = await c2c.broker.session(sessionId);
+      return !known || !disturbing(known.row, Date.now() / 1000).dnd;
+    },
+    proof: shown && ((parcels, signal) => shown.wait(parcels, signal)),
+    now: Date.now,
+    onTrouble: (error) => log('channel_failed', { error: error instanceof Error ? error.message : String(error) }),
+  });
+}
+
+export const commands = {
+  mcp: mcpCommand,
+  serve: mcpCommand,
+};

@@ -1,0 +1,102 @@
+import { readFileSync, realpathSync, statSync } from 'node:fs';
+import { parleyHome, userHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
+import { gitTop } from '../../platform/git.ts';
+import { changeTable, readTable, trustOf, trustedPaths } from '../../platform/trust.ts';
+import type { Trust } from '../../platform/trust.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { whyNotFor } from '../../sessions/authority.ts';
+import type { Use } from '../../sessions/authority.ts';
+
+/** Path of a repository → aliases that the user named there. Kept in the home: a repository cannot bring it along. */
+function supervisorsStore(home: string): string {
+  return `${home}/supervisors.json`;
+}
+
+/**
+ * Refuses to act under the alias of a supervisor, of any repository, unless the user does it: a supervisor's word starts what a client
+ * asked about. The working folder does not matter: a message reaches a broker from everywhere.
+ */
+export function refuseSupervisor(env: Env, alias: string, use: Use): void {
+  if (!isSupervisor(env, alias)) return;
+  const why = whyNotFor(env, use);
+  if (why) throw new Refusal('not_yours', `"${alias}" answers for the user. ${why}. Use another alias.`);
+}
+
+export function isSupervisor(env: Env, alias: string): boolean {
+  const homes = new Set([parleyHome(env), `${userHome(env)}/.parley`]);
+  const named = [...homes].flatMap((home) => Object.values(readTable(supervisorsStore(home))).flatMap(namesOf));
+  return [...named, ...trustedNames(env)].some((one) => one.toLowerCase() === alias.toLowerCase());
+}
+
+/** The texts of a list; of anything else none. */
+function namesOf(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((one): one is string => typeof one === 'string') : [];
+}
+
+function trustedNames(env: Env): string[] {
+  const paths = trustedPaths(env).filter((path) => path.endsWith('/.c2c/repo.json'));
+  return paths
+    .map((path) => readRepoFile(env, path))
+    .flatMap((file) => (file?.trust === 'trusted' ? file.supervisors : []));
+}
+
+/** Who may answer for the user in the repository around this folder: whom the user named, and whom a trusted file names. spec: c2c#repo */
+export function supervisors(env: Env, cwd: string): string[] {
+  const named = namesOf(readTable(supervisorsStore(parleyHome(env)))[repositoryOf(cwd)]);
+  const file = readRepoFile(env, repoFilePath(cwd));
+  return [...new Set([...named, ...(file?.trust === 'trusted' ? file.supervisors : [])])];
+}
+
+/** Names them for this repository, in the place of those before. An empty list names nobody. */
+export function nameSupervisors(env: Env, cwd: string, names: readonly string[]): void {
+  const repository = repositoryOf(cwd);
+  const entry = names.length > 0 ? { [repository]: names } : {};
+  changeTable(supervisorsStore(parleyHome(env)), ({ [repository]: _before, ...others }) => ({ ...others, ...entry }));
+}
+
+function repositoryOf(cwd: string): string {
+  return realpathSync(gitTop(cwd) ?? cwd);
+}
+
+/** What `.c2c/repo.json` of a repository says. It comes with the repository, so it counts only once the user trusts it. spec: c2c#repo */
+export interface RepoFile {
+  path: string;
+  text: string;
+  supervisors: string[];
+  trust: Trust;
+  /** Why it cannot be used at all, for people; null if it can. */
+  trouble: string | null;
+}
+
+/** A file of settings is written by hand. */
+const FILE_LIMIT = 64 * 1024;
+
+export function repoFilePath(cwd: string): string {
+  return `${gitTop(cwd) ?? cwd}/.c2c/repo.json`;
+}
+
+/** Null if there is none. */
+export function readRepoFile(env: Env, path: string): RepoFile | null {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (!found) return null;
+  const unusable = (trouble: string): RepoFile => ({ path, text: '', supervisors: [], trust: 'unknown', trouble });
+  // In a folder that several accounts can write to, any of them can leave one.
+  if (found.uid !== process.getuid?.() && found.uid !== 0) return unusable('it belongs to another account');
+  if ((found.mode & 0o002) !== 0) return unusable('every account can write it: chmod o-w it');
+  if (!found.isFile() || found.size > FILE_LIMIT) return unusable(`it is no file of at most ${FILE_LIMIT} bytes`);
+  try {
+    const text = readFileSync(path, 'utf8');
+    const values = JSON.parse(text) as unknown;
+    if (typeof values !== 'object' || values === null || Array.isArray(values)) return unusable('it is no JSON object');
+    return { path, text, supervisors: supervisorsIn({ ...values }), trust: trustOf(env, path, text), trouble: null };
+  } catch (error) {
+    return unusable(error instanceof SyntaxError ? 'it is no JSON' : String(error));
+  }
+}
+
+function supervisorsIn({ supervisors, permission_supervisors: others }: Record<string, unknown>): string[] {
+  return [supervisors, others]
+    .flatMap((list) => (Array.isArray(list) ? list : []))
+    .filter((one) => typeof one === 'string');
+}

@@ -1,0 +1,138 @@
+import { describe, expect, it } from 'bun:test';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { HookSession, hookFolder } from '../../cli/dialects/c2c/hook-session.ts';
+import { TerminalWay } from '../../delivery/terminal.ts';
+import { signsFolder } from './loop-files.ts';
+import type { Wanted } from './loop-files.ts';
+import { signsOf, takeSeat } from './terminal-loop.ts';
+import { startOf } from '../../sessions/process.ts';
+import { writeSign } from '../../sessions/sign-file.ts';
+import { signFileOf } from '../../sessions/sign-hook.ts';
+import type { ClientState } from '../../sessions/sign.ts';
+import type { Terminal } from '../../sessions/terminal.ts';
+import { temporaryHome } from '../../../test/support/home.ts';
+
+const nowhere: Terminal = {
+  name: 'nowhere',
+  tty: null,
+  screen: async () => null,
+  paste: async () => {},
+  enter: async () => {},
+  erase: async () => {},
+  close: async () => {},
+};
+
+/** How long after a paste Enter follows, in ms. */
+async function enterAfter(client: string, options: Wanted['options'] = {}, terminal = 'tmux:%1'): Promise<number> {
+  const wanted: Wanted = { kind: 'wake', session: 's', client, terminal, broker_root: '/b', options };
+  const seat = await takeSeat(wanted, { HOME: temporaryHome() }, nowhere);
+  await seat.close();
+  const way = seat.typing(nowhere);
+  return way instanceof TerminalWay ? way.options.enterAfter : 0;
+}
+
+describe('a client at its terminal', () => {
+  it('gets Enter after its paste when it can tell the two apart: Kimi needs 1.5 s [C2C-32]', async () => {
+    expect(await enterAfter('kimi')).toBe(1500);
+    for (const client of ['claude', 'codex', 'opencode', 'another']) {
+      expect(await enterAfter(client)).toBeGreaterThan(0);
+    }
+  });
+
+  it('gets it later where nobody can see that the paste has come', async () => {
+    for (const client of ['claude', 'codex', 'opencode'])
+      expect(await enterAfter(client, {}, 'pty:1:1')).toBeGreaterThan(await enterAfter(client));
+    expect(await enterAfter('another')).toBe(await enterAfter('another', {}, 'pty:1:1'));
+  });
+
+  it('gets it as late as its user says [C2C-32]', async () => {
+    expect(await enterAfter('kimi', { submit_delay_ms: 700 })).toBe(700);
+    expect(await enterAfter('claude', { submit_delay_ms: 2500 })).toBe(2500);
+  });
+});
+
+const ROOT = '/somewhere/broker';
+
+function aWish(fields: Partial<Wanted> = {}): Wanted {
+  return {
+    kind: 'wake',
+    session: 'bob',
+    client: 'codex',
+    terminal: 'tmux:%1',
+    broker_root: ROOT,
+    options: {},
+    ...fields,
+  };
+}
+
+class Machine {
+  readonly env = { HOME: temporaryHome() };
+
+  async say(name: string, state: ClientState, at = Date.now()): Promise<void> {
+    mkdirSync(signsFolder(this.env), { recursive: true });
+    await writeSign(signFileOf(signsFolder(this.env), name), state, at);
+  }
+
+  bind(name: string, sessionId: string, sure = true): void {
+    HookSession.open(hookFolder(this.env), name)?.bind({ root: ROOT, sessionId, sure });
+  }
+
+  claude(pid: number, sessionId: string, status: string): void {
+    const folder = `${this.env.HOME}/.claude/sessions`;
+    mkdirSync(folder, { recursive: true });
+    const facts = {
+      pid,
+      sessionId,
+      cwd: '/',
+      kind: 'interactive',
+      procStart: startOf(pid),
+      status,
+      statusUpdatedAt: 1,
+    };
+    writeFileSync(`${folder}/${pid}.json`, JSON.stringify(facts));
+  }
+
+  async state(wanted = aWish()): Promise<ClientState | undefined> {
+    return (await (await signsOf(wanted, this.env)).latest())?.state;
+  }
+}
+
+describe('what a session says of itself', () => {
+  it('is nothing until it said something', async () => {
+    expect(await new Machine().state()).toBeUndefined();
+  });
+
+  it('stands under its own name, or under the name that its client has for it', async () => {
+    const machine = new Machine();
+    await machine.say('thread-1', 'busy');
+    expect(await machine.state()).toBeUndefined();
+    machine.bind('thread-1', 'bob');
+    expect(await machine.state()).toBe('busy');
+  });
+
+  it('is what was said last, under whichever name', async () => {
+    const machine = new Machine();
+    machine.bind('thread-1', 'bob');
+    machine.bind('thread-2', 'bob');
+    await machine.say('thread-1', 'idle', Date.now() - 60_000);
+    await machine.say('thread-2', 'dialog');
+    expect(await machine.state()).toBe('dialog');
+  });
+
+  it('is never what another session said, nor one that only sits in the same folder', async () => {
+    const machine = new Machine();
+    machine.bind('thread-1', 'carol');
+    machine.bind('thread-2', 'bob', false);
+    await machine.say('thread-1', 'idle');
+    await machine.say('thread-2', 'idle');
+    expect(await machine.state()).toBeUndefined();
+  });
+
+  it('of Claude Code stands in its register, by its process or its own name', async () => {
+    const machine = new Machine();
+    machine.claude(process.pid, 'uuid-1', 'waiting');
+    expect(await machine.state(aWish({ client: 'claude', pid: process.pid }))).toBe('dialog');
+    expect(await machine.state(aWish({ client: 'claude', session: 'uuid-1' }))).toBe('dialog');
+    expect(await machine.state(aWish({ client: 'claude', pid: 1 }))).toBeUndefined();
+  });
+});

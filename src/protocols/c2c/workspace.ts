@@ -1,0 +1,262 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { isSupervisor, refuseSupervisor } from './supervisors.ts';
+import { inShell } from '../../clients/shell-word.ts';
+import { FLAG, TEXT } from '../../core/command.ts';
+import type { Homes } from '../../core/homes.ts';
+import { visibleLine } from '../../delivery/visible.ts';
+import { speakerOf } from '../../flow/c2c/sessions.ts';
+import type { Desk, Home, Who } from '../../flow/desk.ts';
+import { nearest } from '../../flow/nearest.ts';
+import { backchannelHome, parleyHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
+import { gitTop } from '../../platform/git.ts';
+import { writeAll } from '../../platform/terminal.ts';
+import type { Address } from '../../protocol/address.ts';
+import { readAlias, readRoom, readSessionId } from '../../protocol/c2c.ts';
+import { BODY_LIMIT } from '../../protocol/message.ts';
+import type { AgentName, ChannelName, MessageId } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { brokerRoot } from './broker-root.ts';
+import type { Use } from '../../sessions/authority.ts';
+import type { Broker } from '../../storage/c2c/broker.ts';
+
+/** Options of many commands. */
+export const JSON_FLAG = { ...FLAG, short: 'j' } as const;
+export const SESSION_ID = { ...TEXT, short: 's' } as const;
+
+/** What a command of this dialect has at hand. Nothing in it is opened before it is asked for. */
+export class C2c {
+  #opened: { home: Home; broker: Broker } | undefined;
+
+  constructor(
+    readonly env: Env,
+    readonly cwd: string,
+    readonly homes: Homes,
+  ) {}
+
+  get root(): string {
+    return brokerRoot(this.env, this.cwd);
+  }
+
+  /** The same at another broker, if one is named. */
+  at(root: string | undefined): C2c {
+    return root === undefined ? this : new C2c({ ...this.env, C2C_MCP_BROKER_ROOT: root }, this.cwd, this.homes);
+  }
+
+  /** The same for a session that nothing in the environment names. */
+  as(sessionId: string): C2c {
+    return new C2c({ ...this.env, C2C_MCP_SESSION_ID: sessionId }, this.cwd, this.homes);
+  }
+
+  /** The session of whoever calls; null if nothing names one. */
+  get sessionId(): string | null {
+    return sessionIn(this.env, this.cwd);
+  }
+
+  get broker(): Broker {
+    return this.#open().broker;
+  }
+
+  get home(): Home {
+    return this.#open().home;
+  }
+
+  /** One home only: this broker directory. */
+  get desk(): Desk {
+    return {
+      homes: [this.home],
+      now: Date.now,
+      newId: () => crypto.randomUUID() as MessageId,
+      bodyLimit: BODY_LIMIT,
+      readAddress,
+      unreachable: (text, from) => unreachable(this, text, from),
+    };
+  }
+
+  /** The mailbox of a session: its alias; for one that is not registered, its own id. */
+  async mailbox(sessionId = this.session()): Promise<AgentName> {
+    const alias = await this.broker.aliasOf(sessionId);
+    if (alias !== null) {
+      this.refuseSupervisor(alias, 'read');
+      return alias;
+    }
+    // The inbox of that name is somebody else's.
+    const other = await this.broker.called(sessionId);
+    if (!other) return sessionId as AgentName;
+    throw new Refusal(
+      'not_yours',
+      `session ${sessionId} is not registered, and "${other.row.alias}" is the alias of session ${other.row.session_id}; run \`c2c register <alias>\` with another one, or name that session`,
+    );
+  }
+
+  async reader(sessionId = this.session()): Promise<Who> {
+    const name = await this.mailbox(sessionId);
+    await this.home.spool.heal();
+    return { name, home: this.home };
+  }
+
+  /** Who writes: the one that `from` names, or the alias of the calling session, or what the environment says it would be. */
+  async writer(from?: string): Promise<AgentName> {
+    const alias = await this.#speaker(from);
+    this.refuseSupervisor(alias, 'act');
+    return alias;
+  }
+
+  async #speaker(from: string | undefined): Promise<AgentName> {
+    if (from !== undefined) return this.#named(readAlias(from), this.sessionId);
+    const id = this.sessionId;
+    const known = id === null ? null : await this.broker.aliasOf(id);
+    if (known !== null) return known;
+    const { C2C_MCP_AUTO_REGISTER_ALIAS: alias } = this.env;
+    if (alias) return this.#named(readAlias(alias), this.sessionId ?? alias);
+    throw new Refusal(
+      'no_identity',
+      id === null
+        ? 'this shell is no session of c2c; run `export C2C_MCP_SESSION_ID=me` and `c2c register me` first, or say --from <alias>'
+        : 'this session has no alias; run `c2c register <alias>` first, or say --from <alias>',
+    );
+  }
+
+  /** The user acts under the alias of a supervisor, whatever session has it. */
+  async #named(alias: AgentName, sessionId: string | null): Promise<AgentName> {
+    if (!isSupervisor(this.env, alias)) return speakerOf(this.broker, alias, sessionId);
+    this.refuseSupervisor(alias, 'act');
+    return ((await this.broker.called(alias))?.row.alias ?? alias) as AgentName;
+  }
+
+  /** Only the user acts under the alias of a supervisor. */
+  refuseSupervisor(alias: string, use: Use): void {
+    refuseSupervisor(this.env, alias, use);
+  }
+
+  /** The session that is named, or that of whoever calls. */
+  session(named?: string): string {
+    const id = named === undefined ? this.sessionId : readSessionId(named);
+    if (id !== null) return id;
+    throw new Refusal(
+      'no_identity',
+      'this shell is no session of c2c; name one with `export C2C_MCP_SESSION_ID=<id>`, or say --session-id <id>',
+    );
+  }
+
+  say(text: string): void {
+    writeAll(1, `${text}\n`);
+  }
+
+  /** Beside the result: never mixed with it. */
+  note(text: string): void {
+    writeAll(2, `${text}\n`);
+  }
+
+  /** Says which files were found broken, and where they are kept. Costs nothing where no broker was opened. */
+  async tellRepairs(): Promise<void> {
+    for (const { file, copy, what } of (await this.#opened?.broker.repairs()) ?? []) {
+      this.note(
+        `${visibleLine(file)} was broken (${visibleLine(what)}); what could be saved of it is in use, and as it was found it is kept as ${visibleLine(copy)}`,
+      );
+    }
+  }
+
+  sayJson(value: unknown): void {
+    writeAll(1, `${JSON.stringify(value)}\n`);
+  }
+
+  #open(): { home: Home; broker: Broker } {
+    this.#opened ??= this.homes.openBroker(this.root);
+    return this.#opened;
+  }
+}
+
+/** A recipient as users of this dialect write it: an alias, with or without its @, or `#room`. */
+function readAddress(text: string): Address {
+  if (text.startsWith('#')) return { kind: 'channel', channel: `#${readRoom(text)}` as ChannelName };
+  return { kind: 'name', name: readAlias(text.replace(/^@/, '')) };
+}
+
+/** Nobody would get it: says who may have been meant, or how to write to an agent of another home. spec: c2c#recipients */
+async function unreachable(c2c: C2c, text: string, from: AgentName): Promise<Refusal> {
+  const { broker } = c2c;
+  const name = text.replace(/^[@#]/, '');
+  const rooms = await broker.rooms();
+  if (text.startsWith('#')) {
+    const near = nearest(
+      name,
+      rooms.filter((room) => room !== name),
+    );
+    const known = rooms.includes(name) ? 'has no other members, so nobody would get this' : 'does not exist';
+    return refused(`room #${name} ${known}`, near, '`c2c rooms list`');
+  }
+  if (rooms.includes(name)) {
+    return new Refusal('unknown_recipient', `"${name}" is a room; write to it with \`c2c rooms send ${name} …\``);
+  }
+  const lines = await parleyLines(c2c, name as AgentName, from);
+  if (lines.length > 0) {
+    const what = `"${name}" is an agent of Parley and no session of c2c`;
+    return new Refusal('unknown_recipient', `${what}; type: ${lines.join(' or ')}`);
+  }
+  const aliases = (await broker.sessions()).map(({ row }) => row.alias);
+  return refused(`no session is called "${name}"`, nearest(name, aliases), '`c2c list`');
+}
+
+function refused(what: string, near: string[], list: string): Refusal {
+  const hint = near.length > 0 ? `did you mean ${near.join(' or ')}?` : `see ${list}`;
+  return new Refusal('unknown_recipient', `${what}; ${hint}`);
+}
+
+/** The lines by which a session writes to an agent of this name: one for each home that has one. An answer to what it wrote last, if it wrote. */
+async function parleyLines(c2c: C2c, name: AgentName, from: AgentName): Promise<string[]> {
+  const { env, home } = c2c;
+  const homes = { parley: parleyHome(env), bch: backchannelHome(env) };
+  const labels = (['parley', 'bch'] as const).filter((label) => existsSync(`${homes[label]}/agents/${name}.json`));
+  if (labels.length === 0) return [];
+  const { register, as } = await speaker(c2c, from);
+  const parley = `${register}${brokerVariable(c2c)}parley`;
+  const asked = labels.length === 1 ? await home.ledger.unanswered(name, from, 0) : null;
+  if (asked) return [`${parley} reply ${asked.id.slice(0, 8)} "…" --as ${as}`];
+  return labels.map((label) => `${parley} send @${name}${labels.length === 1 ? '' : `%${label}`} "…" --as ${as}`);
+}
+
+/** `--as` needs a mailbox: the one of this alias, else that of the session, else one that is made first. */
+async function speaker({ broker, sessionId }: C2c, from: AgentName): Promise<{ register: string; as: AgentName }> {
+  if (await broker.called(from)) return { register: '', as: from };
+  const own = sessionId === null ? null : await broker.aliasOf(sessionId);
+  return own === null ? { register: `c2c register ${from} && `, as: from } : { register: '', as: own };
+}
+
+/** `parley` looks for the broker of the folder it runs in; another one has to be named. */
+function brokerVariable({ env, cwd, root }: C2c): string {
+  const { C2C_MCP_BROKER_ROOT: _mcp, C2C_BROKER_ROOT: _broker, ...rest } = env;
+  return brokerRoot(rest, cwd) === root ? '' : `C2C_MCP_BROKER_ROOT=${inShell(root)} `;
+}
+
+/** Where clients tell their own name of a session. spec: c2c#sessions */
+export const CLIENT_VARIABLES = ['CLAUDE_CODE_SESSION_ID', 'CLAUDE_SESSION_ID', 'CODEX_THREAD_ID'] as const;
+
+/** Where a session is named, in the order in which they are believed. */
+const SESSION_VARIABLES = ['C2C_MCP_SESSION_ID', 'C2C_SESSION_ID', ...CLIENT_VARIABLES] as const;
+
+/** The session of whoever calls; null if nothing names one. */
+export function sessionIn(env: Env, cwd: string): string | null {
+  for (const name of SESSION_VARIABLES) {
+    const value = env[name];
+    if (value) return readSessionId(value);
+  }
+  // OpenCode tells its children nothing of its session: there it is the one of its plugin.
+  const isOpenCode = env['OPENCODE'] === '1' || env['C2C_MCP_CLIENT_TYPE'] === 'opencode';
+  return isOpenCode ? sessionOfPlugin(cwd) : null;
+}
+
+function sessionOfPlugin(cwd: string): string | null {
+  for (const folder of [cwd, gitTop(cwd)]) {
+    if (folder === undefined) continue;
+    try {
+      const { session_id } = JSON.parse(readFileSync(`${folder}/.opencode/c2c-plugin.json`, 'utf8')) as {
+        session_id?: unknown;
+      };
+      return readSessionId(session_id);
+    } catch {
+      // No plugin was installed there, or its file names no session.
+    }
+  }
+  return null;
+}
