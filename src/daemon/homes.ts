@@ -1,4 +1,5 @@
-import { checkLedger } from '../storage/ledger/sqlite.ts';
+import type * as Relay from '../storage/relay/open.ts';
+import { checkLedger, openSqliteLedger } from '../storage/ledger/sqlite.ts';
 import type { LedgerState } from '../storage/ledger/sqlite.ts';
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { brokerRoot, inOtherBroker as sessionElsewhere } from '../protocols/c2c/broker-root.ts';
@@ -12,7 +13,7 @@ import type {
   WorkspaceSettings,
 } from '../core/homes.ts';
 import { attendForeign } from '../flow/attend.ts';
-import type { Desk, Home } from '../flow/desk.ts';
+import type { Workspace, Home } from '../flow/workspace.ts';
 import { backchannelHome, brokersFolder, parleyHome } from '../platform/env.ts';
 import type { Env } from '../platform/env.ts';
 import { writeAll } from '../platform/terminal.ts';
@@ -27,10 +28,8 @@ import { WatchedDirectory } from '../storage/directory/watched.ts';
 import { explained } from '../storage/disk.ts';
 import type { Ledger } from '../storage/ledger/ledger.ts';
 import { MIGRATIONS } from '../storage/ledger/schema.ts';
-import { openSqliteLedger } from '../storage/ledger/sqlite.ts';
 import { folderFor, readIdentity } from '../storage/relay/identity.ts';
 import type { Identity } from '../storage/relay/identity.ts';
-import type * as Relay from '../storage/relay/open.ts';
 import { DEFAULT_ROOM } from '../storage/rooms/rooms.ts';
 import { C2cSpool } from '../storage/spool/c2c-broker.ts';
 import type { MaildirOptions } from '../storage/spool/maildir-send.ts';
@@ -45,7 +44,7 @@ function openWorkspace(
   settings: WorkspaceSettings,
   own: 'parley' | 'bch',
   { stays = false, cwd = process.cwd() } = {},
-): Desk {
+): Workspace {
   const roots = { parley: parleyHome(env), bch: backchannelHome(env) };
   // A Backchannel program sees only its own home; Parley opens every home that exists.
   const others: (typeof own)[] = own === 'parley' && existsSync(roots.bch) ? ['bch'] : [];
@@ -166,7 +165,7 @@ function openRemoteHome(order: RemotePlace): Home {
   const { root, identity } = asOriginal ? known(order) : { root: order.root, identity: saved(order.root) };
   // Loaded here: a client of HTTP and its queue cost every start 3 %, and few agents are at a relay.
   const { openRelay } = require('../storage/relay/open.ts') as typeof Relay;
-  const { ledger, spool, directory, far } = openRelay({
+  const { ledger, spool, directory, remote } = openRelay({
     root,
     identity,
     durability: order.durability,
@@ -176,7 +175,7 @@ function openRemoteHome(order: RemotePlace): Home {
     // The original is silent about a stream that breaks.
     tell: (text) => (asOriginal ? undefined : writeAll(2, `parley: ${text}\n`)),
   });
-  const home: Home = { label: 'relay', root, ledger, spool, directory, far };
+  const home: Home = { label: 'relay', root, ledger, spool, directory, remote };
   return home;
 }
 

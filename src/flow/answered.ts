@@ -1,9 +1,8 @@
+// Every send reads this file: it imports nothing that is not needed there.
 import type { Message } from '../protocol/message.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
 import { arrivalOf } from './arrival.ts';
-import type { Home } from './desk.ts';
-
-// Every send reads this file: it imports nothing that is not needed there.
+import type { Home } from './workspace.ts';
 
 /** What asks for something itself is no answer, unless it says so. */
 const ASKING: readonly string[] = ['question', 'assignment', 'approval', 'blocker'];

@@ -8,7 +8,7 @@ const STRACE = Bun.which('strace');
 function flushedWith(error: string): string {
   const path = `${temporaryHome()}/file`;
   writeFileSync(path, 'hello');
-  const flush = new URL('flush.ts', import.meta.url).pathname;
+  const flush = new URL('./flush.ts', import.meta.url).pathname;
   const program = `
     const { flush } = await import('${flush}');
     try { flush(require('node:fs').openSync('${path}', 'r+')); console.log('flushed'); } catch ({ code }) { console.log(code); }

@@ -1,4 +1,5 @@
 // Our OpenCode plugin in this process, with a scripted OpenCode on one side and a stand-in for `c2c` on the other.
+import plugin from '../../plugins/opencode/c2c.ts';
 import {
   appendFileSync,
   chmodSync,
@@ -10,12 +11,11 @@ import {
   renameSync,
   writeFileSync,
 } from 'node:fs';
-import plugin from '../../plugins/opencode/c2c.ts';
 import { temporaryHome } from './home.ts';
 import { within } from './within.ts';
 
 export const PLUGIN = new URL('../../plugins/opencode/c2c.ts', import.meta.url).pathname;
-const FAKE = new URL('fake-c2c.child.ts', import.meta.url).pathname;
+const FAKE = new URL('./fake-c2c.child.ts', import.meta.url).pathname;
 
 type Facts = Record<string, unknown>;
 type Hooks = Awaited<ReturnType<typeof plugin>>;

@@ -120,7 +120,7 @@ export interface AtTerminal {
   files?: string;
 }
 
-const PERSON = new URL('person.child.ts', import.meta.url).pathname;
+const PERSON = new URL('./person.child.ts', import.meta.url).pathname;
 
 /** Runs it with no process of ours above it: the shell that starts it ends at once. */
 export async function personAt(order: AtTerminal): Promise<Run & { shown: string }> {

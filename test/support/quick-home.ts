@@ -1,7 +1,7 @@
 import { onTestFinished } from 'bun:test';
 import { existsSync, mkdirSync, rmSync, statfsSync } from 'node:fs';
 import { attendForeign } from '../../src/flow/attend.ts';
-import type { Home } from '../../src/flow/desk.ts';
+import type { Home } from '../../src/flow/workspace.ts';
 import type { HomeLabel } from '../../src/protocol/address.ts';
 import type { AgentName, MessageId } from '../../src/protocol/names.ts';
 import { FilesDirectory } from '../../src/storage/directory/files.ts';

@@ -1,4 +1,4 @@
-import type { Desk, Home, Who } from '../../src/flow/desk.ts';
+import type { Workspace, Home, Who } from '../../src/flow/workspace.ts';
 import { tick } from '../../src/flow/tick.ts';
 import type { Duty } from '../../src/protocol/duty.ts';
 import { BODY_LIMIT } from '../../src/protocol/message.ts';
@@ -6,7 +6,7 @@ import { AgentName, ChannelName, MessageId } from '../../src/protocol/names.ts';
 import { aClock } from './clock.ts';
 import { openQuickHome } from './quick-home.ts';
 
-export interface TestWorkspace extends Desk {
+export interface TestWorkspace extends Workspace {
   own: Home;
   pass(ms: number): void;
   /** An agent of this home, by its name. */

@@ -11,7 +11,7 @@ import { additionsOf } from '../../clients/settings-client.ts';
 import type { ClientSettings, InstallTarget } from '../../clients/settings-client.ts';
 import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
 import type { Recorded } from '../../clients/settings/manifest.ts';
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { bindClient, clientBindings, clientOf, unbindClient } from '../client-bindings.ts';
@@ -187,9 +187,9 @@ async function clientMailbox(context: Context, client: string, named?: AgentName
 }
 
 /** Makes a mailbox on this machine. */
-async function makeMailbox({ desk }: Context, agent: AgentName): Promise<void> {
-  const home = desk.homes.find(({ label }) => label === 'parley');
-  if (!home) throw new Error('a desk has a home of Parley');
+async function makeMailbox({ workspace }: Context, agent: AgentName): Promise<void> {
+  const home = workspace.homes.find(({ label }) => label === 'parley');
+  if (!home) throw new Error('a workspace has a home of Parley');
   await refuseSurfaceName(home, agent);
   await home.directory.register(agent, 'agent');
   await home.spool.heal();

@@ -18,7 +18,7 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { folderFor, readIdentity, writeIdentity } from '../../storage/relay/identity.ts';
 import type { Letter } from '../../storage/relay/letter.ts';
 import { firstAbilities, makeRoom, registerAt, relayAddress } from '../../storage/relay/register.ts';
-import type { Far, Waiting } from '../../storage/relay/relay.ts';
+import type { Remote, Waiting } from '../../storage/relay/relay.ts';
 
 const joinCommand = command({
   usage: 'join - --as <name>  (the invite is read from stdin)',
@@ -82,8 +82,8 @@ const inviteCommand = command({
         "give the room's token: --token-file <path> or PARLEY_TOKEN; an agent's own admits nobody else",
       );
     if (values.token !== undefined) context.note(`warning: ${tokenWarning('PARLEY_TOKEN')}`);
-    const [home] = context.settings.agent === undefined ? [] : context.desk.homes;
-    const here = home?.far ? readIdentity(home.root) : null;
+    const [home] = context.settings.agent === undefined ? [] : context.workspace.homes;
+    const here = home?.remote ? readIdentity(home.root) : null;
     const given = values.url ?? here?.url;
     if (!given)
       throw new Refusal('invalid_request', 'there is no default relay; say which: --url https://relay.example.org');
@@ -121,7 +121,7 @@ const roomCommand = command({
   async run(context: Context, values, [verb, ...names]) {
     if (verb !== 'new') throw new Refusal('invalid_request', 'usage: parley room new [#channel …] [--url <relay>]');
     const channels = names.map(channelName);
-    const given = values.url ?? (context.settings.agent && context.desk.homes[0]?.far?.url);
+    const given = values.url ?? (context.settings.agent && context.workspace.homes[0]?.remote?.url);
     if (!given)
       throw new Refusal('invalid_request', 'there is no default relay; say which: --url https://relay.example.org');
     const url = relayAddress(given, (values.insecure ?? false) || values.url === undefined);
@@ -145,28 +145,30 @@ const outboxCommand = command({
   words: [0, 2],
   examples: ['parley outbox', 'parley outbox retry 1f2e3d4c', 'parley outbox drop 1f2e3d4c'],
   async run(context: Context, _values, [verb, key]) {
-    const far = await farOf(context);
-    if (verb === undefined) return list(context, await far.outbox());
+    const remote = await remoteOf(context);
+    if (verb === undefined) return list(context, await remote.outbox());
     if ((verb !== 'retry' && verb !== 'drop') || key === undefined)
       throw new Refusal('invalid_request', 'usage: parley outbox [retry|drop <id|key>]');
     if (verb === 'drop') {
-      await far.drop(key);
+      await remote.drop(key);
       return context.json ? context.sayJson({ dropped: key }) : context.say(`dropped ${key}`);
     }
-    const { message } = await far.retry(key);
+    const { message } = await remote.retry(key);
     const { id, to, ts } = message;
-    const queuedAs = await far.queuedAs(id);
+    const queuedAs = await remote.queuedAs(id);
     if (context.json) return context.sayJson({ id, to, ts, step: 'stored', queuedAs });
     const before = queuedAs ? `, queued here as ${shortId(queuedAs)}` : '';
-    context.say(`${context.paint.green('stored')} ${shortId(id)} at ${far.url} for ${lineForModel(to, 80)}${before}`);
+    context.say(
+      `${context.paint.green('stored')} ${shortId(id)} at ${remote.url} for ${lineForModel(to, 80)}${before}`,
+    );
   },
 });
 
-async function farOf(context: Context): Promise<Far> {
+async function remoteOf(context: Context): Promise<Remote> {
   if (!context.settings.agent)
     throw new Refusal('no_identity', 'no agent identity; run `parley init <name>` first (or set PARLEY_AGENT)');
-  const [home] = context.desk.homes;
-  if (home?.far) return home.far;
+  const [home] = context.workspace.homes;
+  if (home?.remote) return home.remote;
   throw new Refusal('not_found', `@${context.settings.agent} is at no relay; what it sends is stored at once`);
 }
 
@@ -186,7 +188,7 @@ function list(context: Context, waiting: Waiting[]): void {
   if (waiting.length === 0) return context.say('outbox empty');
   for (const { state, letter } of waiting) {
     const { to, body } = letter.content;
-    const line = `${context.paint.bold(nameOf(letter))}  ${state}  to ${lineForModel(to, 80)}  ${ago(letter.written, context.desk.now())}`;
+    const line = `${context.paint.bold(nameOf(letter))}  ${state}  to ${lineForModel(to, 80)}  ${ago(letter.written, context.workspace.now())}`;
     context.say(
       `${line}\n  ${gist(body)}${letter.why ? `\n  ${context.paint.dim(lineForModel(letter.why, 400))}` : ''}`,
     );
@@ -249,7 +251,7 @@ export async function enlist(context: Context, application: Application): Promis
 
 /** One name, one inbox: mail of a local mailbox and of a relay would wait in two places, and one of them would not be looked at. */
 async function refuseLocalName(context: Context, agent: AgentName): Promise<void> {
-  const local = context.desk.homes.find((home) => home.label === 'parley');
+  const local = context.workspace.homes.find((home) => home.label === 'parley');
   if (!(await local?.directory.get(agent))) return;
   throw new Refusal(
     'name_taken',

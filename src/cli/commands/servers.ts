@@ -1,7 +1,6 @@
 import { hostAddresses } from '../host/options.ts';
-import { openHostService } from '../host/host.ts';
+import { openHostService, hostOnStdio } from '../host/host.ts';
 import { serveMcp } from '../../wire/mcp-stdio.ts';
-import { hostOnStdio } from '../host/host.ts';
 import { CLIENT_NAMES } from '../../clients/client-names.ts';
 import { chatFace } from '../../doors/mcp/chat.ts';
 import { speak } from '../table.ts';
@@ -9,7 +8,7 @@ import { refuseClientWithoutMailbox, Context } from '../context.ts';
 import { bringHere } from '../find.ts';
 import { command } from '../../core/command.ts';
 import type { OpenService } from '../../core/service.ts';
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { servingLog } from '../../platform/log.ts';
 import { VERSION } from '../../platform/program.ts';
 import { serveUntilSignal } from '../../platform/serve.ts';
@@ -75,12 +74,12 @@ const mcpCommand = command({
       throw new Refusal('invalid_request', `--client is ${CLIENT_NAMES.join(', ')}`);
     let current: Context | undefined;
     const shown = chatFace(VERSION, async () => {
-      // Only a desk that has its agent is kept: the mailbox may be made while we run.
-      const desk = current ?? new Context(context.env, context.cwd, { as, client });
-      if (client !== undefined) refuseClientWithoutMailbox(desk, client, 'mcp');
-      const who = await desk.who('serve');
-      current = desk;
-      return { desk: desk.desk, who, gather };
+      // Only a workspace that has its agent is kept: the mailbox may be made while we run.
+      const workspace = current ?? new Context(context.env, context.cwd, { as, client });
+      if (client !== undefined) refuseClientWithoutMailbox(workspace, client, 'mcp');
+      const who = await workspace.who('serve');
+      current = workspace;
+      return { workspace: workspace.workspace, who, gather };
     });
     await serveMcp(shown, servingLog({ json: context.env['PARLEY_LOG'] === 'json', verbose: context.verbose }));
   },

@@ -1,5 +1,5 @@
 import { clientBindings, clientOf } from '../client-bindings.ts';
-import type { Home } from '../../flow/desk.ts';
+import type { Home } from '../../flow/workspace.ts';
 import type { ClientSettings } from '../../clients/settings-client.ts';
 import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
 import type { AgentName } from '../../protocol/names.ts';

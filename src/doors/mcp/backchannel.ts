@@ -1,6 +1,6 @@
 import { jsonForModel, lineForModel } from '../../delivery/gate.ts';
 import { deliver, waiting } from '../../flow/deliver.ts';
-import type { Desk, Who } from '../../flow/desk.ts';
+import type { Workspace, Who } from '../../flow/workspace.ts';
 import { send } from '../../flow/send.ts';
 import { anyChannel, McpInbox, McpNothing, McpSend, McpSubscribe } from '../../protocol/backchannel.ts';
 import type { MessageId, Scope } from '../../protocol/names.ts';
@@ -10,7 +10,7 @@ import { listedTool } from '../../wire/mcp.ts';
 import type { Answer, Face, ToolRow } from '../../wire/mcp.ts';
 
 interface Tool extends ToolRow {
-  run(desk: Desk, who: Who, given: unknown, answer: Answer): Promise<void>;
+  run(workspace: Workspace, who: Who, given: unknown, answer: Answer): Promise<void>;
 }
 
 const text = { type: 'string' };
@@ -28,9 +28,9 @@ const TOOLS: Record<string, Tool> = {
       refs: { type: 'array', items: text },
     },
     needs: ['target', 'body'],
-    async run(desk, { name }, given, answer) {
+    async run(workspace, { name }, given, answer) {
       const { target, scope, thread, ...said } = parsed(McpSend, given);
-      const { message } = await send(desk, name, {
+      const { message } = await send(workspace, name, {
         to: target,
         ...said,
         // The users' own words here, as on the command line: stored as they are.
@@ -44,7 +44,7 @@ const TOOLS: Record<string, Tool> = {
   bch_inbox: {
     about: 'Take the messages that wait for you.',
     takes: { match: text },
-    async run(_desk, who, given, answer) {
+    async run(_workspace, who, given, answer) {
       const { home, name: agent } = who;
       const { match } = parsed(McpInbox, given);
       await home.spool.heal();
@@ -62,7 +62,7 @@ const TOOLS: Record<string, Tool> = {
   bch_agents: {
     about: 'List the agents.',
     takes: {},
-    async run(_desk, { home }, given, answer) {
+    async run(_workspace, { home }, given, answer) {
       parsed(McpNothing, given);
       // The hash of a token is never shown.
       const records = (await home.directory.list()).map(({ tokenHash: _hash, ...record }) => record);
@@ -73,7 +73,7 @@ const TOOLS: Record<string, Tool> = {
     about: 'Subscribe to a channel.',
     takes: { channel: text },
     needs: ['channel'],
-    async run(_desk, { home, name }, given, answer) {
+    async run(_workspace, { home, name }, given, answer) {
       const { channel } = parsed(McpSubscribe, given);
       if (!(await home.directory.get(name)))
         throw new Refusal('no_identity', `unknown agent "${name}" — run \`bch init ${name}\` first`);
@@ -84,11 +84,11 @@ const TOOLS: Record<string, Tool> = {
 };
 
 /** Backchannel's face for one agent: its name, its version, its texts. */
-export function backchannelFace(desk: Desk, who: Who): Face {
+export function backchannelFace(workspace: Workspace, who: Who): Face {
   return {
     serverInfo: { name: 'backchannel', version: '0.1.0' },
     tools: Object.entries(TOOLS).map(([name, row]) => listedTool(name, row, { additionalProperties: false })),
-    call: async (name, given, answer) => TOOLS[name]?.run(desk, who, given, answer),
+    call: async (name, given, answer) => TOOLS[name]?.run(workspace, who, given, answer),
     refusal: (line) => lineForModel(line, 1000),
   };
 }

@@ -7,7 +7,7 @@ import type { Entry, Tag } from '../../flow/c2c/mail.ts';
 import { mayAnswer, openQuestion, QUESTION_S } from '../../flow/c2c/questions.ts';
 import { joinRoom, leaveRoom, roomsJson, saidJson, sayInRoom } from '../../flow/c2c/rooms.ts';
 import { sessionJson, speakerOf } from '../../flow/c2c/sessions.ts';
-import type { Desk, Who } from '../../flow/desk.ts';
+import type { Workspace, Who } from '../../flow/workspace.ts';
 import { readAlias, readRoom } from '../../protocol/c2c.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
@@ -18,7 +18,7 @@ import type { Answer, Face, McpClient } from '../../wire/mcp.ts';
 import { CHANNEL } from './c2c-channel.ts';
 
 export interface C2cFaceDeps {
-  desk: Desk;
+  workspace: Workspace;
   broker: Broker;
   /** The session that this server was started for. */
   sessionId: string;

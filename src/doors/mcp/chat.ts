@@ -1,8 +1,9 @@
+import * as texts from './chat-texts.ts';
 import { RULES } from '../../delivery/event-text.ts';
 import { plainLine } from '../../delivery/quote.ts';
 import { claim, unclaim } from '../../flow/claim.ts';
 import { defer } from '../../flow/defer.ts';
-import type { Desk, Who } from '../../flow/desk.ts';
+import type { Workspace, Who } from '../../flow/workspace.ts';
 import { listEvents, readThread } from '../../flow/events.ts';
 import { react } from '../../flow/react.ts';
 import { resolve } from '../../flow/resolve.ts';
@@ -17,14 +18,13 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { SIGNALS } from '../../protocol/signal.ts';
 import { listedTool } from '../../wire/mcp.ts';
 import type { Face, ToolRow } from '../../wire/mcp.ts';
-import * as texts from './chat-texts.ts';
 
 /** The tools as MCP clients know them: not every client allows a dot in a name. `chat_who` is ours. spec: mcp#tools */
 export type McpTool = 'chat_who' | (ToolName extends `chat.${infer Name}` ? `chat_${Name}` : never);
 
 /** Who acts in one call, and on what. */
 interface Caller {
-  desk: Desk;
+  workspace: Workspace;
   who: Who;
   /** Fetches what waits for this agent elsewhere or has no row yet, so that it can be found. */
   gather: (who: Who, prefix: string) => Promise<void>;
@@ -59,10 +59,10 @@ const CHAT_TOOLS: Record<McpTool, Tool> = {
     about: 'List chat events. stream: #channel; times: ISO.',
     takes: { stream: text, conversation: text, policy: text, since: text, until: text, cursor: text, limit: count },
     hints: READS,
-    async run({ desk, who, gather }, given) {
+    async run({ workspace, who, gather }, given) {
       const filter = parsed('chat.list_events', given);
       await gather(who, '');
-      return texts.eventList(who.name, await listEvents([who], { ...filter, now: desk.now() }));
+      return texts.eventList(who.name, await listEvents([who], { ...filter, now: workspace.now() }));
     },
   },
   chat_read_thread: {
@@ -70,13 +70,16 @@ const CHAT_TOOLS: Record<McpTool, Tool> = {
     takes: { eventId: text, conversation: text, cursor: text, limit: count },
     hints: READS,
     async run(caller, given) {
-      const { desk, who, gather } = caller;
+      const { workspace, who, gather } = caller;
       const { eventId, conversation, ...page } = parsed('chat.read_thread', given);
       if (eventId === undefined && conversation === undefined)
         throw new Refusal('invalid_request', 'give eventId or conversation; see chat_list_events for both');
       await gather(who, eventId ?? '');
       const event = eventId === undefined ? undefined : await eventOf(caller, eventId);
-      return texts.thread(who.name, await readThread([who], { event, conversation }, { ...page, now: desk.now() }));
+      return texts.thread(
+        who.name,
+        await readThread([who], { event, conversation }, { ...page, now: workspace.now() }),
+      );
     },
   },
   chat_send_message: {
@@ -99,8 +102,8 @@ const CHAT_TOOLS: Record<McpTool, Tool> = {
       const event = inReplyTo === undefined ? {} : { inReplyTo: await eventOf(caller, inReplyTo) };
       const [, thread] = /^thread:(.+)$/.exec(target) ?? [];
       const to = thread === undefined ? {} : { target: `thread:${await eventOf(caller, thread)}` };
-      const sent = await say(caller.desk, caller.who, { ...message, ...event, ...to });
-      return texts.sent(sent, await shownSoon(sent, caller.desk.now(), PATIENCE));
+      const sent = await say(caller.workspace, caller.who, { ...message, ...event, ...to });
+      return texts.sent(sent, await shownSoon(sent, caller.workspace.now(), PATIENCE));
     },
   },
   chat_react: {
@@ -111,7 +114,7 @@ const CHAT_TOOLS: Record<McpTool, Tool> = {
     async run(caller, given) {
       const { inReplyTo, ...reaction } = parsed('chat.react', given);
       const id = await eventOf(caller, inReplyTo);
-      const reacted = await react(caller.desk, caller.who, id, { ...reaction, ifUnknown: 'refuse' });
+      const reacted = await react(caller.workspace, caller.who, id, { ...reaction, ifUnknown: 'refuse' });
       return texts.reacted(id, reaction.signal, reacted);
     },
   },
@@ -123,8 +126,8 @@ const CHAT_TOOLS: Record<McpTool, Tool> = {
     async run(caller, given) {
       const { eventId, release } = parsed('chat.claim', given);
       const id = await eventOf(caller, eventId);
-      if (release) return texts.released(id, await unclaim(caller.desk, caller.who, id));
-      return texts.claimed(id, await claim(caller.desk, caller.who, id));
+      if (release) return texts.released(id, await unclaim(caller.workspace, caller.who, id));
+      return texts.claimed(id, await claim(caller.workspace, caller.who, id));
     },
   },
   chat_defer: {
@@ -134,7 +137,7 @@ const CHAT_TOOLS: Record<McpTool, Tool> = {
     hints: WRITES,
     async run(caller, given) {
       const { eventId, ...why } = parsed('chat.defer', given);
-      return texts.deferred(await defer(caller.desk, caller.who, await eventOf(caller, eventId), why));
+      return texts.deferred(await defer(caller.workspace, caller.who, await eventOf(caller, eventId), why));
     },
   },
   chat_resolve: {
@@ -145,18 +148,20 @@ const CHAT_TOOLS: Record<McpTool, Tool> = {
     async run(caller, given) {
       const { eventId, note } = parsed('chat.resolve', given);
       const id = await eventOf(caller, eventId);
-      return texts.resolved(id, await resolve(caller.desk, caller.who, id, note));
+      return texts.resolved(id, await resolve(caller.workspace, caller.who, id, note));
     },
   },
   chat_who: {
     about: 'Who you are, and who is here.',
     takes: {},
     hints: { readOnlyHint: true },
-    async run({ desk, who }) {
+    async run({ workspace, who }) {
       const here = await Promise.all(
-        desk.homes.map(async (home) => (await home.directory.list()).map((record) => ({ home: home.label, record }))),
+        workspace.homes.map(async (home) =>
+          (await home.directory.list()).map((record) => ({ home: home.label, record })),
+        ),
       );
-      return texts.whoIsHere(who, here.flat(), desk.now());
+      return texts.whoIsHere(who, here.flat(), workspace.now());
     },
   },
 };
@@ -208,8 +213,8 @@ function parsed<Name extends ToolName>(name: Name, given: unknown): ToolArgument
 /** An event by its id or the beginning of it, as our texts show it. Only what this agent may see counts. */
 async function eventOf({ who, gather }: Caller, start: string): Promise<MessageId> {
   await gather(who, start);
-  const { ledger, far } = who.home;
-  const ids = isMessageId(start) ? [...(await ledger.idsLike(start)), ...((await far?.sentAs(start)) ?? [])] : [];
+  const { ledger, remote } = who.home;
+  const ids = isMessageId(start) ? [...(await ledger.idsLike(start)), ...((await remote?.sentAs(start)) ?? [])] : [];
   const found: MessageId[] = [];
   for (const id of new Set(ids)) if (await isVisible(who, id)) found.push(id);
   const exact = found.find((id) => id === start);

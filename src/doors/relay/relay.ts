@@ -1,4 +1,4 @@
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { Addresses } from '../../wire/rate-limit.ts';
 import { Bodies } from './body.ts';
 import { timesOf } from './deps.ts';

@@ -43,7 +43,7 @@ const initCommand = command({
       );
     if (values.token !== undefined)
       throw new Refusal('invalid_request', `--token is for a relay — say which: bch init ${name} --url <relay-url>`);
-    const { home } = bch.desk;
+    const { home } = bch.workspace;
     await bch.refusePerson(name, 'act');
     // Without an attention policy, as the original makes its agents: everything is shown.
     await home.directory.register(name, 'foreign');
@@ -69,7 +69,7 @@ const joinCommand = command({
     const { BACKCHANNEL_URL: _url, BACKCHANNEL_TOKEN: _token, BACKCHANNEL_RELAY_ROOM: _room, ...rest } = bch.env;
     const joined = new Bch({ ...rest, BACKCHANNEL_AGENT: name }, bch.homes);
     for (const channel of channels) {
-      await joined.desk.home.directory.subscribe(name, anyChannel(channel));
+      await joined.workspace.home.directory.subscribe(name, anyChannel(channel));
       bch.say(`subscribed to ${channel}`);
     }
     const { 'no-hooks': noHooks = false, wake = false } = values;

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { Homes } from '../../core/homes.ts';
-import type { Desk, Home, Who } from '../../flow/desk.ts';
+import type { Workspace, Home, Who } from '../../flow/workspace.ts';
 import { refusePersonsName } from '../../sessions/consent.ts';
 import { backchannelHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
@@ -17,7 +17,7 @@ import { locked } from '../../storage/lock-file.ts';
 /** What a command of this dialect has at hand. Nothing in it is opened before it is asked for. */
 export class Bch {
   #config: Config | undefined;
-  #desk: (Desk & { home: Home }) | undefined;
+  #workspace: (Workspace & { home: Home }) | undefined;
 
   constructor(
     readonly env: Env,
@@ -39,9 +39,9 @@ export class Bch {
   }
 
   /** One home only: the local spool, or the mailbox at a relay. */
-  get desk(): Desk & { home: Home } {
-    this.#desk ??= this.#open();
-    return this.#desk;
+  get workspace(): Workspace & { home: Home } {
+    this.#workspace ??= this.#open();
+    return this.#workspace;
   }
 
   /** Who acts: the environment beats the config, even when it is set to nothing. */
@@ -57,13 +57,13 @@ export class Bch {
   async who(use: Use = 'act'): Promise<Who> {
     const name = this.identity;
     if (!name) throw nobody();
-    const { home } = this.desk;
+    const { home } = this.workspace;
     await this.refusePerson(name, use);
     return { name, home };
   }
 
   async refusePerson(name: AgentName, use: Use): Promise<void> {
-    if ((await this.desk.home.directory.get(name))?.parley?.kind !== 'human') return;
+    if ((await this.workspace.home.directory.get(name))?.parley?.kind !== 'human') return;
     refusePersonsName(this.env, name, use, 'BACKCHANNEL_AGENT=<agent>');
   }
 
@@ -79,16 +79,16 @@ export class Bch {
     writeAll(1, `${text}\n`);
   }
 
-  #open(): Desk & { home: Home } {
+  #open(): Workspace & { home: Home } {
     const place = this.elsewhere;
     if (place) return this.#openAt(place);
-    const desk = this.homes.openWorkspace(this.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'bch');
-    const [home] = desk.homes;
+    const workspace = this.homes.openWorkspace(this.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'bch');
+    const [home] = workspace.homes;
     if (!home) throw new Error('a workspace without a home');
-    return { ...desk, home, readAddress, unreachable };
+    return { ...workspace, home, readAddress, unreachable };
   }
 
-  #openAt(place: Elsewhere): Desk & { home: Home } {
+  #openAt(place: Elsewhere): Workspace & { home: Home } {
     const agent = this.identity;
     if (!agent) throw nobody();
     const token = tokenAt(place, agent, this.env, this.config);

@@ -6,7 +6,7 @@ import type { Wanted } from './loop-files.ts';
 import { WireLoop, WireSpool, wireSpoolPath } from './wire-loop.ts';
 import type { Homes, OpenBroker } from '../../core/homes.ts';
 import type { Log } from '../../core/service.ts';
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { goOnDuty, whoIsOnDuty } from '../../platform/daemon-lock.ts';
 import type { Duty, Notice } from '../../platform/daemon-lock.ts';
 import type { Env } from '../../platform/env.ts';

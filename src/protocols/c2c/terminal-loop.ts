@@ -1,5 +1,5 @@
-import { readFileSync, readdirSync, rmSync } from 'node:fs';
 import * as v from 'valibot';
+import { readFileSync, readdirSync, rmSync } from 'node:fs';
 import { HookSession, hookFolder } from '../../cli/dialects/c2c/hook-session.ts';
 import { claudeComposer } from '../../clients/claude/screen.ts';
 import { ClaudeSigns } from '../../clients/claude/signs.ts';
@@ -11,7 +11,7 @@ import { Heart, Waker } from '../../delivery/wake.ts';
 import type { WakeNotes, Woken } from '../../delivery/wake.ts';
 import type { Way } from '../../delivery/way.ts';
 import { waiting } from '../../flow/deliver.ts';
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { offer } from '../../flow/offer.ts';
 import { userHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';

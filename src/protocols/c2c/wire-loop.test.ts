@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { aDraft } from '../../../test/support/desk.ts';
+import { aDraft } from '../../../test/support/durable-workspace.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { alice, QUIET } from '../../../test/support/mail.ts';
 import { aWorkspace } from '../../../test/support/workspace.ts';
@@ -25,7 +25,7 @@ class Bridge {
   hushed = false;
 
   constructor(
-    readonly desk: TestWorkspace,
+    readonly workspace: TestWorkspace,
     said: Offer[],
   ) {
     this.way = new ScriptedWay('wire', said, async () => {
@@ -35,7 +35,7 @@ class Bridge {
       way: this.way,
       spool: this.spool,
       isHushed: async () => this.hushed,
-      now: desk.now,
+      now: workspace.now,
       onNews: (news) => this.news.push(news),
     });
   }
@@ -45,23 +45,23 @@ class Bridge {
   }
 
   async letter(body: string): Promise<MessageId> {
-    this.desk.pass(1000);
-    return (await send(this.desk, alice, aDraft({ body }))).message.id;
+    this.workspace.pass(1000);
+    return (await send(this.workspace, alice, aDraft({ body }))).message.id;
   }
 
   /** A look after as long as the last one asked for. */
   async look(): Promise<number | null> {
     const againMs = await this.lookNow();
-    this.desk.pass(againMs ?? 0);
+    this.workspace.pass(againMs ?? 0);
     return againMs;
   }
 
   async lookNow(): Promise<number | null> {
-    return this.loop.look(this.desk.who('bob'), signal);
+    return this.loop.look(this.workspace.who('bob'), signal);
   }
 
   async waiting(): Promise<number> {
-    return (await this.desk.own.spool.ids(this.desk.who('bob').name)).length;
+    return (await this.workspace.own.spool.ids(this.workspace.who('bob').name)).length;
   }
 }
 
@@ -80,8 +80,8 @@ describe('the bridge to kimi', () => {
     const bridge = await Bridge.open(TAKEN);
     expect(await bridge.look()).toBeNull();
     const id = await bridge.letter('by the way');
-    await bridge.desk.own.ledger.reconsider(bridge.desk.who('bob').name, id, QUIET);
-    await bridge.desk.own.spool.lower(bridge.desk.who('bob').name, id);
+    await bridge.workspace.own.ledger.reconsider(bridge.workspace.who('bob').name, id, QUIET);
+    await bridge.workspace.own.spool.lower(bridge.workspace.who('bob').name, id);
     expect(await bridge.look()).toBeNull();
     expect(bridge.noted).toEqual([]);
     expect(existsSync(bridge.spool.path)).toBe(false);
@@ -109,7 +109,7 @@ describe('the bridge to kimi', () => {
     const bridge = await Bridge.open(BUSY, TAKEN);
     await bridge.letter('hello');
     expect(await bridge.lookNow()).toBe(1000);
-    bridge.desk.pass(400);
+    bridge.workspace.pass(400);
     expect(await bridge.lookNow()).toBe(600);
     expect(bridge.noted).toHaveLength(1);
   });

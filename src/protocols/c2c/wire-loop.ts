@@ -3,7 +3,7 @@ import { envelope } from '../../delivery/c2c-envelope.ts';
 import type { Parcel, Way } from '../../delivery/way.ts';
 import { entryOf } from '../../flow/c2c/mail.ts';
 import { waiting } from '../../flow/deliver.ts';
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { offer } from '../../flow/offer.ts';
 import type { Outgoing } from '../../flow/offer.ts';
 import { BrokerEntry } from '../../protocol/c2c.ts';
