@@ -1,6 +1,6 @@
 import { homes } from '../../src/daemon/homes.ts';
 import { attend } from '../../src/flow/attend.ts';
-import type { Desk, Home } from '../../src/flow/desk.ts';
+import type { Workspace, Home } from '../../src/flow/workspace.ts';
 import { owe } from '../../src/flow/owe.ts';
 import { react } from '../../src/flow/react.ts';
 import { send } from '../../src/flow/send.ts';
@@ -20,8 +20,8 @@ const AT_ONCE = 200;
 /** What it costs to decide who is meant, beside storing; and to say what is owed, however much that is. */
 export async function attentionFigure(bench: Bench): Promise<Row[]> {
   bench.tell('attention');
-  const { desk, home } = await aHome(bench);
-  const { desk: plainDesk, home: plain } = await aHome(bench);
+  const { workspace, home } = await aHome(bench);
+  const { workspace: plainWorkspace, home: plain } = await aHome(bench);
   const draft = Draft.parse({ to: '@bob', body: BODY });
   const reader = await home.directory.get(bob);
   if (!reader) throw new Error('bob has a record');
@@ -34,7 +34,7 @@ export async function attentionFigure(bench: Bench): Promise<Row[]> {
   });
   const sends = await interleave(rounds, {
     send: async () => {
-      await send(desk, alice, draft);
+      await send(workspace, alice, draft);
     },
     put: async () => {
       await plain.spool.put({ message: aMessage({ body: BODY }), copies: copiesFor(bob) });
@@ -45,7 +45,7 @@ export async function attentionFigure(bench: Bench): Promise<Row[]> {
   const owed = await owedRow(bench);
   const reaction = await reactionRow(bench);
   const channel = await channelRow(bench);
-  for (const one of [...desk.homes, ...plainDesk.homes]) await one.ledger.close();
+  for (const one of [...workspace.homes, ...plainWorkspace.homes]) await one.ledger.close();
   return [
     {
       what: 'attention: one decision',
@@ -65,29 +65,29 @@ export async function attentionFigure(bench: Bench): Promise<Row[]> {
 
 /** One word about an event, with what it does to the event, beside a plain send. */
 async function reactionRow(bench: Bench): Promise<Row> {
-  const { desk, home } = await aHome(bench, true);
+  const { workspace, home } = await aHome(bench, true);
   const draft = Draft.parse({ to: '@bob', body: BODY });
   const rounds = bench.quick ? 100 : 500;
   const waiting: MessageId[] = [];
-  for (let n = 0; n < rounds; n += 1) waiting.push((await send(desk, alice, draft)).message.id);
+  for (let n = 0; n < rounds; n += 1) waiting.push((await send(workspace, alice, draft)).message.id);
   const done = Signal.parse('done');
   const times = await interleave(rounds, {
     react: async () => {
       const id = waiting.pop();
-      if (id) await react(desk, { name: bob, home }, id, { signal: done });
+      if (id) await react(workspace, { name: bob, home }, id, { signal: done });
     },
     send: async () => {
-      await send(desk, alice, draft);
+      await send(workspace, alice, draft);
     },
   });
-  await closeAll(desk);
+  await closeAll(workspace);
   return beside('a reaction that ends what is owed', 'a plain send', 3, times.react, times.send);
 }
 
 /** A post to a channel that very many people read at a surface, beside one that one person does. */
 async function channelRow(bench: Bench): Promise<Row> {
   const many = bench.quick ? 200 : 1000;
-  const { desk, home } = await aHome(bench, true);
+  const { workspace, home } = await aHome(bench, true);
   const [full, empty] = ['#full', '#empty'].map((name) => ChannelName.parse(name)) as [ChannelName, ChannelName];
   const join = async (name: string, kind: 'agent' | 'human', ...channels: ChannelName[]): Promise<void> => {
     await home.directory.register(AgentName.parse(name), kind);
@@ -97,16 +97,16 @@ async function channelRow(bench: Bench): Promise<Row> {
   await join('chat.p0', 'human', full, empty);
   for (let n = 1; n < many; n += 1) await join(`chat.p${n}`, 'human', full);
   const post = async (to: ChannelName): Promise<void> => {
-    await send(desk, alice, Draft.parse({ to, body: BODY }));
+    await send(workspace, alice, Draft.parse({ to, body: BODY }));
   };
   const times = await interleave(bench.quick ? 50 : 300, { full: () => post(full), empty: () => post(empty) });
-  await closeAll(desk);
+  await closeAll(workspace);
   const what = `a post to a channel with ${many.toLocaleString('en')} people at a surface`;
   return beside(what, 'with one', 3, times.full, times.empty);
 }
 
-async function closeAll(desk: Desk): Promise<void> {
-  for (const { ledger, directory } of desk.homes) {
+async function closeAll(workspace: Workspace): Promise<void> {
+  for (const { ledger, directory } of workspace.homes) {
     await directory.close();
     await ledger.close();
   }
@@ -115,7 +115,7 @@ async function closeAll(desk: Desk): Promise<void> {
 /** The first page of what is owed, where very much is, beside where little is. */
 async function owedRow(bench: Bench): Promise<Row> {
   const many = bench.quick ? 10_000 : 100_000;
-  const { desk, home } = await aHome(bench);
+  const { workspace, home } = await aHome(bench);
   await oweMany(home, bob, many);
   await oweMany(home, carol, 100);
   const ask = async (name: AgentName): Promise<void> => {
@@ -123,7 +123,7 @@ async function owedRow(bench: Bench): Promise<Row> {
   };
   await ask(bob);
   const times = await interleave(bench.quick ? 50 : 300, { many: () => ask(bob), few: () => ask(carol) });
-  for (const one of desk.homes) await one.ledger.close();
+  for (const one of workspace.homes) await one.ledger.close();
   return beside(`owe with ${many.toLocaleString('en')} open duties`, 'with 100', 2, times.many, times.few);
 }
 
@@ -137,11 +137,11 @@ async function oweMany(home: Home, reader: AgentName, count: number): Promise<vo
   }
 }
 
-async function aHome(bench: Bench, stays = false): Promise<{ desk: Desk; home: Home }> {
+async function aHome(bench: Bench, stays = false): Promise<{ workspace: Workspace; home: Home }> {
   const env = { PARLEY_HOME: bench.fresh(), BACKCHANNEL_HOME: `${bench.fresh()}/none` };
-  const desk = homes.openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley', { stays });
-  const [home] = desk.homes;
-  if (!home) throw new Error('a desk has a home');
+  const workspace = homes.openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley', { stays });
+  const [home] = workspace.homes;
+  if (!home) throw new Error('a workspace has a home');
   for (const name of [alice, bob, carol]) await home.directory.register(name, 'agent');
-  return { desk, home };
+  return { workspace, home };
 }

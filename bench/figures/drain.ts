@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, unlinkSync } from 'node:fs';
 import { deliver, waiting } from '../../src/flow/deliver.ts';
-import type { Who } from '../../src/flow/desk.ts';
+import type { Who } from '../../src/flow/workspace.ts';
 import { FilesDirectory } from '../../src/storage/directory/files.ts';
 import { bob } from '../../test/support/mail.ts';
 import { beside, notMeasured } from '../figure.ts';

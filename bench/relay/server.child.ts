@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { homes } from '../../src/daemon/homes.ts';
 import { serveRelay } from '../../src/doors/relay/serve.ts';
-import type { Home } from '../../src/flow/desk.ts';
+import type { Home } from '../../src/flow/workspace.ts';
 import { BODY_LIMIT } from '../../src/protocol/message.ts';
 import { hashOf } from '../../src/protocol/tokens.ts';
 import { raiseFileLimit } from '../../src/storage/libc.ts';

@@ -2,7 +2,7 @@ import { nearest } from '../flow/nearest.ts';
 import { refuseSupervisor } from '../protocols/c2c/supervisors.ts';
 import { refusePersonsName } from '../sessions/consent.ts';
 import { C2c } from '../protocols/c2c/workspace.ts';
-import type { Desk, Who } from '../flow/desk.ts';
+import type { Workspace, Who } from '../flow/workspace.ts';
 import { AgentName, ChannelName, nameAdvice } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { clientBindings } from './client-bindings.ts';
@@ -21,7 +21,7 @@ export class Context {
   readonly paint: Paint;
   readonly #flags: { as?: string; match?: unknown; verbose?: boolean; client?: string };
   #loaded: Loaded | undefined;
-  #desk: Desk | undefined;
+  #workspace: Workspace | undefined;
   #hasTold = false;
 
   constructor(
@@ -48,8 +48,8 @@ export class Context {
     return this.loaded.settings;
   }
 
-  get desk(): Desk {
-    return (this.#desk ??= homes.openWorkspace(this.env, this.settings, 'parley'));
+  get workspace(): Workspace {
+    return (this.#workspace ??= homes.openWorkspace(this.env, this.settings, 'parley'));
   }
 
   /** Who acts, and where that mailbox is. A name without a mailbox is an error, never an empty inbox. */
@@ -58,20 +58,20 @@ export class Context {
     const name = this.settings.agent;
     if (!name)
       throw new Refusal('no_identity', 'no agent identity; run `parley init <name>` first (or set PARLEY_AGENT)');
-    for (const home of this.desk.homes) {
+    for (const home of this.workspace.homes) {
       const record = await home.directory.get(name);
       if (!record) continue;
       if (record.parley?.kind === 'human') {
         if (this.#isFromProject()) return this.#whoWithoutProject(name, use);
         refusePersonsName(this.env, name, use);
       }
-      if (this.desk.homes.some(({ label }) => label === 'c2c')) refuseSupervisor(this.env, name, use);
+      if (this.workspace.homes.some(({ label }) => label === 'c2c')) refuseSupervisor(this.env, name, use);
       if (home.label === 'c2c' && use === 'act') await this.#refuseOthersAlias(name);
       await home.spool.heal();
       this.log('identity', { agent: name, home: home.label });
       return { name, home };
     }
-    const names = (await Promise.all(this.desk.homes.map((home) => home.directory.list())))
+    const names = (await Promise.all(this.workspace.homes.map((home) => home.directory.list())))
       .flat()
       .map((record) => record.name);
     const [near] = nearest(name, names);
@@ -112,7 +112,7 @@ export class Context {
         `parley: A project file can only name an agent; @${name} is a person. Use --as ${name} at your own terminal.`,
       );
     this.#loaded = this.#load(false);
-    this.#desk = undefined;
+    this.#workspace = undefined;
     return this.who(use);
   }
 
@@ -172,10 +172,10 @@ export function channelName(text: string): ChannelName {
  * Refuses the mailbox of config.json to a client that has no mailbox of its own: it is the user's, or another client's.
  * A hook line of 0.1.0 may name no mailbox, and looks like a line of today. It is served in a home where no client is bound. spec: hook#session
  */
-export function refuseClientWithoutMailbox({ loaded, env }: Context, client: string, door: 'hook' | 'mcp'): void {
+export function refuseClientWithoutMailbox({ loaded, env }: Context, client: string, by: 'hook' | 'mcp'): void {
   const home = parleyHome(env);
   const from = loaded.origins.find(({ name }) => name === 'agent')?.from;
   if (from !== 'default' && from !== `${home}/config.json`) return;
-  if (door === 'hook' && Object.keys(clientBindings(home)).length === 0) return;
+  if (by === 'hook' && Object.keys(clientBindings(home)).length === 0) return;
   throw new Refusal('no_identity', `${client} has no mailbox here; run \`parley install ${client}\` first`);
 }

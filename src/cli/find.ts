@@ -1,6 +1,6 @@
 import type { Context } from './context.ts';
-import { findMessage } from '../flow/desk.ts';
-import type { Desk, Who } from '../flow/desk.ts';
+import { findMessage } from '../flow/workspace.ts';
+import type { Workspace, Who } from '../flow/workspace.ts';
 import { nearest } from '../flow/nearest.ts';
 import { visible } from '../flow/sight.ts';
 import { parseAddress } from '../protocol/address.ts';
@@ -14,7 +14,7 @@ export async function eventFrom(context: Context, prefix: string): Promise<{ who
   // Mail of other programs, or at a relay, may not have been looked at yet.
   await bringHere(own, prefix);
   await own.home.spool.adopt(own.name);
-  const { home, id } = await findMessage(context.desk, prefix);
+  const { home, id } = await findMessage(context.workspace, prefix);
   const who = { ...own, home };
   await visible([who], id).catch((error: unknown) => {
     if (!(error instanceof Refusal)) throw error;
@@ -36,15 +36,15 @@ export async function openId(who: Who, prefix: string): Promise<{ id: MessageId 
 
 /** What waits on another machine is fetched first, so that it can be answered and ended like everything else. */
 export async function bringHere({ name, home }: Who, prefix: string): Promise<void> {
-  if (!home.far || (await home.ledger.idsLike(prefix)).length > 0) return;
-  await home.far.bring(name, ({ id }) => prefix !== '' && id.startsWith(prefix));
+  if (!home.remote || (await home.ledger.idsLike(prefix)).length > 0) return;
+  await home.remote.bring(name, ({ id }) => prefix !== '' && id.startsWith(prefix));
 }
 
 /** The one agent that is meant; an unknown name is refused with the nearest, one in several homes with its full forms. */
-export async function agentFrom(desk: Desk, text: string): Promise<Who> {
+export async function agentFrom(workspace: Workspace, text: string): Promise<Who> {
   const address = parseAddress(text);
   if (address.kind !== 'name') throw new Refusal('invalid_request', `name an agent; ${address.channel} is a channel`);
-  const homes = desk.homes.filter((home) => !address.home || home.label === address.home);
+  const homes = workspace.homes.filter((home) => !address.home || home.label === address.home);
   const found: Who[] = [];
   for (const home of homes) if (await home.directory.get(address.name)) found.push({ name: address.name, home });
   const [only, ...others] = found;

@@ -2,7 +2,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import type { HookClient } from '../clients/hook-client.ts';
 import type { HookEvent } from '../clients/hook-event.ts';
 import { isSubagent } from '../clients/hook-event.ts';
-import type { Who } from '../flow/desk.ts';
+import type { Who } from '../flow/workspace.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { Context, refuseClientWithoutMailbox } from './context.ts';
@@ -120,7 +120,7 @@ function trusted(env: Env, client: HookClient): Env {
 
 /** Copies in another reader's hand may come back: the script must start us again then. */
 async function lookAgainInTime(session: Session, who: Who): Promise<void> {
-  if (who.home.far) standWatch(mailboxOf(who));
+  if (who.home.remote) standWatch(mailboxOf(who));
   const held = namesIn(`${mailboxOf(who)}/held`).map((name) => name.replace(/\.json$/, '') as MessageId);
   if (held.length === 0) return;
   const copies = await Promise.all(held.map((id) => who.home.ledger.copy(who.name, id)));

@@ -4,7 +4,7 @@ import type { HookClient } from '../clients/hook-client.ts';
 import type { HookEvent } from '../clients/hook-event.ts';
 import { isCompaction, proofIn } from '../clients/hook-proof.ts';
 import type { Moment } from '../clients/hook-proof.ts';
-import type { Who } from '../flow/desk.ts';
+import type { Who } from '../flow/workspace.ts';
 import { OFFER_MS, settleOffered, takeBack, takeBackSign } from '../flow/offered.ts';
 import type { SessionLease } from '../flow/offered.ts';
 import { Injection } from '../protocol/attention.ts';

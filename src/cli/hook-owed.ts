@@ -2,7 +2,7 @@ import type { HookClient } from '../clients/hook-client.ts';
 import type { HookEvent } from '../clients/hook-event.ts';
 import type { Mail } from '../delivery/fence.ts';
 import type { Piece } from '../delivery/round.ts';
-import type { Who } from '../flow/desk.ts';
+import type { Who } from '../flow/workspace.ts';
 import type { MessageId } from '../protocol/names.ts';
 import type { Trace } from '../storage/ledger/ledger.ts';
 import type { Offers } from './hook-offers.ts';

@@ -6,7 +6,7 @@ import { fenced, newMark } from '../delivery/fence.ts';
 import type { Mail } from '../delivery/fence.ts';
 import type { Piece } from '../delivery/round.ts';
 import { asOwed, claimedBy } from '../flow/claimed.ts';
-import type { Who } from '../flow/desk.ts';
+import type { Who } from '../flow/workspace.ts';
 import { offerTo } from '../flow/offered.ts';
 import { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
@@ -134,7 +134,7 @@ async function loudMail(who: Who, match: string): Promise<Loud> {
 /** What waits at a relay for this context is fetched first. If the relay is away, what is here is said all the same. */
 async function fetchFor({ name, home }: Who, match: string): Promise<void> {
   try {
-    await home.far?.bring(name, (message) => scopeMatches(message.scope, match), ASK_MS);
+    await home.remote?.bring(name, (message) => scopeMatches(message.scope, match), ASK_MS);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     writeAll(2, `parley hook: ${plainLine(error.message, 200)}\n`);

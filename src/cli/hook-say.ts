@@ -5,7 +5,7 @@ import { planRound, roundText } from '../delivery/round.ts';
 import type { Phrases, Piece, Round } from '../delivery/round.ts';
 import { deliver } from '../flow/deliver.ts';
 import type { Delivered } from '../flow/deliver.ts';
-import type { Who } from '../flow/desk.ts';
+import type { Who } from '../flow/workspace.ts';
 import type { MessageId } from '../protocol/names.ts';
 import type { Evidence, Receipt } from '../protocol/receipt.ts';
 import { writeAll } from '../platform/terminal.ts';

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from '
 import { resolve } from 'node:path';
 import { scriptLine } from '../clients/hook-line.ts';
 import { hookScript, quoted, SCRIPT_VERSION } from '../delivery/hook-script.ts';
-import type { Who } from '../flow/desk.ts';
+import type { Who } from '../flow/workspace.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Context } from './context.ts';
 import { gitOrigin } from '../platform/git.ts';

@@ -6,7 +6,7 @@ import { temporaryHome } from '../../test/support/home.ts';
 import { anEntry, bob } from '../../test/support/mail.ts';
 import { openHome } from '../../test/support/maildir.ts';
 import type { OpenHome } from '../../test/support/maildir.ts';
-import type { Home } from '../flow/desk.ts';
+import type { Home } from '../flow/workspace.ts';
 import type { Context } from './context.ts';
 import { forgetDaily } from './retention.ts';
 
@@ -29,7 +29,7 @@ async function aUsedHome(): Promise<Used> {
   const { id } = (await opened.spool.put(anEntry({ body: 'said once' }))).message;
   const claim = await opened.spool.claim(bob, [id], { ms: 1000 });
   await opened.spool.settle(claim, [id], { disposition: 'acknowledged', by: {} });
-  const context = { settings: KEEP, desk: { now: clock.now }, log: () => {} } as unknown as Context;
+  const context = { settings: KEEP, workspace: { now: clock.now }, log: () => {} } as unknown as Context;
   const home = { root, label: 'parley', ledger: opened.ledger } as unknown as Home;
   return {
     root,

@@ -1,5 +1,5 @@
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
-import type { Home } from '../flow/desk.ts';
+import type { Home } from '../flow/workspace.ts';
 import { ifThere, StorageFailure, storageTrouble } from '../storage/disk.ts';
 import type { Context } from './context.ts';
 import type { Cut } from './commands/prune.ts';
@@ -11,7 +11,7 @@ const MOST_DAYS = 4000;
 /** What the settings want forgotten by now, if the clock is right. */
 export function cutBy(context: Context): Cut {
   const { keepBodies, keepFacts } = context.settings;
-  const now = context.desk.now();
+  const now = context.workspace.now();
   return {
     bodies: keepBodies === null ? null : now - keepBodies,
     facts: keepFacts === null ? null : now - keepFacts,
@@ -36,7 +36,7 @@ export async function forgetDaily(context: Context, home: Home): Promise<void> {
 }
 
 async function forgetIfDue(context: Context, home: Home): Promise<void> {
-  const now = context.desk.now();
+  const now = context.workspace.now();
   const path = `${home.root}/pruned`;
   // Days later than now were noted by a clock that was ahead.
   const before = daysIn(path).filter((day) => day <= now);

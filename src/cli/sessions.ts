@@ -14,7 +14,7 @@ import {
 } from 'node:fs';
 import { resolve } from 'node:path';
 import * as v from 'valibot';
-import type { Who } from '../flow/desk.ts';
+import type { Who } from '../flow/workspace.ts';
 import { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { Schema } from '../protocol/schema.ts';

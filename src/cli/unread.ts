@@ -1,6 +1,6 @@
 import { CLIENT_NAMES } from '../clients/install-client.ts';
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
-import type { Home } from '../flow/desk.ts';
+import type { Home } from '../flow/workspace.ts';
 import type { AgentName } from '../protocol/names.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
 import { clientBindings, clientOf } from './client-bindings.ts';
@@ -12,8 +12,8 @@ const RECENT_MS = 30 * 24 * 60 * 60 * 1000;
  * Is it likely that nobody reads this mailbox? True if no client and no session is bound to it, nothing was taken out of it for 30
  * days, and its agent sent nothing in that time. Persons, and mailboxes of other programs and of relays, are never meant.
  */
-export function isUnread({ label, root, far }: Home, record: AgentRecord, now: number): boolean {
-  if (label !== 'parley' || far || record.parley?.kind === 'human') return false;
+export function isUnread({ label, root, remote }: Home, record: AgentRecord, now: number): boolean {
+  if (label !== 'parley' || remote || record.parley?.kind === 'human') return false;
   if (hasClient(root, record.name)) return false;
   return !isRecent(lastSign(root, record), now) && !hasSession(root, record.name);
 }

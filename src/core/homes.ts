@@ -1,4 +1,4 @@
-import type { Desk, Home } from '../flow/desk.ts';
+import type { Workspace, Home } from '../flow/workspace.ts';
 import type { Env } from '../platform/env.ts';
 import type { AgentName, RoomId } from '../protocol/names.ts';
 import type { Broker } from '../storage/c2c/broker.ts';
@@ -61,7 +61,7 @@ export interface Homes {
     settings: WorkspaceSettings,
     own: 'parley' | 'bch',
     options?: { stays?: boolean; cwd?: string },
-  ): Desk;
+  ): Workspace;
   /** The home of an agent whose mail waits at a relay. */
   openRemoteHome(place: RemotePlace): Home;
   openBroker(root: string, durability?: Durability): OpenBroker;

@@ -10,7 +10,7 @@ import type {
   WorkspaceSettings,
 } from '../core/homes.ts';
 import { attendForeign } from '../flow/attend.ts';
-import type { Desk, Home } from '../flow/desk.ts';
+import type { Workspace, Home } from '../flow/workspace.ts';
 import { backchannelHome, brokersFolder, parleyHome } from '../platform/env.ts';
 import type { Env } from '../platform/env.ts';
 import { writeAll } from '../platform/terminal.ts';
@@ -45,7 +45,7 @@ function openWorkspace(
   settings: WorkspaceSettings,
   own: 'parley' | 'bch',
   { stays = false, cwd = process.cwd() } = {},
-): Desk {
+): Workspace {
   const roots = { parley: parleyHome(env), bch: backchannelHome(env) };
   // A Backchannel program sees only its own home; Parley opens every home that exists.
   const others: (typeof own)[] = own === 'parley' && existsSync(roots.bch) ? ['bch'] : [];
@@ -166,7 +166,7 @@ function openRemoteHome(order: RemotePlace): Home {
   const { root, identity } = asOriginal ? known(order) : { root: order.root, identity: saved(order.root) };
   // Loaded here: a client of HTTP and its queue cost every start 3 %, and few agents are at a relay.
   const { openRelay } = require('../storage/relay/open.ts') as typeof Relay;
-  const { ledger, spool, directory, far } = openRelay({
+  const { ledger, spool, directory, remote } = openRelay({
     root,
     identity,
     durability: order.durability,
@@ -176,7 +176,7 @@ function openRemoteHome(order: RemotePlace): Home {
     // The original is silent about a stream that breaks.
     tell: (text) => (asOriginal ? undefined : writeAll(2, `parley: ${text}; it is tried again\n`)),
   });
-  const home: Home = { label: 'relay', root, ledger, spool, directory, far };
+  const home: Home = { label: 'relay', root, ledger, spool, directory, remote };
   return home;
 }
 

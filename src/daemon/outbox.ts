@@ -1,5 +1,5 @@
 import { existsSync, readdirSync } from 'node:fs';
-import type { Home } from '../flow/desk.ts';
+import type { Home } from '../flow/workspace.ts';
 import type { Service } from '../core/service.ts';
 import { parleyHome } from '../platform/env.ts';
 
@@ -17,10 +17,10 @@ export const outbox: Service = {
       const home =
         homes.get(folder) ?? context.homes.openRemoteHome({ root: folder, durability: context.settings.durability });
       homes.set(folder, home);
-      const before = (await home.far?.outbox())?.length ?? 0;
+      const before = (await home.remote?.outbox())?.length ?? 0;
       if (before === 0) return;
       await home.spool.heal();
-      const left = (await home.far?.outbox())?.length ?? 0;
+      const left = (await home.remote?.outbox())?.length ?? 0;
       if (left < before) log('outbox_sent', { identity: folder.slice(relays.length + 1), sent: before - left, left });
     };
 

@@ -1,7 +1,7 @@
 import { asOwed, claimedBy } from '../flow/claimed.ts';
 import { deliver } from '../flow/deliver.ts';
 import type { Delivered } from '../flow/deliver.ts';
-import type { Who } from '../flow/desk.ts';
+import type { Who } from '../flow/workspace.ts';
 import type { Message } from '../protocol/message.ts';
 import type { MessageId } from '../protocol/names.ts';
 import type { Evidence } from '../protocol/receipt.ts';

@@ -3,7 +3,7 @@ import type { Shown } from './print.ts';
 import { byCommand } from './print.ts';
 import { deliver } from '../flow/deliver.ts';
 import type { Selection } from '../flow/deliver.ts';
-import type { Who } from '../flow/desk.ts';
+import type { Who } from '../flow/workspace.ts';
 import { watch } from '../flow/watch.ts';
 import { work } from '../flow/work.ts';
 import type { Env } from '../platform/env.ts';

@@ -1,7 +1,7 @@
 import type { Message } from '../protocol/message.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
 import { arrivalOf } from './arrival.ts';
-import type { Home } from './desk.ts';
+import type { Home } from './workspace.ts';
 
 // Every send reads this file: it imports nothing that is not needed there.
 

@@ -2,7 +2,7 @@ import type { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { HOST_NAME } from '../protocol/signal.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
-import type { Home, Who } from './desk.ts';
+import type { Home, Who } from './workspace.ts';
 
 /** Gives an agent a role. False if it has it. A name is an agent or a role, never both. spec: message#names */
 export async function giveRole({ name, home }: Who, role: AgentName): Promise<boolean> {

@@ -2,7 +2,7 @@ import type { Message } from '../protocol/message.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
 import type { Evidence } from '../protocol/receipt.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
-import type { Home, Who } from './desk.ts';
+import type { Home, Who } from './workspace.ts';
 import { SURFACE_BOX } from './overhear.ts';
 
 /** What became of an answer. `waiting`: it is still to be shown. `withdrawn`: it was taken back before. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test';
-import { aDraft } from '../../test/support/desk.ts';
+import { aDraft } from '../../test/support/workspace.ts';
 import { alice, bob, carol } from '../../test/support/mail.ts';
-import { aMemoryDesk, inChannel, withRole } from '../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { aMemoryWorkspace, inChannel, withRole } from '../../test/support/memory-workspace.ts';
+import type { MemoryWorkspace } from '../../test/support/memory-workspace.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { send } from './send.ts';
 
@@ -82,11 +82,15 @@ const SEEN: [string, In, Record<string, unknown>, string][] = [
 
 describe('what an agent says is found to be', () => {
   it.each(SEEN)('%s', async (_what, where, fields, expected) => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
-    await inChannel(desk, '#dev', 'alice', 'bob', 'carol');
-    await withRole(desk, 'backend', 'bob');
-    const thread = await threadOf(desk, where);
-    const { copies } = await send(desk, alice, aDraft({ to: '#dev', body: 'the parser is slow', thread, ...fields }));
+    const workspace = await aMemoryWorkspace('alice', 'bob', 'carol');
+    await inChannel(workspace, '#dev', 'alice', 'bob', 'carol');
+    await withRole(workspace, 'backend', 'bob');
+    const thread = await threadOf(workspace, where);
+    const { copies } = await send(
+      workspace,
+      alice,
+      aDraft({ to: '#dev', body: 'the parser is slow', thread, ...fields }),
+    );
     const { directedness, policy, injection, reason } =
       copies.find(({ mailbox }) => mailbox === 'bob')?.attention ?? {};
     expect([directedness, policy, injection, reason].join(' ')).toBe(expected);
@@ -94,27 +98,28 @@ describe('what an agent says is found to be', () => {
 });
 
 it('news of work that the reader owns is at least worth a knock [C2A-86]', async () => {
-  const desk = await aMemoryDesk('alice', 'bob');
-  await inChannel(desk, '#dev', 'bob');
-  await desk.own.directory.amend(bob, () => ({ owns: ['#dev'] }));
-  const { copies } = await send(desk, alice, aDraft({ to: '#dev', intent: 'blocker' }));
+  const workspace = await aMemoryWorkspace('alice', 'bob');
+  await inChannel(workspace, '#dev', 'bob');
+  await workspace.own.directory.amend(bob, () => ({ owns: ['#dev'] }));
+  const { copies } = await send(workspace, alice, aDraft({ to: '#dev', intent: 'blocker' }));
   expect(copies).toMatchObject([
     { attention: { policy: 'may_respond', injection: 'notify', reason: 'changes_owned_work' } },
   ]);
 });
 
 it('one’s own words in a channel come back as nothing, also where one calls oneself [C2A-N4]', async () => {
-  const desk = await aMemoryDesk('alice', 'bob');
-  await inChannel(desk, '#dev', 'alice', 'bob');
-  const { copies } = await send(desk, bob, aDraft({ to: '#dev', body: '@bob is done', intent: 'blocker' }));
+  const workspace = await aMemoryWorkspace('alice', 'bob');
+  await inChannel(workspace, '#dev', 'alice', 'bob');
+  const { copies } = await send(workspace, bob, aDraft({ to: '#dev', body: '@bob is done', intent: 'blocker' }));
   const own = copies.filter(({ mailbox }) => mailbox === 'bob');
   expect(own.every(({ attention }) => attention.injection === 'silent')).toBe(true);
 });
 
-async function threadOf(desk: MemoryDesk, where: In): Promise<MessageId | undefined> {
+async function threadOf(workspace: MemoryWorkspace, where: In): Promise<MessageId | undefined> {
   if (where === 'nowhere') return undefined;
   const post = aDraft({ to: '#dev', body: 'the build is red' });
-  const { message } = await send(desk, where === 'bob’s thread' ? bob : carol, post);
-  if (where === 'a thread with bob') await send(desk, bob, aDraft({ to: '#dev', body: 'I see', thread: message.id }));
+  const { message } = await send(workspace, where === 'bob’s thread' ? bob : carol, post);
+  if (where === 'a thread with bob')
+    await send(workspace, bob, aDraft({ to: '#dev', body: 'I see', thread: message.id }));
   return message.id;
 }

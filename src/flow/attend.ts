@@ -6,7 +6,7 @@ import { AgentName, isMessageId } from '../protocol/names.ts';
 import type { MessageId } from '../protocol/names.ts';
 import type { Quiet } from '../protocol/quiet.ts';
 import type { AgentExtras, AgentRecord } from '../storage/directory/directory.ts';
-import type { Home } from './desk.ts';
+import type { Home } from './workspace.ts';
 import type { Content } from './exchange.ts';
 import { readingOf } from './reading.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test';
-import { aDraft } from '../../test/support/desk.ts';
+import { aDraft } from '../../test/support/workspace.ts';
 import { alice, bob, carol } from '../../test/support/mail.ts';
-import { aMemoryDesk, inChannel, withRole } from '../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { aMemoryWorkspace, inChannel, withRole } from '../../test/support/memory-workspace.ts';
+import type { MemoryWorkspace } from '../../test/support/memory-workspace.ts';
 import { isQuiet } from '../protocol/attention.ts';
 import { AgentName } from '../protocol/names.ts';
 import { claim, unclaim } from './claim.ts';
@@ -18,10 +18,10 @@ const MEMBERS = ['bob', 'carol', 'dora', 'erin', 'fay'];
 describe('a claim', () => {
   it('is won by one of many at once, and the others are told by whom [C2A-123, C2A-134]', async () => {
     const names = Array.from({ length: 50 }, (_, n) => `agent-${n}`);
-    const desk = await aMemoryDesk('alice', ...names);
-    await inChannel(desk, '#dev', ...names);
-    const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
-    const tries = await Promise.allSettled(names.map((name) => claim(desk, desk.who(name), message.id)));
+    const workspace = await aMemoryWorkspace('alice', ...names);
+    await inChannel(workspace, '#dev', ...names);
+    const { message } = await send(workspace, alice, aDraft({ to: '#dev' }));
+    const tries = await Promise.allSettled(names.map((name) => claim(workspace, workspace.who(name), message.id)));
     const won = tries.filter((one) => one.status === 'fulfilled').map(({ value }) => value.holder);
     expect(won).toHaveLength(1);
     for (const one of tries) {
@@ -31,161 +31,165 @@ describe('a claim', () => {
   });
 
   it('ends by its time, is renewed by claiming again, and is given up at will [C2A-133, C2A-D4]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
-    await inChannel(desk, '#dev', 'bob', 'carol');
-    const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
-    await claim(desk, desk.who('bob'), message.id);
-    desk.pass(9 * MINUTE);
-    await claim(desk, desk.who('bob'), message.id);
-    desk.pass(9 * MINUTE);
-    await expect(claim(desk, desk.who('carol'), message.id)).rejects.toMatchObject({ code: 'already_claimed' });
-    desk.pass(MINUTE);
-    expect(await claim(desk, desk.who('carol'), message.id)).toMatchObject({ holder: 'carol' });
-    expect(await unclaim(desk, desk.who('bob'), message.id)).toBe(false);
-    expect(await unclaim(desk, desk.who('carol'), message.id)).toBe(true);
-    expect(await claim(desk, desk.who('bob'), message.id)).toMatchObject({ holder: 'bob' });
+    const workspace = await aMemoryWorkspace('alice', 'bob', 'carol');
+    await inChannel(workspace, '#dev', 'bob', 'carol');
+    const { message } = await send(workspace, alice, aDraft({ to: '#dev' }));
+    await claim(workspace, workspace.who('bob'), message.id);
+    workspace.pass(9 * MINUTE);
+    await claim(workspace, workspace.who('bob'), message.id);
+    workspace.pass(9 * MINUTE);
+    await expect(claim(workspace, workspace.who('carol'), message.id)).rejects.toMatchObject({
+      code: 'already_claimed',
+    });
+    workspace.pass(MINUTE);
+    expect(await claim(workspace, workspace.who('carol'), message.id)).toMatchObject({ holder: 'carol' });
+    expect(await unclaim(workspace, workspace.who('bob'), message.id)).toBe(false);
+    expect(await unclaim(workspace, workspace.who('carol'), message.id)).toBe(true);
+    expect(await claim(workspace, workspace.who('bob'), message.id)).toMatchObject({ holder: 'bob' });
   });
 
   it('on an exchange keeps others from every event in it [C2A-123]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
-    await inChannel(desk, '#dev', 'bob', 'carol');
-    const root = await send(desk, alice, aDraft({ to: '#dev' }));
-    const more = await send(desk, alice, aDraft({ to: '#dev', thread: root.message.id }));
-    await claim(desk, desk.who('bob'), root.message.id);
-    await expect(claim(desk, desk.who('carol'), more.message.id)).rejects.toMatchObject({ code: 'already_claimed' });
+    const workspace = await aMemoryWorkspace('alice', 'bob', 'carol');
+    await inChannel(workspace, '#dev', 'bob', 'carol');
+    const root = await send(workspace, alice, aDraft({ to: '#dev' }));
+    const more = await send(workspace, alice, aDraft({ to: '#dev', thread: root.message.id }));
+    await claim(workspace, workspace.who('bob'), root.message.id);
+    await expect(claim(workspace, workspace.who('carol'), more.message.id)).rejects.toMatchObject({
+      code: 'already_claimed',
+    });
   });
 
   it('takes nothing from the one who is asked by name, as long as that one owes it', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
-    await inChannel(desk, '#ops', 'alice', 'bob', 'carol');
-    const { message } = await send(desk, alice, aDraft({ to: '#ops', body: '@bob is it red?' }));
-    const early = claim(desk, desk.who('carol'), message.id);
+    const workspace = await aMemoryWorkspace('alice', 'bob', 'carol');
+    await inChannel(workspace, '#ops', 'alice', 'bob', 'carol');
+    const { message } = await send(workspace, alice, aDraft({ to: '#ops', body: '@bob is it red?' }));
+    const early = claim(workspace, workspace.who('carol'), message.id);
     await expect(early).rejects.toMatchObject({ code: 'already_claimed', message: expect.stringContaining('@bob') });
-    expect((await claim(desk, desk.who('bob'), message.id)).holder).toBe(bob);
-    await react(desk, desk.who('bob'), message.id, { signal: 'declined' });
-    expect((await claim(desk, desk.who('carol'), message.id)).holder).toBe(carol);
+    expect((await claim(workspace, workspace.who('bob'), message.id)).holder).toBe(bob);
+    await react(workspace, workspace.who('bob'), message.id, { signal: 'declined' });
+    expect((await claim(workspace, workspace.who('carol'), message.id)).holder).toBe(carol);
   });
 
   it('is not for strangers, who learn nothing by trying', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
-    const { message } = await send(desk, alice, aDraft());
-    await expect(claim(desk, desk.who('carol'), message.id)).rejects.toMatchObject({ code: 'not_found' });
+    const workspace = await aMemoryWorkspace('alice', 'bob', 'carol');
+    const { message } = await send(workspace, alice, aDraft());
+    await expect(claim(workspace, workspace.who('carol'), message.id)).rejects.toMatchObject({ code: 'not_found' });
   });
 });
 
 describe('what is offered to a role', () => {
   it('knocks at one member, whom it is kept for; the others can list it [C2A-136, C2A-131]', async () => {
-    const { desk, sent } = await offered();
+    const { workspace, sent } = await offered();
     const loud = sent.copies.filter(({ attention }) => !isQuiet(attention));
     expect(loud).toMatchObject([{ attention: { injection: 'notify', policy: 'may_respond' } }]);
     expect(sent.copies.filter(({ attention }) => attention.policy === 'must_respond')).toEqual([]);
-    const [chosen, ...others] = await asked(desk, sent);
-    expect(await desk.own.ledger.eventClaim(sent.message.id, desk.now())).toMatchObject({
+    const [chosen, ...others] = await asked(workspace, sent);
+    expect(await workspace.own.ledger.eventClaim(sent.message.id, workspace.now())).toMatchObject({
       holder: chosen,
       reserved: true,
     });
     expect(others).toEqual([]);
     for (const name of MEMBERS) {
-      const { events } = await listEvents([desk.who(name)], { limit: 10, now: desk.now() });
+      const { events } = await listEvents([workspace.who(name)], { limit: 10, now: workspace.now() });
       expect(events.map(({ id }) => id)).toEqual([sent.message.id]);
     }
   });
 
   it('is chosen so for a mention of the role in a channel too [C2A-131]', async () => {
-    const desk = await aMemoryDesk('alice', ...MEMBERS);
-    await withRole(desk, 'backend', ...MEMBERS);
-    await inChannel(desk, '#dev', ...MEMBERS);
-    const sent = await send(desk, alice, aDraft({ to: '#dev', body: '@backend who knows the parser' }));
+    const workspace = await aMemoryWorkspace('alice', ...MEMBERS);
+    await withRole(workspace, 'backend', ...MEMBERS);
+    await inChannel(workspace, '#dev', ...MEMBERS);
+    const sent = await send(workspace, alice, aDraft({ to: '#dev', body: '@backend who knows the parser' }));
     expect(sent.copies.filter(({ attention }) => !isQuiet(attention))).toHaveLength(1);
   });
 
   it('goes to the next when the one declines, and the one who claims sees it in full [C2A-60f, C2A-D4]', async () => {
-    const { desk, sent } = await offered();
-    const [first = ''] = await asked(desk, sent);
-    await react(desk, desk.who(first), sent.message.id, { signal: 'declined' });
-    const [second = '', ...more] = (await asked(desk, sent)).filter((name) => name !== first);
+    const { workspace, sent } = await offered();
+    const [first = ''] = await asked(workspace, sent);
+    await react(workspace, workspace.who(first), sent.message.id, { signal: 'declined' });
+    const [second = '', ...more] = (await asked(workspace, sent)).filter((name) => name !== first);
     expect(more).toEqual([]);
     expect(second).not.toBe('');
-    const copy = await desk.own.ledger.copy(AgentName.parse(second), sent.message.id);
+    const copy = await workspace.own.ledger.copy(AgentName.parse(second), sent.message.id);
     expect(copy?.attention.injection).toBe('notify');
-    await claim(desk, desk.who(second), sent.message.id);
-    const claimed = await desk.own.ledger.copy(AgentName.parse(second), sent.message.id);
+    await claim(workspace, workspace.who(second), sent.message.id);
+    const claimed = await workspace.own.ledger.copy(AgentName.parse(second), sent.message.id);
     expect(claimed?.attention.injection).toBe('buffered');
-    const { duties } = await owe(desk.who(second), { limit: 5 });
+    const { duties } = await owe(workspace.who(second), { limit: 5 });
     expect(duties).toMatchObject([{ id: sent.message.id, state: 'claimed' }]);
-    await desk.live(5 * MINUTE);
-    expect(await asked(desk, sent)).toHaveLength(2);
+    await workspace.live(5 * MINUTE);
+    expect(await asked(workspace, sent)).toHaveLength(2);
   });
 
   it('goes to the next when the one says nothing for a minute, until all were asked once [C2A-D4]', async () => {
-    const { desk, sent } = await offered();
-    expect(await asked(desk, sent)).toHaveLength(1);
-    await desk.live(59_000);
-    expect(await asked(desk, sent)).toHaveLength(1);
-    await desk.live(2_000);
-    expect(await asked(desk, sent)).toHaveLength(2);
-    await desk.live(10 * MINUTE);
-    expect((await asked(desk, sent)).toSorted()).toEqual(MEMBERS);
+    const { workspace, sent } = await offered();
+    expect(await asked(workspace, sent)).toHaveLength(1);
+    await workspace.live(59_000);
+    expect(await asked(workspace, sent)).toHaveLength(1);
+    await workspace.live(2_000);
+    expect(await asked(workspace, sent)).toHaveLength(2);
+    await workspace.live(10 * MINUTE);
+    expect((await asked(workspace, sent)).toSorted()).toEqual(MEMBERS);
     for (const name of MEMBERS) {
-      const duty = await desk.own.ledger.duty(AgentName.parse(name), sent.message.id);
+      const duty = await workspace.own.ledger.duty(AgentName.parse(name), sent.message.id);
       expect(duty?.ended?.as).toBe('ignored');
     }
-    expect(await desk.own.ledger.nextDue()).toBeNull();
+    expect(await workspace.own.ledger.nextDue()).toBeNull();
   });
 
   it('goes to the next when the one who has it gives it up', async () => {
-    const { desk, sent } = await offered();
-    const [first = ''] = await asked(desk, sent);
-    await claim(desk, desk.who(first), sent.message.id);
-    expect(await unclaim(desk, desk.who(first), sent.message.id)).toBe(true);
-    expect(await asked(desk, sent)).toHaveLength(2);
-    expect((await owe(desk.who(first), { limit: 5 })).count).toBe(0);
+    const { workspace, sent } = await offered();
+    const [first = ''] = await asked(workspace, sent);
+    await claim(workspace, workspace.who(first), sent.message.id);
+    expect(await unclaim(workspace, workspace.who(first), sent.message.id)).toBe(true);
+    expect(await asked(workspace, sent)).toHaveLength(2);
+    expect((await owe(workspace.who(first), { limit: 5 })).count).toBe(0);
   });
 
   it('comes back to the one who put it off', async () => {
-    const { desk, sent } = await offered();
-    const [first = ''] = await asked(desk, sent);
-    await react(desk, desk.who(first), sent.message.id, { signal: 'queued' });
-    await desk.live(20 * MINUTE);
-    expect(await asked(desk, sent)).toEqual([first]);
-    expect(await desk.live(11 * MINUTE)).toMatchObject([{ mailbox: first, state: 'open' }]);
+    const { workspace, sent } = await offered();
+    const [first = ''] = await asked(workspace, sent);
+    await react(workspace, workspace.who(first), sent.message.id, { signal: 'queued' });
+    await workspace.live(20 * MINUTE);
+    expect(await asked(workspace, sent)).toEqual([first]);
+    expect(await workspace.live(11 * MINUTE)).toMatchObject([{ mailbox: first, state: 'open' }]);
   });
 
   it('goes to those who were here lately, and among them to the one who was idle the longest [C2A-D4]', async () => {
-    const desk = await aMemoryDesk('alice', ...MEMBERS);
-    await withRole(desk, 'backend', ...MEMBERS);
-    desk.pass(2 * 60 * MINUTE);
-    await desk.own.directory.seen(AgentName.parse('dora'));
-    desk.pass(5 * MINUTE);
-    await desk.own.directory.seen(AgentName.parse('carol'));
-    const sent = await send(desk, alice, aDraft({ to: '@backend' }));
-    expect(await asked(desk, sent)).toEqual(['dora']);
+    const workspace = await aMemoryWorkspace('alice', ...MEMBERS);
+    await withRole(workspace, 'backend', ...MEMBERS);
+    workspace.pass(2 * 60 * MINUTE);
+    await workspace.own.directory.seen(AgentName.parse('dora'));
+    workspace.pass(5 * MINUTE);
+    await workspace.own.directory.seen(AgentName.parse('carol'));
+    const sent = await send(workspace, alice, aDraft({ to: '@backend' }));
+    expect(await asked(workspace, sent)).toEqual(['dora']);
   });
 });
 
 it('is offered to the one with the fewest duties, where all were idle as long [C2A-D4]', async () => {
-  const desk = await aMemoryDesk('alice', ...MEMBERS);
-  await withRole(desk, 'backend', ...MEMBERS);
-  for (const name of MEMBERS.filter((one) => one !== 'carol')) await send(desk, alice, aDraft({ to: `@${name}` }));
-  await owe(desk.who('alice'), { limit: 1 });
+  const workspace = await aMemoryWorkspace('alice', ...MEMBERS);
+  await withRole(workspace, 'backend', ...MEMBERS);
+  for (const name of MEMBERS.filter((one) => one !== 'carol')) await send(workspace, alice, aDraft({ to: `@${name}` }));
+  await owe(workspace.who('alice'), { limit: 1 });
   for (let n = 0; n < 5; n += 1) {
-    const sent = await send(desk, alice, aDraft({ to: '@backend', body: `who knows src/${n}.ts` }));
-    expect(await asked(desk, sent)).toEqual(['carol']);
-    await react(desk, desk.who('carol'), sent.message.id, { signal: 'done' });
+    const sent = await send(workspace, alice, aDraft({ to: '@backend', body: `who knows src/${n}.ts` }));
+    expect(await asked(workspace, sent)).toEqual(['carol']);
+    await react(workspace, workspace.who('carol'), sent.message.id, { signal: 'done' });
   }
 });
 
-async function offered(): Promise<{ desk: MemoryDesk; sent: Sent }> {
-  const desk = await aMemoryDesk('alice', ...MEMBERS);
-  await withRole(desk, 'backend', ...MEMBERS);
-  return { desk, sent: await send(desk, alice, aDraft({ to: '@backend', body: 'who knows the parser' })) };
+async function offered(): Promise<{ workspace: MemoryWorkspace; sent: Sent }> {
+  const workspace = await aMemoryWorkspace('alice', ...MEMBERS);
+  await withRole(workspace, 'backend', ...MEMBERS);
+  return { workspace, sent: await send(workspace, alice, aDraft({ to: '@backend', body: 'who knows the parser' })) };
 }
 
 /** Who was asked so far. */
-async function asked(desk: MemoryDesk, { message }: Sent): Promise<string[]> {
+async function asked(workspace: MemoryWorkspace, { message }: Sent): Promise<string[]> {
   const found: string[] = [];
   for (const name of MEMBERS) {
-    if (await desk.own.ledger.duty(AgentName.parse(name), message.id)) found.push(name);
+    if (await workspace.own.ledger.duty(AgentName.parse(name), message.id)) found.push(name);
   }
   return found;
 }

@@ -4,7 +4,7 @@ import type { AgentName, MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { EventClaim } from '../storage/ledger/duties.ts';
 import { rootOf } from './conversation.ts';
-import type { Desk, Home, Who } from './desk.ts';
+import type { Workspace, Home, Who } from './workspace.ts';
 import { endDuty, enterDuties } from './duty.ts';
 import { isOffered, passOn } from './responders.ts';
 import { visible } from './sight.ts';
@@ -14,9 +14,9 @@ import { visible } from './sight.ts';
  * the others are told who. It lasts ten minutes and is prolonged by whatever its holder does there; the holder now sees the whole
  * text.
  */
-export async function claim(desk: Desk, who: Who, id: MessageId): Promise<EventClaim> {
+export async function claim(workspace: Workspace, who: Who, id: MessageId): Promise<EventClaim> {
   const { message } = await visible([who], id);
-  const now = desk.now();
+  const now = workspace.now();
   if (message.from === who.name) throw new Refusal('invalid_request', 'it is your own message; others may claim it');
   const asked = await askedInstead(who, id);
   if (asked) throw claimedBy(id, { holder: asked });
@@ -71,14 +71,14 @@ function isKnocked(injection: string): boolean {
 }
 
 /** Gives a claim up. False if it was not this agent's. */
-export async function unclaim(desk: Desk, who: Who, id: MessageId): Promise<boolean> {
+export async function unclaim(workspace: Workspace, who: Who, id: MessageId): Promise<boolean> {
   const { message } = await visible([who], id);
   const freed = await who.home.ledger.freeClaim(id, who.name);
   if (freed) {
-    await giveBack(desk, who, message);
+    await giveBack(workspace, who, message);
     const receipt = {
       step: 'released' as const,
-      at: new Date(desk.now()).toISOString(),
+      at: new Date(workspace.now()).toISOString(),
       evidence: { claim: 'given up' },
     };
     await who.home.ledger.record(who.name, id, receipt);
@@ -87,12 +87,12 @@ export async function unclaim(desk: Desk, who: Who, id: MessageId): Promise<bool
 }
 
 /** What was offered to several goes to the next; what this agent has to answer by itself it still owes. */
-async function giveBack(desk: Desk, { name, home }: Who, message: Message): Promise<void> {
-  const now = desk.now();
+async function giveBack(workspace: Workspace, { name, home }: Who, message: Message): Promise<void> {
+  const now = workspace.now();
   const copy = await home.ledger.copy(name, message.id);
   if (copy && isOffered(copy)) {
     await endDuty(home, name, message.id, 'ignored', { because: 'its claim was given up' }, now);
-    await passOn(desk, home, message, now);
+    await passOn(workspace, home, message, now);
     return;
   }
   await home.ledger.changeDuty(name, message.id, (duty) =>

@@ -1,6 +1,6 @@
 import type { Attention } from '../protocol/attention.ts';
 import type { MessageId } from '../protocol/names.ts';
-import type { Who } from './desk.ts';
+import type { Who } from './workspace.ts';
 
 /** How many of the things that a reader owes are looked through. */
 const LOOK = 200;

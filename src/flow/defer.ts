@@ -3,7 +3,7 @@ import { masked } from '../attention/secrets.ts';
 import type { Duty } from '../protocol/duty.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
-import type { Desk, Who } from './desk.ts';
+import type { Workspace, Who } from './workspace.ts';
 import { enterDuties } from './duty.ts';
 import { visible } from './sight.ts';
 
@@ -15,13 +15,13 @@ const LONGEST_MS = 30 * 24 * 60 * 60 * 1000;
  * half an hour. spec: c2a#duties
  */
 export async function defer(
-  desk: Desk,
+  workspace: Workspace,
   who: Who,
   id: MessageId,
   why: { reason: string; until?: string | undefined },
 ): Promise<Duty> {
   const { home } = await visible([who], id);
-  const now = desk.now();
+  const now = workspace.now();
   const reason = masked(why.reason.trim()).slice(0, 500);
   if (reason === '') throw new Refusal('invalid_request', 'say why it has to wait');
   const until = why.until === undefined ? now + DEFER_MS : Date.parse(why.until);

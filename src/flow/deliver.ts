@@ -7,8 +7,8 @@ import { scopeMatches } from '../protocol/scope.ts';
 import { PartlyShown } from '../storage/disk.ts';
 import type { Settlement } from '../storage/ledger/ledger.ts';
 import type { Claim, Waiting } from '../storage/spool/spool.ts';
-import { onlyOne } from './desk.ts';
-import type { Who } from './desk.ts';
+import { onlyOne } from './workspace.ts';
+import type { Who } from './workspace.ts';
 
 /** How long a reader at work may hold a copy before it is taken for dead. */
 export const LEASE_MS = 30_000;

@@ -9,7 +9,7 @@ import type { CopyRecord } from '../storage/ledger/ledger.ts';
 import { answerIn } from './answered.ts';
 import { arrivalOf } from './arrival.ts';
 import { rootOf } from './conversation.ts';
-import type { Home } from './desk.ts';
+import type { Home } from './workspace.ts';
 
 /** How many copies are entered in one act. */
 const BITE = 200;

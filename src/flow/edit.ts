@@ -7,7 +7,7 @@ import type { Evidence } from '../protocol/receipt.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Copy, CopyRecord } from '../storage/ledger/ledger.ts';
 import { attend, exchangeOf } from './attend.ts';
-import type { Desk, Home } from './desk.ts';
+import type { Workspace, Home } from './workspace.ts';
 import { discharge, endDuty, enterDuties } from './duty.ts';
 import { refuseTooLarge } from './send.ts';
 import type { Sent } from './send.ts';
@@ -20,19 +20,19 @@ const VERSIONS = 200;
  * something for the old one owes it for the new one, as long as before. Who has answered is told that it was edited since.
  */
 export async function edit(
-  desk: Desk,
+  workspace: Workspace,
   from: AgentName,
   home: Home,
   given: MessageId,
   body: string,
-  newId: MessageId = desk.newId(),
+  newId: MessageId = workspace.newId(),
 ): Promise<Sent> {
-  refuseTooLarge(body, desk.bodyLimit);
+  refuseTooLarge(body, workspace.bodyLimit);
   const old = await ownMessage(home, from, await latestOf(home, given));
   const { id } = old;
   const before = (await home.ledger.trace(id))?.copies ?? [];
   await enterDuties(home);
-  const exchange = await exchangeOf(home, from, { ...old.parley, ...old, body, replaces: id }, desk.now());
+  const exchange = await exchangeOf(home, from, { ...old.parley, ...old, body, replaces: id }, workspace.now());
   const { intent = 'none', deadline, obligation, aim } = old.parley ?? {};
   const message = composeMessage(
     {
@@ -47,20 +47,21 @@ export async function edit(
       ...(aim && { aim }),
       replaces: id,
     },
-    { id: newId, from, ts: new Date(desk.now()).toISOString(), lineage: exchange.lineage },
+    { id: newId, from, ts: new Date(workspace.now()).toISOString(), lineage: exchange.lineage },
   );
   const copies: Copy[] = [];
   for (const { mailbox } of before) {
     const reader = await home.directory.get(mailbox);
     const via = viaOf(old, mailbox);
-    if (reader) copies.push({ mailbox, attention: await attend(home, message, reader, via, exchange, desk.now()) });
+    if (reader)
+      copies.push({ mailbox, attention: await attend(home, message, reader, via, exchange, workspace.now()) });
   }
   const by = { replaced: newId, by: from };
   await home.spool.withdraw(id, by);
   const stored = await home.spool.put({ message, copies });
   for (const { mailbox } of before) {
     await home.ledger.record(mailbox, id, { step: 'cancelled', at: message.ts, evidence: by });
-    await inherit(home, mailbox, id, newId, by, desk.now());
+    await inherit(home, mailbox, id, newId, by, workspace.now());
     await callOff(home, mailbox, id);
   }
   return { home, ...stored };
@@ -71,7 +72,7 @@ export async function edit(
  * deleting ends what is owed as a reply, and no obligation.
  */
 export async function remove(
-  desk: Desk,
+  workspace: Workspace,
   by: AgentName,
   home: Home,
   given: MessageId,
@@ -83,7 +84,7 @@ export async function remove(
   const evidence = { withdrawn: true, by };
   const copies = await home.spool.withdraw(id, evidence);
   const ended: Duty[] = [];
-  const at = new Date(desk.now()).toISOString();
+  const at = new Date(workspace.now()).toISOString();
   const cancelled = (mailbox: AgentName) => home.ledger.record(mailbox, id, { step: 'cancelled', at, evidence });
   for (const { mailbox } of copies) {
     const owed = await home.ledger.duty(mailbox, id);
@@ -93,7 +94,7 @@ export async function remove(
       continue;
     }
     const end = message.from === by ? discharge : endDuty;
-    const after = await end(home, mailbox, id, 'superseded', evidence, desk.now());
+    const after = await end(home, mailbox, id, 'superseded', evidence, workspace.now());
     if (after?.ended) ended.push(after);
     await cancelled(mailbox);
   }

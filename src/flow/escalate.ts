@@ -6,7 +6,7 @@ import { HOST_NAME } from '../protocol/signal.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
 import { enterDuties } from './duty.ts';
 import { conversationOf, rootOf } from './conversation.ts';
-import type { Desk, Home } from './desk.ts';
+import type { Workspace, Home } from './workspace.ts';
 import { keyOf, post, tellOwner } from './people.ts';
 
 /** Who has this role answers for what others left undone, where nobody owns the channel or the exchange. */
@@ -36,7 +36,7 @@ interface Rising {
  * undone, the owner. For an obligation the notice is an obligation too. All for the same one are one notice, which takes the place of
  * the one before it. Nobody else hears of it. To do it twice tells nobody twice. spec: c2a#notices
  */
-export async function escalate(desk: Desk, home: Home, duties: readonly Duty[]): Promise<void> {
+export async function escalate(workspace: Workspace, home: Home, duties: readonly Duty[]): Promise<void> {
   if (duties.length === 0) return;
   await enterDuties(home);
   const everybody = await home.directory.list();
@@ -46,10 +46,10 @@ export async function escalate(desk: Desk, home: Home, duties: readonly Duty[]):
     if (message) rising.push({ duty, message, to: rungAbove(everybody, duty, message) });
   }
   const groups = Map.groupBy(rising, ({ duty, to }) => `${duty.kind} ${to?.name ?? ''}`);
-  for (const group of groups.values()) await tellOne(desk, home, group);
+  for (const group of groups.values()) await tellOne(workspace, home, group);
 }
 
-async function tellOne(desk: Desk, home: Home, group: readonly Rising[]): Promise<void> {
+async function tellOne(workspace: Workspace, home: Home, group: readonly Rising[]): Promise<void> {
   const [first] = group;
   if (!first) return;
   const { to, duty, message } = first;
@@ -60,12 +60,12 @@ async function tellOne(desk: Desk, home: Home, group: readonly Rising[]): Promis
   const about = [...known, ...fresh.map((one) => refOf(one.duty))];
   const key = `escalate/${duty.id}/${duty.mailbox}/${about.length}`;
   if (!to) {
-    await tellOwner(desk, home, { key, body: await bodyFor(home, about), thread: duty.id });
-    for (const one of fresh) await noted(desk, home, one.duty, { to: 'nobody', held: true });
+    await tellOwner(workspace, home, { key, body: await bodyFor(home, about), thread: duty.id });
+    for (const one of fresh) await noted(workspace, home, one.duty, { to: 'nobody', held: true });
     return;
   }
   const notice = await post(
-    desk,
+    workspace,
     home,
     {
       to: `@${to.name}`,
@@ -81,8 +81,8 @@ async function tellOne(desk: Desk, home: Home, group: readonly Rising[]): Promis
     ESCALATED,
   );
   await enterDuties(home);
-  for (const one of fresh) await noted(desk, home, one.duty, { to: to.name, notice: notice.message.id });
-  if (standing) await replace(desk, home, to.name, standing.id, notice.message.id);
+  for (const one of fresh) await noted(workspace, home, one.duty, { to: to.name, notice: notice.message.id });
+  if (standing) await replace(workspace, home, to.name, standing.id, notice.message.id);
 }
 
 /** Who hears of it next. Never the one who owes it, and never more than one. */
@@ -112,18 +112,29 @@ async function noticeFor(home: Home, name: AgentName, duty: Duty): Promise<Messa
 }
 
 /** The new notice says all that the old one said. Whoever looks for the old one finds the way from its end. */
-async function replace(desk: Desk, home: Home, name: AgentName, old: MessageId, now: MessageId): Promise<void> {
+async function replace(
+  workspace: Workspace,
+  home: Home,
+  name: AgentName,
+  old: MessageId,
+  now: MessageId,
+): Promise<void> {
   const by = { replaced: now };
   await home.spool.withdraw(old, by);
   await home.ledger.changeDuty(name, old, (duty) => ({
     ...duty,
     due: null,
-    ended: { as: 'superseded', at: desk.now(), by },
+    ended: { as: 'superseded', at: workspace.now(), by },
   }));
 }
 
-async function noted(desk: Desk, home: Home, duty: Duty, evidence: Record<string, string | boolean>): Promise<void> {
-  const receipt = { step: 'escalated' as const, at: new Date(desk.now()).toISOString(), evidence };
+async function noted(
+  workspace: Workspace,
+  home: Home,
+  duty: Duty,
+  evidence: Record<string, string | boolean>,
+): Promise<void> {
+  const receipt = { step: 'escalated' as const, at: new Date(workspace.now()).toISOString(), evidence };
   await home.ledger.record(duty.mailbox, duty.id, receipt);
 }
 

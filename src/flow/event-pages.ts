@@ -2,7 +2,7 @@ import type { HomeLabel } from '../protocol/address.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { HistoryRow, Page } from '../storage/ledger/ledger.ts';
-import type { Home } from './desk.ts';
+import type { Home } from './workspace.ts';
 
 /** How many rows are read at once, and how many are looked at before an answer, however few of them fit. */
 const BITE = 50;

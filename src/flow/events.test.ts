@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test';
-import { aDraft } from '../../test/support/desk.ts';
+import { aDraft } from '../../test/support/workspace.ts';
 import { alice, bob, carol } from '../../test/support/mail.ts';
-import { aMemoryDesk, anOwner, inChannel, withRole } from '../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { aMemoryWorkspace, anOwner, inChannel, withRole } from '../../test/support/memory-workspace.ts';
+import type { MemoryWorkspace } from '../../test/support/memory-workspace.ts';
 import { TOOLS } from '../protocol/host.ts';
 import { MessageId } from '../protocol/names.ts';
 import { claim, unclaim } from './claim.ts';
@@ -18,19 +18,19 @@ const MINUTE = 60_000;
 
 describe('the events of a reader', () => {
   it('are found by stream, conversation, policy and time, alone and together [C2A-119]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
-    await inChannel(desk, '#dev', 'bob');
-    await inChannel(desk, '#ops', 'bob');
+    const workspace = await aMemoryWorkspace('alice', 'bob', 'carol');
+    await inChannel(workspace, '#dev', 'bob');
+    await inChannel(workspace, '#ops', 'bob');
     const said = async (from: typeof alice, fields: Record<string, unknown>) => {
-      desk.pass(MINUTE);
-      return (await send(desk, from, aDraft(fields))).message.id;
+      workspace.pass(MINUTE);
+      return (await send(workspace, from, aDraft(fields))).message.id;
     };
     const dm = await said(alice, {});
     const dev = await said(alice, { to: '#dev', body: 'x' });
     const named = await said(carol, { to: '#dev', body: '@bob y' });
     const ops = await said(carol, { to: '#ops', body: 'z' });
     const found = async (filter: Partial<EventFilter>) => {
-      const { events } = await listEvents([desk.who('bob')], { limit: 20, now: desk.now(), ...filter });
+      const { events } = await listEvents([workspace.who('bob')], { limit: 20, now: workspace.now(), ...filter });
       return events.map(({ id }) => id);
     };
     expect(await found({})).toEqual([ops, named, dev, dm]);
@@ -38,65 +38,66 @@ describe('the events of a reader', () => {
     expect(await found({ stream: '#elsewhere' })).toEqual([]);
     expect(await found({ conversation: 'dm:alice,bob' })).toEqual([dm]);
     expect(await found({ policy: 'must_respond' })).toEqual([named, dm]);
-    const since = new Date(desk.now() - 2.5 * MINUTE).toISOString();
-    const until = new Date(desk.now() - 0.5 * MINUTE).toISOString();
+    const since = new Date(workspace.now() - 2.5 * MINUTE).toISOString();
+    const until = new Date(workspace.now() - 0.5 * MINUTE).toISOString();
     expect(await found({ since, until })).toEqual([named, dev]);
     expect(await found({ since, until, stream: '#dev', policy: 'must_respond' })).toEqual([named]);
   });
 
   it('come page by page, each once, whatever arrives meanwhile [C2A-119]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const workspace = await aMemoryWorkspace('alice', 'bob');
     const ids: MessageId[] = [];
-    for (let n = 0; n < 120; n += 1) ids.push((await send(desk, alice, aDraft({ body: `number ${n}` }))).message.id);
+    for (let n = 0; n < 120; n += 1)
+      ids.push((await send(workspace, alice, aDraft({ body: `number ${n}` }))).message.id);
     const seen: MessageId[] = [];
     let cursor: string | undefined;
     do {
-      const page = await listEvents([desk.who('bob')], { limit: 7, cursor, now: desk.now() });
+      const page = await listEvents([workspace.who('bob')], { limit: 7, cursor, now: workspace.now() });
       seen.push(...page.events.map(({ id }) => id));
       cursor = page.cursor ?? undefined;
-      await send(desk, alice, aDraft({ body: 'one more' }));
+      await send(workspace, alice, aDraft({ body: 'one more' }));
     } while (cursor && seen.length < 2 * ids.length);
     expect(seen).toEqual(ids.reverse());
   });
 
   it('are those of all its mailboxes, and no other session’s', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
-    const one = await send(desk, alice, aDraft());
-    const other = await send(desk, alice, aDraft({ to: '@carol' }));
-    const both = await listEvents([desk.who('bob'), desk.who('carol')], { limit: 9, now: desk.now() });
+    const workspace = await aMemoryWorkspace('alice', 'bob', 'carol');
+    const one = await send(workspace, alice, aDraft());
+    const other = await send(workspace, alice, aDraft({ to: '@carol' }));
+    const both = await listEvents([workspace.who('bob'), workspace.who('carol')], { limit: 9, now: workspace.now() });
     expect(both.events.map(({ id, mailbox }) => [id, mailbox])).toEqual([
       [other.message.id, carol],
       [one.message.id, bob],
     ]);
-    const mine = await listEvents([desk.who('carol')], { limit: 9, now: desk.now() });
+    const mine = await listEvents([workspace.who('carol')], { limit: 9, now: workspace.now() });
     expect(mine.events.map(({ id }) => id)).toEqual([other.message.id]);
   });
 
   it('do not hold what is kept in silence, nor the reader’s own words', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    await send(desk, alice, aDraft({ body: 'thanks!' }));
-    await send(desk, bob, aDraft({ to: '@alice' }));
-    expect((await listEvents([desk.who('bob')], { limit: 9, now: desk.now() })).events).toEqual([]);
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    await send(workspace, alice, aDraft({ body: 'thanks!' }));
+    await send(workspace, bob, aDraft({ to: '@alice' }));
+    expect((await listEvents([workspace.who('bob')], { limit: 9, now: workspace.now() })).events).toEqual([]);
   });
 
   it('are not changed by being listed or read: policy and disposition stay [C2A-61]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    await inChannel(desk, '#dev', 'bob');
-    const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    await inChannel(workspace, '#dev', 'bob');
+    const { message } = await send(workspace, alice, aDraft({ to: '#dev' }));
     for (let n = 0; n < 3; n += 1) {
-      const [event] = (await listEvents([desk.who('bob')], { limit: 9, now: desk.now() })).events;
+      const [event] = (await listEvents([workspace.who('bob')], { limit: 9, now: workspace.now() })).events;
       expect(event).toMatchObject({ attention: { policy: 'must_not_respond' }, disposition: null, proven: 'stored' });
-      await readThread([desk.who('bob')], { event: message.id }, { limit: 9, now: desk.now() });
+      await readThread([workspace.who('bob')], { event: message.id }, { limit: 9, now: workspace.now() });
     }
-    expect(await desk.own.spool.ids(bob)).toHaveLength(1);
+    expect(await workspace.own.spool.ids(bob)).toHaveLength(1);
   });
 
   it('say what is known of them: disposition, claim, step and attempt', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    const { message } = await send(desk, alice, aDraft());
-    await claim(desk, desk.who('bob'), message.id);
-    await defer(desk, desk.who('bob'), message.id, { reason: 'later' });
-    const [event] = (await listEvents([desk.who('bob')], { limit: 9, now: desk.now() })).events;
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    const { message } = await send(workspace, alice, aDraft());
+    await claim(workspace, workspace.who('bob'), message.id);
+    await defer(workspace, workspace.who('bob'), message.id, { reason: 'later' });
+    const [event] = (await listEvents([workspace.who('bob')], { limit: 9, now: workspace.now() })).events;
     expect(event).toMatchObject({
       conversation: { id: 'dm:alice,bob', kind: 'dm' },
       disposition: 'deferred',
@@ -109,49 +110,51 @@ describe('the events of a reader', () => {
 
 describe('a thread', () => {
   it('is read by window and cursor, oldest first, with a count of what stands before [C2A-120]', async () => {
-    const { desk, ids } = await aThread(30);
-    await desk.own.directory.register(carol, 'agent');
-    await send(desk, carol, aDraft({ body: 'something else' }));
+    const { workspace, ids } = await aThread(30);
+    await workspace.own.directory.register(carol, 'agent');
+    await send(workspace, carol, aDraft({ body: 'something else' }));
     const [last = ids[0]] = ids.slice(-1);
-    const page = await readThread([desk.who('bob')], { event: last }, { limit: 10, now: desk.now() });
+    const page = await readThread([workspace.who('bob')], { event: last }, { limit: 10, now: workspace.now() });
     expect(page.messages.map(({ id }) => id)).toEqual(ids.slice(20));
     expect(page.earlier).toBe(20);
     const before = await readThread(
-      [desk.who('bob')],
+      [workspace.who('bob')],
       { event: last },
       { limit: 15, cursor: page.cursor ?? undefined },
     );
     expect(before.messages.map(({ id }) => id)).toEqual(ids.slice(5, 20));
     expect(before.earlier).toBe(5);
-    const window = await readThread([desk.who('bob')], { conversation: 'dm:alice,bob' }, { limit: 3 });
+    const window = await readThread([workspace.who('bob')], { conversation: 'dm:alice,bob' }, { limit: 3 });
     expect(window.messages.map(({ id }) => id)).toEqual(ids.slice(27));
   });
 
   it('shows a reaction as its word', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    const { message } = await send(desk, alice, aDraft());
-    await react(desk, desk.who('bob'), message.id, { signal: 'working' });
-    const { messages } = await readThread([desk.who('alice')], { event: message.id }, { limit: 9 });
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    const { message } = await send(workspace, alice, aDraft());
+    await react(workspace, workspace.who('bob'), message.id, { signal: 'working' });
+    const { messages } = await readThread([workspace.who('alice')], { event: message.id }, { limit: 9 });
     expect(messages.map(({ signal, body }) => signal ?? body)).toEqual(['hello', 'working']);
   });
 
   it('shows a reader only what it may see of it', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
-    await inChannel(desk, '#dev', 'bob', 'carol', 'alice');
-    const root = await send(desk, alice, aDraft({ to: '#dev', body: 'in public' }));
-    await send(desk, bob, aDraft({ to: '@alice', thread: root.message.id, body: 'in private' }));
+    const workspace = await aMemoryWorkspace('alice', 'bob', 'carol');
+    await inChannel(workspace, '#dev', 'bob', 'carol', 'alice');
+    const root = await send(workspace, alice, aDraft({ to: '#dev', body: 'in public' }));
+    await send(workspace, bob, aDraft({ to: '@alice', thread: root.message.id, body: 'in private' }));
     const read = async (name: string) =>
-      (await readThread([desk.who(name)], { event: root.message.id }, { limit: 9 })).messages.map(({ body }) => body);
+      (await readThread([workspace.who(name)], { event: root.message.id }, { limit: 9 })).messages.map(
+        ({ body }) => body,
+      );
     expect(await read('carol')).toEqual(['in public']);
     expect(await read('alice')).toEqual(['in public', 'in private']);
   });
 });
 
 it('shows nothing of what a reader may not see, not even that it exists [C2A-167]', async () => {
-  const desk = await aMemoryDesk('alice', 'bob', 'carol');
-  await inChannel(desk, '#secret', 'bob');
-  const hidden = (await send(desk, alice, aDraft({ to: '#secret', body: 'the plan' }))).message.id;
-  const whos = [desk.who('carol')];
+  const workspace = await aMemoryWorkspace('alice', 'bob', 'carol');
+  await inChannel(workspace, '#secret', 'bob');
+  const hidden = (await send(workspace, alice, aDraft({ to: '#secret', body: 'the plan' }))).message.id;
+  const whos = [workspace.who('carol')];
   const nowhere = MessageId.parse(crypto.randomUUID());
   const told = async (act: (id: string) => Promise<unknown>, id: string): Promise<string> =>
     act(id).then(
@@ -162,8 +165,8 @@ it('shows nothing of what a reader may not see, not even that it exists [C2A-167
     async (id) => readThread(whos, { event: id }, { limit: 9 }),
     async (id) => readThread(whos, { conversation: id }, { limit: 9 }),
     async (id) => listEvents(whos, { conversation: id, limit: 9 }),
-    async (id) => claim(desk, desk.who('carol'), id as MessageId),
-    async (id) => defer(desk, desk.who('carol'), id as MessageId, { reason: 'x' }),
+    async (id) => claim(workspace, workspace.who('carol'), id as MessageId),
+    async (id) => defer(workspace, workspace.who('carol'), id as MessageId, { reason: 'x' }),
   ];
   for (const act of acts) expect(await told(act, hidden)).toBe(await told(act, nowhere));
   const stream = (name: string) => async () => listEvents(whos, { stream: name, limit: 9 });
@@ -174,29 +177,29 @@ it('shows nothing of what a reader may not see, not even that it exists [C2A-167
 });
 
 it('lets whoever listens to a channel read what was said there before it came', async () => {
-  const desk = await aMemoryDesk('alice', 'bob', 'carol');
-  await inChannel(desk, '#dev', 'bob');
-  const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
-  await inChannel(desk, '#dev', 'carol');
-  const { events } = await listEvents([desk.who('carol')], { stream: '#dev', limit: 9 });
+  const workspace = await aMemoryWorkspace('alice', 'bob', 'carol');
+  await inChannel(workspace, '#dev', 'bob');
+  const { message } = await send(workspace, alice, aDraft({ to: '#dev' }));
+  await inChannel(workspace, '#dev', 'carol');
+  const { events } = await listEvents([workspace.who('carol')], { stream: '#dev', limit: 9 });
   expect(events).toMatchObject([{ id: message.id, mailbox: null, attention: { policy: 'must_not_respond' } }]);
 });
 
 it('answers who, what, when and why for any event [C2A-170]', async () => {
-  const desk = await aMemoryDesk('alice', 'bob', 'carol');
-  await withRole(desk, 'backend', 'bob', 'carol');
-  const { message, copies } = await send(desk, alice, aDraft({ to: '@backend' }));
+  const workspace = await aMemoryWorkspace('alice', 'bob', 'carol');
+  await withRole(workspace, 'backend', 'bob', 'carol');
+  const { message, copies } = await send(workspace, alice, aDraft({ to: '@backend' }));
   const chosen = copies.find(({ attention }) => attention.injection === 'notify')?.mailbox ?? bob;
-  desk.pass(1000);
-  await claim(desk, desk.who(chosen), message.id);
-  desk.pass(1000);
+  workspace.pass(1000);
+  await claim(workspace, workspace.who(chosen), message.id);
+  workspace.pass(1000);
   const args = { target: '@alice', text: 'me too', inReplyTo: message.id, idempotencyKey: 'k' };
   const reply = TOOLS['chat.send_message'].parse({ ...args, visibility: 'dm', directedness: 'to_me' });
   const other = chosen === bob ? carol : bob;
-  await expect(say(desk, desk.who(other), reply)).rejects.toThrow(`@${chosen}`);
-  desk.pass(1000);
-  await react(desk, desk.who(chosen), message.id, { signal: 'done' });
-  const lines = await why(desk.own, message.id);
+  await expect(say(workspace, workspace.who(other), reply)).rejects.toThrow(`@${chosen}`);
+  workspace.pass(1000);
+  await react(workspace, workspace.who(chosen), message.id, { signal: 'done' });
+  const lines = await why(workspace.own, message.id);
   const said = lines.map(({ who, what, why: because }) => `${who} ${what} ${because}`);
   expect(said[0]).toBe('alice sent to @backend none');
   expect(said.join('\n')).toMatch(/parley decided: to_my_role may_respond .* role_mention/);
@@ -211,27 +214,27 @@ it('answers who, what, when and why for any event [C2A-170]', async () => {
 });
 
 it('says who put an event off, gave its claim up, and that its deadline passed [C2A-170]', async () => {
-  const desk = await aMemoryDesk('alice', 'bob');
-  await anOwner(desk);
-  const { message } = await send(desk, alice, aDraft());
-  await defer(desk, desk.who('bob'), message.id, { reason: 'after the deploy' });
-  await claim(desk, desk.who('bob'), message.id);
-  await unclaim(desk, desk.who('bob'), message.id);
-  await desk.live(60 * 60_000);
-  const said = (await why(desk.own, message.id)).map((line) => `${line.who} ${line.what} ${line.why}`).join('\n');
+  const workspace = await aMemoryWorkspace('alice', 'bob');
+  await anOwner(workspace);
+  const { message } = await send(workspace, alice, aDraft());
+  await defer(workspace, workspace.who('bob'), message.id, { reason: 'after the deploy' });
+  await claim(workspace, workspace.who('bob'), message.id);
+  await unclaim(workspace, workspace.who('bob'), message.id);
+  await workspace.live(60 * 60_000);
+  const said = (await why(workspace.own, message.id)).map((line) => `${line.who} ${line.what} ${line.why}`).join('\n');
   expect(said).toMatch(/^bob deferred reason after the deploy, until /m);
   expect(said).toContain('bob released claim given up');
   expect(said).toContain('bob reconsidered policy may_respond, because its deadline has passed');
 });
 
-async function aThread(length: number): Promise<{ desk: MemoryDesk; ids: MessageId[] }> {
-  const desk = await aMemoryDesk('alice', 'bob');
+async function aThread(length: number): Promise<{ workspace: MemoryWorkspace; ids: MessageId[] }> {
+  const workspace = await aMemoryWorkspace('alice', 'bob');
   const ids: MessageId[] = [];
   for (let n = 0; n < length; n += 1) {
     const fields = { body: `fact ${n * 7}.${n}`, ...(n > 0 && { thread: ids.at(-1) }) };
     const from = n % 2 ? bob : alice;
-    ids.push((await send(desk, from, aDraft({ to: n % 2 ? '@alice' : '@bob', ...fields }))).message.id);
-    desk.pass(1000);
+    ids.push((await send(workspace, from, aDraft({ to: n % 2 ? '@alice' : '@bob', ...fields }))).message.id);
+    workspace.pass(1000);
   }
-  return { desk, ids };
+  return { workspace, ids };
 }

@@ -12,7 +12,7 @@ import type { HistoryRow } from '../storage/ledger/ledger.ts';
 import { standingClaim } from './claim.ts';
 import { conversationOf, rootOf } from './conversation.ts';
 import type { Conversation } from './conversation.ts';
-import type { Home, Who } from './desk.ts';
+import type { Home, Who } from './workspace.ts';
 import { enterDuties } from './duty.ts';
 import { cursorOf, LOOKED_AT, pages, readCursor } from './event-pages.ts';
 import type { Place } from './event-pages.ts';

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { Draft } from '../protocol/message.ts';
 import { AgentName } from '../protocol/names.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
-import { aMemoryDesk, anOwner } from '../../test/support/memory-desk.ts';
+import type { MemoryWorkspace } from '../../test/support/memory-workspace.ts';
+import { aMemoryWorkspace, anOwner } from '../../test/support/memory-workspace.ts';
 import { react } from './react.ts';
 import { answer, send } from './send.ts';
 import type { Sent } from './send.ts';
@@ -15,65 +15,65 @@ const alice = AgentName.parse('alice');
 
 /** The same thought in 48 wordings, each answered with `parley reply`. Gives the last one. */
 async function atLength(
-  desk: MemoryDesk,
+  workspace: MemoryWorkspace,
   meanwhile: (sent: Sent, turn: number) => Promise<unknown> = async () => {},
 ): Promise<Sent> {
-  let last = await send(desk, alice, Draft.parse({ to: '@bob', body: lines[0] }));
+  let last = await send(workspace, alice, Draft.parse({ to: '@bob', body: lines[0] }));
   for (let turn = 1; turn < 48; turn += 1) {
-    desk.pass(20_000);
+    workspace.pass(20_000);
     await meanwhile(last, turn);
-    last = await next(desk, last, lines[turn] ?? '');
+    last = await next(workspace, last, lines[turn] ?? '');
   }
   return last;
 }
 
-function next(desk: MemoryDesk, last: Sent, body: string): Promise<Sent> {
+function next(workspace: MemoryWorkspace, last: Sent, body: string): Promise<Sent> {
   const writer = last.message.from === 'alice' ? 'bob' : 'alice';
-  return answer(desk, desk.who(writer), desk.own, last.message.id, Draft.parse({ to: '-', body }));
+  return answer(workspace, workspace.who(writer), workspace.own, last.message.id, Draft.parse({ to: '-', body }));
 }
 
 const reasonOf = ({ copies }: Sent): string | undefined => copies[0]?.attention.reason;
 
 describe('an exchange of agents [C2A-D10]', () => {
   it('is a long one after 48 messages, although each was answered', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    const last = await atLength(desk);
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    const last = await atLength(workspace);
     expect(reasonOf(last)).not.toBe('loop');
-    expect(reasonOf(await next(desk, last, 'and so it goes on'))).toBe('loop');
+    expect(reasonOf(await next(workspace, last, 'and so it goes on'))).toBe('loop');
   });
 
   it('is none if a reader acknowledged one of the messages on purpose', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    const last = await atLength(desk, async ({ message }, turn) => {
-      const reader = desk.who(message.to.slice(1));
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    const last = await atLength(workspace, async ({ message }, turn) => {
+      const reader = workspace.who(message.to.slice(1));
       if (turn === 20) await settle(reader, message.id, 'acknowledged', { by: 'ack', agent: reader.name });
     });
-    expect(reasonOf(await next(desk, last, 'and so it goes on'))).not.toBe('loop');
+    expect(reasonOf(await next(workspace, last, 'and so it goes on'))).not.toBe('loop');
   });
 
   it('is none if a reader reacted to one of the messages', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    const last = await atLength(desk, async ({ message }, turn) => {
-      if (turn === 20) await react(desk, desk.who(message.to.slice(1)), message.id, { signal: 'working' });
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    const last = await atLength(workspace, async ({ message }, turn) => {
+      if (turn === 20) await react(workspace, workspace.who(message.to.slice(1)), message.id, { signal: 'working' });
     });
-    expect(reasonOf(await next(desk, last, 'and so it goes on'))).not.toBe('loop');
+    expect(reasonOf(await next(workspace, last, 'and so it goes on'))).not.toBe('loop');
   });
 
   it('is none if a person wrote in it', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    await anOwner(desk);
-    const last = await atLength(desk, async ({ message }, turn) => {
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    await anOwner(workspace);
+    const last = await atLength(workspace, async ({ message }, turn) => {
       const said = { to: message.to, thread: message.id, body: 'go on, you two' };
-      if (turn === 20) await send(desk, AgentName.parse('will'), Draft.parse(said));
+      if (turn === 20) await send(workspace, AgentName.parse('will'), Draft.parse(said));
     });
-    expect(reasonOf(await next(desk, last, 'and so it goes on'))).not.toBe('loop');
+    expect(reasonOf(await next(workspace, last, 'and so it goes on'))).not.toBe('loop');
   });
 
   it('is shown again as always by the message that brings a fact, and by the ones after it', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    const held = await next(desk, await atLength(desk), 'and so it goes on');
-    const fact = await next(desk, held, 'the cache is set up in src/cache.ts');
-    expect([reasonOf(held), reasonOf(fact), reasonOf(await next(desk, fact, 'I see'))]).toEqual([
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    const held = await next(workspace, await atLength(workspace), 'and so it goes on');
+    const fact = await next(workspace, held, 'the cache is set up in src/cache.ts');
+    expect([reasonOf(held), reasonOf(fact), reasonOf(await next(workspace, fact, 'I see'))]).toEqual([
       'loop',
       'thread_reply',
       'thread_reply',

@@ -6,7 +6,7 @@ import type { Guard } from '../attention/loop.ts';
 import type { Extras, Lineage, Message } from '../protocol/message.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { isAgent } from './attend.ts';
-import type { Home } from './desk.ts';
+import type { Home } from './workspace.ts';
 
 /** What a message says, and which one its sender says that it answers: a draft, or a message that another program left. */
 export type Content = Pick<Message, 'to' | 'body' | 'refs' | 'thread'> &

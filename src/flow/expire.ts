@@ -5,7 +5,7 @@ import { SendKey } from '../protocol/names.ts';
 import type { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { LEASE_MS } from './deliver.ts';
-import type { Desk, Who } from './desk.ts';
+import type { Workspace, Who } from './workspace.ts';
 import { send } from './send.ts';
 import { Shelf } from './shelf.ts';
 
@@ -17,7 +17,7 @@ const NAMED = 20;
  * take one at the last moment. A copy ends as failed, never in silence: the notice goes out before it ends, under a key, so a
  * crash in between repeats neither. Returns how many ended.
  */
-export async function expire(desk: Desk, reader: Who, before: number): Promise<number> {
+export async function expire(workspace: Workspace, reader: Who, before: number): Promise<number> {
   const shelf = new Shelf(reader);
   let ended = 0;
   while (!shelf.isRead) {
@@ -28,13 +28,13 @@ export async function expire(desk: Desk, reader: Who, before: number): Promise<n
       if ((await arrivedAt(reader, message)) >= before) break;
       old.push(message);
     }
-    if (old.length > 0) ended += await endAll(desk, reader, old);
+    if (old.length > 0) ended += await endAll(workspace, reader, old);
     if (old.length < page.length) break;
   }
   return ended;
 }
 
-async function endAll(desk: Desk, reader: Who, old: Message[]): Promise<number> {
+async function endAll(workspace: Workspace, reader: Who, old: Message[]): Promise<number> {
   const { spool } = reader.home;
   const claim = await spool.claim(
     reader.name,
@@ -46,7 +46,7 @@ async function endAll(desk: Desk, reader: Who, old: Message[]): Promise<number> 
   if (held.length === 0) return 0;
   try {
     for (const [from, messages] of Map.groupBy(taken, (message) => message.from)) {
-      if (from !== RELAY_NAME) await notify(desk, from, reader.name, messages);
+      if (from !== RELAY_NAME) await notify(workspace, from, reader.name, messages);
     }
   } catch (error) {
     await spool.release(claim, held, { because: 'its sender could not be told' });
@@ -56,7 +56,7 @@ async function endAll(desk: Desk, reader: Who, old: Message[]): Promise<number> 
   return done ? held.length : 0;
 }
 
-async function notify(desk: Desk, from: string, reader: AgentName, messages: Message[]): Promise<void> {
+async function notify(workspace: Workspace, from: string, reader: AgentName, messages: Message[]): Promise<void> {
   const [first] = messages;
   if (!first) return;
   const ids = messages.slice(0, NAMED).map(({ id }) => id.slice(0, 8));
@@ -64,7 +64,7 @@ async function notify(desk: Desk, from: string, reader: AgentName, messages: Mes
   const what = messages.length === 1 ? 'your message' : `${messages.length} messages of yours`;
   const body = `${what} to @${reader} expired unread (sent ${first.ts}): ${ids.join(', ')}${more}`;
   try {
-    await send(desk, RELAY_NAME, {
+    await send(workspace, RELAY_NAME, {
       to: `@${from}`,
       body,
       priority: 'normal',

@@ -1,7 +1,7 @@
 import { readMessage } from '../protocol/message.ts';
 import type { Message } from '../protocol/message.ts';
 import { scopeMatches } from '../protocol/scope.ts';
-import type { Who } from './desk.ts';
+import type { Who } from './workspace.ts';
 
 const PAGE = 128;
 /** More than this never fits into one text. */

@@ -5,7 +5,7 @@ import type { Evidence } from '../protocol/receipt.ts';
 import { scopeMatches } from '../protocol/scope.ts';
 import type { CopyRecord, Settlement } from '../storage/ledger/ledger.ts';
 import type { Claim } from '../storage/spool/spool.ts';
-import type { Who } from './desk.ts';
+import type { Who } from './workspace.ts';
 import { Shelf } from './shelf.ts';
 
 /** One answer carries no more text than this, unless a single message does: of the oldest, and of those asked for by name. */

@@ -4,7 +4,7 @@ import type { Message } from '../protocol/message.ts';
 import { AgentName } from '../protocol/names.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
 import { rootOf } from './conversation.ts';
-import type { Home } from './desk.ts';
+import type { Home } from './workspace.ts';
 
 /**
  * Notes who is asked to leave a channel or an exchange: from then on it waits quietly there. Who is called there by name again, for

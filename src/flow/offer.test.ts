@@ -1,27 +1,27 @@
 import { describe, expect, it } from 'bun:test';
-import { aDraft } from '../../test/support/desk.ts';
+import { aDraft } from '../../test/support/workspace.ts';
 import { temporaryHome } from '../../test/support/home.ts';
 import { alice, anEntry, bob } from '../../test/support/mail.ts';
 import { openHome } from '../../test/support/maildir.ts';
-import { aMemoryDesk } from '../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { aMemoryWorkspace } from '../../test/support/memory-workspace.ts';
+import type { MemoryWorkspace } from '../../test/support/memory-workspace.ts';
 import { BUSY, HANDED, NEVER, ScriptedWay, TAKEN } from '../../test/support/ways.ts';
 import type { Way } from '../delivery/way.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { MemoryDirectory } from '../storage/directory/memory.ts';
-import type { Who } from './desk.ts';
+import type { Who } from './workspace.ts';
 import { offer } from './offer.ts';
 import type { Offered, Offering, Outgoing } from './offer.ts';
 import { send } from './send.ts';
 
-async function aDeskWithMail(count = 1): Promise<{ desk: MemoryDesk; who: Who; ids: MessageId[] }> {
-  const desk = await aMemoryDesk('alice', 'bob');
+async function aWorkspaceWithMail(count = 1): Promise<{ workspace: MemoryWorkspace; who: Who; ids: MessageId[] }> {
+  const workspace = await aMemoryWorkspace('alice', 'bob');
   const ids: MessageId[] = [];
   for (let n = 1; n <= count; n += 1) {
-    ids.push((await send(desk, alice, aDraft({ body: `letter ${n}` }))).message.id);
-    desk.pass(1000);
+    ids.push((await send(workspace, alice, aDraft({ body: `letter ${n}` }))).message.id);
+    workspace.pass(1000);
   }
-  return { desk, who: desk.who('bob'), ids };
+  return { workspace, who: workspace.who('bob'), ids };
 }
 
 const bodies: Offering['wrap'] = (outgoing) => outgoing.map(({ message }) => ({ id: message.id, text: message.body }));
@@ -37,7 +37,7 @@ async function steps(who: Who, id: MessageId): Promise<string[]> {
 
 describe('a way in', () => {
   it('is written down before it is tried, with its name and which attempt it is', async () => {
-    const { who, ids } = await aDeskWithMail();
+    const { who, ids } = await aWorkspaceWithMail();
     let before: unknown;
     const way = new ScriptedWay('wire', [TAKEN], async ([parcel]) => {
       const receipts = (await who.home.ledger.trace(parcel?.id as MessageId))?.copies[0]?.receipts;
@@ -48,14 +48,14 @@ describe('a way in', () => {
   });
 
   it('hands over in order of sending, all in one', async () => {
-    const { who, ids } = await aDeskWithMail(3);
+    const { who, ids } = await aWorkspaceWithMail(3);
     const way = new ScriptedWay('wire', [TAKEN]);
     await tried(who, ids.toReversed(), way);
     expect(way.got.map((parcels) => parcels.map(({ text }) => text))).toEqual([['letter 1', 'letter 2', 'letter 3']]);
   });
 
   it('ends a copy as acknowledged once the client says that it has it, and keeps what the client said', async () => {
-    const { who, ids } = await aDeskWithMail();
+    const { who, ids } = await aWorkspaceWithMail();
     expect(await tried(who, ids, new ScriptedWay('wire', [TAKEN]))).toMatchObject({ outcome: 'taken', ids });
     const [copy] = (await who.home.ledger.trace(ids[0] as MessageId))?.copies ?? [];
     expect(copy).toMatchObject({ state: 'settled', disposition: 'acknowledged', settledBy: { way: 'wire' } });
@@ -67,7 +67,7 @@ describe('a way in', () => {
   });
 
   it('leaves what nobody proves to have taken waiting, for other ways, and never hands it over again itself', async () => {
-    const { who, ids } = await aDeskWithMail();
+    const { who, ids } = await aWorkspaceWithMail();
     const terminal = new ScriptedWay('terminal', [HANDED]);
     expect(await tried(who, ids, terminal)).toMatchObject({ outcome: 'offered', ids });
     expect(await who.home.spool.ids(who.name)).toEqual(ids);
@@ -77,7 +77,7 @@ describe('a way in', () => {
   });
 
   it('marks what may have been seen before', async () => {
-    const { who, ids } = await aDeskWithMail();
+    const { who, ids } = await aWorkspaceWithMail();
     const marks: boolean[] = [];
     const wrap = (outgoing: readonly Outgoing[]) => {
       marks.push(...outgoing.map(({ redelivered }) => redelivered));
@@ -89,7 +89,7 @@ describe('a way in', () => {
   });
 
   it('hands over without proof as often as it may, and no more', async () => {
-    const { who, ids } = await aDeskWithMail();
+    const { who, ids } = await aWorkspaceWithMail();
     const wire = new ScriptedWay('wire', [HANDED]);
     for (let n = 1; n <= 4; n += 1) await tried(who, ids, wire, { most: 3 });
     expect(wire.got).toHaveLength(3);
@@ -97,7 +97,7 @@ describe('a way in', () => {
   });
 
   it('gives back at once what it left, says why, and tries again after pauses that grow', async () => {
-    const { who, ids } = await aDeskWithMail();
+    const { who, ids } = await aWorkspaceWithMail();
     const terminal = new ScriptedWay('terminal', [BUSY]);
     const pauses: (number | null)[] = [];
     for (let n = 1; n <= 11; n += 1) {
@@ -113,13 +113,13 @@ describe('a way in', () => {
   });
 
   it('says when it will never go this way', async () => {
-    const { who, ids } = await aDeskWithMail();
+    const { who, ids } = await aWorkspaceWithMail();
     const said = await tried(who, ids, new ScriptedWay('terminal', [NEVER]));
     expect(said).toEqual({ outcome: 'left', ids, because: 'it has no terminal', againMs: null });
   });
 
   it('may hand over what it left before', async () => {
-    const { who, ids } = await aDeskWithMail();
+    const { who, ids } = await aWorkspaceWithMail();
     const terminal = new ScriptedWay('terminal', [BUSY, HANDED]);
     await tried(who, ids, terminal);
     expect(await tried(who, ids, terminal)).toMatchObject({ outcome: 'offered' });
@@ -127,7 +127,7 @@ describe('a way in', () => {
   });
 
   it('that breaks counts as having handed it over: nobody knows how far it came', async () => {
-    const { who, ids } = await aDeskWithMail();
+    const { who, ids } = await aWorkspaceWithMail();
     const broken = new ScriptedWay('terminal', [HANDED], async () => Promise.reject(new Error('broken pipe')));
     await expect(tried(who, ids, broken)).rejects.toThrow('broken pipe');
     expect(await who.home.spool.ids(who.name)).toEqual(ids);
@@ -135,7 +135,7 @@ describe('a way in', () => {
   });
 
   it('puts everything back if it cannot be made ready, and nothing went out', async () => {
-    const { who, ids } = await aDeskWithMail(2);
+    const { who, ids } = await aWorkspaceWithMail(2);
     const wrap = (): never => {
       throw new Error('no space left');
     };
@@ -146,7 +146,7 @@ describe('a way in', () => {
   });
 
   it('gets nothing that another reader has in its hand', async () => {
-    const { who, ids } = await aDeskWithMail();
+    const { who, ids } = await aWorkspaceWithMail();
     await who.home.spool.claim(who.name, ids, { ms: 60_000 });
     expect(await tried(who, ids, new ScriptedWay('wire', [TAKEN]))).toEqual({ outcome: 'nothing', spent: [] });
   });

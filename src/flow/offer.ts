@@ -5,7 +5,7 @@ import type { Evidence, Receipt } from '../protocol/receipt.ts';
 import type { Claim } from '../storage/spool/spool.ts';
 import { LEASE_MS } from './deliver.ts';
 import type { Delivered } from './deliver.ts';
-import type { Who } from './desk.ts';
+import type { Who } from './workspace.ts';
 
 /** After what was left, the same way is tried again no sooner than this; each time in a row twice as long, up to the last. */
 const FIRST_PAUSE_MS = 1000;

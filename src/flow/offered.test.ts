@@ -4,7 +4,7 @@ import { anEntry, bob } from '../../test/support/mail.ts';
 import { openHome } from '../../test/support/maildir.ts';
 import type { MessageId } from '../protocol/names.ts';
 import type { Receipt } from '../protocol/receipt.ts';
-import type { Home, Who } from './desk.ts';
+import type { Home, Who } from './workspace.ts';
 import { OFFER_MS, offerTo, settleOffered, takeBack } from './offered.ts';
 import { release } from './settle.ts';
 

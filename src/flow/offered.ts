@@ -5,7 +5,7 @@ import type { Settlement } from '../storage/ledger/ledger.ts';
 import type { Lease } from '../storage/spool/spool.ts';
 import { LEASE_MS } from './deliver.ts';
 import type { Delivered } from './deliver.ts';
-import type { Who } from './desk.ts';
+import type { Who } from './workspace.ts';
 
 /**
  * How long a session that lives and says nothing keeps what it was offered. Longer than nearly every step of a turn, so that no other

@@ -2,7 +2,7 @@ import type { Duty } from '../protocol/duty.ts';
 import type { Message } from '../protocol/message.ts';
 import type { DutyPage } from '../storage/ledger/duties.ts';
 import type { Copy } from '../storage/ledger/ledger.ts';
-import type { Home, Who } from './desk.ts';
+import type { Home, Who } from './workspace.ts';
 import { enterDuties, standOf } from './duty.ts';
 import { isOffered } from './responders.ts';
 

@@ -6,7 +6,7 @@ import type { AgentName, MessageId } from '../protocol/names.ts';
 import { HOST_NAME } from '../protocol/signal.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
 import type { Acceptance } from '../storage/ledger/ledger.ts';
-import type { Desk, Home } from './desk.ts';
+import type { Workspace, Home } from './workspace.ts';
 
 /** How many notices that nobody could get are looked through for those that still wait for an owner. */
 const HELD_LOOK = 200;
@@ -26,20 +26,20 @@ export interface Notice {
 }
 
 /** Tells the owner, once per key. Without an owner it is kept and answered false; whoever becomes the owner gets it by `sendHeld`. */
-export async function tellOwner(desk: Desk, home: Home, notice: Notice): Promise<boolean> {
+export async function tellOwner(workspace: Workspace, home: Home, notice: Notice): Promise<boolean> {
   const owner = await ownerOf(home);
   if (!owner) {
     const kept = noticeTo('owner', { ...notice, key: `${HELD}${notice.key}` });
     const isKept = await home.ledger.underKey(HOST_NAME, kept.key);
-    if (!isKept) await home.ledger.accept({ message: written(desk, kept), copies: [], key: kept.key });
+    if (!isKept) await home.ledger.accept({ message: written(workspace, kept), copies: [], key: kept.key });
     return false;
   }
-  await post(desk, home, noticeTo(owner.name, notice), owner.name, TOLD);
+  await post(workspace, home, noticeTo(owner.name, notice), owner.name, TOLD);
   return true;
 }
 
 /** Gives a new owner the notices that came before there was one. Costs one look where there are none. */
-export async function sendHeld(desk: Desk, home: Home): Promise<number> {
+export async function sendHeld(workspace: Workspace, home: Home): Promise<number> {
   const owner = await ownerOf(home);
   if (!owner) return 0;
   let sent = 0;
@@ -47,7 +47,7 @@ export async function sendHeld(desk: Desk, home: Home): Promise<number> {
     const { key = '', intent } = message.parley ?? {};
     if (!key.startsWith(HELD)) continue;
     const notice = { key: key.slice(HELD.length), body: message.body, ...(intent && { intent }) };
-    const { first } = await post(desk, home, noticeTo(owner.name, notice), owner.name, TOLD);
+    const { first } = await post(workspace, home, noticeTo(owner.name, notice), owner.name, TOLD);
     if (first) sent += 1;
   }
   return sent;
@@ -55,7 +55,7 @@ export async function sendHeld(desk: Desk, home: Home): Promise<number> {
 
 /** Leaves one message of our own in one mailbox, with the decision that goes with it. Once per key. */
 export async function post(
-  desk: Desk,
+  workspace: Workspace,
   home: Home,
   draft: Partial<Draft> & Pick<Draft, 'to' | 'body'> & { key: SendKey },
   mailbox: AgentName,
@@ -63,7 +63,7 @@ export async function post(
 ): Promise<Acceptance> {
   const earlier = await home.ledger.underKey(HOST_NAME, draft.key);
   if (earlier) return { ...earlier, first: false };
-  return home.spool.put({ message: written(desk, draft), copies: [{ mailbox, attention }], key: draft.key });
+  return home.spool.put({ message: written(workspace, draft), copies: [{ mailbox, attention }], key: draft.key });
 }
 
 /** A key that any id and name fit into. */
@@ -83,7 +83,7 @@ function noticeTo(name: string, { key, body, thread, intent = 'fyi' }: Notice) {
   return { to: `@${name}`, body, intent, key: keyOf(key), ...(thread && { thread }) };
 }
 
-function written(desk: Desk, draft: Partial<Draft> & Pick<Draft, 'to' | 'body'>): Message {
-  const stamp = { id: desk.newId(), from: HOST_NAME, ts: new Date(desk.now()).toISOString() };
+function written(workspace: Workspace, draft: Partial<Draft> & Pick<Draft, 'to' | 'body'>): Message {
+  const stamp = { id: workspace.newId(), from: HOST_NAME, ts: new Date(workspace.now()).toISOString() };
   return composeMessage({ priority: 'normal', intent: 'none', ...draft }, stamp);
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire } from '../../test/support/host.ts';
-import { anOwner, inChannel } from '../../test/support/memory-desk.ts';
+import { anOwner, inChannel } from '../../test/support/memory-workspace.ts';
 import { TestSurface } from '../../test/support/surface.ts';
 import { saysAgain } from '../attention/private.ts';
 import { AgentName } from '../protocol/names.ts';
@@ -29,12 +29,12 @@ describe('words that were told', () => {
 describe('what was said in a private conversation of a surface', () => {
   it('is said there again, and elsewhere only after a yes of the person who was asked [C2A-171]', async () => {
     const host = await aHost('lead', 'bob');
-    const olga = await anOwner(host.desk, 'olga');
+    const olga = await anOwner(host.workspace, 'olga');
     const surface = await new TestSurface(host).bind();
     const wire = new FakeWire();
     await host.bind(wire, 'lead');
-    await inChannel(host.desk, '#P1', 'lead');
-    await inChannel(host.desk, '#dev', 'lead', 'bob');
+    await inChannel(host.workspace, '#P1', 'lead');
+    await inChannel(host.workspace, '#dev', 'lead', 'bob');
     await surface.post('U1', { id: 'P1', kind: 'channel', private: true }, `@lead ${TOLD}`);
     await surface.post('U2', { id: 'P1', kind: 'channel', private: true }, 'yes');
     await host.pass(5000);
@@ -49,15 +49,16 @@ describe('what was said in a private conversation of a surface', () => {
     expect(await say('#P1', 'a')).toMatchObject({ first: true });
     await expect(say('#dev', 'b')).rejects.toThrow('@olga is asked');
     const heard = async () =>
-      (await host.desk.own.spool.peek(AgentName.parse('bob'))).filter(({ message }) => message.body === TOLD).length;
-    const [request] = await host.desk.own.spool.peek(olga);
+      (await host.workspace.own.spool.peek(AgentName.parse('bob'))).filter(({ message }) => message.body === TOLD)
+        .length;
+    const [request] = await host.workspace.own.spool.peek(olga);
     const id = request?.message.id;
     if (!id) throw new Error('nobody was asked');
     // Neither who asks nor anybody else can say yes.
-    await react(host.desk, host.desk.who('lead'), id, { signal: 'agree', recipient: olga });
-    await react(host.desk, host.desk.who('bob'), id, { signal: 'agree' });
+    await react(host.workspace, host.workspace.who('lead'), id, { signal: 'agree', recipient: olga });
+    await react(host.workspace, host.workspace.who('bob'), id, { signal: 'agree' });
     expect(await heard()).toBe(0);
-    await react(host.desk, host.desk.who('olga'), id, { signal: 'agree' });
+    await react(host.workspace, host.workspace.who('olga'), id, { signal: 'agree' });
     expect(await heard()).toBe(1);
     expect(await say('#dev', 'b')).toMatchObject({ first: false });
   });

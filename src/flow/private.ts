@@ -3,7 +3,7 @@ import type { Draft, Message } from '../protocol/message.ts';
 import type { AgentName, SendKey } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { isAgent } from './attend.ts';
-import type { Desk, Home, Who } from './desk.ts';
+import type { Workspace, Home, Who } from './workspace.ts';
 import { keyOf, ownerOf, tellOwner } from './people.ts';
 import { route } from './route.ts';
 import { send } from './send.ts';
@@ -19,11 +19,11 @@ type Keyed = Draft & { key: SendKey };
  * the text and where it would be said; a yes says it, a no leaves it unsaid. Until then the same again is refused as before. Without
  * an owner nothing is said, and whoever becomes the owner is told. spec: c2a#private
  */
-export async function refuseExposure(desk: Desk, who: Who, draft: Keyed): Promise<void> {
+export async function refuseExposure(workspace: Workspace, who: Who, draft: Keyed): Promise<void> {
   const key = keyOf(`held/${draft.key}`);
   const asked = await who.home.ledger.underKey(who.name, key);
   if (asked) throw await standingOf(who, asked.message);
-  const source = await exposedBy(desk, who, draft);
+  const source = await exposedBy(workspace, who, draft);
   if (!source) return;
   const owner = (await ownerOf(who.home))?.name;
   const why = `it says again what @${source.from} told you in private, and others would read it`;
@@ -31,11 +31,11 @@ export async function refuseExposure(desk: Desk, who: Who, draft: Keyed): Promis
     const body =
       `@${who.name} would say to ${draft.to} what @${source.from} told it in private. It was not said, because nobody was here ` +
       `to ask. If it may be said, tell @${who.name} so: it can ask again now.`;
-    await tellOwner(desk, who.home, { key: `private/${who.name}/${draft.key}`, body });
+    await tellOwner(workspace, who.home, { key: `private/${who.name}/${draft.key}`, body });
     throw new Refusal('against_policy', `${why}; there is no owner who could allow it, so it is not said`);
   }
   const { to, body, refs, thread, intent, priority, aim } = draft;
-  await send(desk, who.name, {
+  await send(workspace, who.name, {
     to: `@${owner}%${who.home.label}`,
     body,
     priority: 'normal',
@@ -48,11 +48,11 @@ export async function refuseExposure(desk: Desk, who: Who, draft: Keyed): Promis
 }
 
 /** A person said yes: the text is said where its author wanted it, under the author's own key. */
-export async function sayHeld(desk: Desk, home: Home, { from, body, refs, parley }: Message): Promise<void> {
+export async function sayHeld(workspace: Workspace, home: Home, { from, body, refs, parley }: Message): Promise<void> {
   if (!parley?.held) return;
   const { to, intent = 'none', priority = 'normal', ...held } = parley.held;
   const draft = { ...held, intent, priority, body, ...(refs && { refs }) };
-  await send(desk, from as AgentName, { ...draft, to: to.includes('%') ? to : `${to}%${home.label}` });
+  await send(workspace, from as AgentName, { ...draft, to: to.includes('%') ? to : `${to}%${home.label}` });
 }
 
 async function standingOf({ home }: Who, request: Message): Promise<Refusal> {
@@ -64,12 +64,12 @@ async function standingOf({ home }: Who, request: Message): Promise<Refusal> {
 }
 
 /** What was said in private and would now be read by others than those who were there. The owner may read everything. */
-async function exposedBy(desk: Desk, who: Who, draft: Draft): Promise<Message | null> {
+async function exposedBy(workspace: Workspace, who: Who, draft: Draft): Promise<Message | null> {
   let readers: AgentName[] | undefined;
   for (const { message, recipients } of await who.home.ledger.history({ agent: who.name, limit: LOOK })) {
     if (message.from === who.name || message.to === draft.to || !saysAgain(draft.body, message.body)) continue;
     if (!(await isPrivate(who.home, message))) continue;
-    readers ??= (await route(desk, who.name, draft.to)).recipients.map(({ name }) => name);
+    readers ??= (await route(workspace, who.name, draft.to)).recipients.map(({ name }) => name);
     const were = [message.from, (await ownerOf(who.home))?.name, ...recipients];
     if (readers.some((name) => !were.includes(name))) return message;
   }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test';
-import { aDraft } from '../../test/support/desk.ts';
+import { aDraft } from '../../test/support/workspace.ts';
 import { alice, bob, carol } from '../../test/support/mail.ts';
-import { aMemoryDesk, anOwner, inChannel } from '../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { aMemoryWorkspace, anOwner, inChannel } from '../../test/support/memory-workspace.ts';
+import type { MemoryWorkspace } from '../../test/support/memory-workspace.ts';
 import { MessageId } from '../protocol/names.ts';
 import { Signal, SIGNALS } from '../protocol/signal.ts';
 import { claim } from './claim.ts';
@@ -24,12 +24,12 @@ describe('a reaction', () => {
     ['blocked', 'deferred', false],
     ['unclear', null, false],
   ] as const)('of %s to what must be answered says what the table says', async (signal, disposition, final) => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    const { message } = await send(desk, alice, aDraft());
-    const reacted = await react(desk, desk.who('bob'), message.id, { signal });
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    const { message } = await send(workspace, alice, aDraft());
+    const reacted = await react(workspace, workspace.who('bob'), message.id, { signal });
     expect(reacted.final).toBe(final);
     if (signal !== 'seen' && signal !== 'agree') expect(reacted.disposition).toBe(disposition);
-    expect((await owe(desk.who('bob'), PAGE)).count).toBe(final ? 0 : 1);
+    expect((await owe(workspace.who('bob'), PAGE)).count).toBe(final ? 0 : 1);
   });
 
   it.each([
@@ -37,47 +37,53 @@ describe('a reaction', () => {
     ['agree [C2A-111b]', 'agree', 'acknowledged'],
     ['done [C2A-111f]', 'done', 'responded'],
   ] as const)('of %s ends what may be answered', async (_title, signal, disposition) => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    const { message } = await send(desk, alice, aDraft({ intent: 'fyi' }));
-    expect(await react(desk, desk.who('bob'), message.id, { signal })).toMatchObject({ disposition, final: true });
-    expect(await desk.own.ledger.copy(bob, message.id)).toMatchObject({ disposition, settledBy: { signal } });
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    const { message } = await send(workspace, alice, aDraft({ intent: 'fyi' }));
+    expect(await react(workspace, workspace.who('bob'), message.id, { signal })).toMatchObject({
+      disposition,
+      final: true,
+    });
+    expect(await workspace.own.ledger.copy(bob, message.id)).toMatchObject({ disposition, settledBy: { signal } });
   });
 
   it('closes what must be answered by a nod only where a nod is all that was asked for [C2A-108]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    const asked = await send(desk, alice, aDraft({ body: 'check the deploy' }));
-    await react(desk, desk.who('bob'), asked.message.id, { signal: 'seen' });
-    await react(desk, desk.who('bob'), asked.message.id, { signal: 'agree' });
-    const approval = await send(desk, alice, aDraft({ body: 'may I deploy?', intent: 'approval' }));
-    await react(desk, desk.who('bob'), approval.message.id, { signal: 'agree' });
-    expect((await owe(desk.who('bob'), PAGE)).duties.map(({ id }) => id)).toEqual([asked.message.id]);
-    const duty = await desk.own.ledger.duty(bob, approval.message.id);
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    const asked = await send(workspace, alice, aDraft({ body: 'check the deploy' }));
+    await react(workspace, workspace.who('bob'), asked.message.id, { signal: 'seen' });
+    await react(workspace, workspace.who('bob'), asked.message.id, { signal: 'agree' });
+    const approval = await send(workspace, alice, aDraft({ body: 'may I deploy?', intent: 'approval' }));
+    await react(workspace, workspace.who('bob'), approval.message.id, { signal: 'agree' });
+    expect((await owe(workspace.who('bob'), PAGE)).duties.map(({ id }) => id)).toEqual([asked.message.id]);
+    const duty = await workspace.own.ledger.duty(bob, approval.message.id);
     expect(duty?.ended).toMatchObject({ as: 'acknowledged', by: { signal: 'agree' } });
   });
 
   it('is a message of its own, with its target, time, actor, signal and recipient [C2A-N20]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    const { message } = await send(desk, alice, aDraft({ obligation: { blocks: 'halted' } }));
-    const { sent } = await react(desk, desk.who('alice'), message.id, { signal: 'done', recipient: bob });
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    const { message } = await send(workspace, alice, aDraft({ obligation: { blocks: 'halted' } }));
+    const { sent } = await react(workspace, workspace.who('alice'), message.id, { signal: 'done', recipient: bob });
     expect(sent?.message).toMatchObject({
       from: 'alice',
       thread: message.id,
-      ts: new Date(desk.now()).toISOString(),
+      ts: new Date(workspace.now()).toISOString(),
       parley: { signal: 'done', recipient: 'bob' },
     });
     expect(sent?.message.id).not.toBe(message.id);
   });
 
   it('costs its reader no turn [C2A-96e]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const workspace = await aMemoryWorkspace('alice', 'bob');
     for (const signal of ['seen', 'agree', 'working', 'done', 'declined'] as const) {
-      const asked = await send(desk, alice, aDraft());
-      const { sent } = await react(desk, desk.who('bob'), asked.message.id, { signal });
+      const asked = await send(workspace, alice, aDraft());
+      const { sent } = await react(workspace, workspace.who('bob'), asked.message.id, { signal });
       expect(sent?.copies[0]?.attention.policy).toBe('must_not_respond');
       expect(sent?.copies[0]?.attention.injection).toBeOneOf(['tool_mailbox', 'notify']);
     }
-    const { message } = await send(desk, alice, aDraft());
-    const { sent } = await react(desk, desk.who('bob'), message.id, { signal: 'queued', eta: 'after the deploy' });
+    const { message } = await send(workspace, alice, aDraft());
+    const { sent } = await react(workspace, workspace.who('bob'), message.id, {
+      signal: 'queued',
+      eta: 'after the deploy',
+    });
     expect(sent?.message.body).toBe('queued · after the deploy');
     expect(sent?.copies).toMatchObject([
       { mailbox: 'alice', attention: { policy: 'must_not_respond', injection: 'tool_mailbox', reason: 'reaction' } },
@@ -95,103 +101,118 @@ describe('a reaction', () => {
   ] as const)(
     'of %s is raised where it changes what its reader waits for: an event of %s, %s [C2A-115]',
     async (signal, intent, injection) => {
-      const desk = await aMemoryDesk('alice', 'bob');
-      const { message } = await send(desk, alice, aDraft({ intent }));
-      const { sent } = await react(desk, desk.who('bob'), message.id, { signal });
+      const workspace = await aMemoryWorkspace('alice', 'bob');
+      const { message } = await send(workspace, alice, aDraft({ intent }));
+      const { sent } = await react(workspace, workspace.who('bob'), message.id, { signal });
       expect(sent?.copies).toMatchObject([{ mailbox: 'alice', attention: { injection } }]);
     },
   );
 
   it('of its author is raised where it ends what its reader owes [C2A-115]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    const { message } = await send(desk, alice, aDraft({ obligation: { blocks: 'halted' } }));
-    const { sent } = await react(desk, desk.who('alice'), message.id, { signal: 'done' });
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    const { message } = await send(workspace, alice, aDraft({ obligation: { blocks: 'halted' } }));
+    const { sent } = await react(workspace, workspace.who('alice'), message.id, { signal: 'done' });
     expect(sent?.copies).toMatchObject([{ mailbox: 'bob', attention: { injection: 'notify' } }]);
   });
 
   it('said twice is one', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    const { message } = await send(desk, alice, aDraft());
-    const first = await react(desk, desk.who('bob'), message.id, { signal: 'working' });
-    const again = await react(desk, desk.who('bob'), message.id, { signal: 'working' });
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    const { message } = await send(workspace, alice, aDraft());
+    const first = await react(workspace, workspace.who('bob'), message.id, { signal: 'working' });
+    const again = await react(workspace, workspace.who('bob'), message.id, { signal: 'working' });
     expect(again.sent).toMatchObject({ first: false, message: { id: first.sent?.message.id } });
-    expect(await desk.own.spool.ids(alice)).toHaveLength(1);
+    expect(await workspace.own.spool.ids(alice)).toHaveLength(1);
   });
 
   it('takes the same claim as claiming does [C2A-111e]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
-    await inChannel(desk, '#dev', 'bob', 'carol');
-    const { message } = await send(desk, alice, aDraft({ to: '#dev' }));
-    await react(desk, desk.who('bob'), message.id, { signal: 'claimed' });
-    await expect(claim(desk, desk.who('carol'), message.id)).rejects.toMatchObject({ code: 'already_claimed' });
+    const workspace = await aMemoryWorkspace('alice', 'bob', 'carol');
+    await inChannel(workspace, '#dev', 'bob', 'carol');
+    const { message } = await send(workspace, alice, aDraft({ to: '#dev' }));
+    await react(workspace, workspace.who('bob'), message.id, { signal: 'claimed' });
+    await expect(claim(workspace, workspace.who('carol'), message.id)).rejects.toMatchObject({
+      code: 'already_claimed',
+    });
   });
 
   it('of a workspace’s own is kept and does nothing [C2A-D7]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    const { message } = await send(desk, alice, aDraft());
-    const reacted = await react(desk, desk.who('bob'), message.id, { signal: Signal.parse('x-party') });
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    const { message } = await send(workspace, alice, aDraft());
+    const reacted = await react(workspace, workspace.who('bob'), message.id, { signal: Signal.parse('x-party') });
     expect(reacted).toMatchObject({ disposition: null, final: false, sent: { message: { body: 'x-party' } } });
-    expect(await desk.own.ledger.eventClaim(message.id, desk.now())).toBeNull();
-    expect((await owe(desk.who('bob'), PAGE)).count).toBe(1);
+    expect(await workspace.own.ledger.eventClaim(message.id, workspace.now())).toBeNull();
+    expect((await owe(workspace.who('bob'), PAGE)).count).toBe(1);
     // Nor if it was there before the event. Of those that do something there are nine.
     const id = MessageId.parse('evt-43');
-    await react(desk, desk.who('bob'), id, { signal: Signal.parse('x-party') });
-    await send({ ...desk, newId: () => id }, alice, aDraft());
-    expect((await owe(desk.who('bob'), PAGE)).count).toBe(2);
+    await react(workspace, workspace.who('bob'), id, { signal: Signal.parse('x-party') });
+    await send({ ...workspace, newId: () => id }, alice, aDraft());
+    expect((await owe(workspace.who('bob'), PAGE)).count).toBe(2);
     expect(Object.keys(SIGNALS)).toHaveLength(9);
   });
 
   it('to an event that is not here yet is kept, disturbs nobody, and is applied when the event comes [C2A-N17, C2A-N4]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
+    const workspace = await aMemoryWorkspace('alice', 'bob');
     const id = MessageId.parse('evt-42');
-    const { sent } = await react(desk, desk.who('bob'), id, { signal: 'done' });
+    const { sent } = await react(workspace, workspace.who('bob'), id, { signal: 'done' });
     expect(sent?.copies).toMatchObject([{ mailbox: 'bob', attention: { injection: 'silent' } }]);
-    await send({ ...desk, newId: () => id }, alice, aDraft());
-    expect((await owe(desk.who('bob'), PAGE)).count).toBe(0);
-    expect((await desk.own.ledger.duty(bob, id))?.ended?.as).toBe('responded');
+    await send({ ...workspace, newId: () => id }, alice, aDraft());
+    expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
+    expect((await workspace.own.ledger.duty(bob, id))?.ended?.as).toBe('responded');
   });
 
   it('to an unknown event is refused where that is asked for, in the words for one that is not the reader’s', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
-    const { message } = await send(desk, alice, aDraft());
+    const workspace = await aMemoryWorkspace('alice', 'bob', 'carol');
+    const { message } = await send(workspace, alice, aDraft());
     const toldOf = async (id: MessageId): Promise<string> =>
-      react(desk, desk.who('carol'), id, { signal: 'done', ifUnknown: 'refuse' }).then(
+      react(workspace, workspace.who('carol'), id, { signal: 'done', ifUnknown: 'refuse' }).then(
         () => 'stored',
         (error: Error) => error.message.replaceAll(id, 'ID'),
       );
     expect(await toldOf(message.id)).toBe(await toldOf(MessageId.parse(crypto.randomUUID())));
-    await react(desk, desk.who('carol'), message.id, { signal: 'done', recipient: bob });
-    expect((await owe(desk.who('bob'), PAGE)).count).toBe(1);
-    expect(await desk.own.spool.ids(carol)).toHaveLength(1);
+    await react(workspace, workspace.who('carol'), message.id, { signal: 'done', recipient: bob });
+    expect((await owe(workspace.who('bob'), PAGE)).count).toBe(1);
+    expect(await workspace.own.spool.ids(carol)).toHaveLength(1);
   });
 
   it('of a bystander does nothing to another’s copy, whomever it names', async () => {
-    const desk = await aMemoryDesk('alice', 'bob', 'carol');
-    await inChannel(desk, '#ops', 'alice', 'bob', 'carol');
-    const { message } = await send(desk, alice, aDraft({ to: '#ops', body: '@bob the deploy is out', intent: 'fyi' }));
-    const reacted = await react(desk, desk.who('carol'), message.id, { signal: 'done', recipient: bob });
+    const workspace = await aMemoryWorkspace('alice', 'bob', 'carol');
+    await inChannel(workspace, '#ops', 'alice', 'bob', 'carol');
+    const { message } = await send(
+      workspace,
+      alice,
+      aDraft({ to: '#ops', body: '@bob the deploy is out', intent: 'fyi' }),
+    );
+    const reacted = await react(workspace, workspace.who('carol'), message.id, { signal: 'done', recipient: bob });
     expect(reacted).toMatchObject({ disposition: null, final: false });
-    expect(await desk.own.ledger.copy(bob, message.id)).toMatchObject({ state: 'stored', disposition: null });
+    expect(await workspace.own.ledger.copy(bob, message.id)).toMatchObject({ state: 'stored', disposition: null });
   });
 
   it('of unclear asks back: its author owes the answer, and until then nothing comes back [C2A-111i, C2A-D10]', async () => {
-    const desk = await aMemoryDesk('alice', 'bob');
-    await anOwner(desk);
-    const { message } = await send(desk, alice, aDraft());
-    const { sent } = await react(desk, desk.who('bob'), message.id, { signal: 'unclear', eta: 'which deploy?' });
+    const workspace = await aMemoryWorkspace('alice', 'bob');
+    await anOwner(workspace);
+    const { message } = await send(workspace, alice, aDraft());
+    const { sent } = await react(workspace, workspace.who('bob'), message.id, {
+      signal: 'unclear',
+      eta: 'which deploy?',
+    });
     if (!sent) throw new Error('it was sent');
-    expect((await owe(desk.who('alice'), PAGE)).duties.map(({ id }) => id)).toEqual([sent.message.id]);
-    expect(await desk.own.ledger.duty(bob, message.id)).toMatchObject({ state: 'paused', ended: null });
-    await answer(desk, desk.who('alice'), desk.own, sent.message.id, aDraft({ body: 'the one of 1a2b3c4' }));
-    expect((await owe(desk.who('alice'), PAGE)).count).toBe(0);
-    expect(await desk.own.ledger.duty(bob, message.id)).toMatchObject({ state: 'open', ended: null });
+    expect((await owe(workspace.who('alice'), PAGE)).duties.map(({ id }) => id)).toEqual([sent.message.id]);
+    expect(await workspace.own.ledger.duty(bob, message.id)).toMatchObject({ state: 'paused', ended: null });
+    await answer(
+      workspace,
+      workspace.who('alice'),
+      workspace.own,
+      sent.message.id,
+      aDraft({ body: 'the one of 1a2b3c4' }),
+    );
+    expect((await owe(workspace.who('alice'), PAGE)).count).toBe(0);
+    expect(await workspace.own.ledger.duty(bob, message.id)).toMatchObject({ state: 'open', ended: null });
   });
 
   it('carries the signal and never its sign [C2A-110]', async () => {
-    const desk: MemoryDesk = await aMemoryDesk('alice', 'bob');
-    const { message } = await send(desk, alice, aDraft());
+    const workspace: MemoryWorkspace = await aMemoryWorkspace('alice', 'bob');
+    const { message } = await send(workspace, alice, aDraft());
     expect(Signal.safeParse('👍').success).toBe(false);
-    const { sent } = await react(desk, desk.who('bob'), message.id, { signal: 'agree' });
+    const { sent } = await react(workspace, workspace.who('bob'), message.id, { signal: 'agree' });
     expect(JSON.stringify(sent?.message)).not.toContain(SIGNALS.agree.glyph);
     expect(sent?.message.parley?.signal).toBe('agree');
     expect(sent?.copies).toMatchObject([{ attention: { injection: 'tool_mailbox' } }]);

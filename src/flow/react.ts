@@ -9,7 +9,7 @@ import type { KnownSignal, Signal } from '../protocol/signal.ts';
 import { isAgent } from './attend.ts';
 import { claim } from './claim.ts';
 import { applyReaction } from './reaction.ts';
-import type { Desk, Who } from './desk.ts';
+import type { Workspace, Who } from './workspace.ts';
 import { enterDuties } from './duty.ts';
 import { dispositionOf } from './events.ts';
 import { keyOf } from './people.ts';
@@ -43,41 +43,42 @@ export interface Reaction {
  * One word about an event, which costs nobody a turn. It is kept like every message, its author hears of it quietly, and it does to
  * the event what the word means. About an event that is not here yet it is kept, and applied when that comes. spec: c2a#signals
  */
-export async function react(desk: Desk, who: Who, id: MessageId, reaction: Reaction): Promise<Reacted> {
+export async function react(workspace: Workspace, who: Who, id: MessageId, reaction: Reaction): Promise<Reacted> {
   const seen = await visible([who], id).catch((error: unknown) => {
     if (reaction.ifUnknown !== 'refuse' && error instanceof Refusal) return null;
     throw error;
   });
-  if (!seen) return { sent: await write(desk, who, id, who.name, reaction), disposition: null, final: false };
+  if (!seen) return { sent: await write(workspace, who, id, who.name, reaction), disposition: null, final: false };
   const { signal } = reaction;
   // It is the same claim as by `claim`: of two who take it, one is told who was first.
-  if ((signal === 'claimed' || signal === 'working') && seen.recipients.includes(who.name)) await claim(desk, who, id);
+  if ((signal === 'claimed' || signal === 'working') && seen.recipients.includes(who.name))
+    await claim(workspace, who, id);
   await enterDuties(seen.home);
   const concerned = concernedBy(who, seen, reaction);
   const { message, home } = seen;
   const to = message.from === who.name ? (concerned ?? who.name) : message.from;
-  const sent = await write(desk, who, id, to, {
+  const sent = await write(workspace, who, id, to, {
     ...reaction,
     ...(message.from === who.name && { recipient: concerned }),
   });
   await home.ledger.record(who.name, id, {
     step: 'reacted',
-    at: new Date(desk.now()).toISOString(),
+    at: new Date(workspace.now()).toISOString(),
     evidence: { signal, reaction: sent.message.id },
   });
   // Who will not act answers for it no longer, whatever was asked of them.
   if (signal === 'declined') await home.ledger.freeClaim(id, who.name);
   if (!concerned || !isKnownSignal(signal)) return { sent, disposition: null, final: false };
-  const outcome = await apply(desk, { name: concerned, home }, message, sent, signal);
-  if (signal === 'agree' && message.parley?.held) await allow(desk, who, seen);
+  const outcome = await apply(workspace, { name: concerned, home }, message, sent, signal);
+  if (signal === 'agree' && message.parley?.held) await allow(workspace, who, seen);
   return { sent, ...outcome };
 }
 
 /** Only the yes of the person who was asked says what was held. */
-async function allow(desk: Desk, { name }: Who, { home, message, recipients }: Seen): Promise<void> {
+async function allow(workspace: Workspace, { name }: Who, { home, message, recipients }: Seen): Promise<void> {
   if (!recipients.includes(name) || (await isAgent(home, name))) return;
   const { sayHeld } = await import('./private.ts');
-  await sayHeld(desk, home, message);
+  await sayHeld(workspace, home, message);
 }
 
 /**
@@ -93,7 +94,7 @@ function concernedBy(who: Who, { message, recipients }: Seen, { recipient }: Rea
 }
 
 /** Where the one who wrote the event has no mailbox here, the reaction is kept with the one who reacts. */
-async function write(desk: Desk, who: Who, id: MessageId, to: string, reaction: Reaction): Promise<Sent> {
+async function write(workspace: Workspace, who: Who, id: MessageId, to: string, reaction: Reaction): Promise<Sent> {
   const { signal, eta, note, recipient } = reaction;
   const key = reaction.key ?? keyOf(`react/${id}/${signal}/${recipient ?? ''}/${eta ?? ''}`);
   const draft: Omit<Draft, 'to'> = {
@@ -108,12 +109,12 @@ async function write(desk: Desk, who: Who, id: MessageId, to: string, reaction: 
   };
   const known = AgentName.safeParse(to);
   const isHere = known.success && (await who.home.directory.get(known.data)) !== null;
-  return send(desk, who.name, { ...draft, to: `@${isHere ? to : who.name}%${who.home.label}` });
+  return send(workspace, who.name, { ...draft, to: `@${isHere ? to : who.name}%${who.home.label}` });
 }
 
 /** Does to the copy and the duty of `whose` what the word means. */
 async function apply(
-  desk: Desk,
+  workspace: Workspace,
   whose: Who,
   message: Message,
   sent: Sent,
@@ -121,7 +122,7 @@ async function apply(
 ): Promise<Omit<Reacted, 'sent'>> {
   const { home, name } = whose;
   const copy = await home.ledger.copy(name, message.id);
-  const outcome = await applyReaction(desk, home, name, message, sent.message);
+  const outcome = await applyReaction(workspace, home, name, message, sent.message);
   const by = { signal, reaction: sent.message.id };
   if (!outcome) {
     const intent = message.parley?.intent ?? 'none';
@@ -130,6 +131,6 @@ async function apply(
     return { disposition: ends?.disposition ?? null, final: ends?.final ?? false };
   }
   if (outcome.ended) await settleIfOpen(whose, message.id, outcome.ended.as, by);
-  if (outcome.ended?.as === 'ignored') await passOn(desk, home, message, desk.now());
+  if (outcome.ended?.as === 'ignored') await passOn(workspace, home, message, workspace.now());
   return { disposition: dispositionOf(outcome), final: outcome.ended !== null };
 }

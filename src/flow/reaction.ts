@@ -5,7 +5,7 @@ import { isMessageId } from '../protocol/names.ts';
 import type { AgentName, SendKey } from '../protocol/names.ts';
 import { HOST_NAME } from '../protocol/signal.ts';
 import { rootOf } from './conversation.ts';
-import type { Desk, Home } from './desk.ts';
+import type { Workspace, Home } from './workspace.ts';
 import { afterEnd, signalled } from './duty.ts';
 import { escalate } from './escalate.ts';
 import { keyOf, post } from './people.ts';
@@ -20,7 +20,7 @@ const SOON_MS = 60_000;
  * owed stays due until then: a crash in between loses nothing.
  */
 export async function applyReaction(
-  desk: Desk,
+  workspace: Workspace,
   home: Home,
   name: AgentName,
   message: Message,
@@ -29,34 +29,34 @@ export async function applyReaction(
   let outcome: ReturnType<typeof signalled> | undefined;
   const duty = await home.ledger.changeDuty(name, message.id, (open) => {
     outcome = signalled(open, message, reaction);
-    return outcome.follow === 'nothing' ? outcome.duty : { ...open, due: desk.now() + SOON_MS };
+    return outcome.follow === 'nothing' ? outcome.duty : { ...open, due: workspace.now() + SOON_MS };
   });
   if (!duty || !outcome) return duty;
   if (outcome.duty.ended) await afterEnd(home, duty);
   if (outcome.follow === 'nothing') return duty;
-  if (outcome.follow === 'escalate') await escalate(desk, home, [outcome.duty]);
-  if (outcome.follow === 'ask_back') await askBack(desk, home, message.from as AgentName, reaction);
+  if (outcome.follow === 'escalate') await escalate(workspace, home, [outcome.duty]);
+  if (outcome.follow === 'ask_back') await askBack(workspace, home, message.from as AgentName, reaction);
   const { state, tier, due } = outcome.duty;
   return home.ledger.changeDuty(name, message.id, (open) => ({ ...open, state, tier, due }));
 }
 
 /** A reaction that was there before its event, and by which more is to be done than a duty can say of itself. True if there was one. */
-export async function applyLate(desk: Desk, home: Home, duty: Duty, message: Message): Promise<boolean> {
+export async function applyLate(workspace: Workspace, home: Home, duty: Duty, message: Message): Promise<boolean> {
   if (duty.state !== 'open' || duty.tier > 0) return false;
   for (const said of await home.ledger.exchange(rootOf(message), EXCHANGE)) {
     if (said.parley?.signal === undefined || signalled(duty, message, said).follow === 'nothing') continue;
     if (await wasAsked(home, message.from as AgentName, said)) continue;
-    await applyReaction(desk, home, duty.mailbox, message, said);
+    await applyReaction(workspace, home, duty.mailbox, message, said);
     return true;
   }
   return false;
 }
 
 /** What was unclear is now owed by its author: an answer to the reaction ends that, and the duty that waited goes on. */
-async function askBack(desk: Desk, home: Home, author: AgentName, reaction: Message): Promise<void> {
+async function askBack(workspace: Workspace, home: Home, author: AgentName, reaction: Message): Promise<void> {
   const copies = (await home.ledger.trace(reaction.id))?.copies ?? [];
   const copy = copies.find(({ mailbox }) => mailbox === author);
-  if (!copy) return askForOther(desk, home, author, reaction);
+  if (!copy) return askForOther(workspace, home, author, reaction);
   const attention = { ...copy.attention, policy: 'must_respond' as const };
   await home.ledger.reconsider(author, reaction.id, attention);
   const isPerson = (await home.directory.get(author))?.parley?.kind === 'human';
@@ -64,10 +64,10 @@ async function askBack(desk: Desk, home: Home, author: AgentName, reaction: Mess
 }
 
 /** When it reacted nobody knew yet who the author is: so the question is handed on. */
-async function askForOther(desk: Desk, home: Home, author: AgentName, reaction: Message): Promise<void> {
+async function askForOther(workspace: Workspace, home: Home, author: AgentName, reaction: Message): Promise<void> {
   if (!(await home.directory.get(author))) return;
   await post(
-    desk,
+    workspace,
     home,
     {
       to: `@${author}`,

@@ -1,7 +1,7 @@
 import { asksQuestion, isOnlyThanks } from '../attention/thanks.ts';
 import type { Message } from '../protocol/message.ts';
 import { AgentName } from '../protocol/names.ts';
-import type { Home } from './desk.ts';
+import type { Home } from './workspace.ts';
 
 /** How many names a body can call. */
 const MENTIONS = 20;

@@ -4,7 +4,7 @@ import type { Message } from '../protocol/message.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
 import type { Evidence } from '../protocol/receipt.ts';
 import { rootOf } from './conversation.ts';
-import type { Desk, Home, Who } from './desk.ts';
+import type { Workspace, Home, Who } from './workspace.ts';
 import { discharge, endDuty, enterDuties } from './duty.ts';
 import { settleIfOpen } from './settle.ts';
 import { visible } from './sight.ts';
@@ -16,21 +16,21 @@ const EXCHANGE = 500;
  * Says that an event, or everything in the exchange that it opened, is done with: what this agent owes there is ended, and what it
  * waits for there is discharged. What others owe to others stays. Returns what was closed. spec: c2a#duties
  */
-export async function resolve(desk: Desk, who: Who, id: MessageId, note?: string): Promise<MessageId[]> {
+export async function resolve(workspace: Workspace, who: Who, id: MessageId, note?: string): Promise<MessageId[]> {
   const { home, message } = await visible([who], id);
   await enterDuties(home);
   const by: Evidence = { by: 'resolve', agent: who.name, ...(note && { note: masked(note).slice(0, 500) }) };
   const opened = rootOf(message) === id ? await home.ledger.exchange(id, EXCHANGE) : [];
   const closed: MessageId[] = [];
   for (const one of opened.some((other) => other.id === id) ? opened : [message, ...opened]) {
-    if (await close(desk, who, home, one, by)) closed.push(one.id);
+    if (await close(workspace, who, home, one, by)) closed.push(one.id);
   }
   await home.ledger.freeClaim(id, who.name);
   return closed;
 }
 
-async function close(desk: Desk, who: Who, home: Home, message: Message, by: Evidence): Promise<boolean> {
-  const now = desk.now();
+async function close(workspace: Workspace, who: Who, home: Home, message: Message, by: Evidence): Promise<boolean> {
+  const now = workspace.now();
   const mine = await home.ledger.duty(who.name, message.id);
   let closed = false;
   if (mine && !mine.ended) {

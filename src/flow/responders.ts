@@ -5,7 +5,7 @@ import type { Message } from '../protocol/message.ts';
 import type { AgentName } from '../protocol/names.ts';
 import type { Copy } from '../storage/ledger/ledger.ts';
 import { isHushedAt } from './attend.ts';
-import type { Desk, Home } from './desk.ts';
+import type { Workspace, Home } from './workspace.ts';
 
 /** Who was not here for longer than this is asked after all others. */
 const LATELY_MS = 60 * 60 * 1000;
@@ -36,7 +36,12 @@ export async function reserve(home: Home, message: Message, copies: readonly Cop
 }
 
 /** Asks the next of those to whom the event was offered and who were not asked yet. Null if there is none, or somebody has it. */
-export async function passOn(_desk: Desk, home: Home, message: Message, now: number): Promise<AgentName | null> {
+export async function passOn(
+  _workspace: Workspace,
+  home: Home,
+  message: Message,
+  now: number,
+): Promise<AgentName | null> {
   if (await home.ledger.eventClaim(message.id, now)) return null;
   const copies = (await home.ledger.trace(message.id))?.copies ?? [];
   const left: Copy[] = [];

@@ -3,7 +3,7 @@ import type { Address } from '../protocol/address.ts';
 import type { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
-import type { Desk, Home } from './desk.ts';
+import type { Workspace, Home } from './workspace.ts';
 
 /** Who gets a copy, where, and on what ground. `to` is the address without its home: as the readers there write it. */
 export interface Route {
@@ -14,9 +14,9 @@ export interface Route {
 }
 
 /** Step 2 of 5. Decides who gets a copy. Nobody is reached by guess: an unknown or doubtful name is refused. */
-export async function route(desk: Desk, from: AgentName, text: string): Promise<Route> {
-  const address = (desk.readAddress ?? parseAddress)(text);
-  const homes = address.home ? desk.homes.filter(({ label }) => label === address.home) : desk.homes;
+export async function route(workspace: Workspace, from: AgentName, text: string): Promise<Route> {
+  const address = (workspace.readAddress ?? parseAddress)(text);
+  const homes = address.home ? workspace.homes.filter(({ label }) => label === address.home) : workspace.homes;
   // Without a home in it the text stays as it was typed.
   const to = address.home ? withoutHome(text) : text;
   const found: Route[] = [];
@@ -27,7 +27,7 @@ export async function route(desk: Desk, from: AgentName, text: string): Promise<
     if (recipients.length > 0) found.push({ home, to, via, recipients });
   }
   const [only] = found;
-  if (!only) throw (await desk.unreachable?.(text, from)) ?? (await unknown(homes, address));
+  if (!only) throw (await workspace.unreachable?.(text, from)) ?? (await unknown(homes, address));
   if (found.length > 1) {
     const forms = found.map((one) => `${withoutHome(text)}%${one.home.label}`).join(' or ');
     throw new Refusal('ambiguous', `${withoutHome(text)} is in several homes; write ${forms}`);

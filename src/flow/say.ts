@@ -12,7 +12,7 @@ import { Refusal } from '../protocol/refusal.ts';
 import type { CopyRecord } from '../storage/ledger/ledger.ts';
 import { renewClaim, standingClaim } from './claim.ts';
 import { isOfferedToSeveral, rootOf } from './conversation.ts';
-import type { Desk, Home, Who } from './desk.ts';
+import type { Workspace, Home, Who } from './workspace.ts';
 import { enterDuties, standOf } from './duty.ts';
 import { refuseExposure } from './private.ts';
 import { route } from './route.ts';
@@ -33,7 +33,7 @@ const EXCHANGE = 50;
  * `chat.send_message`: says something, once per key, if the event that it answers allows it. A refusal is kept with the event, and
  * nothing is sent. What answers an event is linked to it, also where the caller forgot to say so. spec: host#send
  */
-export async function say(desk: Desk, who: Who, said: Said): Promise<Sent> {
+export async function say(workspace: Workspace, who: Who, said: Said): Promise<Sent> {
   if (isBlank(said.text)) throw new Refusal('invalid_request', 'text is empty: write what you want to say');
   const earlier = await who.home.ledger.underKey(who.name, said.idempotencyKey);
   const { to, thread } = await aimOf(who, said);
@@ -48,15 +48,15 @@ export async function say(desk: Desk, who: Who, said: Said): Promise<Sent> {
     ...(said.obligation && { obligation: said.obligation }),
   };
   // Under a known key the first answer stands; whether it says the same is seen there.
-  if (earlier) return send(desk, who.name, { ...draft, ...threadOf(earlier.message) });
+  if (earlier) return send(workspace, who.name, { ...draft, ...threadOf(earlier.message) });
   refuseVisibility(said, to);
   const about = thread ?? (await owedTo(who, to))?.id;
   const seen = about === undefined ? null : await visible([who], about);
-  await refuseReply(desk, who, said, to, seen);
+  await refuseReply(workspace, who, said, to, seen);
   const whole = { ...draft, ...(seen && { thread: seen.message.id }) };
-  await refuseExposure(desk, who, whole);
-  const sent = await send(desk, who.name, whole);
-  if (seen) await afterReply(desk, who, seen, sent);
+  await refuseExposure(workspace, who, whole);
+  const sent = await send(workspace, who.name, whole);
+  if (seen) await afterReply(workspace, who, seen, sent);
   return sent;
 }
 
@@ -104,18 +104,18 @@ async function owedTo(who: Who, to: string): Promise<Duty | undefined> {
   return undefined;
 }
 
-async function refuseReply(desk: Desk, who: Who, said: Said, to: string, seen: Seen | null): Promise<void> {
-  const about = seen ? await standingOf(desk, who, seen) : FREE;
+async function refuseReply(workspace: Workspace, who: Who, said: Said, to: string, seen: Seen | null): Promise<void> {
+  const about = seen ? await standingOf(workspace, who, seen) : FREE;
   const refusal = refusalOf({
     ...about,
     text: said.text,
     directedness: said.directedness,
     visibility: said.visibility,
-    recipients: await meant(desk, who, said, to),
+    recipients: await meant(workspace, who, said, to),
   });
   if (!refusal) return;
   if (seen) {
-    const receipt = { step: 'refused' as const, at: new Date(desk.now()).toISOString(), evidence: { ...refusal } };
+    const receipt = { step: 'refused' as const, at: new Date(workspace.now()).toISOString(), evidence: { ...refusal } };
     await seen.home.ledger.record(who.name, seen.message.id, receipt);
   }
   throw new Refusal(refusal.code, refusal.why);
@@ -134,8 +134,8 @@ const FREE: Standing = {
 };
 
 /** How things stand with an event for this reader. */
-async function standingOf(desk: Desk, who: Who, { home, message, recipients }: Seen): Promise<Standing> {
-  const now = desk.now();
+async function standingOf(workspace: Workspace, who: Who, { home, message, recipients }: Seen): Promise<Standing> {
+  const now = workspace.now();
   await enterDuties(home);
   const copy = await home.ledger.copy(who.name, message.id);
   const duty = await home.ledger.duty(who.name, message.id);
@@ -189,17 +189,17 @@ async function wasPulled(who: Who, message: Message, duty: Duty): Promise<boolea
 }
 
 /** How many are meant: of a channel those whom the text names, of a role all who have it. */
-async function meant(desk: Desk, who: Who, { text, directedness }: Said, to: string): Promise<number> {
+async function meant(workspace: Workspace, who: Who, { text, directedness }: Said, to: string): Promise<number> {
   if (directedness !== 'to_me') return 1;
-  const { via, recipients } = await route(desk, who.name, to);
+  const { via, recipients } = await route(workspace, who.name, to);
   if (via !== 'channel') return recipients.length;
   const named = new Set(mentionsIn(text));
   return recipients.filter(({ name }) => named.has(name)).length;
 }
 
 /** Whoever answers keeps the claim, and has done with the copy in its hand, unless the answer is still to be shown. */
-async function afterReply(desk: Desk, who: Who, { home, message }: Seen, sent: Sent): Promise<void> {
-  await renewClaim(home, who.name, message.id, desk.now());
+async function afterReply(workspace: Workspace, who: Who, { home, message }: Seen, sent: Sent): Promise<void> {
+  await renewClaim(home, who.name, message.id, workspace.now());
   const duty = await home.ledger.duty(who.name, message.id);
   if (duty?.kind === 'obligation') return;
   if ((await arrivalOf(home, message.from, sent.message)) === 'waiting') return setAside({ ...who, home }, message.id);

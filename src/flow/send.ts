@@ -8,7 +8,7 @@ import { StorageFailure, storageTrouble } from '../storage/disk.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';
 import type { Acceptance, Copy } from '../storage/ledger/ledger.ts';
 import { attend, exchangeOf, NO_EXCHANGE } from './attend.ts';
-import type { Desk, Home, Who } from './desk.ts';
+import type { Workspace, Home, Who } from './workspace.ts';
 import { route } from './route.ts';
 
 /** What a send may claim: the message is stored, durably, in these mailboxes. Nothing more. */
@@ -30,22 +30,22 @@ export interface Sent {
  * Step 1 of 5. Accepts a draft once per sender and key, decides who gets it and how they should see it, and leaves a copy in
  * each of their mailboxes. A retry gets the first answer, recipients included.
  */
-export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<Sent> {
-  refuseTooLarge(draft.body, desk.bodyLimit);
-  const earlier = draft.key ? await underKey(desk, from, draft, draft.key) : null;
+export async function send(workspace: Workspace, from: AgentName, draft: Draft): Promise<Sent> {
+  refuseTooLarge(draft.body, workspace.bodyLimit);
+  const earlier = draft.key ? await underKey(workspace, from, draft, draft.key) : null;
   if (earlier) return earlier;
-  const far = farHome(desk, draft.to);
-  if (far) return posted(far, from, draft);
-  const { home, to, via, recipients: meant } = await route(desk, from, draft.to);
-  const recipients = desk.admit ? await desk.admit(home, meant) : meant;
-  const now = desk.now();
+  const remote = farHome(workspace, draft.to);
+  if (remote) return posted(remote, from, draft);
+  const { home, to, via, recipients: meant } = await route(workspace, from, draft.to);
+  const recipients = workspace.admit ? await workspace.admit(home, meant) : meant;
+  const now = workspace.now();
   const [reader] = via === 'dm' ? recipients : [];
   const isAlone = draft.thread === undefined && recipients.every(({ parley }) => !parley);
   const exchange = isAlone
     ? NO_EXCHANGE
-    : await exchangeOf(await whereKnown(desk, home, draft.thread), from, draft, now, reader);
+    : await exchangeOf(await whereKnown(workspace, home, draft.thread), from, draft, now, reader);
   const message = composeMessage(to === draft.to ? draft : { ...draft, to }, {
-    id: desk.newId(),
+    id: workspace.newId(),
     from,
     ts: new Date(now).toISOString(),
     lineage: exchange.lineage,
@@ -60,13 +60,13 @@ export async function send(desk: Desk, from: AgentName, draft: Draft): Promise<S
   // What is only for information is offered to nobody: every member of the role sees it, and none owes an answer.
   const isOffered = draft.intent !== 'fyi' && decided.some(({ attention }) => attention.reason === 'role_mention');
   const copies = isOffered ? await (await responders()).oneResponder(home, message, meantFor, now) : meantFor;
-  const fresh = desk.givenIds ? undefined : true;
+  const fresh = workspace.givenIds ? undefined : true;
   const stored = await home.spool.put({ message, copies, key: draft.key, firstTried: draft.firstTried, fresh });
   const trouble = await troubleWith(async () => {
     if (stored.first) {
       if (isOffered) await (await responders()).reserve(home, message, copies, now);
       if (message.thread !== undefined) await (await import('./answered.ts')).noteAnswer(home, message, now);
-      if (copies.some(({ attention }) => attention.reason === 'loop')) await tellOfLoop(desk, home, message);
+      if (copies.some(({ attention }) => attention.reason === 'loop')) await tellOfLoop(workspace, home, message);
       if (via === 'channel' || message.thread !== undefined) await noteLeaving(home, message, recipients);
     }
     await home.directory.seen(from);
@@ -89,9 +89,9 @@ async function troubleWith(act: () => Promise<unknown>): Promise<string | undefi
 }
 
 /** The home that has the exchange which a message is part of: nearly always that of its recipients. */
-async function whereKnown(desk: Desk, home: Home, thread: MessageId | undefined): Promise<Home> {
-  if (thread === undefined || desk.homes.length === 1 || (await home.ledger.message(thread))) return home;
-  for (const other of desk.homes) if (other !== home && (await other.ledger.message(thread))) return other;
+async function whereKnown(workspace: Workspace, home: Home, thread: MessageId | undefined): Promise<Home> {
+  if (thread === undefined || workspace.homes.length === 1 || (await home.ledger.message(thread))) return home;
+  for (const other of workspace.homes) if (other !== home && (await other.ledger.message(thread))) return other;
   return home;
 }
 
@@ -101,14 +101,14 @@ function responders() {
 }
 
 /** One person is told once of an exchange that a guard holds. spec: c2a#loops */
-async function tellOfLoop(desk: Desk, home: Home, { from, to, parley, id }: Message): Promise<void> {
+async function tellOfLoop(workspace: Workspace, home: Home, { from, to, parley, id }: Message): Promise<void> {
   const { tellOwner } = await import('./people.ts');
   const root = parley?.lineage?.root ?? id;
   const body =
     `@${from} and ${to} go in circles: they repeat themselves, or write at length and nothing checkable is said. Repetitions now ` +
     `wait quietly in the mailbox, other messages wake nobody and are shown with the reader's next own turn. A question, blocker, assignment ` +
     `or urgent message gets through. Read it: \`parley history --thread ${root.slice(0, 8)}\``;
-  await tellOwner(desk, home, { key: `loop/${root}`, body });
+  await tellOwner(workspace, home, { key: `loop/${root}`, body });
 }
 
 /** Who is asked to leave a place, or is called back by name. Words that cannot mean it are not looked at twice. */
@@ -138,39 +138,39 @@ function refuseObligation(copies: readonly Copy[]): void {
 }
 
 /** One's own home, if it is far away and the address names no other. There the other side decides who gets a copy. */
-function farHome(desk: Desk, to: string): Home | null {
-  const [own] = desk.homes;
-  if (!own?.far) return null;
-  const { home = own.label } = (desk.readAddress ?? parseAddress)(to);
+function farHome(workspace: Workspace, to: string): Home | null {
+  const [own] = workspace.homes;
+  if (!own?.remote) return null;
+  const { home = own.label } = (workspace.readAddress ?? parseAddress)(to);
   return home === own.label ? own : null;
 }
 
 async function posted(home: Home, from: AgentName, draft: Draft): Promise<Sent> {
-  if (!home.far) throw new Error('a home that is near');
+  if (!home.remote) throw new Error('a home that is near');
   const to = draft.to.replace(`%${home.label}`, '');
-  return { home, copies: [], ...(await home.far.post(from, { ...draft, to })) };
+  return { home, copies: [], ...(await home.remote.post(from, { ...draft, to })) };
 }
 
 /** Sends a reply to whoever wrote a message, in its thread, and settles the reader's own copy: the reply is the evidence. */
-export async function answer(desk: Desk, who: Who, home: Home, id: MessageId, draft: Draft): Promise<Sent> {
+export async function answer(workspace: Workspace, who: Who, home: Home, id: MessageId, draft: Draft): Promise<Sent> {
   const message = await home.ledger.message(id);
   if (!message) throw new Refusal('not_found', `no message has the id ${id}`);
   // Whether a relay knows it, the relay will say; it may be away now.
   const writer = await writerOf(home, message);
-  const known = home.far !== undefined || (await home.directory.get(writer as AgentName));
+  const known = home.remote !== undefined || (await home.directory.get(writer as AgentName));
   // A writer from another home has no mailbox where the message was found: look everywhere.
   const to = known ? `@${writer}%${home.label}` : `@${writer}`;
-  const sent = await send(desk, who.name, { ...draft, to, thread: id });
-  const trouble = await troubleWith(async () => endAnswered(desk, who, home, message, sent));
+  const sent = await send(workspace, who.name, { ...draft, to, thread: id });
+  const trouble = await troubleWith(async () => endAnswered(workspace, who, home, message, sent));
   return trouble === undefined ? sent : { trouble, ...sent };
 }
 
 /** The reader's own copy ends by the answer. */
-async function endAnswered(desk: Desk, who: Who, home: Home, message: Message, sent: Sent): Promise<void> {
+async function endAnswered(workspace: Workspace, who: Who, home: Home, message: Message, sent: Sent): Promise<void> {
   const { id } = message;
   const { arrivalOf, setAside } = await import('./arrival.ts');
   if (sent.home !== home && sent.first)
-    await (await import('./answered.ts')).noteAnswer(home, sent.message, desk.now());
+    await (await import('./answered.ts')).noteAnswer(home, sent.message, workspace.now());
   const copy = await home.ledger.copy(who.name, id);
   const evidence = { reply: sent.message.id };
   const isOpen = copy?.state === 'stored' || (copy?.state === 'held' && (copy.bearer || copy.owner === null));
@@ -183,7 +183,7 @@ async function endAnswered(desk: Desk, who: Who, home: Home, message: Message, s
   const ended = isOpen && (await (await import('./settle.ts')).settleIfOpen({ ...who, home }, id, as, evidence));
   // Somebody else ended it, or a hook or a take before: the answer is still worth knowing.
   if (copy && !ended && sent.first) {
-    await home.ledger.record(who.name, id, { step: 'answered', at: new Date(desk.now()).toISOString(), evidence });
+    await home.ledger.record(who.name, id, { step: 'answered', at: new Date(workspace.now()).toISOString(), evidence });
   }
 }
 
@@ -194,14 +194,14 @@ async function writerOf(home: Home, { from, thread }: Message): Promise<string> 
 }
 
 /** The recipients are decided once per key: a retry is answered from where the first try was stored. */
-async function underKey(desk: Desk, from: AgentName, draft: Draft, key: SendKey): Promise<Sent | null> {
-  for (const home of desk.homes) {
+async function underKey(workspace: Workspace, from: AgentName, draft: Draft, key: SendKey): Promise<Sent | null> {
+  for (const home of workspace.homes) {
     const earlier: Acceptance | null = await home.ledger.underKey(from, key);
     if (!earlier) continue;
     // The spool refuses whatever is said otherwise under the key; what we bring is our own words and the first time's recipients.
     const { id } = earlier.message;
     const to = draft.to.replace(`%${home.label}`, '');
-    const message = composeMessage({ ...draft, to }, { id, from, ts: new Date(desk.now()).toISOString() });
+    const message = composeMessage({ ...draft, to }, { id, from, ts: new Date(workspace.now()).toISOString() });
     return { home, ...(await home.spool.put({ message, copies: earlier.copies, key })) };
   }
   return null;

@@ -3,7 +3,7 @@ import type { Disposition, Evidence } from '../protocol/receipt.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { CopyRecord } from '../storage/ledger/ledger.ts';
 import { LEASE_MS } from './deliver.ts';
-import type { Home, Who } from './desk.ts';
+import type { Home, Who } from './workspace.ts';
 
 /** Step 5 of 5. Gives one copy its outcome, whether it waits or is held on the reader's behalf. */
 export async function settle(

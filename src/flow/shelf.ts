@@ -1,5 +1,5 @@
 import type { Mail } from '../storage/ledger/ledger.ts';
-import type { Who } from './desk.ts';
+import type { Who } from './workspace.ts';
 
 /** A page has about this many characters, whatever the size of its messages. */
 const PAGE_TEXT = 512 * 1024;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
-import { aDraft } from '../../test/support/desk.ts';
-import { aMemoryDesk, inChannel } from '../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../test/support/memory-desk.ts';
+import { aDraft } from '../../test/support/workspace.ts';
+import { aMemoryWorkspace, inChannel } from '../../test/support/memory-workspace.ts';
+import type { MemoryWorkspace } from '../../test/support/memory-workspace.ts';
 import { AgentName } from '../protocol/names.ts';
 import { send } from './send.ts';
 import type { Sent } from './send.ts';
@@ -12,17 +12,17 @@ const bob = AgentName.parse('bob');
 const AT_ONCE = { takenMs: 0, shownMs: 0 };
 
 /** Bob and carol, and will at a chat. */
-async function aTown(): Promise<MemoryDesk> {
-  const desk = await aMemoryDesk('bob', 'carol');
+async function aTown(): Promise<MemoryWorkspace> {
+  const workspace = await aMemoryWorkspace('bob', 'carol');
   for (const name of ['slack._surface', 'slack.will'])
-    await desk.own.directory.register(AgentName.parse(name), 'human');
-  return desk;
+    await workspace.own.directory.register(AgentName.parse(name), 'human');
+  return workspace;
 }
 
-const soon = (desk: MemoryDesk, sent: Sent, patience = AT_ONCE) => shownSoon(sent, desk.now(), patience);
+const soon = (workspace: MemoryWorkspace, sent: Sent, patience = AT_ONCE) => shownSoon(sent, workspace.now(), patience);
 
 /** What a surface does with a copy in the end. */
-async function ended({ own }: MemoryDesk, { message }: Sent, box: string, disposition: 'acknowledged' | 'failed') {
+async function ended({ own }: MemoryWorkspace, { message }: Sent, box: string, disposition: 'acknowledged' | 'failed') {
   const mailbox = AgentName.parse(box);
   const { owner } = await own.spool.claim(mailbox, [message.id], { ms: 1000, bearer: 'surface-slack' });
   await own.spool.settle({ mailbox, owner }, [message.id], { disposition, by: { reason: 'no (403)' } });
@@ -30,50 +30,50 @@ async function ended({ own }: MemoryDesk, { message }: Sent, box: string, dispos
 
 describe('what is known of a message at a surface', () => {
   it('is nothing where it goes to none, also to an agent whose name begins like that of one', async () => {
-    const desk = await aTown();
+    const workspace = await aTown();
     for (const name of ['slack-bot', 'slackbot', 'web.ci']) {
-      await desk.own.directory.register(AgentName.parse(name), 'agent');
-      expect(await soon(desk, await send(desk, bob, aDraft({ to: `@${name}` })))).toBeNull();
+      await workspace.own.directory.register(AgentName.parse(name), 'agent');
+      expect(await soon(workspace, await send(workspace, bob, aDraft({ to: `@${name}` })))).toBeNull();
     }
-    expect(await soon(desk, await send(desk, bob, aDraft({ to: '@carol' })))).toBeNull();
-    await inChannel(desk, '#dev', 'bob', 'carol');
-    expect(await soon(desk, await send(desk, bob, aDraft({ to: '#dev' })))).toBeNull();
+    expect(await soon(workspace, await send(workspace, bob, aDraft({ to: '@carol' })))).toBeNull();
+    await inChannel(workspace, '#dev', 'bob', 'carol');
+    expect(await soon(workspace, await send(workspace, bob, aDraft({ to: '#dev' })))).toBeNull();
   });
 
   it('is that it waits, was shown, or was taken back before', async () => {
-    const desk = await aTown();
-    const sent = await send(desk, bob, aDraft({ to: '@slack.will' }));
-    expect(await soon(desk, sent)).toEqual({ state: 'waiting', refused: [] });
-    await ended(desk, sent, 'slack.will', 'acknowledged');
-    expect(await soon(desk, sent)).toEqual({ state: 'shown', refused: [] });
-    const other = await send(desk, bob, aDraft({ to: '@slack.will', body: 'never mind' }));
-    await withdraw(bob, desk.own, other.message.id);
-    expect(await soon(desk, other)).toEqual({ state: 'withdrawn', refused: [] });
+    const workspace = await aTown();
+    const sent = await send(workspace, bob, aDraft({ to: '@slack.will' }));
+    expect(await soon(workspace, sent)).toEqual({ state: 'waiting', refused: [] });
+    await ended(workspace, sent, 'slack.will', 'acknowledged');
+    expect(await soon(workspace, sent)).toEqual({ state: 'shown', refused: [] });
+    const other = await send(workspace, bob, aDraft({ to: '@slack.will', body: 'never mind' }));
+    await withdraw(bob, workspace.own, other.message.id);
+    expect(await soon(workspace, other)).toEqual({ state: 'withdrawn', refused: [] });
   });
 
   it('is a refusal where nobody else has it, and is told beside the rest where others have', async () => {
-    const desk = await aTown();
-    const dm = await send(desk, bob, aDraft({ to: '@slack.will' }));
-    await ended(desk, dm, 'slack.will', 'failed');
-    await expect(soon(desk, dm)).rejects.toThrow('nobody there has seen it: no (403)');
-    await inChannel(desk, '#dev', 'bob', 'carol', 'slack._surface');
-    const post = await send(desk, bob, aDraft({ to: '#dev' }));
-    await ended(desk, post, 'slack._surface', 'failed');
-    expect(await soon(desk, post)).toMatchObject({ state: 'refused', refused: [{ box: 'slack._surface' }] });
+    const workspace = await aTown();
+    const dm = await send(workspace, bob, aDraft({ to: '@slack.will' }));
+    await ended(workspace, dm, 'slack.will', 'failed');
+    await expect(soon(workspace, dm)).rejects.toThrow('nobody there has seen it: no (403)');
+    await inChannel(workspace, '#dev', 'bob', 'carol', 'slack._surface');
+    const post = await send(workspace, bob, aDraft({ to: '#dev' }));
+    await ended(workspace, post, 'slack._surface', 'failed');
+    expect(await soon(workspace, post)).toMatchObject({ state: 'refused', refused: [{ box: 'slack._surface' }] });
   });
 
   it.each([
     { what: 'waited for where a surface was there lately', seen: true, state: 'shown' },
     { what: 'not waited for where none was for five minutes', seen: false, state: 'waiting' },
   ] as const)('is $what', async ({ seen, state }) => {
-    const desk = await aTown();
-    desk.pass(5 * 60_000);
-    if (seen) await desk.own.directory.seen(AgentName.parse('slack._surface'));
-    const sent = await send(desk, bob, aDraft({ to: '@slack.will' }));
-    const answer = soon(desk, sent, { takenMs: 60_000, shownMs: 60_000 });
+    const workspace = await aTown();
+    workspace.pass(5 * 60_000);
+    if (seen) await workspace.own.directory.seen(AgentName.parse('slack._surface'));
+    const sent = await send(workspace, bob, aDraft({ to: '@slack.will' }));
+    const answer = soon(workspace, sent, { takenMs: 60_000, shownMs: 60_000 });
     // In memory nothing takes longer than this: whoever does not wait has looked by now.
     await new Promise((resolve) => setImmediate(resolve));
-    await ended(desk, sent, 'slack.will', 'acknowledged');
+    await ended(workspace, sent, 'slack.will', 'acknowledged');
     expect(await answer).toEqual({ state, refused: [] });
   });
 });

@@ -2,7 +2,7 @@ import type { AgentName } from '../protocol/names.ts';
 import type { Evidence } from '../protocol/receipt.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { boxOf, isAtSurface, surfaceOf } from './arrival.ts';
-import type { Home } from './desk.ts';
+import type { Home } from './workspace.ts';
 import type { Sent } from './send.ts';
 
 /** How long somebody outside the host waits for a surface's word: until it took the message up, and until it has shown it. */
@@ -31,7 +31,7 @@ const LONGEST_LOOK_MS = 200;
  */
 export async function shownSoon(sent: Sent, now: number, patience: Patience): Promise<Showing | null> {
   const { home, copies } = sent;
-  const boxes = home.far ? [] : await boxesOf(sent);
+  const boxes = home.remote ? [] : await boxesOf(sent);
   if (boxes.length === 0) return null;
   const takenMs = (await isAnyHere(home, boxes, now)) ? patience.takenMs : 0;
   let pause = FIRST_LOOK_MS;

@@ -2,7 +2,7 @@ import type { Message } from '../protocol/message.ts';
 import { isMessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { HistoryRow } from '../storage/ledger/ledger.ts';
-import type { Home, Who } from './desk.ts';
+import type { Home, Who } from './workspace.ts';
 
 /** An event that a reader may see, and where it stands. */
 export interface Seen {

@@ -2,7 +2,7 @@ import type { Message } from '../protocol/message.ts';
 import type { MessageId } from '../protocol/names.ts';
 import type { Evidence } from '../protocol/receipt.ts';
 import { LEASE_MS } from './deliver.ts';
-import type { Who } from './desk.ts';
+import type { Who } from './workspace.ts';
 
 /**
  * Step 4 and 5 in one, for a reader that is shown nothing here: takes one message and ends it as acknowledged. Of many racing

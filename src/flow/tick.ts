@@ -6,7 +6,7 @@ import { HOST_NAME } from '../protocol/signal.ts';
 import type { CopyRecord } from '../storage/ledger/ledger.ts';
 import { afterEnd, endDuty, enterDuties, standOf } from './duty.ts';
 import { isAgent, isHushedAt } from './attend.ts';
-import type { Desk, Home } from './desk.ts';
+import type { Workspace, Home } from './workspace.ts';
 import { escalate } from './escalate.ts';
 import { keyOf, post, sendHeld } from './people.ts';
 import { applyLate } from './reaction.ts';
@@ -30,37 +30,44 @@ export interface Acts {
  * to the next. Every step is taken by changing the duty first, so of several processes one acts, and a second call does nothing. A
  * return or an escalation is counted after it was done: after a crash in between it is due again soon. Returns when to come again.
  */
-export async function tick(desk: Desk, home: Home, now: number, act: Acts): Promise<number | null> {
+export async function tick(workspace: Workspace, home: Home, now: number, act: Acts): Promise<number | null> {
   await enterDuties(home);
-  await sendHeld(desk, home);
+  await sendHeld(workspace, home);
   const rising: Duty[] = [];
   for (;;) {
     const due = await home.ledger.dueDuties(now, BITE);
     let moved = 0;
-    for (const duty of due) if (await see(desk, home, duty, now, act, rising)) moved += 1;
+    for (const duty of due) if (await see(workspace, home, duty, now, act, rising)) moved += 1;
     // What nobody could move would be found again at once.
     if (due.length < BITE || moved === 0) break;
   }
   // All at once: what goes to the same one is one notice.
-  await escalate(desk, home, rising);
-  for (const duty of rising) await isUp(desk, home, duty, now);
+  await escalate(workspace, home, rising);
+  for (const duty of rising) await isUp(workspace, home, duty, now);
   return home.ledger.nextDue();
 }
 
 /** Sees to one duty; what is to go up is put among those that rise. False if nothing was to be done, or another process did it. */
-async function see(desk: Desk, home: Home, duty: Duty, now: number, act: Acts, rising: Duty[]): Promise<boolean> {
+async function see(
+  workspace: Workspace,
+  home: Home,
+  duty: Duty,
+  now: number,
+  act: Acts,
+  rising: Duty[],
+): Promise<boolean> {
   const message = await home.ledger.message(duty.id);
   const copy = await home.ledger.copy(duty.mailbox, duty.id);
   const stand = await standOf(home, duty, message);
   if (stand === 'ended') return true;
   if (stand === 'waiting') return waitOn(home, duty, now);
   if (copy && isOffered(copy) && (duty.state === 'open' || duty.state === 'claimed')) {
-    return lapse(desk, home, duty, message, now);
+    return lapse(workspace, home, duty, message, now);
   }
-  if (message && (await applyLate(desk, home, duty, message))) return true;
+  if (message && (await applyLate(workspace, home, duty, message))) return true;
   const done = await taken(home, duty, now);
   if (done.do === 'return') {
-    await comeBack(desk, home, done.duty, message, copy, act);
+    await comeBack(workspace, home, done.duty, message, copy, act);
     const { state, returns, due } = done.duty;
     await home.ledger.changeDuty(duty.mailbox, duty.id, (open) =>
       isUntouched(open, now) ? { ...open, state, returns, due } : { ...open, returns },
@@ -94,7 +101,12 @@ function isUntouched({ due }: Duty, now: number): boolean {
 }
 
 /** Another has heard of it. Its reader may still answer, after a look at what was said since. */
-async function isUp(desk: Desk, home: Home, { mailbox, id, kind, state, tier, due }: Duty, now: number): Promise<void> {
+async function isUp(
+  workspace: Workspace,
+  home: Home,
+  { mailbox, id, kind, state, tier, due }: Duty,
+  now: number,
+): Promise<void> {
   await home.ledger.changeDuty(mailbox, id, (open) =>
     isUntouched(open, now) ? { ...open, state, tier, due } : { ...open, tier },
   );
@@ -102,11 +114,21 @@ async function isUp(desk: Desk, home: Home, { mailbox, id, kind, state, tier, du
   if (copy?.attention.policy !== 'must_respond' || kind !== 'reply') return;
   await home.ledger.reconsider(mailbox, id, { ...copy.attention, policy: 'may_respond' });
   const evidence = { policy: 'may_respond', because: 'its deadline has passed' };
-  await home.ledger.record(mailbox, id, { step: 'reconsidered', at: new Date(desk.now()).toISOString(), evidence });
+  await home.ledger.record(mailbox, id, {
+    step: 'reconsidered',
+    at: new Date(workspace.now()).toISOString(),
+    evidence,
+  });
 }
 
 /** The one who was chosen did not take it, or let its claim run out: it is over for that one, and the next is asked. */
-async function lapse(desk: Desk, home: Home, duty: Duty, message: Message | null, now: number): Promise<boolean> {
+async function lapse(
+  workspace: Workspace,
+  home: Home,
+  duty: Duty,
+  message: Message | null,
+  now: number,
+): Promise<boolean> {
   const claim = await home.ledger.eventClaim(duty.id, now);
   if (claim?.holder === duty.mailbox && claim.until > now) {
     await home.ledger.changeDuty(duty.mailbox, duty.id, (open) => ({ ...open, due: claim.until }));
@@ -114,7 +136,7 @@ async function lapse(desk: Desk, home: Home, duty: Duty, message: Message | null
   }
   const as = duty.state === 'open' ? 'ignored' : 'failed';
   await endDuty(home, duty.mailbox, duty.id, as, { because: 'nothing was heard in time' }, now);
-  if (message) await passOn(desk, home, message, now);
+  if (message) await passOn(workspace, home, message, now);
   return true;
 }
 
@@ -130,15 +152,15 @@ async function isLeftAlone(home: Home, { mailbox }: Duty, message: Message | nul
  * else, what was shown before is knocked for.
  */
 async function comeBack(
-  desk: Desk,
+  workspace: Workspace,
   home: Home,
   duty: Duty,
   message: Message | null,
   copy: CopyRecord | null,
   act: Acts,
 ): Promise<void> {
-  const at = new Date(desk.now()).toISOString();
-  if (await isLeftAlone(home, duty, message, desk.now())) {
+  const at = new Date(workspace.now()).toISOString();
+  if (await isLeftAlone(home, duty, message, workspace.now())) {
     const evidence = { because: 'its reader wants quiet: nothing was shown', returns: duty.returns };
     await home.ledger.record(duty.mailbox, duty.id, { step: 'reconsidered', at, evidence });
     return;
@@ -155,7 +177,7 @@ async function comeBack(
   const short = duty.id.slice(0, 8);
   const text = message.body.length > TEXT_SHOWN ? `${message.body.slice(0, TEXT_SHOWN)}…` : message.body;
   await post(
-    desk,
+    workspace,
     home,
     {
       to: `@${duty.mailbox}`,

@@ -2,7 +2,7 @@ import type { MessageId } from '../protocol/names.ts';
 import type { Waiting } from '../storage/spool/spool.ts';
 import { isSelected } from './deliver.ts';
 import type { Selection } from './deliver.ts';
-import type { Who } from './desk.ts';
+import type { Who } from './workspace.ts';
 
 /** How often a watcher looks by itself: copies come back by time, or because their reader died, without any arrival. */
 const LOOK_MS = 5000;

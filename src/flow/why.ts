@@ -4,7 +4,7 @@ import type { Evidence } from '../protocol/receipt.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { CopyRecord } from '../storage/ledger/ledger.ts';
 import { rootOf } from './conversation.ts';
-import type { Home } from './desk.ts';
+import type { Home } from './workspace.ts';
 import { enterDuties } from './duty.ts';
 
 const EXCHANGE = 200;

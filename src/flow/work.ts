@@ -3,7 +3,7 @@ import type { Evidence } from '../protocol/receipt.ts';
 import type { Claim, Inbox } from '../storage/spool/spool.ts';
 import { LEASE_MS } from './deliver.ts';
 import type { Delivered } from './deliver.ts';
-import type { Who } from './desk.ts';
+import type { Who } from './workspace.ts';
 
 /** How the work on a message ended. Unfinished work is tried again: after a while, or at once if it was only interrupted. */
 export type Ended = { done: boolean; evidence: Evidence; interrupted?: boolean };

@@ -52,9 +52,9 @@ export const hostChaos: Drill = {
     const total = isLong ? 10_000 : 300;
     const root = temporaryHome();
     const env = { PARLEY_HOME: `${root}/home`, BACKCHANNEL_HOME: `${root}/none`, PATH: process.env['PATH'] ?? '' };
-    const desk = homes.openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
-    const [home] = desk.homes;
-    if (!home) throw new Error('a desk has a home');
+    const workspace = homes.openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
+    const [home] = workspace.homes;
+    if (!home) throw new Error('a workspace has a home');
     for (const name of [...READERS, ...SENDERS]) await home.directory.register(name, 'agent');
     const diary = `${root}/diary`;
     const plan: Plan = { socket: `${root}/host/socket`, diary, readers: READERS, token: newAgentToken() };
@@ -73,7 +73,7 @@ export const hostChaos: Drill = {
       for (let n = 0; n < total; n += 1) {
         const [from, reader] = [at(SENDERS, n), at(READERS, Math.floor(n / SENDERS.length))];
         const draft = Draft.parse({ to: `@${reader}`, body: `please look at item ${n}`, deadline });
-        const { message } = await send(desk, from, draft);
+        const { message } = await send(workspace, from, draft);
         sent.set(message.id, { reader, conversation: `${from} ${reader}` });
         while (sent.size - done > MOST_OPEN) await Bun.sleep(20);
       }

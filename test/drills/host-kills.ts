@@ -36,9 +36,9 @@ export const hostKills: Drill = {
       HOME: root,
       PATH: process.env['PATH'] ?? '',
     };
-    const desk = homes.openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
-    const [home] = desk.homes;
-    if (!home) throw new Error('a desk has a home');
+    const workspace = homes.openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
+    const [home] = workspace.homes;
+    if (!home) throw new Error('a workspace has a home');
     await home.directory.register(LEAD, 'agent');
     const socket = `${root}/home/host/socket`;
     const faults = new Faults();

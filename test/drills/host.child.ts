@@ -13,13 +13,13 @@ const HASTE = 25;
 const LONG_MS = 10_000;
 
 const [socket = ''] = process.argv.slice(2);
-const desk = homes.openWorkspace(process.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley', {
+const workspace = homes.openWorkspace(process.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley', {
   stays: true,
 });
-const [home] = desk.homes;
-if (!home) throw new Error('a desk has a home');
+const [home] = workspace.homes;
+if (!home) throw new Error('a workspace has a home');
 const host = new Host({
-  desk,
+  workspace,
   home,
   now: Date.now,
   after(ms, run) {

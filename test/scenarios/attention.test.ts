@@ -4,17 +4,17 @@ import { Quieter } from '../../src/protocol/host.ts';
 import { answer } from '../../src/flow/send.ts';
 import { remove } from '../../src/flow/edit.ts';
 import { resolve } from '../../src/flow/resolve.ts';
-import { aDraft } from '../support/desk.ts';
+import { aDraft } from '../support/workspace.ts';
 import { aHost, FakeWire } from '../support/host.ts';
 import type { TestHost } from '../support/host.ts';
-import { anOwner, inChannel, withRole } from '../support/memory-desk.ts';
+import { anOwner, inChannel, withRole } from '../support/memory-workspace.ts';
 import { TestSurface } from '../support/surface.ts';
 
 /** Sessions of these agents, all in one channel; each gets everything that its mailbox gets. */
 async function sessionsOf(...names: string[]) {
   const host = await aHost(...names);
   await host.host.start();
-  await inChannel(host.desk, '#c', ...names);
+  await inChannel(host.workspace, '#c', ...names);
   const wires: Record<string, FakeWire> = {};
   for (const name of names) {
     const wire = new FakeWire();
@@ -45,7 +45,7 @@ const seenIn = (wire: FakeWire, eventId: unknown): object[] =>
 describe('what one agent says', () => {
   it('to a role knocks at one of it as to_my_role and may_respond, who answers after a claim [C2A-96b]', async () => {
     const { host, wire } = await sessionsOf('ann', 'bob');
-    await withRole(host.desk, 'backend', 'bob');
+    await withRole(host.workspace, 'backend', 'bob');
     const text = '@backend the rollback is stuck';
     const { eventId } = await host.call(wire('ann'), 'chat.send_message', said(text, { directedness: 'to_my_role' }));
     await host.pass(10_000);
@@ -75,7 +75,7 @@ describe('what one agent says', () => {
 
   it('is seen by its reader as it was meant, and by everybody else as not theirs [C2A-103]', async () => {
     const { host, wire } = await sessionsOf('ann', 'bob', 'cy');
-    await withRole(host.desk, 'backend', 'bob');
+    await withRole(host.workspace, 'backend', 'bob');
     const directedness = async (text: string, fields: object): Promise<unknown[]> => {
       const { eventId } = await host.call(wire('ann'), 'chat.send_message', said(text, fields));
       await host.pass(20_000);
@@ -101,13 +101,13 @@ describe('what one agent says', () => {
     await host.bind(bob, 'bob', { deliver: 'all' });
     await host.pass(10_000);
     const [posts, shown, before] = [
-      await host.desk.own.ledger.history({ limit: 50 }),
+      await host.workspace.own.ledger.history({ limit: 50 }),
       surface.wire.shown.length,
       bob.delivered.length,
     ];
     host.host.progress(ann, { progressToken: 'deploy', progress: 2, total: 5, message: 'checked the build' });
     await host.pass(20 * 60_000);
-    expect(await host.desk.own.ledger.history({ limit: 50 })).toHaveLength(posts.length);
+    expect(await host.workspace.own.ledger.history({ limit: 50 })).toHaveLength(posts.length);
     expect(surface.wire.shown.slice(shown).map(({ what }) => what)).toEqual(['progress']);
     const since = bob.delivered.slice(before);
     expect(new Set(since.map(({ attention }) => attention.policy))).toEqual(new Set(['must_not_respond']));
@@ -123,7 +123,7 @@ async function endOf(
 ) {
   const host = await aHost('ann', 'bob');
   await host.host.start();
-  await anOwner(host.desk, 'olga');
+  await anOwner(host.workspace, 'olga');
   const wire = new FakeWire();
   await host.bind(wire, 'bob', { deliver: 'all' });
   const { message, copies } = await host.send('ann', '@bob', text, send);
@@ -148,8 +148,15 @@ const ACTS: Record<string, Parameters<typeof endOf>[2]> = {
       directedness: 'to_me',
     }),
   'a reply by command': (host, _wire, id) =>
-    answer(host.desk, host.desk.who('bob'), host.desk.own, MessageId.parse(id), aDraft({ body: 'you are welcome' })),
-  'the end of the exchange': (host, _wire, id) => resolve(host.desk, host.desk.who('bob'), MessageId.parse(id)),
+    answer(
+      host.workspace,
+      host.workspace.who('bob'),
+      host.workspace.own,
+      MessageId.parse(id),
+      aDraft({ body: 'you are welcome' }),
+    ),
+  'the end of the exchange': (host, _wire, id) =>
+    resolve(host.workspace, host.workspace.who('bob'), MessageId.parse(id)),
   ...Object.fromEntries(SIGNALS.map((signal) => [signal, reacting(signal)])),
 };
 
@@ -177,19 +184,19 @@ describe('an event', () => {
     const approval = await endOf({ intent: 'approval' }, 'may I deploy?', reacting('agree'));
     expect(approval).toEqual({ policy: 'must_respond', ended: 'acknowledged' });
     const back = await endOf({}, 'could you check the deploy?', (host, _wire, id) =>
-      remove(host.desk, AgentName.parse('ann'), host.desk.own, MessageId.parse(id)),
+      remove(host.workspace, AgentName.parse('ann'), host.workspace.own, MessageId.parse(id)),
     );
     expect(back).toEqual({ policy: 'must_respond', ended: 'superseded' });
   });
 
   it('that was declined is ignored, and its claim is free for another [C2A-111g]', async () => {
     const { host, wire } = await sessionsOf('ann', 'bob', 'cy');
-    await withRole(host.desk, 'backend', 'bob', 'cy');
+    await withRole(host.workspace, 'backend', 'bob', 'cy');
     for (const text of ['@backend the rollback is stuck', 'who can look at the logs?']) {
       const { message } = await host.send('ann', '#c', text);
       await host.pass(10_000);
-      const [inReplyTo, holder] = [message.id, host.desk.own.ledger];
-      const first = (await holder.eventClaim(message.id, host.desk.now()))?.holder ?? 'bob';
+      const [inReplyTo, holder] = [message.id, host.workspace.own.ledger];
+      const first = (await holder.eventClaim(message.id, host.workspace.now()))?.holder ?? 'bob';
       await host.call(wire(first), 'chat.react', { inReplyTo, signal: 'claimed' });
       const other = first === 'bob' ? 'cy' : 'bob';
       await expect(host.call(wire(other), 'chat.claim', { eventId: message.id })).rejects.toMatchObject({
@@ -197,7 +204,7 @@ describe('an event', () => {
       });
       await host.call(wire(first), 'chat.react', { inReplyTo, signal: 'declined' });
       expect(await host.ended(first, message.id)).toBe('ignored');
-      expect((await holder.eventClaim(message.id, host.desk.now()))?.holder).not.toBe(AgentName.parse(first));
+      expect((await holder.eventClaim(message.id, host.workspace.now()))?.holder).not.toBe(AgentName.parse(first));
       await host.call(wire(other), 'chat.claim', { eventId: message.id });
     }
   });
@@ -232,8 +239,8 @@ describe('a lead', () => {
     const workers = ['w1', 'w2', 'w3'];
     const host = await aHost('lead', ...workers);
     await host.host.start();
-    await withRole(host.desk, 'lead', 'lead');
-    await inChannel(host.desk, '#work', 'lead', ...workers);
+    await withRole(host.workspace, 'lead', 'lead');
+    await inChannel(host.workspace, '#work', 'lead', ...workers);
     const wire = new FakeWire();
     await host.bind(wire, 'lead');
     const root = await host.send('w1', '#work', 'the parser is mine', { intent: 'status' });
@@ -261,7 +268,7 @@ describe('a harness', () => {
     const host = await aHost('lead', 'bob');
     const wire = new FakeWire();
     await host.bind(wire, 'lead');
-    const { ledger } = host.desk.own;
+    const { ledger } = host.workspace.own;
     const lead = AgentName.parse('lead');
     const quieter = (fields: object) => host.host.quieter(wire, Quieter.parse(fields));
     const { message } = await host.send('bob', '@lead', 'please look at the zebra');
@@ -294,8 +301,8 @@ describe('a harness', () => {
 
   it('gets a digest of its own, by stream, at a boundary, at most every quarter of an hour, and none that is empty [C2A-D9]', async () => {
     const host = await aHost('ann', 'bob', 'ci');
-    await inChannel(host.desk, '#build', 'ann', 'bob', 'ci');
-    await inChannel(host.desk, '#deploy', 'ann', 'ci');
+    await inChannel(host.workspace, '#build', 'ann', 'bob', 'ci');
+    await inChannel(host.workspace, '#deploy', 'ann', 'ci');
     const [ann, bob] = [new FakeWire(), new FakeWire()];
     await host.bind(ann, 'ann');
     await host.bind(bob, 'bob');
@@ -345,12 +352,12 @@ describe('a harness', () => {
     const wire = new FakeWire();
     await host.bind(wire, 'lead');
     const surface = await new TestSurface(host).bind();
-    const began = host.desk.now();
+    const began = host.workspace.now();
     for (const [n, piece] of pieces.entries()) {
       await surface.dm('U1', 'lead', piece);
       if (n < pieces.length - 1) await host.pass(1500);
     }
-    const spent = host.desk.now() - began;
+    const spent = host.workspace.now() - began;
     // More is to come.
     if (pieces.length > 1) host.host.surface.typing(surface.wire, { conversation: 'D1', author: 'U1', on: true });
     await host.pass(ms - spent - 1);

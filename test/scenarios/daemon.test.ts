@@ -155,9 +155,9 @@ describe('the daemon', () => {
   });
 
   it('with the outbox sends what could not be sent, when the relay is back', async () => {
-    const far = new RelayMachine();
+    const remote = new RelayMachine();
     try {
-      const { running, url } = await far.relay();
+      const { running, url } = await remote.relay();
       const { port } = new URL(url);
       await machine.program.run(['init', 'alice', '--url', url]);
       await running.stop();
@@ -165,14 +165,14 @@ describe('the daemon', () => {
       expect(send.err).toContain('queued');
       const daemon = machine.run('parley', ['up', '--with', 'outbox']);
       await until('the daemon', () => daemon.out.includes('outbox on'));
-      const again = far.run('parley', ['relay', '--port', port]);
+      const again = remote.run('parley', ['relay', '--port', port]);
       await until('the relay', () => again.out.includes('listening on'));
       await daemon.complains('outbox_sent');
-      await until('its file', () => far.waiting('alice').length === 1);
+      await until('its file', () => remote.waiting('alice').length === 1);
       expect((await status()).code).toBe(0);
       expect((await daemon.stop()).code).toBe(0);
     } finally {
-      await far.endAll();
+      await remote.endAll();
     }
   });
 

@@ -19,7 +19,7 @@ import { examinePlace } from '../../src/cli/doctor/place.ts';
 import { becomeDefault } from '../../src/cli/settings-file.ts';
 import { deliver } from '../../src/flow/deliver.ts';
 import { send } from '../../src/flow/send.ts';
-import { aDesk, aDraft } from '../support/desk.ts';
+import { aWorkspace, aDraft } from '../support/workspace.ts';
 import { alice, bob } from '../support/mail.ts';
 import { Program } from '../support/program.ts';
 
@@ -35,11 +35,11 @@ interface Finding {
 
 /** A home with two agents and one message that bob has taken. Made in this process: the program is what is looked at. */
 async function anExchange(extra: Record<string, string> = {}): Promise<Program & { id: string; root: string }> {
-  const desk = await aDesk('alice', 'bob');
-  const { root, ledger } = desk.own;
-  const { message } = await send(desk, alice, aDraft({ body: 'the word is xyzzy' }));
+  const workspace = await aWorkspace('alice', 'bob');
+  const { root, ledger } = workspace.own;
+  const { message } = await send(workspace, alice, aDraft({ body: 'the word is xyzzy' }));
   const taken = { disposition: 'acknowledged', by: { by: 'drain' } } as const;
-  await deliver({ name: bob, home: desk.own }, [message.id], taken, () => ({ show: () => {}, slow: false }));
+  await deliver({ name: bob, home: workspace.own }, [message.id], taken, () => ({ show: () => {}, slow: false }));
   await ledger.close();
   becomeDefault(`${root}/config.json`, 'alice', false);
   const parley = new Program(undefined, { PARLEY_HOME: root, ...extra });
@@ -202,7 +202,7 @@ describe('parley doctor', () => {
   });
 
   it('calls a home on a network file system bad', async () => {
-    const { own } = await aDesk('alice');
+    const { own } = await aWorkspace('alice');
     expect(examinePlace(own, { networkFileSystem: () => 'nfs' })).toMatchObject([
       { level: 'bad', next: 'set the home to a local folder' },
     ]);

@@ -4,8 +4,8 @@ import { send } from '../../src/flow/send.ts';
 import type { Sent } from '../../src/flow/send.ts';
 import { Draft } from '../../src/protocol/message.ts';
 import { AgentName } from '../../src/protocol/names.ts';
-import type { MemoryDesk } from '../support/memory-desk.ts';
-import { aMemoryDesk, anOwner, inChannel } from '../support/memory-desk.ts';
+import type { MemoryWorkspace } from '../support/memory-workspace.ts';
+import { aMemoryWorkspace, anOwner, inChannel } from '../support/memory-workspace.ts';
 
 /**
  * An exchange as a file. `lines` are what the answers say, in turn. They go `back` to whoever wrote, or `round` to the next agent;
@@ -46,16 +46,16 @@ class Play {
   readonly sent: Sent[] = [];
 
   constructor(
-    readonly desk: MemoryDesk,
+    readonly workspace: MemoryWorkspace,
     readonly script: Script,
     readonly wording: Wording,
   ) {}
 
   static async of(script: Script, wording: Wording): Promise<Play> {
-    const desk = await aMemoryDesk(...script.agents);
-    if (script.by === 'channel') await inChannel(desk, '#hall', ...script.agents);
-    await anOwner(desk);
-    return new Play(desk, script, wording);
+    const workspace = await aMemoryWorkspace(...script.agents);
+    if (script.by === 'channel') await inChannel(workspace, '#hall', ...script.agents);
+    await anOwner(workspace);
+    return new Play(workspace, script, wording);
   }
 
   /** How many answers there were. */
@@ -74,21 +74,21 @@ class Play {
   }
 
   async next(): Promise<void> {
-    const { desk, script, sent } = this;
+    const { workspace, script, sent } = this;
     const hop = sent.length;
     const [from, to] = [this.agent(hop), this.agent(hop + 1)];
     const last = sent.at(-1)?.message;
     const line = hop === 0 ? script.opening : (script.lines[(hop - 1) % script.lines.length] ?? '');
     const body = this.wording(filled(line, { hop, to, last }), hop, from);
     const thread = script.by === 'send' ? undefined : last?.id;
-    desk.pass(20_000);
+    workspace.pass(20_000);
     const draft = Draft.parse({ to: script.by === 'channel' ? '#hall' : `@${to}`, body, thread });
-    sent.push(await send(desk, AgentName.parse(from), draft));
+    sent.push(await send(workspace, AgentName.parse(from), draft));
   }
 
   /** What the owner was told. */
   async notices(): Promise<string[]> {
-    const waiting = await this.desk.own.spool.peek(AgentName.parse('will'));
+    const waiting = await this.workspace.own.spool.peek(AgentName.parse('will'));
     return waiting.map(({ message }) => message.body);
   }
 }

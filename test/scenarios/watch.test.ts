@@ -12,7 +12,7 @@ import {
 import { work } from '../../src/flow/work.ts';
 import type { Message } from '../../src/protocol/message.ts';
 import { Machine, until } from '../support/bch.ts';
-import { aDesk } from '../support/desk.ts';
+import { aWorkspace } from '../support/workspace.ts';
 import { temporaryHome } from '../support/home.ts';
 import { anEntry, bob } from '../support/mail.ts';
 import type { Program } from '../support/program.ts';
@@ -274,13 +274,13 @@ describe('watch --exec', () => {
 
 describe('a message that is being worked on', () => {
   it('stays with its worker, however long that takes, and goes to nobody else', async () => {
-    const desk = await aDesk('alice', 'bob');
+    const workspace = await aWorkspace('alice', 'bob');
     const entry = anEntry();
-    await desk.own.spool.put(entry);
+    await workspace.own.spool.put(entry);
     const { id } = entry.message;
     const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
     const { promise: finished, resolve: finish } = Promise.withResolvers<void>();
-    const who = { name: bob, home: desk.own };
+    const who = { name: bob, home: workspace.own };
     const lease = { ms: 300, renewMs: 50 };
     const working = work(
       who,
@@ -295,20 +295,20 @@ describe('a message that is being worked on', () => {
     // Before that it is anybody's.
     await begun;
     for (const end = Date.now() + 4 * lease.ms; Date.now() < end; await Bun.sleep(20)) {
-      await desk.own.spool.heal();
-      expect((await desk.own.spool.claim(bob, [id], { ms: 1000 })).copies).toEqual([]);
+      await workspace.own.spool.heal();
+      expect((await workspace.own.spool.claim(bob, [id], { ms: 1000 })).copies).toEqual([]);
     }
     finish();
     expect(await working).toEqual({ done: true, againMs: null });
-    expect((await desk.own.ledger.copy(bob, id))?.state).toBe('settled');
+    expect((await workspace.own.ledger.copy(bob, id))?.state).toBe('settled');
   });
 
   it('is told when it was lost, and is not settled then', async () => {
-    const desk = await aDesk('alice', 'bob');
+    const workspace = await aWorkspace('alice', 'bob');
     const entry = anEntry();
-    await desk.own.spool.put(entry);
+    await workspace.own.spool.put(entry);
     const { id } = entry.message;
-    const who = { name: bob, home: desk.own };
+    const who = { name: bob, home: workspace.own };
     const { promise: lost, resolve: hear } = Promise.withResolvers<void>();
     const worked = await work(
       who,
@@ -316,28 +316,28 @@ describe('a message that is being worked on', () => {
       async (_copy, signal) => {
         signal.addEventListener('abort', () => hear());
         // As in another container after a sleep of the machine: somebody took it for abandoned.
-        const owner = (await desk.own.ledger.copy(bob, id))?.owner ?? '';
-        await desk.own.spool.release({ mailbox: bob, owner }, [id], { because: 'test' });
+        const owner = (await workspace.own.ledger.copy(bob, id))?.owner ?? '';
+        await workspace.own.spool.release({ mailbox: bob, owner }, [id], { because: 'test' });
         await lost;
         return { done: true, evidence: { by: 'test' } };
       },
       { ms: 10, renewMs: 60 },
     );
     expect(worked.done).toBe(false);
-    expect(await desk.own.spool.ids(bob)).toEqual([id]);
+    expect(await workspace.own.spool.ids(bob)).toEqual([id]);
   });
 
   it('waits longer after every failure, up to five minutes', async () => {
-    const desk = await aDesk('alice', 'bob');
-    const who = { name: bob, home: desk.own };
+    const workspace = await aWorkspace('alice', 'bob');
+    const who = { name: bob, home: workspace.own };
     const pauses: number[] = [];
     for (const failuresBefore of [0, 1, 2, 5, 6, 7, 20]) {
       const entry = anEntry();
-      await desk.own.spool.put(entry);
+      await workspace.own.spool.put(entry);
       const { id } = entry.message;
       const long = new Date(Date.now() - 3_600_000).toISOString();
       for (let failure = 1; failure <= failuresBefore; failure += 1) {
-        await desk.own.ledger.record(bob, id, { step: 'released', at: long, evidence: { failure } });
+        await workspace.own.ledger.record(bob, id, { step: 'released', at: long, evidence: { failure } });
       }
       const { againMs } = await work(who, id, async () => ({ done: false, evidence: { because: 'test' } }));
       pauses.push((againMs ?? 0) / 1000);
@@ -348,13 +348,13 @@ describe('a message that is being worked on', () => {
   });
 
   it('waits again at once when its worker throws', async () => {
-    const desk = await aDesk('alice', 'bob');
+    const workspace = await aWorkspace('alice', 'bob');
     const entry = anEntry();
-    await desk.own.spool.put(entry);
+    await workspace.own.spool.put(entry);
     const { id } = entry.message;
-    const who = { name: bob, home: desk.own };
+    const who = { name: bob, home: workspace.own };
     await expect(work(who, id, () => Promise.reject(new Error('no')))).rejects.toThrow('no');
-    expect(await desk.own.spool.ids(bob)).toEqual([id]);
+    expect(await workspace.own.spool.ids(bob)).toEqual([id]);
     expect(await work(who, id, async () => ({ done: true, evidence: {} }))).toEqual({ done: true, againMs: null });
   });
 });

@@ -7,7 +7,7 @@ import type { MessageId } from '../../src/protocol/names.ts';
 /** Sends so many messages, one after the other, and says each body once it is stored. */
 const [root = '', from = '', to = '', count = '0'] = process.argv.slice(2);
 const broker = homes.openBroker(root);
-const desk = {
+const workspace = {
   homes: [broker.home],
   now: Date.now,
   newId: () => crypto.randomUUID() as MessageId,
@@ -15,7 +15,7 @@ const desk = {
 };
 for (let n = 0; n < Number(count); n += 1) {
   const body = `${from} ${n}`;
-  await send(desk, AgentName.parse(from), { to, body, priority: 'normal', intent: 'question' });
+  await send(workspace, AgentName.parse(from), { to, body, priority: 'normal', intent: 'question' });
   process.stdout.write(`${body}\n`);
 }
 await broker.close();

@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, w
 import { layReferences } from '../../src/cli/sessions.ts';
 import { homes } from '../../src/daemon/homes.ts';
 import { hookScript } from '../../src/delivery/hook-script.ts';
-import type { Home } from '../../src/flow/desk.ts';
+import type { Home } from '../../src/flow/workspace.ts';
 import type { Attention } from '../../src/protocol/attention.ts';
 import { BODY_LIMIT } from '../../src/protocol/message.ts';
 import type { Message } from '../../src/protocol/message.ts';
@@ -36,7 +36,7 @@ export interface Event {
 export class Hooks {
   readonly user = temporaryHome();
   readonly home = `${this.user}/.parley`;
-  readonly #desk = homes.openWorkspace(
+  readonly #workspace = homes.openWorkspace(
     { PARLEY_HOME: this.home, BACKCHANNEL_HOME: `${this.user}/none` },
     { bodyLimit: BODY_LIMIT, durability: 'normal' },
     'parley',
@@ -52,8 +52,8 @@ export class Hooks {
   }
 
   get mail(): Home {
-    const [own] = this.#desk.homes;
-    if (!own) throw new Error('a desk has a home');
+    const [own] = this.#workspace.homes;
+    if (!own) throw new Error('a workspace has a home');
     return own;
   }
 

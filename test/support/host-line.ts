@@ -16,7 +16,7 @@ export class HostLine {
 
   constructor(readonly host: TestHost) {
     this.#peer = new Peer(
-      { engine: host.host, version: '0.0.0', now: host.desk.now, log: (...line) => this.log.push(line) },
+      { engine: host.host, version: '0.0.0', now: host.workspace.now, log: (...line) => this.log.push(line) },
       {
         write: (text) => {
           const frame = JSON.parse(text) as Told;

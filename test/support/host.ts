@@ -9,8 +9,8 @@ import type { ToolName } from '../../src/protocol/host.ts';
 import { Draft } from '../../src/protocol/message.ts';
 import { AgentName, MessageId } from '../../src/protocol/names.ts';
 import { EVERYTHING } from './host-door.ts';
-import { aMemoryDesk } from './memory-desk.ts';
-import type { MemoryDesk } from './memory-desk.ts';
+import { aMemoryWorkspace } from './memory-workspace.ts';
+import type { MemoryWorkspace } from './memory-workspace.ts';
 
 /** A connection that notes what it is told, and accepts it unless it is told not to. */
 export class FakeWire implements Wire {
@@ -59,7 +59,7 @@ export class FakeWire implements Wire {
   }
 }
 
-/** A host on a desk in memory, whose time a test moves. */
+/** A host on a workspace in memory, whose time a test moves. */
 export class TestHost {
   readonly host: Host;
   readonly logged: { event: string; facts: object }[] = [];
@@ -67,13 +67,13 @@ export class TestHost {
   #tokens = 0;
 
   constructor(
-    readonly desk: MemoryDesk,
+    readonly workspace: MemoryWorkspace,
     deps: Partial<HostDeps> = {},
   ) {
     this.host = new Host({
-      desk,
-      home: desk.own,
-      now: desk.now,
+      workspace,
+      home: workspace.own,
+      now: workspace.now,
       after: (ms, run) => this.#after(ms, run),
       newToken: () => `a token that nobody can guess, number ${(this.#tokens += 1)}`,
       hash: (token) => `hash of ${token}`,
@@ -91,17 +91,17 @@ export class TestHost {
   /** Lets time pass, and everything happen in it when it is due. */
   async pass(ms: number): Promise<void> {
     await this.calm();
-    const until = this.desk.now() + ms;
+    const until = this.workspace.now() + ms;
     for (;;) {
       this.#timers.sort((a, b) => a.at - b.at);
       const [next] = this.#timers;
       if (!next || next.at > until) break;
       this.#timers.shift();
-      this.desk.pass(Math.max(0, next.at - this.desk.now()));
+      this.workspace.pass(Math.max(0, next.at - this.workspace.now()));
       next.run();
       await this.calm();
     }
-    this.desk.pass(until - this.desk.now());
+    this.workspace.pass(until - this.workspace.now());
     await this.calm();
   }
 
@@ -114,7 +114,7 @@ export class TestHost {
   }
 
   async send(from: string, to: string, body: string, fields: object = {}): Promise<Sent> {
-    const sent = await send(this.desk, AgentName.parse(from), Draft.parse({ to, body, ...fields }));
+    const sent = await send(this.workspace, AgentName.parse(from), Draft.parse({ to, body, ...fields }));
     await this.calm();
     return sent;
   }
@@ -127,11 +127,11 @@ export class TestHost {
 
   /** How a copy ended, or null. */
   async ended(mailbox: string, id: string): Promise<string | null> {
-    return (await this.desk.own.ledger.copy(AgentName.parse(mailbox), MessageId.parse(id)))?.disposition ?? null;
+    return (await this.workspace.own.ledger.copy(AgentName.parse(mailbox), MessageId.parse(id)))?.disposition ?? null;
   }
 
   #after(ms: number, run: () => void): { cancel(): void } {
-    const timer = { at: this.desk.now() + ms, run };
+    const timer = { at: this.workspace.now() + ms, run };
     this.#timers.push(timer);
     return { cancel: () => void (this.#timers = this.#timers.filter((one) => one !== timer)) };
   }
@@ -139,7 +139,7 @@ export class TestHost {
 
 /** A host with these agents, and a person called will. */
 export async function aHost(...names: string[]): Promise<TestHost> {
-  const desk = await aMemoryDesk(...names);
-  await desk.own.directory.register(AgentName.parse('will'), 'human');
-  return new TestHost(desk);
+  const workspace = await aMemoryWorkspace(...names);
+  await workspace.own.directory.register(AgentName.parse('will'), 'human');
+  return new TestHost(workspace);
 }

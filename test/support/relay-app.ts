@@ -1,7 +1,7 @@
 import { relayApp } from '../../src/doors/relay/app.ts';
 import type { RelayApp } from '../../src/doors/relay/app.ts';
 import type { RelayDeps, RelaySettings } from '../../src/doors/relay/deps.ts';
-import type { Home } from '../../src/flow/desk.ts';
+import type { Home } from '../../src/flow/workspace.ts';
 import { BODY_LIMIT } from '../../src/protocol/message.ts';
 import type { RoomId } from '../../src/protocol/names.ts';
 import { hashOf, newRoomId, newRoomToken } from '../../src/protocol/tokens.ts';

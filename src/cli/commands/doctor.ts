@@ -17,7 +17,7 @@ import type { Waiting } from '../doctor/waiting.ts';
 import { examineWays } from '../doctor/ways.ts';
 import { command } from '../../core/command.ts';
 import { homes } from '../../daemon/homes.ts';
-import type { Home } from '../../flow/desk.ts';
+import type { Home } from '../../flow/workspace.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { BODY_LIMIT } from '../../protocol/message.ts';
 import { Refusal } from '../../protocol/refusal.ts';
@@ -47,17 +47,17 @@ const doctorCommand = command({
 async function examine(context: Context, fix: boolean): Promise<Finding[]> {
   const { loaded, findings } = examineSettings(context);
   // Broken settings must not keep anybody from looking at the homes.
-  const desk = loaded
-    ? context.desk
+  const workspace = loaded
+    ? context.workspace
     : homes.openWorkspace(context.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
   findings.unshift(...examineMachine(context.env));
-  if (loaded) findings.push(await examineIdentity(loaded, desk));
+  if (loaded) findings.push(await examineIdentity(loaded, workspace));
   if (existsSync(parleyHome(context.env))) findings.push(examineHook(context.env));
   const waiting: Waiting[] = [];
   const ofHomes: Finding[] = [];
-  for (const home of desk.homes) ofHomes.push(...(await examineHome(home, desk.now(), fix, waiting)));
+  for (const home of workspace.homes) ofHomes.push(...(await examineHome(home, workspace.now(), fix, waiting)));
   const clients = [...(await examineClients(context, waiting)), ...examineOlderLines(context.env, context.cwd)];
-  return [...findings, ...clients, ...(await examineBindings(context.env, desk)), ...ofHomes];
+  return [...findings, ...clients, ...(await examineBindings(context.env, workspace)), ...ofHomes];
 }
 
 /** The clients that are here, and the sessions of this folder's broker. */

@@ -5,8 +5,8 @@ import { gist, headline } from '../words.ts';
 import { command } from '../../core/command.ts';
 import { ago, clockTime, countFrom, pastFrom } from '../../core/time.ts';
 import { lineForModel } from '../../delivery/gate.ts';
-import { findMessage } from '../../flow/desk.ts';
-import type { Home } from '../../flow/desk.ts';
+import { findMessage } from '../../flow/workspace.ts';
+import type { Home } from '../../flow/workspace.ts';
 import { dutyFor } from '../../flow/duty.ts';
 import { listEvents } from '../../flow/events.ts';
 import type { EventView } from '../../flow/events.ts';
@@ -43,7 +43,7 @@ const eventsCommand = command({
       limit: Math.min(countFrom(values.limit, 20), 200),
       ...(stream !== undefined && { stream: channelName(stream) }),
       ...(values.policy !== undefined && { policy: policyFrom(values.policy) }),
-      ...(values.since !== undefined && { since: pastFrom(values.since, context.desk.now()) }),
+      ...(values.since !== undefined && { since: pastFrom(values.since, context.workspace.now()) }),
       ...(cursor !== undefined && { cursor }),
     });
     if (context.json) return context.sayJson({ events, cursor: next });
@@ -64,14 +64,14 @@ function isAmbient({ attention, claim }: EventView): boolean {
 }
 
 /** What was meant for nobody, as one line, and why it was not shown. */
-function fold({ desk, paint }: Context, place: string, events: readonly EventView[]): string {
+function fold({ workspace, paint }: Context, place: string, events: readonly EventView[]): string {
   const reasons = [...new Set(events.map(({ attention }) => attention.reason))];
   const [last] = events;
-  return `${paint.bold(String(events.length))} in ${lineForModel(place, 64)} for nobody in particular (${reasons.join(', ')}), the last ${last ? `${shortId(last.id)} ${ago(last.at, desk.now())}` : ''}`;
+  return `${paint.bold(String(events.length))} in ${lineForModel(place, 64)} for nobody in particular (${reasons.join(', ')}), the last ${last ? `${shortId(last.id)} ${ago(last.at, workspace.now())}` : ''}`;
 }
 
 function line(
-  { desk, paint }: Context,
+  { workspace, paint }: Context,
   { id, from, to, at, attention, body, disposition, proven, signal, claim, refused }: EventView,
 ): string {
   const marks = [
@@ -84,7 +84,7 @@ function line(
     claim ? `claimed by @${claim.holder} until ${clockTime(claim.until)}` : '',
   ].filter(Boolean);
   const who = `${lineForModel(from, 64)} → ${lineForModel(to, 64)}`;
-  const when = paint.dim(ago(at, desk.now()));
+  const when = paint.dim(ago(at, workspace.now()));
   const about = body === undefined ? '' : `\n  ${gist(body) || '(empty)'}`;
   return `${paint.bold(shortId(id))}  ${who}  ${when}  ${marks.join(' · ')}${about}`;
 }
@@ -104,7 +104,7 @@ const whyCommand = command({
   words: [1, 1],
   examples: ['parley why 1f2e3d4c', 'parley why 1f2e3d4c --json'],
   async run(context: Context, _values, [prefix = '']) {
-    const { home, id } = await findMessage(context.desk, prefix);
+    const { home, id } = await findMessage(context.workspace, prefix);
     await home.spool.heal();
     const lines = await why(home, id);
     if (context.json) return context.sayJson({ id, home: home.label, lines });
@@ -130,12 +130,12 @@ const traceCommand = command({
   words: [1, 1],
   examples: ['parley trace 1f2e3d4c', 'parley trace 1f2e3d4c --json'],
   async run(context: Context, _values, [prefix = '']) {
-    const { home: found, id } = await findMessage(context.desk, prefix);
+    const { home: found, id } = await findMessage(context.workspace, prefix);
     await found.spool.heal();
     for (const { mailbox } of (await found.ledger.trace(id))?.copies ?? []) await found.spool.adopt(mailbox);
     const trace = await found.ledger.trace(id);
-    const there = await found.far?.trace(id);
-    const queuedAs = await found.far?.queuedAs(id);
+    const there = await found.remote?.trace(id);
+    const queuedAs = await found.remote?.queuedAs(id);
     if (!trace) throw new Refusal('not_found', `no message has the id ${id}`);
     const duties = await dutiesOf(found, trace);
     if (context.json)
@@ -147,11 +147,11 @@ const traceCommand = command({
           steps: steps(trace, copy),
           duty: duties.get(copy.mailbox) ?? null,
         })),
-        ...(found.far && { relay: there, queuedAs }),
+        ...(found.remote && { relay: there, queuedAs }),
       });
     context.say(told(context, trace, found.label, duties));
     if (queuedAs) context.say(`  queued here as ${queuedAs}; the relay gave it the id ${id}`);
-    if (found.far) context.say(`\n  at ${found.far.url}\n${toldThere(context, there)}`);
+    if (found.remote) context.say(`\n  at ${found.remote.url}\n${toldThere(context, there)}`);
   },
 });
 
@@ -192,7 +192,7 @@ function steps(trace: Trace, copy: Copy): { step: string; at: string; evidence: 
 
 function told(context: Context, trace: Trace, label: string, duties: Map<string, Duty>): string {
   const { paint } = context;
-  const lines = [headline({ message: trace.message }, context.desk.now(), paint), `  in home ${label}`];
+  const lines = [headline({ message: trace.message }, context.workspace.now(), paint), `  in home ${label}`];
   for (const copy of trace.copies) {
     const { directedness, policy, injection, reason } = copy.attention;
     lines.push('', `  ${paint.bold(`@${copy.mailbox}`)}  ${directedness} · ${policy} · ${injection} (${reason})`);
@@ -308,8 +308,8 @@ const historyCommand = command({
     const limit = countFrom(values.limit, 20);
     const agent = values.with === undefined ? undefined : agentName(values.with);
     const before = values.before === undefined ? undefined : countFrom(values.before, 1);
-    const thread = values.thread === undefined ? undefined : await findMessage(context.desk, values.thread);
-    const homes = thread ? [thread.home] : context.desk.homes;
+    const thread = values.thread === undefined ? undefined : await findMessage(context.workspace, values.thread);
+    const homes = thread ? [thread.home] : context.workspace.homes;
     await printRows(context, homes, (home) => home.ledger.history({ limit, before, agent, thread: thread?.id }), limit);
   },
 });
@@ -332,7 +332,7 @@ const searchCommand = command({
     const page = { limit, before, agent };
     await printRows(
       context,
-      context.desk.homes,
+      context.workspace.homes,
       (home) => home.ledger.search(words.join(' '), page, progress(context)),
       limit,
     );
@@ -362,7 +362,7 @@ async function printRows(
   for (const row of rows) {
     const where = several ? context.paint.dim(` %${row.home}`) : '';
     context.say(
-      `${headline(row, context.desk.now(), context.paint)}${where}\n  ${gist(row.message.body) || (row.pruned ? '(the body is no longer kept)' : '(empty)')}`,
+      `${headline(row, context.workspace.now(), context.paint)}${where}\n  ${gist(row.message.body) || (row.pruned ? '(the body is no longer kept)' : '(empty)')}`,
     );
   }
   if (rows.length === limit && !several)

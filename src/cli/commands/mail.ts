@@ -5,8 +5,8 @@ import { isUnread, unreadAdvice } from '../unread.ts';
 import { inShell } from '../../clients/shell-word.ts';
 import { command } from '../../core/command.ts';
 import { deadlineFrom } from '../../core/time.ts';
-import { findMessage } from '../../flow/desk.ts';
-import type { Who } from '../../flow/desk.ts';
+import { findMessage } from '../../flow/workspace.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { heldLines } from '../../flow/held.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { raise } from '../../flow/raise.ts';
@@ -66,18 +66,18 @@ const sendCommand = command({
     const who = await context.who();
     const draft = parseDraft({
       to,
-      body: await textFrom(text, context.desk.bodyLimit),
+      body: await textFrom(text, context.workspace.bodyLimit),
       priority: values.urgent ? 'urgent' : 'normal',
       scope: values.scope,
       thread: values['reply-to'] && (await threadOf(context, values['reply-to'])),
       refs: values.ref,
       intent: intentFrom(values),
-      deadline: deadlineFrom(values.deadline, context.desk.now()),
+      deadline: deadlineFrom(values.deadline, context.workspace.now()),
       key: values.key,
       firstTried: values['first-tried'],
       obligation: obligationFrom(values),
     });
-    const sent = await send(context.desk, who.name, draft);
+    const sent = await send(context.workspace, who.name, draft);
     report(context, sent);
     await warnUnread(context, sent);
   },
@@ -97,7 +97,7 @@ async function warnUnread(context: Context, { copies, home, message }: Sent): Pr
   if (!only || others.length > 0 || only.mailbox === message.from) return;
   try {
     const record = await home.directory.get(only.mailbox);
-    if (record && isUnread(home, record, context.desk.now())) context.note(await unreadAdvice(only.mailbox));
+    if (record && isUnread(home, record, context.workspace.now())) context.note(await unreadAdvice(only.mailbox));
   } catch (error) {
     context.log('unread', { error: String(error) });
   }
@@ -105,7 +105,7 @@ async function warnUnread(context: Context, { copies, home, message }: Sent): Pr
 
 /** Few messages say which one they answer: the others pay nothing for it. */
 async function threadOf(context: Context, id: string): Promise<string> {
-  return (await findMessage(context.desk, id)).id;
+  return (await findMessage(context.workspace, id)).id;
 }
 
 function obligationFrom(values: { blocks?: string; 'or-else'?: string; delegate?: string }): object | undefined {
@@ -170,9 +170,9 @@ function tell(context: Context, sent: Sent): void {
     });
   }
   // Who got a copy there is for the relay to know.
-  if (home.far) {
+  if (home.remote) {
     const said = `${first ? 'stored' : 'already stored under this key:'} ${shortId(message.id)}`;
-    return context.say(`${context.paint.green(said)} at ${home.far.url} for ${message.to}`);
+    return context.say(`${context.paint.green(said)} at ${home.remote.url} for ${message.to}`);
   }
   const [only] = copies;
   const names = copies.map((copy) => `@${copy.mailbox}`).join(', ');
@@ -213,17 +213,17 @@ const replyCommand = command({
     // Mail of other programs may not have been looked at yet.
     await bringHere(who, prefix);
     await who.home.spool.adopt(who.name);
-    const { home, id } = await findMessage(context.desk, prefix);
+    const { home, id } = await findMessage(context.workspace, prefix);
     const draft = parseDraft({
       to: '-',
-      body: await textFrom(text, context.desk.bodyLimit),
+      body: await textFrom(text, context.workspace.bodyLimit),
       priority: values.urgent ? 'urgent' : 'normal',
       refs: values.ref,
       intent: intentFrom(values),
-      deadline: deadlineFrom(values.deadline, context.desk.now()),
+      deadline: deadlineFrom(values.deadline, context.workspace.now()),
       key: values.key,
     });
-    report(context, await answer(context.desk, who, home, id, draft));
+    report(context, await answer(context.workspace, who, home, id, draft));
   },
 });
 
@@ -250,7 +250,7 @@ const reactCommand = command({
     const signal = signalFrom(word);
     const { who, id, isHere } = await targetOf(context, prefix);
     await refuseForgedConsent(who, id, signal);
-    const reacted = await react(context.desk, who, id, {
+    const reacted = await react(context.workspace, who, id, {
       signal,
       ifUnknown: isHere ? 'refuse' : 'keep',
       ...(values.eta !== undefined && { eta: etaFrom(values.eta) }),
@@ -321,7 +321,7 @@ const raiseCommand = command({
   examples: ['parley raise 1f2e3d4c @codex', 'parley raise 1f2e3d4c @codex "this breaks the release"'],
   async run(context: Context, _values, [prefix = '', to = '', ...note]) {
     const { who, id } = await eventFrom(context, prefix);
-    const { message, copies, first } = await raise(context.desk, who, id, agentName(to), note.join(' '));
+    const { message, copies, first } = await raise(context.workspace, who, id, agentName(to), note.join(' '));
     if (context.json) return context.sayJson({ id: message.id, raised: id, first, copies });
     context.say(
       first ? `raised ${shortId(id)} to ${to}, as ${shortId(message.id)}` : `${shortId(id)} was raised to ${to} before`,
@@ -337,7 +337,7 @@ const withdrawCommand = command({
   examples: ['parley withdraw 1f2e3d4c'],
   async run(context: Context, _values, [prefix = '']) {
     const who = await context.who();
-    const { home, id } = await findMessage(context.desk, prefix);
+    const { home, id } = await findMessage(context.workspace, prefix);
     const copies = await withdraw(who.name, home, id);
     const back = copies
       .filter((copy) => copy.state === 'stored' || (copy.state === 'held' && !copy.owner))

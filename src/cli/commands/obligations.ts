@@ -9,8 +9,8 @@ import { lineForModel } from '../../delivery/gate.ts';
 import { disown, own } from '../../flow/appoint.ts';
 import { claim, unclaim } from '../../flow/claim.ts';
 import { defer } from '../../flow/defer.ts';
-import { findMessage } from '../../flow/desk.ts';
-import type { Who } from '../../flow/desk.ts';
+import { findMessage } from '../../flow/workspace.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { COUNTED, blocked, owe } from '../../flow/owe.ts';
 import { react } from '../../flow/react.ts';
 import type { Reaction } from '../../flow/react.ts';
@@ -55,7 +55,7 @@ const oweCommand = command({
   },
 });
 
-function line({ desk, paint }: Context, duty: Owed, blocking: boolean): string {
+function line({ workspace, paint }: Context, duty: Owed, blocking: boolean): string {
   const { id, from, mailbox, kind, state, due, at, note, message } = duty;
   const marks = [
     kind === 'obligation' ? paint.red('blocks its sender') : '',
@@ -65,7 +65,7 @@ function line({ desk, paint }: Context, duty: Owed, blocking: boolean): string {
   const who = blocking ? `@${mailbox} owes you` : `for @${lineForModel(from, 64)}`;
   const about = message ? gist(message.body) || '(empty)' : '(the body is no longer kept)';
   const why = note === null ? '' : `\n  ${paint.dim(lineForModel(note))}`;
-  return `${paint.bold(shortId(id))}  ${who}  ${paint.dim(ago(new Date(at).toISOString(), desk.now()))}${marks.length > 0 ? `  ${marks.join(' · ')}` : ''}\n  ${about}${why}`;
+  return `${paint.bold(shortId(id))}  ${who}  ${paint.dim(ago(new Date(at).toISOString(), workspace.now()))}${marks.length > 0 ? `  ${marks.join(' · ')}` : ''}\n  ${about}${why}`;
 }
 
 /** How many there are, as far as they were counted. */
@@ -92,13 +92,13 @@ const claimCommand = command({
   async run(context: Context, values, [prefix = '']) {
     const { who, id } = await eventFrom(context, prefix);
     if (values.release) {
-      const released = await unclaim(context.desk, who, id);
+      const released = await unclaim(context.workspace, who, id);
       if (context.json) return context.sayJson({ id, released });
       return context.say(
         released ? `gave up ${shortId(id)}: another may claim it` : `${shortId(id)} was not claimed by you`,
       );
     }
-    const { holder, until, key } = await claim(context.desk, who, id);
+    const { holder, until, key } = await claim(context.workspace, who, id);
     if (context.json) return context.sayJson({ id, key, holder, until: new Date(until).toISOString() });
     context.say(`${context.paint.green('claimed')} ${shortId(id)} until ${clockTime(until)}`);
     context.note(`answer it: parley reply ${shortId(id)} "…"   give it up: parley claim ${shortId(id)} --release`);
@@ -118,9 +118,9 @@ const deferCommand = command({
   async run(context: Context, values, [prefix = '']) {
     const { reason = '' } = values;
     if (reason.trim() === '') throw new Refusal('invalid_request', 'say why, for whoever waits: --reason "…"');
-    const until = values.until === undefined ? undefined : momentFrom(values.until, context.desk.now());
+    const until = values.until === undefined ? undefined : momentFrom(values.until, context.workspace.now());
     const { who, id } = await eventFrom(context, prefix);
-    const { state, due } = await defer(context.desk, who, id, { reason, ...(until !== undefined && { until }) });
+    const { state, due } = await defer(context.workspace, who, id, { reason, ...(until !== undefined && { until }) });
     if (context.json)
       return context.sayJson({ id, state, reason, due: due === null ? null : new Date(due).toISOString() });
     context.say(`deferred ${shortId(id)}: still owed${due === null ? '' : `, again from ${clockTime(due)}`}`);
@@ -136,7 +136,7 @@ const resolveCommand = command({
   examples: ['parley resolve 1f2e3d4c --note "fixed in 4f2c1d"'],
   async run(context: Context, values, [prefix = '']) {
     const { who, id } = await eventFrom(context, prefix);
-    const resolved = await resolve(context.desk, who, id, values.note);
+    const resolved = await resolve(context.workspace, who, id, values.note);
     if (context.json) return context.sayJson({ id, resolved });
     if (resolved.length === 0)
       return context.say(`nothing of yours was open in ${shortId(id)} that you can end; see \`parley owe\``);
@@ -170,7 +170,7 @@ const ownCommand = command({
 
 /** The first message of the exchange. Only who has part in it can own it. */
 async function exchangeFrom(context: Context, { name, home }: Who, prefix: string): Promise<string> {
-  const { home: found, id } = await findMessage(context.desk, prefix);
+  const { home: found, id } = await findMessage(context.workspace, prefix);
   const message = await found.ledger.message(id);
   const isMine = found === home && (message?.from === name || (await home.ledger.copy(name, id)) !== null);
   if (!isMine) throw new Refusal('not_yours', `message ${prefix} is neither from you nor to you`);
@@ -208,7 +208,7 @@ const quietCommand = command({
   ],
   async run(context: Context, _values, [word, when]) {
     const who = await context.who();
-    const now = context.desk.now();
+    const now = context.workspace.now();
     if (word !== undefined) {
       const quiet = quietFrom(word, when, now);
       await who.home.directory.amend(who.name, () => ({ quiet }));
@@ -297,7 +297,7 @@ async function answerApproval(context: Context, prefix: string, verdict: Verdict
     if (context.json) return context.sayJson({ id, signal, first: false });
     return context.say(`you have ${word} ${shortId(id)} before; nothing was sent`);
   }
-  context.note(whole({ message: request }, context.desk.now(), context.paint));
+  context.note(whole({ message: request }, context.workspace.now(), context.paint));
   const held = request.parley?.held;
   if (held)
     context.note(`a yes says this to ${lineForModel(held.to, 64)}, as @${request.from}; it was told in private`);
@@ -308,7 +308,7 @@ async function answerApproval(context: Context, prefix: string, verdict: Verdict
   // What a person types is one act, also if it was said before and taken back since.
   const key = SendKey.parse(`approval/${crypto.randomUUID()}`);
   const reaction: Reaction = { signal, key, ifUnknown: 'refuse', ...(note !== '' && { note }) };
-  const { sent, disposition } = await react(context.desk, who, id, reaction);
+  const { sent, disposition } = await react(context.workspace, who, id, reaction);
   if (context.json)
     return context.sayJson({ id, signal, reaction: sent?.message.id ?? null, disposition, first: true });
   context.say(`${context.paint.green(word)} ${shortId(id)}; @${request.from} is told`);

@@ -3,7 +3,7 @@ import type { Context } from '../context.ts';
 import { cutBy } from '../retention.ts';
 import { command } from '../../core/command.ts';
 import { spanText } from '../../core/time.ts';
-import type { Home } from '../../flow/desk.ts';
+import type { Home } from '../../flow/workspace.ts';
 import { isMissing } from '../../storage/disk.ts';
 import type { Ledger, Trace } from '../../storage/ledger/ledger.ts';
 
@@ -24,10 +24,10 @@ const pruneCommand = command({
   async run(context: Context, values) {
     const dry = values['dry-run'] ?? false;
     const { keepBodies, keepFacts } = context.settings;
-    const now = context.desk.now();
+    const now = context.workspace.now();
     const cut = cutBy(context);
     const done = [];
-    for (const home of context.desk.homes.filter(({ root }) => existsSync(root))) {
+    for (const home of context.workspace.homes.filter(({ root }) => existsSync(root))) {
       const { bodies, messages } = await (dry ? prunable(home, cut) : home.ledger.prune(cut));
       const sessions = removed(oldSessions(home, now - SESSION_MS), dry);
       const asides = values.asides ? removed(await home.spool.asides(), dry) : 0;

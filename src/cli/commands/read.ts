@@ -10,7 +10,7 @@ import { watchMail } from '../../delivery/watch-mail.ts';
 import { asOwed, claimedBy } from '../../flow/claimed.ts';
 import { findWaiting, waiting } from '../../flow/deliver.ts';
 import type { Delivered } from '../../flow/deliver.ts';
-import { findMessage, onlyOne } from '../../flow/desk.ts';
+import { findMessage, onlyOne } from '../../flow/workspace.ts';
 import { release, settle } from '../../flow/settle.ts';
 import type { Env } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
@@ -46,7 +46,7 @@ const inboxCommand = command({
     }
     const held = [...known.values()].filter((copy) => copy.state === 'held').length;
     if (rows.length === 0) context.say('inbox empty');
-    const now = context.desk.now();
+    const now = context.workspace.now();
     for (const row of rows) {
       const { paint } = context;
       context.say(
@@ -81,7 +81,7 @@ const readCommand = command({
     }
     if (isWaiting) await bringHere(who, prefix);
     if (isWaiting) await who.home.spool.adopt(who.name);
-    const { home, id } = await findMessage(context.desk, prefix);
+    const { home, id } = await findMessage(context.workspace, prefix);
     const message = await home.ledger.message(id);
     const copy = await home.ledger.copy(who.name, id);
     if (!message || (!copy && message.from !== who.name)) {
@@ -92,7 +92,7 @@ const readCommand = command({
     }
     const attention = copy && asOwed(copy.attention, (await claimedBy({ ...who, home })).has(id));
     if (context.json) return context.sayJson({ ...message, attention: attention ?? undefined });
-    context.say(whole({ message, attention: attention ?? undefined }, context.desk.now(), context.paint));
+    context.say(whole({ message, attention: attention ?? undefined }, context.workspace.now(), context.paint));
   },
 });
 
@@ -149,7 +149,7 @@ function rendered(context: Context, delivered: Delivered[], one: boolean): strin
     const values = rows.map(({ message, attempt, attention }) => ({ ...message, attention, redelivered: attempt > 0 }));
     return `${JSON.stringify(one ? values[0] : values, null, 2)}\n`;
   }
-  return rows.map((row) => `${whole(row, context.desk.now(), context.paint)}\n`).join('\n');
+  return rows.map((row) => `${whole(row, context.workspace.now(), context.paint)}\n`).join('\n');
 }
 
 const FINAL = Disposition.inner.options.filter((word) => word !== 'claimed' && word !== 'deferred');
@@ -260,7 +260,7 @@ const watchCommand = command({
       env: context.env,
       ...(values.notify && { announce: (message) => notify(message, context.env) }),
       render(shown) {
-        if (!context.json) return `${whole(shown, context.desk.now(), context.paint)}\n\n`;
+        if (!context.json) return `${whole(shown, context.workspace.now(), context.paint)}\n\n`;
         const { message, attention, attempt = 0 } = shown;
         return `${JSON.stringify({ ...message, attention, redelivered: attempt > 0 })}\n`;
       },

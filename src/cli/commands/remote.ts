@@ -18,7 +18,7 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { folderFor, readIdentity, writeIdentity } from '../../storage/relay/identity.ts';
 import type { Letter } from '../../storage/relay/letter.ts';
 import { firstAbilities, makeRoom, registerAt, relayAddress } from '../../storage/relay/register.ts';
-import type { Far, Waiting } from '../../storage/relay/relay.ts';
+import type { Remote, Waiting } from '../../storage/relay/relay.ts';
 
 const joinCommand = command({
   usage: 'join - --as <name>  (the invite is read from stdin)',
@@ -42,7 +42,7 @@ const joinCommand = command({
         `warning: other accounts of this machine can see an invite in the process list; use: echo <invite> | parley join - --as ${agent}`,
       );
     const { insecure = false, default: byDefault = false } = values;
-    const done = await enlist(context, { agent, url, room, token, channels, insecure, byDefault });
+    const done = await joinRelay(context, { agent, url, room, token, channels, insecure, byDefault });
     if (context.json) {
       return context.sayJson({
         agent,
@@ -82,8 +82,8 @@ const inviteCommand = command({
         "give the room's token: --token-file <path> or PARLEY_TOKEN; an agent's own admits nobody else",
       );
     if (values.token !== undefined) context.note(`warning: ${tokenWarning('PARLEY_TOKEN')}`);
-    const [home] = context.settings.agent === undefined ? [] : context.desk.homes;
-    const here = home?.far ? readIdentity(home.root) : null;
+    const [home] = context.settings.agent === undefined ? [] : context.workspace.homes;
+    const here = home?.remote ? readIdentity(home.root) : null;
     const given = values.url ?? here?.url;
     if (!given)
       throw new Refusal('invalid_request', 'there is no default relay; say which: --url https://relay.example.org');
@@ -121,7 +121,7 @@ const roomCommand = command({
   async run(context: Context, values, [verb, ...names]) {
     if (verb !== 'new') throw new Refusal('invalid_request', 'usage: parley room new [#channel …] [--url <relay>]');
     const channels = names.map(channelName);
-    const given = values.url ?? (context.settings.agent && context.desk.homes[0]?.far?.url);
+    const given = values.url ?? (context.settings.agent && context.workspace.homes[0]?.remote?.url);
     if (!given)
       throw new Refusal('invalid_request', 'there is no default relay; say which: --url https://relay.example.org');
     const url = relayAddress(given, (values.insecure ?? false) || values.url === undefined);
@@ -144,28 +144,30 @@ const outboxCommand = command({
   words: [0, 2],
   examples: ['parley outbox', 'parley outbox retry 1f2e3d4c', 'parley outbox drop 1f2e3d4c'],
   async run(context: Context, _values, [verb, key]) {
-    const far = await farOf(context);
-    if (verb === undefined) return list(context, await far.outbox());
+    const remote = await remoteOf(context);
+    if (verb === undefined) return list(context, await remote.outbox());
     if ((verb !== 'retry' && verb !== 'drop') || key === undefined)
       throw new Refusal('invalid_request', 'usage: parley outbox [retry|drop <id|key>]');
     if (verb === 'drop') {
-      await far.drop(key);
+      await remote.drop(key);
       return context.json ? context.sayJson({ dropped: key }) : context.say(`dropped ${key}`);
     }
-    const { message } = await far.retry(key);
+    const { message } = await remote.retry(key);
     const { id, to, ts } = message;
-    const queuedAs = await far.queuedAs(id);
+    const queuedAs = await remote.queuedAs(id);
     if (context.json) return context.sayJson({ id, to, ts, step: 'stored', queuedAs });
     const before = queuedAs ? `, queued here as ${shortId(queuedAs)}` : '';
-    context.say(`${context.paint.green('stored')} ${shortId(id)} at ${far.url} for ${lineForModel(to, 80)}${before}`);
+    context.say(
+      `${context.paint.green('stored')} ${shortId(id)} at ${remote.url} for ${lineForModel(to, 80)}${before}`,
+    );
   },
 });
 
-async function farOf(context: Context): Promise<Far> {
+async function remoteOf(context: Context): Promise<Remote> {
   if (!context.settings.agent)
     throw new Refusal('no_identity', 'no agent identity; run `parley init <name>` first (or set PARLEY_AGENT)');
-  const [home] = context.desk.homes;
-  if (home?.far) return home.far;
+  const [home] = context.workspace.homes;
+  if (home?.remote) return home.remote;
   throw new Refusal('not_found', `@${context.settings.agent} is at no relay; what it sends is stored at once`);
 }
 
@@ -185,7 +187,7 @@ function list(context: Context, waiting: Waiting[]): void {
   if (waiting.length === 0) return context.say('outbox empty');
   for (const { state, letter } of waiting) {
     const { to, body } = letter.content;
-    const line = `${context.paint.bold(nameOf(letter))}  ${state}  to ${lineForModel(to, 80)}  ${ago(letter.written, context.desk.now())}`;
+    const line = `${context.paint.bold(nameOf(letter))}  ${state}  to ${lineForModel(to, 80)}  ${ago(letter.written, context.workspace.now())}`;
     context.say(
       `${line}\n  ${gist(body)}${letter.why ? `\n  ${context.paint.dim(lineForModel(letter.why, 400))}` : ''}`,
     );
@@ -199,7 +201,7 @@ function nameOf({ id, key, named }: Letter): string {
 }
 
 /** Who wants to be at which relay, and what admits it there. */
-export interface Application {
+export interface JoinOrder {
   agent: AgentName;
   url: string;
   room?: string | undefined;
@@ -213,7 +215,7 @@ export interface Application {
   byDefault: boolean;
 }
 
-interface Enlisted {
+interface JoinedRelay {
   url: string;
   root: string;
   /** We were there before, under this name. */
@@ -222,9 +224,9 @@ interface Enlisted {
 }
 
 /** Registers an agent at a relay and keeps its token in a folder of its own: no other agent's is touched. */
-export async function enlist(context: Context, application: Application): Promise<Enlisted> {
-  const { agent, room, token } = application;
-  const url = relayAddress(application.url, application.insecure);
+export async function joinRelay(context: Context, order: JoinOrder): Promise<JoinedRelay> {
+  const { agent, room, token } = order;
+  const url = relayAddress(order.url, order.insecure);
   await refuseLocalName(context, agent);
   const place = { agent, url, ...(room && { room }) };
   const root = folderFor(parleyHome(context.env), place);
@@ -234,12 +236,12 @@ export async function enlist(context: Context, application: Application): Promis
   writeIdentity(root, { v: 1, ...place, ...(known.token && { token: known.token }), ...(abilities && { abilities }) });
   const home = homes.openRemoteHome({ root, durability: context.settings.durability });
   await home.spool.adopt(agent);
-  for (const channel of application.channels ?? []) {
+  for (const channel of order.channels ?? []) {
     await home.directory.subscribe(agent, anyChannel(channel));
   }
-  prepareHook(context, { name: agent, home }, application.session);
+  prepareHook(context, { name: agent, home }, order.session);
   const config = `${parleyHome(context.env)}/config.json`;
-  const isDefault = becomeDefault(config, agent, application.byDefault) === agent;
+  const isDefault = becomeDefault(config, agent, order.byDefault) === agent;
   const all = readdirSync(`${parleyHome(context.env)}/relays`).filter((name) => name.startsWith(`${agent}@`));
   if (all.length > 1)
     context.note(`@${agent} is at several relays now; PARLEY_RELAY says which is meant: ${all.join(', ')}`);
@@ -248,7 +250,7 @@ export async function enlist(context: Context, application: Application): Promis
 
 /** One name, one inbox: mail of a local mailbox and of a relay would wait in two places, and one of them would not be looked at. */
 async function refuseLocalName(context: Context, agent: AgentName): Promise<void> {
-  const local = context.desk.homes.find((home) => home.label === 'parley');
+  const local = context.workspace.homes.find((home) => home.label === 'parley');
   if (!(await local?.directory.get(agent))) return;
   throw new Refusal(
     'name_taken',
@@ -257,7 +259,7 @@ async function refuseLocalName(context: Context, agent: AgentName): Promise<void
 }
 
 /** What an agent says when it is at a relay from now on, and how to go on. */
-export function welcome(context: Context, agent: AgentName, { url, root, isDefault }: Enlisted): void {
+export function welcome(context: Context, agent: AgentName, { url, root, isDefault }: JoinedRelay): void {
   context.say(
     isDefault
       ? `You are @${agent} here. Next: parley send @<someone> "hello"   (parley agents lists who is there)`

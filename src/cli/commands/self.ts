@@ -112,7 +112,7 @@ async function uninstalled(context: Context, manifest: string, withHome: boolean
 
 /** Who would lose what. A home that cannot be read is said to be so. */
 async function holdingsOf(context: Context, root: string): Promise<string> {
-  const home = existsSync(root) ? context.desk.homes.find((one) => one.label === 'parley') : undefined;
+  const home = existsSync(root) ? context.workspace.homes.find((one) => one.label === 'parley') : undefined;
   if (!home) return 'nothing';
   return holdings(home).catch(
     (error: unknown) => `what cannot be read (${error instanceof Error ? error.message : String(error)})`,

@@ -9,7 +9,7 @@ import { command } from '../../core/command.ts';
 import type { OpenService } from '../../core/service.ts';
 import { chatFace } from '../../doors/mcp/chat-face.ts';
 import { McpServer } from '../../doors/mcp/server.ts';
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { servingLog } from '../../platform/log.ts';
 import { VERSION, staleAdvice } from '../../platform/program.ts';
 import { serveUntilSignal } from '../../platform/serve.ts';
@@ -39,10 +39,11 @@ const hostCommand = command({
     if (stdio) return hostOnStdio(context, log);
     const order = hostOrder({ socket, ws }, context.env, context.cwd);
     const open = async (): Promise<OpenService[]> => {
-      const door = await openHostService(context, order, log);
-      if (context.json) context.sayJson({ socket: door.address, pid: process.pid, about: door.about });
-      else context.say([`host listening on ${door.address}`, ...door.about.map((line) => `  ${line}`)].join('\n'));
-      return [door];
+      const service = await openHostService(context, order, log);
+      if (context.json) context.sayJson({ socket: service.address, pid: process.pid, about: service.about });
+      else
+        context.say([`host listening on ${service.address}`, ...service.about.map((line) => `  ${line}`)].join('\n'));
+      return [service];
     };
     await serveUntilSignal(open, log, () => {});
   },
@@ -77,12 +78,12 @@ const mcpCommand = command({
     let current: Context | undefined;
     const server = new McpServer({
       face: chatFace(VERSION, async () => {
-        // Only a desk that has its agent is kept: the mailbox may be made while we run.
-        const desk = current ?? new Context(context.env, context.cwd, { as, client });
-        if (client !== undefined) refuseClientWithoutMailbox(desk, client, 'mcp');
-        const who = await desk.who('serve');
-        current = desk;
-        return { desk: desk.desk, who, gather };
+        // Only a workspace that has its agent is kept: the mailbox may be made while we run.
+        const workspace = current ?? new Context(context.env, context.cwd, { as, client });
+        if (client !== undefined) refuseClientWithoutMailbox(workspace, client, 'mcp');
+        const who = await workspace.who('serve');
+        current = workspace;
+        return { workspace: workspace.workspace, who, gather };
       }),
       write: (line) => writeAll(1, line),
       log: servingLog({ json: context.env['PARLEY_LOG'] === 'json', verbose: context.verbose }),

@@ -11,7 +11,7 @@ import { command } from '../../core/command.ts';
 import { ago } from '../../core/time.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import { giveRole, takeRole } from '../../flow/appoint.ts';
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { refuseUnlessUser } from '../../sessions/consent.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { shortId } from '../../protocol/names.ts';
@@ -26,13 +26,20 @@ const whoamiCommand = command({
   async run(context: Context) {
     const who = await context.who('read');
     const from = context.loaded.origins.find((origin) => origin.name === 'agent')?.from ?? 'default';
-    const { label, root, far } = who.home;
+    const { label, root, remote } = who.home;
     const own = (await who.home.directory.get(who.name))?.parley;
     const { kind = 'agent', owner = false, roles = [], owns = [], quiet = null } = own ?? {};
     const about = { kind, owner, roles, owns, quiet };
     if (context.json)
-      return context.sayJson({ agent: who.name, home: label, root, from, ...about, ...(far && { url: far.url }) });
-    context.say(`@${who.name} ${far ? `at ${far.url}` : `in ${root}`} (from ${from})`);
+      return context.sayJson({
+        agent: who.name,
+        home: label,
+        root,
+        from,
+        ...about,
+        ...(remote && { url: remote.url }),
+      });
+    context.say(`@${who.name} ${remote ? `at ${remote.url}` : `in ${root}`} (from ${from})`);
     const notes = [
       kind === 'human' ? (owner ? 'a person, the owner' : 'a person') : '',
       roles.length > 0
@@ -54,9 +61,9 @@ const agentsCommand = command({
   words: [0, 0],
   examples: ['parley agents', 'parley agents --json'],
   async run(context: Context) {
-    const now = context.desk.now();
+    const now = context.workspace.now();
     const rows = [];
-    for (const home of context.desk.homes) {
+    for (const home of context.workspace.homes) {
       for (const record of await home.directory.list()) {
         const { name, subscriptions, lastSeen, parley } = record;
         rows.push({
@@ -104,7 +111,7 @@ const roleCommand = command({
     if ((verb !== 'add' && verb !== 'remove') || agent === undefined || name === undefined)
       throw new Refusal('invalid_request', 'usage: parley role add|remove @agent <role>');
     const role = agentName(name);
-    const who = await agentFrom(context.desk, agent);
+    const who = await agentFrom(context.workspace, agent);
     const changed = verb === 'add' ? await giveRole(who, role) : await takeRole(who, role);
     const roles = (await who.home.directory.get(who.name))?.parley?.roles ?? [];
     if (context.json) return context.sayJson({ agent: who.name, home: who.home.label, role, changed, roles });
@@ -115,7 +122,7 @@ const roleCommand = command({
 
 async function list(context: Context): Promise<void> {
   const roles: { role: string; home: string; members: string[] }[] = [];
-  for (const home of context.desk.homes) {
+  for (const home of context.workspace.homes) {
     const records = await home.directory.list();
     const names = [...new Set(records.flatMap((record) => record.parley?.roles ?? []))].sort();
     for (const role of names) {
@@ -139,7 +146,7 @@ const channelsCommand = command({
   examples: ['parley channels'],
   async run(context: Context) {
     const rows = [];
-    for (const home of context.desk.homes) {
+    for (const home of context.workspace.homes) {
       for (const channel of await home.directory.channels()) {
         rows.push({
           channel,
@@ -197,10 +204,10 @@ const forgetCommand = command({
   words: [1, 1],
   examples: ['parley forget codex-1 --yes', 'parley forget codex-1%bch --yes'],
   async run(context: Context, values, [text = '']) {
-    const who = await agentFrom(context.desk, text);
+    const who = await agentFrom(context.workspace, text);
     const { name, home } = who;
-    if (home.far)
-      throw new Refusal('not_yours', `@${name} is at ${home.far.url}; only the host of that relay removes agents`);
+    if (home.remote)
+      throw new Refusal('not_yours', `@${name} is at ${home.remote.url}; only the host of that relay removes agents`);
     if ((await home.directory.get(name))?.parley?.kind === 'human')
       refuseUnlessUser(context.env, "forget a person's mailbox");
     const waiting = (await home.spool.ids(name)).length;

@@ -1,8 +1,8 @@
 import { LEDGER_FORMAT } from '../../daemon/homes.ts';
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
-import { enlist, welcome } from './remote.ts';
-import type { Application } from './remote.ts';
+import { joinRelay, welcome } from './remote.ts';
+import type { JoinOrder } from './remote.ts';
 import { parseDraft } from './mail.ts';
 import { bashScript, fishScript, completables, zshScript } from '../completion.ts';
 import { agentName } from '../context.ts';
@@ -14,7 +14,7 @@ import { projectFiles, readProjectFile } from '../settings.ts';
 import { command } from '../../core/command.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import { becomeOwner, ownersOf, refuseOtherOwner } from '../../flow/appoint.ts';
-import type { Home, Who } from '../../flow/desk.ts';
+import type { Home, Who } from '../../flow/workspace.ts';
 import { bridgeName } from '../../flow/host/source.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { sendHeld } from '../../flow/people.ts';
@@ -78,10 +78,10 @@ const initCommand = command({
     }
     if ((values.token ?? values['token-file'] ?? room) !== undefined)
       throw new Refusal('invalid_request', '--token-file, --token and --room are for a relay; say which: --url');
-    const home = context.desk.homes.find((one) => one.label === 'parley');
+    const home = context.workspace.homes.find((one) => one.label === 'parley');
     if (!home) return;
     refuseRelayName(home.root, name);
-    const others = context.desk.homes.filter((one) => one !== home && !one.far);
+    const others = context.workspace.homes.filter((one) => one !== home && !one.remote);
     const twins = await Promise.all(others.map((other) => other.directory.get(name)));
     if (twins.some(Boolean)) {
       context.note(`@${name} is in another home too; from now on write @${name}%parley or @${name}%bch`);
@@ -156,20 +156,20 @@ export async function refuseSurfaceName(home: Home, name: AgentName): Promise<vo
 /** Who loses that place is told so: nobody should learn late that another decides now. */
 async function makeOwner(context: Context, who: Who, former: AgentName | undefined): Promise<boolean> {
   const isNew = await becomeOwner(who, former);
-  const held = await sendHeld(context.desk, who.home);
+  const held = await sendHeld(context.workspace, who.home);
   if (held > 0)
     context.note(
       `${held} ${held === 1 ? 'notice was' : 'notices were'} held for an owner: parley inbox --as ${who.name}`,
     );
   if (!isNew || former === undefined) return isNew;
   const body = `@${who.name} is the owner now, in your place. If that is not right: parley init ${former} --human --owner --instead-of ${who.name}`;
-  await send(context.desk, who.name, parseDraft({ to: `@${former}%${who.home.label}`, body, intent: 'fyi' }));
+  await send(context.workspace, who.name, parseDraft({ to: `@${former}%${who.home.label}`, body, intent: 'fyi' }));
   return isNew;
 }
 
-async function initAtRelay(context: Context, application: Application): Promise<void> {
-  const { agent, room } = application;
-  const done = await enlist(context, application);
+async function initAtRelay(context: Context, order: JoinOrder): Promise<void> {
+  const { agent, room } = order;
+  const done = await joinRelay(context, order);
   const { url, root: home, isDefault, existed } = done;
   if (context.json) return context.sayJson({ agent, url, room, home, default: isDefault, existed });
   context.say(`${context.paint.green(existed ? 'you were here already:' : 'made mailbox')} @${agent} at ${url}`);
@@ -279,7 +279,7 @@ function offeredBy({ env }: Context, path: string): Offered {
 async function noteMissing(context: Context, agent: unknown): Promise<void> {
   const named = AgentName.safeParse(agent);
   if (!named.success) return;
-  const records = await Promise.all(context.desk.homes.map(({ directory }) => directory.get(named.data)));
+  const records = await Promise.all(context.workspace.homes.map(({ directory }) => directory.get(named.data)));
   if (records.every((record) => record === null))
     context.note(`there is no mailbox @${named.data} yet; run \`parley init ${named.data}\``);
 }
@@ -288,7 +288,7 @@ async function noteMissing(context: Context, agent: unknown): Promise<void> {
 async function refusePerson(context: Context, { path, agent }: Offered): Promise<void> {
   const named = AgentName.safeParse(agent);
   if (!named.success) return;
-  for (const { directory } of context.desk.homes) {
+  for (const { directory } of context.workspace.homes) {
     if ((await directory.get(named.data))?.parley?.kind !== 'human') continue;
     throw new Refusal('bad_config', `${path} names @${named.data}, a person; such a file can only name an agent`);
   }

@@ -1,4 +1,4 @@
-import type { Desk } from '../../flow/desk.ts';
+import type { Workspace } from '../../flow/workspace.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { clientBindings } from '../client-bindings.ts';
 import { parleyHome } from '../../platform/env.ts';
@@ -7,12 +7,12 @@ import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 
 /** Clients whose mailbox is gone: their hook and tools bring nothing. */
-export async function examineBindings(env: Env, desk: Desk): Promise<Finding[]> {
+export async function examineBindings(env: Env, workspace: Workspace): Promise<Finding[]> {
   const { warn, bad } = on('clients');
   try {
     const findings: Finding[] = [];
     for (const [client, agent] of Object.entries(clientBindings(parleyHome(env)))) {
-      const records = await Promise.all(desk.homes.map((home) => home.directory.get(agent)));
+      const records = await Promise.all(workspace.homes.map((home) => home.directory.get(agent)));
       if (records.every((record) => record === null))
         findings.push(
           warn(

@@ -1,5 +1,5 @@
 import { readdirSync, statSync } from 'node:fs';
-import type { Home } from '../../flow/desk.ts';
+import type { Home } from '../../flow/workspace.ts';
 import { LEDGER_FORMAT, inspectLedger } from '../../daemon/homes.ts';
 import { counted, on } from './finding.ts';
 import type { Finding } from './finding.ts';

@@ -1,6 +1,6 @@
 import { closeSync, constants, lstatSync, openSync, readdirSync, readSync, rmSync } from 'node:fs';
 import { basename } from 'node:path';
-import type { Home } from '../../flow/desk.ts';
+import type { Home } from '../../flow/workspace.ts';
 import { AgentName, MessageId } from '../../protocol/names.ts';
 import { codeOf, isMissing, isNoPlainFile } from '../../storage/disk.ts';
 import { refuseOdd } from '../../storage/plain-file.ts';

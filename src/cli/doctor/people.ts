@@ -1,5 +1,5 @@
 import { ownersOf } from '../../flow/appoint.ts';
-import type { Home } from '../../flow/desk.ts';
+import type { Home } from '../../flow/workspace.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 
@@ -7,7 +7,7 @@ import type { Finding } from './finding.ts';
 export async function examineOwner(home: Home): Promise<Finding[]> {
   const { ok, warn, bad } = on('owner');
   const records = await home.directory.list();
-  if (home.far || home.label === 'c2c' || records.every(({ parley }) => !parley)) return [];
+  if (home.remote || home.label === 'c2c' || records.every(({ parley }) => !parley)) return [];
   const [owner, ...others] = await ownersOf(home);
   if (!owner) {
     const next = '`parley init <your name> --human --owner`; until then what would need you is held';

@@ -1,5 +1,5 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
-import type { Home } from '../../flow/desk.ts';
+import type { Home } from '../../flow/workspace.ts';
 import { platform } from '../../storage/platform/platform.ts';
 import type { Platform } from '../../storage/platform/platform.ts';
 import { on } from './finding.ts';

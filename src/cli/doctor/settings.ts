@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
-import type { Desk } from '../../flow/desk.ts';
+import type { Workspace } from '../../flow/workspace.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Context } from '../context.ts';
 import { parleyHome } from '../../platform/env.ts';
@@ -44,12 +44,12 @@ function relativeHomes(env: Env): Finding[] {
 }
 
 /** Who acts here, and whether there is such a mailbox. */
-export async function examineIdentity(loaded: Loaded, desk: Desk): Promise<Finding> {
+export async function examineIdentity(loaded: Loaded, workspace: Workspace): Promise<Finding> {
   const { ok, warn, bad } = on('identity');
   const { agent } = loaded.settings;
   const from = loaded.origins.find((origin) => origin.name === 'agent')?.from ?? 'default';
   if (!agent) return warn('nobody: no agent is set', '`parley init <name>` makes a mailbox');
-  for (const home of desk.homes) {
+  for (const home of workspace.homes) {
     if (await home.directory.get(agent)) return ok(`@${agent} in home ${home.label} (from ${from})`);
   }
   return bad(`@${agent} (from ${from}) has no mailbox in any home`, `\`parley init ${agent}\`, or name another agent`);

@@ -1,5 +1,5 @@
 import { clientBindings, clientOf } from '../client-bindings.ts';
-import type { Home } from '../../flow/desk.ts';
+import type { Home } from '../../flow/workspace.ts';
 import type { InstallClient } from '../../clients/install-client.ts';
 import { INSTALL_CLIENTS } from '../../clients/install-clients.ts';
 import type { AgentName } from '../../protocol/names.ts';

@@ -16,7 +16,7 @@ import { asksBeforeReply } from '../install/allow.ts';
 import { isTrusted } from '../install/codex-trust.ts';
 import { c2cGift } from '../install/c2c-gift.ts';
 import { parleyGift } from '../install/parley-gift.ts';
-import { whoIsOnDuty } from '../../platform/daemon-lock.ts';
+import { daemonNotice } from '../../platform/daemon-lock.ts';
 import { wantedFor, daemonsFolder, loopsFolder } from '../../protocols/c2c/loop-files.ts';
 import { gitTop } from '../../platform/git.ts';
 import { isHere } from '../install/here.ts';
@@ -141,7 +141,7 @@ function idleLoop(env: Env, id: string): string | null {
 /** The loop that somebody runs for the session: the daemon, or a process of its own. */
 function runningLoop(env: Env, id: string): WayFacts['loop'] {
   const duties = [`${loopsFolder(env)}/run/${id}`, `${daemonsFolder(env)}/${id}`];
-  const names = duties.flatMap((duty) => whoIsOnDuty(duty)?.doors.map(({ name }) => name) ?? []);
+  const names = duties.flatMap((duty) => daemonNotice(duty)?.doors.map(({ name }) => name) ?? []);
   return (['wire', 'deliver', 'wake'] as const).find((kind) => names.includes(kind)) ?? null;
 }
 

@@ -18,11 +18,11 @@ export interface Running {
 export async function startEngine({ env, settings, homes }: ServiceContext, log: Log): Promise<Running> {
   const { bodyLimit, durability, composeMs } = settings;
   // The host serves every mailbox of the home: no agent in particular.
-  const desk = homes.openWorkspace(env, { bodyLimit, durability }, 'parley', { stays: true });
-  const [home] = desk.homes;
-  if (!home) throw new Error('a desk has a home');
+  const workspace = homes.openWorkspace(env, { bodyLimit, durability }, 'parley', { stays: true });
+  const [home] = workspace.homes;
+  if (!home) throw new Error('a workspace has a home');
   const engine = new Host({
-    desk,
+    workspace,
     home,
     now: Date.now,
     after(ms, run) {
@@ -42,7 +42,7 @@ export async function startEngine({ env, settings, homes }: ServiceContext, log:
     async close() {
       await hall.close();
       await engine.close();
-      for (const { directory } of desk.homes) await directory.close();
+      for (const { directory } of workspace.homes) await directory.close();
     },
   };
 }

@@ -7,7 +7,7 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { hashOf } from '../../protocol/tokens.ts';
 import { codeOf, explained } from '../../storage/disk.ts';
 import type { ServiceContext, OpenService, Log } from '../../core/service.ts';
-import { goOnDuty, whoIsOnDuty } from '../../platform/daemon-lock.ts';
+import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
 import { startEngine } from './engine.ts';
 import type { HostOrder } from './order.ts';
 import { userOf } from './peer-user.ts';
@@ -25,23 +25,23 @@ export async function openHostService(context: ServiceContext, order: HostOrder,
 async function opened(context: ServiceContext, order: HostOrder, log: Log): Promise<OpenService> {
   const place = { path: order.socket, user: process.getuid?.() ?? -1, userOf };
   makePlace(place);
-  const duty = await goOnDuty(order.socket);
-  if (!duty) throw alreadyRunning(order.socket);
+  const lock = await takeDaemonLock(order.socket);
+  if (!lock) throw alreadyRunning(order.socket);
   const running = await startEngine(context, log).catch((error: unknown) => {
-    duty.leave();
+    lock.release();
     throw error;
   });
   const open: Listening[] = [];
   const leave = async (): Promise<void> => {
     for (const one of open) one.close();
     await running.close();
-    duty.leave();
+    lock.release();
   };
   try {
     open.push(await serveSocket(running.hall, place));
     if (order.ws !== null) open.push(openWebSocket(running.hall, order.ws, order.tokenFile));
     // Who looks for it asks at the socket.
-    duty.announce([{ name: 'host', address: order.socket }]);
+    lock.announce([{ name: 'host', address: order.socket }]);
   } catch (error) {
     await leave();
     throw error;
@@ -76,7 +76,7 @@ function openWebSocket(hall: Parameters<typeof serveWebSocket>[0], port: number,
 
 /** Says who it is, so that one can go there. */
 function alreadyRunning(path: string): Refusal {
-  const notice = whoIsOnDuty(path);
+  const notice = daemonNotice(path);
   return new Refusal(
     'already_claimed',
     notice

@@ -68,8 +68,8 @@ export function grantAdvice(client: InstallClient, place: Place, grant: Grant | 
 }
 
 /** Where mail can go that a model sends with these tools, in one clause. */
-export async function reachOf({ env, desk }: Context): Promise<string> {
-  const near = desk.homes.filter(({ far }) => far === undefined);
+export async function reachOf({ env, workspace }: Context): Promise<string> {
+  const near = workspace.homes.filter(({ remote }) => remote === undefined);
   const records = (await Promise.all(near.map(({ directory }) => directory.list()))).flat();
   const people = records.filter(({ parley }) => parley?.kind === 'human').map(({ name }) => `@${name}`);
   const relays = namesIn(`${parleyHome(env)}/relays`);

@@ -1,5 +1,5 @@
 import type { ClientName } from '../../clients/install-client.ts';
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { clientBindings, clientOf } from '../client-bindings.ts';
@@ -36,9 +36,9 @@ export async function ownMailbox(context: Context, client: ClientName, named?: A
 }
 
 /** Makes a mailbox on this machine. */
-export async function makeMailbox({ desk }: Context, agent: AgentName): Promise<void> {
-  const home = desk.homes.find(({ label }) => label === 'parley');
-  if (!home) throw new Error('a desk has a home of Parley');
+export async function makeMailbox({ workspace }: Context, agent: AgentName): Promise<void> {
+  const home = workspace.homes.find(({ label }) => label === 'parley');
+  if (!home) throw new Error('a workspace has a home of Parley');
   await refuseSurfaceName(home, agent);
   await home.directory.register(agent, 'agent');
   await home.spool.heal();

@@ -1,6 +1,6 @@
 import { existsSync, lstatSync, realpathSync, rmSync } from 'node:fs';
 import { join, sep } from 'node:path';
-import type { Home } from '../../flow/desk.ts';
+import type { Home } from '../../flow/workspace.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained } from '../../storage/disk.ts';
 

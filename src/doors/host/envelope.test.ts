@@ -3,7 +3,7 @@ import { describe, expect, it } from 'bun:test';
 import { aHost } from '../../../test/support/host.ts';
 import { EVERYTHING } from '../../../test/support/host-door.ts';
 import { HostLine } from '../../../test/support/host-line.ts';
-import { inChannel, withRole } from '../../../test/support/memory-desk.ts';
+import { inChannel, withRole } from '../../../test/support/memory-workspace.ts';
 import { Directedness, Injection, Policy, Reason } from '../../protocol/attention.ts';
 import { ChatDeliver } from '../../protocol/host.ts';
 import { AgentName } from '../../protocol/names.ts';
@@ -12,7 +12,7 @@ import { AgentName } from '../../protocol/names.ts';
 async function aTown(fields: object = {}, capabilities?: object) {
   const host = await aHost('lead', 'bob', 'dev');
   await host.host.start();
-  await inChannel(host.desk, '#c', 'lead', 'bob', 'dev');
+  await inChannel(host.workspace, '#c', 'lead', 'bob', 'dev');
   const line = await new HostLine(host).bind('lead', fields, capabilities);
   return { host, line };
 }
@@ -25,7 +25,7 @@ describe('an acknowledgement', () => {
     const token = 'a token of the harness, and long enough';
     const first = await new HostLine(host).bind('lead', { token });
     first.accepts = false;
-    const pending = () => host.desk.own.ledger.copy(AgentName.parse('lead'), sent.message.id);
+    const pending = () => host.workspace.own.ledger.copy(AgentName.parse('lead'), sent.message.id);
     const sent = await host.send('bob', '@lead', 'for your information', { intent: 'fyi' });
     await host.pass(11_000);
     expect(first.frames.map(({ params }) => params?.['eventId'])).toEqual([sent.message.id, sent.message.id]);
@@ -59,7 +59,7 @@ describe('an event', () => {
   it('lists everyone who is mentioned, whose copy it is, and how it is directed at that one [C2A-39]', async () => {
     const { host, line } = await aTown();
     const other = await new HostLine(host).bind('dev', { deliver: 'all' });
-    await withRole(host.desk, 'backend', 'bob');
+    await withRole(host.workspace, 'backend', 'bob');
     await host.send('bob', '#c', '@lead and @will, this is yours; @backend knows, `@dev` is only quoted');
     await host.pass(10_000);
     const mentions = ['agent:lead', 'human:will', 'role:backend'];
@@ -73,7 +73,7 @@ describe('an event', () => {
 
   it('names who is at both ends for routing, and nobody’s title, rank or persona [C2A-4]', async () => {
     const { host, line } = await aTown();
-    await withRole(host.desk, 'lead', 'bob');
+    await withRole(host.workspace, 'lead', 'bob');
     await host.send('bob', '@lead', 'hello');
     await host.pass(10_000);
     expect(line.events.map(({ author, target }) => ({ author, target }))).toEqual([
@@ -123,7 +123,7 @@ describe('an event', () => {
   it('has a policy, a reason of the closed list, a priority, and always a deadline above zero [C2A-41] [C2A-151]', async () => {
     const { host, line } = await aTown({ deliver: 'all' });
     const intents = ['none', 'question', 'assignment', 'approval', 'blocker', 'fyi', 'status', 'thanks'];
-    const past = new Date(host.desk.now() - 60_000).toISOString();
+    const past = new Date(host.workspace.now() - 60_000).toISOString();
     for (const [n, intent] of [...intents, ...intents].entries()) {
       await host.send(
         n % 2 ? 'bob' : 'will',
@@ -137,7 +137,7 @@ describe('an event', () => {
       );
       await host.pass(200_000);
     }
-    const noon = new Date(host.desk.now() + 7000).toISOString();
+    const noon = new Date(host.workspace.now() + 7000).toISOString();
     const soon = await host.send('bob', '@lead', 'by noon', { deadline: noon, priority: 'urgent' });
     await host.pass(1000);
     const attention = { deadlineMs: 7000, priority: 'urgent' };

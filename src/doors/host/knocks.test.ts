@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { aHost } from '../../../test/support/host.ts';
 import { EVERYTHING } from '../../../test/support/host-door.ts';
 import { HostLine } from '../../../test/support/host-line.ts';
-import { inChannel, withRole } from '../../../test/support/memory-desk.ts';
+import { inChannel, withRole } from '../../../test/support/memory-workspace.ts';
 
 const KINDS =
   'question|work handed over|approval wanted|somebody is blocked|for information|status|thanks|reaction|code|files or links|reply|message|' +
@@ -16,8 +16,8 @@ const TOPIC = new RegExp(`^(?:${KINDS})(?: about (?:${SUBJECTS}))?$`);
 async function aRole(...names: string[]) {
   const host = await aHost('bob', ...names);
   await host.host.start();
-  await withRole(host.desk, 'backend', ...names);
-  await inChannel(host.desk, '#c', 'bob', ...names);
+  await withRole(host.workspace, 'backend', ...names);
+  await inChannel(host.workspace, '#c', 'bob', ...names);
   return host;
 }
 
@@ -26,8 +26,8 @@ describe('a knock', () => {
     'is what comes of %s, to_my_role; whoever claims it gets the text [C2A-56]',
     async (what) => {
       const host = await aRole();
-      await host.desk.own.directory.register('lead' as never, 'agent');
-      await inChannel(host.desk, '#c', 'lead');
+      await host.workspace.own.directory.register('lead' as never, 'agent');
+      await inChannel(host.workspace, '#c', 'lead');
       const root = await host.send('bob', '#c', 'the pipeline');
       const binding = {
         'a role mention': { roles: ['backend'] },
@@ -101,7 +101,7 @@ describe('a knock', () => {
     const told = JSON.stringify(line.events).toLowerCase();
     for (const words of ['ignore', 'all rules', 'zanzibar']) expect(told).not.toContain(words);
     // What must be answered is a knock to one that can only be knocked for, and says so.
-    await host.desk.own.directory.register('dev' as never, 'agent');
+    await host.workspace.own.directory.register('dev' as never, 'agent');
     const other = await new HostLine(host).bind('dev', {}, { ...EVERYTHING, injection: { notify: true } });
     await host.send('bob', '@dev', 'please look');
     await host.pass(10_000);

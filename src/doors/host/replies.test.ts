@@ -3,7 +3,7 @@ import { describe, expect, it } from 'bun:test';
 import { aHost } from '../../../test/support/host.ts';
 import { EVERYTHING } from '../../../test/support/host-door.ts';
 import { HostLine } from '../../../test/support/host-line.ts';
-import { inChannel, withRole } from '../../../test/support/memory-desk.ts';
+import { inChannel, withRole } from '../../../test/support/memory-workspace.ts';
 import { parsePrompt } from '../../../test/support/prompt.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { edit } from '../../flow/edit.ts';
@@ -11,7 +11,7 @@ import { edit } from '../../flow/edit.ts';
 async function aTown(capabilities?: object) {
   const host = await aHost('lead', 'bob', 'boss');
   await host.host.start();
-  await inChannel(host.desk, '#c', 'lead', 'bob');
+  await inChannel(host.workspace, '#c', 'lead', 'bob');
   return { host, line: await new HostLine(host).bind('lead', {}, capabilities) };
 }
 
@@ -121,10 +121,10 @@ describe('a model at work', () => {
       for (const interrupt of [true, false]) {
         const can = { ...EVERYTHING, injection: { ...EVERYTHING.injection, interrupt } };
         const { host, line, turn, came, work } = await busy(can);
-        await withRole(host.desk, 'lead', 'boss');
+        await withRole(host.workspace, 'lead', 'boss');
         if (cause === 'a cancellation of its work') {
           // Told in the middle of the turn, also to who cannot be interrupted by an event.
-          await edit(host.desk, AgentName.parse('bob'), host.desk.own, work, 'please do not look');
+          await edit(host.workspace, AgentName.parse('bob'), host.workspace.own, work, 'please do not look');
           await host.pass(6000);
           const cancelled = line.told.filter(({ method }) => method === 'notifications/cancelled');
           expect(cancelled).toMatchObject([

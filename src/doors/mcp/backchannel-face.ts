@@ -1,6 +1,6 @@
 import { jsonForModel, lineForModel } from '../../delivery/gate.ts';
 import { deliver, waiting } from '../../flow/deliver.ts';
-import type { Desk, Who } from '../../flow/desk.ts';
+import type { Workspace, Who } from '../../flow/workspace.ts';
 import { send } from '../../flow/send.ts';
 import { anyChannel, McpInbox, McpNothing, McpSend, McpSubscribe } from '../../protocol/backchannel.ts';
 import type { MessageId, Scope } from '../../protocol/names.ts';
@@ -46,12 +46,12 @@ function tool<const Name extends string>(name: Name, description: string, proper
 type Call = (given: unknown, answer: (text: string) => void) => Promise<void>;
 
 /** Backchannel's face for one agent: its name, its version, its texts. */
-export function backchannelFace(desk: Desk, who: Who): Face {
+export function backchannelFace(workspace: Workspace, who: Who): Face {
   const { home, name: agent } = who;
   const calls: Record<(typeof TOOLS)[number]['name'], Call> = {
     bch_send: async (given, answer) => {
       const { target, scope, thread, ...said } = parsed(McpSend, given);
-      const { message } = await send(desk, agent, {
+      const { message } = await send(workspace, agent, {
         to: target,
         ...said,
         // The users' own words here, as on the command line: stored as they are.

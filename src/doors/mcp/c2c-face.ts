@@ -7,7 +7,7 @@ import type { Entry, Tag } from '../../flow/c2c/mail.ts';
 import { mayAnswer, openQuestion, QUESTION_S } from '../../flow/c2c/questions.ts';
 import { joinRoom, leaveRoom, roomsJson, saidJson, sayInRoom } from '../../flow/c2c/rooms.ts';
 import { sessionJson, speakerOf } from '../../flow/c2c/sessions.ts';
-import type { Desk, Who } from '../../flow/desk.ts';
+import type { Workspace, Who } from '../../flow/workspace.ts';
 import { readAlias, readRoom } from '../../protocol/c2c.ts';
 import { isC2cTool, readGiven } from '../../protocol/c2c-tools.ts';
 import type { C2cTool, Given } from '../../protocol/c2c-tools.ts';
@@ -19,7 +19,7 @@ import { DAILY, RARE } from './c2c-tools.ts';
 import type { Face, McpClient } from './face.ts';
 
 export interface C2cFaceDeps {
-  desk: Desk;
+  workspace: Workspace;
   broker: Broker;
   /** The session that this server was started for. */
   sessionId: string;
@@ -80,8 +80,8 @@ async function callOne<Name extends C2cTool>(
 }
 
 function callsOf(deps: C2cFaceDeps): Calls {
-  const { desk, broker, sessionId } = deps;
-  const counter = { desk, broker };
+  const { workspace, broker, sessionId } = deps;
+  const counter = { workspace, broker };
   const told = (answer: Answer, value: unknown): void => answer(jsonForModel(value));
   const own = async (): Promise<Session> => {
     const known = await broker.session(sessionId);

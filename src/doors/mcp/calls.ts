@@ -1,6 +1,6 @@
 import { claim, unclaim } from '../../flow/claim.ts';
 import { defer } from '../../flow/defer.ts';
-import type { Desk, Who } from '../../flow/desk.ts';
+import type { Workspace, Who } from '../../flow/workspace.ts';
 import { listEvents, readThread } from '../../flow/events.ts';
 import { react } from '../../flow/react.ts';
 import { resolve } from '../../flow/resolve.ts';
@@ -17,7 +17,7 @@ import type { McpTool } from './tools.ts';
 
 /** Who acts in one call, and on what. */
 export interface Caller {
-  desk: Desk;
+  workspace: Workspace;
   who: Who;
   /** Fetches what waits for this agent elsewhere or has no row yet, so that it can be found. */
   gather: (who: Who, prefix: string) => Promise<void>;
@@ -30,19 +30,19 @@ type Call = (caller: Caller, given: unknown) => Promise<string>;
 
 /** What each tool does: read the arguments, call one verb of the flow, say what came of it in a few words. */
 const CALLS: Record<McpTool, Call> = {
-  chat_list_events: async ({ desk, who, gather }, given) => {
+  chat_list_events: async ({ workspace, who, gather }, given) => {
     const filter = parsed('chat.list_events', given);
     await gather(who, '');
-    return texts.eventList(who.name, await listEvents([who], { ...filter, now: desk.now() }));
+    return texts.eventList(who.name, await listEvents([who], { ...filter, now: workspace.now() }));
   },
   chat_read_thread: async (caller, given) => {
-    const { desk, who, gather } = caller;
+    const { workspace, who, gather } = caller;
     const { eventId, conversation, ...page } = parsed('chat.read_thread', given);
     if (eventId === undefined && conversation === undefined)
       throw new Refusal('invalid_request', 'give eventId or conversation; see chat_list_events for both');
     await gather(who, eventId ?? '');
     const event = eventId === undefined ? undefined : await eventOf(caller, eventId);
-    return texts.thread(who.name, await readThread([who], { event, conversation }, { ...page, now: desk.now() }));
+    return texts.thread(who.name, await readThread([who], { event, conversation }, { ...page, now: workspace.now() }));
   },
   chat_send_message: async (caller, given) => {
     const message = parsed('chat.send_message', given);
@@ -50,8 +50,8 @@ const CALLS: Record<McpTool, Call> = {
     const event = inReplyTo === undefined ? {} : { inReplyTo: await eventOf(caller, inReplyTo) };
     const [, thread] = /^thread:(.+)$/.exec(target) ?? [];
     const to = thread === undefined ? {} : { target: `thread:${await eventOf(caller, thread)}` };
-    const sent = await say(caller.desk, caller.who, { ...message, ...event, ...to });
-    return texts.sent(sent, await shownSoon(sent, caller.desk.now(), PATIENCE));
+    const sent = await say(caller.workspace, caller.who, { ...message, ...event, ...to });
+    return texts.sent(sent, await shownSoon(sent, caller.workspace.now(), PATIENCE));
   },
   chat_react: async (caller, given) => {
     const { inReplyTo, ...reaction } = parsed('chat.react', given);
@@ -59,30 +59,32 @@ const CALLS: Record<McpTool, Call> = {
     return texts.reacted(
       id,
       reaction.signal,
-      await react(caller.desk, caller.who, id, { ...reaction, ifUnknown: 'refuse' }),
+      await react(caller.workspace, caller.who, id, { ...reaction, ifUnknown: 'refuse' }),
     );
   },
   chat_claim: async (caller, given) => {
     const { eventId, release } = parsed('chat.claim', given);
     const id = await eventOf(caller, eventId);
-    if (release) return texts.released(id, await unclaim(caller.desk, caller.who, id));
-    return texts.claimed(id, await claim(caller.desk, caller.who, id));
+    if (release) return texts.released(id, await unclaim(caller.workspace, caller.who, id));
+    return texts.claimed(id, await claim(caller.workspace, caller.who, id));
   },
   chat_defer: async (caller, given) => {
     const { eventId, ...why } = parsed('chat.defer', given);
     const id = await eventOf(caller, eventId);
-    return texts.deferred(await defer(caller.desk, caller.who, id, why));
+    return texts.deferred(await defer(caller.workspace, caller.who, id, why));
   },
   chat_resolve: async (caller, given) => {
     const { eventId, note } = parsed('chat.resolve', given);
     const id = await eventOf(caller, eventId);
-    return texts.resolved(id, await resolve(caller.desk, caller.who, id, note));
+    return texts.resolved(id, await resolve(caller.workspace, caller.who, id, note));
   },
-  chat_who: async ({ desk, who }) => {
+  chat_who: async ({ workspace, who }) => {
     const here = await Promise.all(
-      desk.homes.map(async (home) => (await home.directory.list()).map((record) => ({ home: home.label, record }))),
+      workspace.homes.map(async (home) =>
+        (await home.directory.list()).map((record) => ({ home: home.label, record })),
+      ),
     );
-    return texts.whoIsHere(who, here.flat(), desk.now());
+    return texts.whoIsHere(who, here.flat(), workspace.now());
   },
 };
 
@@ -113,8 +115,8 @@ async function eventOf(caller: Caller, text: string): Promise<MessageId> {
   const { who, gather } = caller;
   await gather(who, text);
   const found: MessageId[] = [];
-  const { ledger, far } = who.home;
-  const ids = isMessageId(text) ? [...(await ledger.idsLike(text)), ...((await far?.sentAs(text)) ?? [])] : [];
+  const { ledger, remote } = who.home;
+  const ids = isMessageId(text) ? [...(await ledger.idsLike(text)), ...((await remote?.sentAs(text)) ?? [])] : [];
   for (const id of new Set(ids)) {
     if (await isVisible(who, id)) found.push(id);
   }

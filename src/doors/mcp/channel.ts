@@ -3,7 +3,7 @@ import type { ChannelParts } from '../../delivery/channel.ts';
 import { entryOf } from '../../flow/c2c/mail.ts';
 import type { Entry } from '../../flow/c2c/mail.ts';
 import { waiting } from '../../flow/deliver.ts';
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { offer } from '../../flow/offer.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Watch } from '../../storage/spool/spool.ts';

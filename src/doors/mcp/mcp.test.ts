@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import * as fc from 'fast-check';
-import { aDesk } from '../../../test/support/desk.ts';
+import { aWorkspace } from '../../../test/support/workspace.ts';
 import { bob } from '../../../test/support/mail.ts';
 import { TOOLS } from '../../protocol/host.ts';
 import { AgentName } from '../../protocol/names.ts';
@@ -17,12 +17,12 @@ interface Answer {
 /** What a server says to these lines; a busy one begins its first call when it has read them all. */
 async function answers(lines: readonly (object | string)[], isBusy = false): Promise<Answer[]> {
   const read = Promise.withResolvers<void>();
-  const desk = await aDesk('alice', 'bob');
+  const workspace = await aWorkspace('alice', 'bob');
   const said: Answer[] = [];
   const server = new McpServer({
     face: chatFace('1.2.3', async () => {
       if (isBusy) await read.promise;
-      return { desk, who: { name: bob, home: desk.own }, gather: async () => {} };
+      return { workspace, who: { name: bob, home: workspace.own }, gather: async () => {} };
     }),
     write: (line) => said.push(JSON.parse(line) as Answer),
     log: (event, facts) => {
@@ -154,12 +154,12 @@ describe('a server over MCP', () => {
   });
 
   it('speaks for agents only: nobody can say yes for a person here', async () => {
-    const desk = await aDesk();
-    await desk.own.directory.register(AgentName.parse('will'), 'human');
+    const workspace = await aWorkspace();
+    await workspace.own.directory.register(AgentName.parse('will'), 'human');
     const said: Answer[] = [];
     const server = new McpServer({
       face: chatFace('1', async () => {
-        return { desk, who: { name: AgentName.parse('will'), home: desk.own }, gather: async () => {} };
+        return { workspace, who: { name: AgentName.parse('will'), home: workspace.own }, gather: async () => {} };
       }),
       write: (line) => said.push(JSON.parse(line) as Answer),
       log: () => {},
@@ -190,10 +190,14 @@ describe('a server over MCP', () => {
   });
 
   it('end in good order with a client that is gone before it was answered', async () => {
-    const desk = await aDesk('alice', 'bob');
+    const workspace = await aWorkspace('alice', 'bob');
     const failed: string[] = [];
     const server = new McpServer({
-      face: chatFace('1.2.3', async () => ({ desk, who: { name: bob, home: desk.own }, gather: async () => {} })),
+      face: chatFace('1.2.3', async () => ({
+        workspace,
+        who: { name: bob, home: workspace.own },
+        gather: async () => {},
+      })),
       write: () => {
         throw new Error('EPIPE');
       },

@@ -1,5 +1,5 @@
 import { idText, inline, phrase, quotedWhole } from '../../delivery/quote.ts';
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import type { EventView, listEvents, readThread } from '../../flow/events.ts';
 import { heldLines } from '../../flow/held.ts';
 import type { Reacted } from '../../flow/react.ts';

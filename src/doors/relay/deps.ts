@@ -1,4 +1,4 @@
-import type { Home } from '../../flow/desk.ts';
+import type { Home } from '../../flow/workspace.ts';
 import type { RoomId } from '../../protocol/names.ts';
 import type { Rooms } from '../../storage/rooms/rooms.ts';
 

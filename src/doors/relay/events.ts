@@ -1,4 +1,4 @@
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { ownMailbox } from './inbox.ts';
 import { Declined, TOO_MANY_STREAMS } from './phrases.ts';
 import type { Asked, Relay } from './relay.ts';

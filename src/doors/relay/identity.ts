@@ -1,4 +1,4 @@
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { hashOf, sameHash } from '../../protocol/tokens.ts';
 import type { AgentRecord } from '../../storage/directory/directory.ts';

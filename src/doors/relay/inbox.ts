@@ -1,6 +1,6 @@
 import { Shelf } from '../../flow/shelf.ts';
 import { takeOne } from '../../flow/take.ts';
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { isMessageId } from '../../protocol/names.ts';
 import type { Mail } from '../../storage/ledger/ledger.ts';
 import { queryOf } from './guards.ts';

@@ -1,4 +1,4 @@
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { Shelf } from '../../flow/shelf.ts';
 import type { Mail } from '../../storage/ledger/ledger.ts';
 import type { Watch } from '../../storage/spool/spool.ts';

@@ -1,4 +1,4 @@
-import type { Desk, Home } from '../../flow/desk.ts';
+import type { Workspace, Home } from '../../flow/workspace.ts';
 import { readAddress, unreachable } from '../../protocol/backchannel.ts';
 import { RoomId } from '../../protocol/names.ts';
 import type { MessageId } from '../../protocol/names.ts';
@@ -11,7 +11,7 @@ import { Quota } from './quota.ts';
 export interface Room {
   id: RoomId;
   home: Home;
-  desk: Desk;
+  workspace: Workspace;
   quota: Quota;
   /** Requests and streams at work in it, and when the last request or stream ended (ms). Nobody closes it under their hands. */
   holds: number;
@@ -175,7 +175,7 @@ export class Lobby {
     const { settings, now } = this.deps;
     const home = this.deps.home(id);
     const quota = new Quota(settings.quota.waiting, now);
-    const desk: Desk = {
+    const workspace: Workspace = {
       homes: [home],
       now,
       newId: () => crypto.randomUUID() as MessageId,
@@ -185,6 +185,6 @@ export class Lobby {
     };
     const times = { usedAt: now(), healedAt: 0, sweptAt: this.#left.get(id) ?? 0 };
     this.#left.delete(id);
-    return { id, home, desk, quota, holds: 0, opened: null, leaseEnds: new Set(), ...times };
+    return { id, home, workspace, quota, holds: 0, opened: null, leaseEnds: new Set(), ...times };
   }
 }

@@ -1,4 +1,4 @@
-import type { Desk, Home } from '../../flow/desk.ts';
+import type { Workspace, Home } from '../../flow/workspace.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { AgentRecord } from '../../storage/directory/directory.ts';
@@ -38,11 +38,11 @@ export class Quota {
     readonly now: () => number,
   ) {}
 
-  /** Sends by a desk that admits only as many as have room. When it has ended, what it stored is seen by the next count. */
-  async within<T>(desk: Desk, act: (desk: Desk) => Promise<T>): Promise<T> {
+  /** Sends by a workspace that admits only as many as have room. When it has ended, what it stored is seen by the next count. */
+  async within<T>(workspace: Workspace, act: (workspace: Workspace) => Promise<T>): Promise<T> {
     const admission: Admission = [];
     try {
-      return await act({ ...desk, admit: (home, recipients) => this.#admit(home, recipients, admission) });
+      return await act({ ...workspace, admit: (home, recipients) => this.#admit(home, recipients, admission) });
     } finally {
       for (const room of admission) room.underway -= 1;
     }

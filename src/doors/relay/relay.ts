@@ -1,4 +1,4 @@
-import type { Who } from '../../flow/desk.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { Bodies } from './body.ts';
 import { timesOf } from './deps.ts';
 import type { Connections, RelayDeps } from './deps.ts';

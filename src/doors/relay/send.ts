@@ -1,4 +1,4 @@
-import type { Desk } from '../../flow/desk.ts';
+import type { Workspace } from '../../flow/workspace.ts';
 import { send } from '../../flow/send.ts';
 import type { Sent } from '../../flow/send.ts';
 import { Extras } from '../../protocol/message.ts';
@@ -16,10 +16,10 @@ export async function sendMessage(relay: Relay, c: Asked): Promise<Response> {
   const draft = draftFrom(await relay.fields(c), c.request);
   refuseLargeEnvelope(draft);
   const { name } = c.who;
-  const { desk, quota } = c.room;
+  const { workspace, quota } = c.room;
   const chosen = idIn(c.request, name, draft);
-  const id = chosen !== null && (await isShortIdTaken(desk, chosen)) ? null : chosen;
-  const sent = await quota.within(desk, (admitting) => sendUnder(id, admitting, name, draft));
+  const id = chosen !== null && (await isShortIdTaken(workspace, chosen)) ? null : chosen;
+  const sent = await quota.within(workspace, (admitting) => sendUnder(id, admitting, name, draft));
   if (sent.first) {
     relay.figures.accepted += 1;
     relay.figures.copies += sent.copies.length;
@@ -28,12 +28,12 @@ export async function sendMessage(relay: Relay, c: Asked): Promise<Response> {
 }
 
 /** Under the sender's own id, if it chose one and has not used it for another message. spec: relay#ids */
-async function sendUnder(id: MessageId | null, desk: Desk, from: AgentName, draft: Draft): Promise<Sent> {
-  if (id === null) return send(desk, from, draft);
-  const sent = await send({ ...desk, newId: () => id, givenIds: true }, from, draft);
+async function sendUnder(id: MessageId | null, workspace: Workspace, from: AgentName, draft: Draft): Promise<Sent> {
+  if (id === null) return send(workspace, from, draft);
+  const sent = await send({ ...workspace, newId: () => id, givenIds: true }, from, draft);
   const { message, first } = sent;
   if (first || (message.from === from && message.parley?.key === draft.key)) return sent;
-  return send(desk, from, draft);
+  return send(workspace, from, draft);
 }
 
 /** Our own clients choose the id together with a key. Any other id is not theirs to choose, and is dropped. */
@@ -43,7 +43,7 @@ function idIn(request: Request, from: AgentName, { key }: Draft): MessageId | nu
 }
 
 /** People and models name a message by its short id: no sender may make that of another's message ambiguous. */
-async function isShortIdTaken({ homes }: Desk, id: MessageId): Promise<boolean> {
+async function isShortIdTaken({ homes }: Workspace, id: MessageId): Promise<boolean> {
   const alike = await Promise.all(homes.map(({ ledger }) => ledger.idsLike(shortId(id))));
   return alike.flat().some((one) => one !== id);
 }

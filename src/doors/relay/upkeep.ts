@@ -94,7 +94,9 @@ export class Upkeep {
       if (this.#isStopped) return;
       if (!tokenHash) continue;
       const before = deps.now() - keepWaitingMs;
-      const ended = await room.quota.within(room.desk, (desk) => expire(desk, { name, home: room.home }, before));
+      const ended = await room.quota.within(room.workspace, (workspace) =>
+        expire(workspace, { name, home: room.home }, before),
+      );
       figures.expired += ended;
       if (ended > 0) deps.log('expired', { room: room.id, agent: name, copies: ended });
       await breath();

@@ -4,7 +4,7 @@ import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Evidence } from '../../protocol/receipt.ts';
 import type { deliver as Deliver, Delivered } from '../deliver.ts';
-import type { Who } from '../desk.ts';
+import type { Who } from '../workspace.ts';
 import { send } from '../send.ts';
 import type { Sent } from '../send.ts';
 import type { Counter } from './rooms.ts';
@@ -90,17 +90,17 @@ export async function sendTo(counter: Counter, from: AgentName, to: string, said
     intent: said.tag === 'blocking' ? 'blocker' : said.deferrable ? 'status' : 'none',
     thread: await answered(counter, from, alias),
   };
-  return answerTo(counter, await send(counter.desk, from, draft));
+  return answerTo(counter, await send(counter.workspace, from, draft));
 }
 
 /**
  * What this answers: here nobody can say so, and a session that writes to the one who wrote to it last does. Otherwise every message would
  * be owed an answer for ever.
  */
-async function answered({ desk }: Counter, from: AgentName, alias: string): Promise<MessageId | undefined> {
-  const [home] = desk.homes;
+async function answered({ workspace }: Counter, from: AgentName, alias: string): Promise<MessageId | undefined> {
+  const [home] = workspace.homes;
   const reader = await home?.directory.get(alias as AgentName);
-  const last = reader && (await home?.ledger.unanswered(reader.name, from, desk.now() - ANSWERED_MS));
+  const last = reader && (await home?.ledger.unanswered(reader.name, from, workspace.now() - ANSWERED_MS));
   return last?.id;
 }
 
@@ -162,7 +162,7 @@ export async function sendToAll(
     }
     const draft: Draft = { to: row.alias, body, priority: 'normal', intent: 'none' };
     try {
-      result.message_ids[row.alias] = (await send(counter.desk, from, draft)).message.id;
+      result.message_ids[row.alias] = (await send(counter.workspace, from, draft)).message.id;
       result.sent_to.push(row.alias);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;

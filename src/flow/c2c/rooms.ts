@@ -3,18 +3,18 @@ import type { BrokerEntry, SessionRow } from '../../protocol/c2c.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Broker } from '../../storage/c2c/broker.ts';
-import type { Desk } from '../desk.ts';
+import type { Workspace } from '../workspace.ts';
 import { refuseTooLarge, send } from '../send.ts';
 
-/** A desk whose only home is a broker, and the broker itself. */
+/** A workspace whose only home is a broker, and the broker itself. */
 export interface Counter {
-  desk: Desk;
+  workspace: Workspace;
   broker: Broker;
 }
 
 /** Writes to everybody else in a room. Whoever is away finds it on return. Only members may speak. spec: c2c#rooms */
 export async function sayInRoom(
-  { desk, broker }: Counter,
+  { workspace, broker }: Counter,
   from: AgentName,
   room: string,
   body: string,
@@ -22,22 +22,22 @@ export async function sayInRoom(
   const members = (await broker.room(room))?.members ?? [];
   refuseStranger(members, from, room);
   const draft = { to: `#${room}`, body, priority: 'normal', intent: 'none' } as const;
-  if (members.every(({ alias }) => isSame(alias, from))) return saidAlone({ desk, broker }, from, draft);
-  const { message, copies } = await send(desk, from, draft);
+  if (members.every(({ alias }) => isSame(alias, from))) return saidAlone({ workspace, broker }, from, draft);
+  const { message, copies } = await send(workspace, from, draft);
   const reached = copies.map(({ mailbox }) => mailbox as string);
   return { delivered_to: reached, skipped: [], ts: Date.parse(message.ts) / 1000, message_id: message.id };
 }
 
 /** Nobody else is there: it stands in the room's past for those who come. */
 async function saidAlone(
-  { desk }: Counter,
+  { workspace }: Counter,
   from: AgentName,
   draft: { to: string; body: string; priority: 'normal'; intent: 'none' },
 ): Promise<{ delivered_to: string[]; skipped: string[]; ts: number; message_id: string }> {
-  const [home] = desk.homes;
-  if (!home) throw new Error('a desk without a home');
-  refuseTooLarge(draft.body, desk.bodyLimit);
-  const message = composeMessage(draft, { id: desk.newId(), from, ts: new Date(desk.now()).toISOString() });
+  const [home] = workspace.homes;
+  if (!home) throw new Error('a workspace without a home');
+  refuseTooLarge(draft.body, workspace.bodyLimit);
+  const message = composeMessage(draft, { id: workspace.newId(), from, ts: new Date(workspace.now()).toISOString() });
   await home.spool.put({ message, copies: [] });
   return { delivered_to: [], skipped: [], ts: Date.parse(message.ts) / 1000, message_id: message.id };
 }

@@ -2,7 +2,7 @@ import { replyOutcome } from '../../attention/outcome.ts';
 import { isMessageId } from '../../protocol/names.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import type { Message } from '../../protocol/message.ts';
-import type { Home } from '../desk.ts';
+import type { Home } from '../workspace.ts';
 import { endDuty } from '../duty.ts';
 import { settleIfOpen } from '../settle.ts';
 

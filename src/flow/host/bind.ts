@@ -3,7 +3,7 @@ import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { SessionRecord } from '../../storage/ledger/duties.ts';
 import { disown, giveRole, own, takeRole } from '../appoint.ts';
-import type { Who } from '../desk.ts';
+import type { Who } from '../workspace.ts';
 import type { HostDeps } from './deps.ts';
 
 /** A session as it is bound: what is written down of it, whose mail it gets, and what its harness should know. */

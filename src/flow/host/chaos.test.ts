@@ -74,7 +74,7 @@ it('loses nothing, doubles nothing and keeps every order, whatever is dropped, a
         if (fate() < 0.05) {
           // Killed: it does nothing more, and nothing is given back.
           host.host.gone(harness.wire);
-          host = new TestHost(host.desk);
+          host = new TestHost(host.workspace);
           await host.host.start();
           harness.connect();
           await host.bind(harness.wire, 'lead', { token });
@@ -89,7 +89,7 @@ it('loses nothing, doubles nothing and keeps every order, whatever is dropped, a
       expect(harness.accepted.toSorted()).toEqual(sent.toSorted());
       for (const [, sequences] of harness.lines) expect(sequences).toEqual(sequences.toSorted((x, y) => x - y));
       for (const id of sent) {
-        const copy = await host.desk.own.ledger.copy(AgentName.parse('lead'), id as never);
+        const copy = await host.workspace.own.ledger.copy(AgentName.parse('lead'), id as never);
         expect(copy?.disposition).toBeOneOf(['responded', 'superseded']);
       }
     }),

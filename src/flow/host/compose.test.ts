@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire, TestHost } from '../../../test/support/host.ts';
-import { inChannel } from '../../../test/support/memory-desk.ts';
+import { inChannel } from '../../../test/support/memory-workspace.ts';
 import { TestSurface } from '../../../test/support/surface.ts';
 
 async function aSurface() {
@@ -43,7 +43,7 @@ describe('what somebody writes in pieces', () => {
   });
 
   it('is waited for as long as the settings say [C2A-65]', async () => {
-    const host = new TestHost((await aHost('lead')).desk, { composeMs: 5000 });
+    const host = new TestHost((await aHost('lead')).workspace, { composeMs: 5000 });
     const wire = new FakeWire();
     await host.bind(wire, 'lead');
     const surface = await new TestSurface(host).bind();
@@ -59,14 +59,14 @@ describe('what somebody writes in pieces', () => {
 
   it('is shown within thirty seconds of the first piece, however long it goes on [C2A-66]', async () => {
     const { host, wire, surface } = await aSurface();
-    const start = host.desk.now();
+    const start = host.workspace.now();
     for (let n = 0; n < 18; n += 1) {
       await surface.dm('U1', 'lead', `piece ${n}`);
       await host.pass(1900);
       if (wire.delivered.length > 0) break;
     }
     expect(wire.delivered).toHaveLength(1);
-    expect(host.desk.now() - start).toBeLessThan(31_000);
+    expect(host.workspace.now() - start).toBeLessThan(31_000);
     expect(wire.texts[0]?.split('\n').length).toBeGreaterThan(10);
   });
 
@@ -93,7 +93,7 @@ describe('what somebody writes in pieces', () => {
 
   it('is never mixed with what another writes, or with another conversation [C2A-63] [C2A-67b]', async () => {
     const { host, wire, surface } = await aSurface();
-    await inChannel(host.desk, '#C1', 'lead');
+    await inChannel(host.workspace, '#C1', 'lead');
     await surface.post('U1', { id: 'C1', kind: 'channel' }, '@lead one');
     await surface.post('U2', { id: 'C1', kind: 'channel' }, '@lead two');
     await surface.post('U1', { id: 'C1', kind: 'channel' }, '@lead three');

@@ -1,5 +1,5 @@
 import type { AgentName } from '../../protocol/names.ts';
-import type { Desk, Home } from '../desk.ts';
+import type { Workspace, Home } from '../workspace.ts';
 import type { Render } from './render.ts';
 
 export interface Timer {
@@ -8,7 +8,7 @@ export interface Timer {
 
 /** What the host works with. Time, tokens and words come in from outside. */
 export interface HostDeps {
-  desk: Desk;
+  workspace: Workspace;
   home: Home;
   now: () => number;
   after: (ms: number, run: () => void) => Timer;

@@ -5,7 +5,7 @@ import { readMessage } from '../../protocol/message.ts';
 import type { Message } from '../../protocol/message.ts';
 import { MessageId } from '../../protocol/names.ts';
 import { HOST_NAME } from '../../protocol/signal.ts';
-import type { Who } from '../desk.ts';
+import type { Who } from '../workspace.ts';
 import { placeOf } from './item.ts';
 import type { Item } from './item.ts';
 import { pullWith } from './frames.ts';

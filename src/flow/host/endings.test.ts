@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'bun:test';
 import { aHost, FakeWire } from '../../../test/support/host.ts';
-import { anOwner, inChannel, withRole } from '../../../test/support/memory-desk.ts';
+import { anOwner, inChannel, withRole } from '../../../test/support/memory-workspace.ts';
 import { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Receipt } from '../../protocol/receipt.ts';
 import { SIGNALS } from '../../protocol/signal.ts';
@@ -43,10 +43,10 @@ it('every event that was delivered ends in one way, whatever is done about it or
   await fc.assert(
     fc.asyncProperty(plan, async (said) => {
       const host = await aHost('lead', 'bob', 'carol');
-      const { desk } = host;
-      await anOwner(desk, 'olga');
-      await inChannel(desk, '#c', 'lead', 'bob', 'carol');
-      await withRole(desk, 'backend', 'lead');
+      const { workspace } = host;
+      await anOwner(workspace, 'olga');
+      await inChannel(workspace, '#c', 'lead', 'bob', 'carol');
+      await withRole(workspace, 'backend', 'lead');
       await host.host.start();
       const wire = new FakeWire();
       await host.bind(wire, 'lead', { deliver: 'all' });
@@ -56,13 +56,15 @@ it('every event that was delivered ends in one way, whatever is done about it or
         for (const { eventId, merged = [eventId], attention } of wire.delivered) {
           seen.policies.add(attention.policy);
           for (const id of merged) {
-            const copy = (await desk.own.ledger.trace(MessageId.parse(id)))?.copies.find((one) => one.mailbox === lead);
+            const copy = (await workspace.own.ledger.trace(MessageId.parse(id)))?.copies.find(
+              (one) => one.mailbox === lead,
+            );
             if (!copy) continue;
             const steps = copy.receipts.map(({ step }) => step);
             const before = kept.get(id) ?? [];
             expect(steps.slice(0, before.length)).toEqual(before);
             kept.set(id, steps);
-            const end = (await desk.own.ledger.duty(lead, copy.id))?.ended?.as ?? null;
+            const end = (await workspace.own.ledger.duty(lead, copy.id))?.ended?.as ?? null;
             for (const [what, as] of Object.entries({ copy: copy.disposition, duty: end })) {
               const key = `${what} ${id}`;
               if (as !== null && !first.has(key)) first.set(key, as);
@@ -85,11 +87,11 @@ it('every event that was delivered ends in one way, whatever is done about it or
         await note();
       }
       for (const id of new Set(wire.delivered.flatMap(({ eventId, merged = [eventId] }) => merged))) {
-        const copy = await desk.own.ledger.copy(lead, MessageId.parse(id));
+        const copy = await workspace.own.ledger.copy(lead, MessageId.parse(id));
         if (!copy) continue;
         expect(copy.disposition).toBeOneOf(FINAL as never[]);
         seen.ends.add(String(copy.disposition));
-        const duty = await desk.own.ledger.duty(lead, copy.id);
+        const duty = await workspace.own.ledger.duty(lead, copy.id);
         if (duty) expect(duty.ended?.as).toBeOneOf(FINAL as never[]);
       }
 
@@ -111,9 +113,9 @@ it('every event that was delivered ends in one way, whatever is done about it or
           case 'resolve':
             return tool('chat.resolve', { eventId: id });
           case 'edit':
-            return void (await edit(desk, bob, desk.own, id, `in other words ${key}`));
+            return void (await edit(workspace, bob, workspace.own, id, `in other words ${key}`));
           case 'delete':
-            return void (await remove(desk, bob, desk.own, id));
+            return void (await remove(workspace, bob, workspace.own, id));
           default:
             return tool('chat.react', { inReplyTo: id, signal: act });
         }

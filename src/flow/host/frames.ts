@@ -5,7 +5,7 @@ import type { Capabilities, ChatDeliver, Knock, Part } from '../../protocol/host
 import type { Message, Obligation } from '../../protocol/message.ts';
 import { isMessageId } from '../../protocol/names.ts';
 import { rootOf } from '../conversation.ts';
-import type { Who } from '../desk.ts';
+import type { Who } from '../workspace.ts';
 import { meansTo, readThread } from '../events.ts';
 import type { EventView } from '../events.ts';
 import { visible } from '../sight.ts';

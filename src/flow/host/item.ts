@@ -3,7 +3,7 @@ import type { Message } from '../../protocol/message.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { conversationOf } from '../conversation.ts';
 import type { Conversation } from '../conversation.ts';
-import type { Who } from '../desk.ts';
+import type { Who } from '../workspace.ts';
 import type { Person } from './deps.ts';
 import { kindIn } from './source.ts';
 

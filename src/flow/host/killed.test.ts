@@ -3,8 +3,8 @@ import { aHost, FakeWire, TestHost } from '../../../test/support/host.ts';
 import { TestSurface } from '../../../test/support/surface.ts';
 
 /** The next host on the same home. The one before was killed: nothing of it runs any more. */
-async function restarted({ desk }: TestHost): Promise<TestHost> {
-  const host = new TestHost(desk);
+async function restarted({ workspace }: TestHost): Promise<TestHost> {
+  const host = new TestHost(workspace);
   await host.host.start();
   await host.calm();
   return host;

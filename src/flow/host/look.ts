@@ -3,7 +3,7 @@ import { readMessage } from '../../protocol/message.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Ledger } from '../../storage/ledger/ledger.ts';
-import type { Who } from '../desk.ts';
+import type { Who } from '../workspace.ts';
 import type { House } from './house.ts';
 import { isUnseen, keyOf, placeOf } from './item.ts';
 import type { Item } from './item.ts';

@@ -2,7 +2,7 @@ import { Injection, isQuiet } from '../../protocol/attention.ts';
 import type { Quieter } from '../../protocol/host.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { CopyRecord } from '../../storage/ledger/ledger.ts';
-import type { Who } from '../desk.ts';
+import type { Who } from '../workspace.ts';
 import { unknownEvent } from '../sight.ts';
 import type { Runner } from './runner.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'bun:test';
-import { aDesk } from '../../../test/support/desk.ts';
+import { aWorkspace } from '../../../test/support/workspace.ts';
 import { FakeWire } from '../../../test/support/host.ts';
 import { EVERYTHING } from '../../../test/support/host-door.ts';
 import { within } from '../../../test/support/within.ts';
@@ -14,11 +14,11 @@ const LEAD = AgentName.parse('lead');
 const BOB = AgentName.parse('bob');
 
 it('a host on a real home delivers what others store there, and another finds again what the first held', async () => {
-  const desk = await aDesk('lead', 'bob');
+  const workspace = await aWorkspace('lead', 'bob');
   const start = async (): Promise<Host> => {
     const host = new Host({
-      desk,
-      home: desk.own,
+      workspace,
+      home: workspace.own,
       now: Date.now,
       after: (ms, run) => {
         const timer = setTimeout(run, ms);
@@ -32,7 +32,7 @@ it('a host on a real home delivers what others store there, and another finds ag
     await host.start();
     return host;
   };
-  const say = async (body: string) => send(desk, BOB, Draft.parse({ to: '@lead', body }));
+  const say = async (body: string) => send(workspace, BOB, Draft.parse({ to: '@lead', body }));
   const bind = (host: Host, wire: FakeWire, token?: string) =>
     host.bind(
       wire,
@@ -49,7 +49,7 @@ it('a host on a real home delivers what others store there, and another finds ag
   expect(wire.ids).toEqual([one.message.id]);
   await within(
     20_000,
-    async () => (await desk.own.ledger.trace(one.message.id))?.copies[0]?.receipts.at(-1)?.step === 'accepted',
+    async () => (await workspace.own.ledger.trace(one.message.id))?.copies[0]?.receipts.at(-1)?.step === 'accepted',
   );
   wire.accepts = false;
   const two = await say('two');
@@ -62,8 +62,8 @@ it('a host on a real home delivers what others store there, and another finds ag
   await bind(second, again, token);
   await within(20_000, async () => again.delivered.length === 1);
   expect(again.delivered).toMatchObject([{ eventId: two.message.id, reliability: { attempt: 2 } }]);
-  expect((await desk.own.ledger.copy(LEAD, one.message.id))?.owner).toBe('bearer.session-s');
+  expect((await workspace.own.ledger.copy(LEAD, one.message.id))?.owner).toBe('bearer.session-s');
   await second.call(again, undefined, 'chat.react', { inReplyTo: one.message.id, signal: 'done' });
-  expect((await desk.own.ledger.copy(LEAD, one.message.id))?.disposition).toBe('responded');
+  expect((await workspace.own.ledger.copy(LEAD, one.message.id))?.disposition).toBe('responded');
   await second.close();
 });

@@ -1,7 +1,7 @@
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Receipt } from '../../protocol/receipt.ts';
 import type { CopyRecord } from '../../storage/ledger/ledger.ts';
-import type { Who } from '../desk.ts';
+import type { Who } from '../workspace.ts';
 import { aGroup, keyOf, placeOf } from './item.ts';
 import type { Item } from './item.ts';
 import type { Session } from './session.ts';

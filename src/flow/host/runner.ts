@@ -3,7 +3,7 @@ import type { MessageId } from '../../protocol/names.ts';
 import type { Watch } from '../../storage/spool/spool.ts';
 import { quieter } from '../../attention/fallback.ts';
 import { rootOf } from '../conversation.ts';
-import type { Who } from '../desk.ts';
+import type { Who } from '../workspace.ts';
 import { Alarm, Rounds } from './chores.ts';
 import { Courier } from './courier.ts';
 import { Digests } from './digest-out.ts';

@@ -2,7 +2,7 @@ import type { Capabilities, Progress, ProtocolVersion } from '../../protocol/hos
 import type { MessageId } from '../../protocol/names.ts';
 import type { Disposition, Evidence } from '../../protocol/receipt.ts';
 import type { SessionRecord } from '../../storage/ledger/duties.ts';
-import type { Who } from '../desk.ts';
+import type { Who } from '../workspace.ts';
 import { HOLD_MS } from './deps.ts';
 import type { House } from './house.ts';
 import { noted } from './house.ts';

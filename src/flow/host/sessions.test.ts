@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire, TestHost } from '../../../test/support/host.ts';
 import { EVERYTHING } from '../../../test/support/host-door.ts';
-import { inChannel } from '../../../test/support/memory-desk.ts';
+import { inChannel } from '../../../test/support/memory-workspace.ts';
 import { Bind } from '../../protocol/host.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { edit, remove } from '../edit.ts';
@@ -33,7 +33,7 @@ describe('a session', () => {
 
   it('that is bound to no mailbox is told so, and nothing is meant for it [C2A-54]', async () => {
     const host = await aHost('lead', 'bob');
-    await inChannel(host.desk, '#c', 'lead', 'bob');
+    await inChannel(host.workspace, '#c', 'lead', 'bob');
     const wire = new FakeWire();
     const { warnings } = await host.bind(wire, ['ghost'], { deliver: 'all' });
     expect(warnings.join('\n')).toContain('no agent is called ghost');
@@ -47,7 +47,7 @@ describe('a session', () => {
 
   it('owns the channels that it names, and what is said there is for its role from then on [C2A-53]', async () => {
     const host = await aHost('lead', 'bob');
-    await inChannel(host.desk, '#c', 'lead', 'bob');
+    await inChannel(host.workspace, '#c', 'lead', 'bob');
     const wire = new FakeWire();
     const { token } = await host.bind(wire, 'lead');
     const before = await host.send('bob', '#c', 'the pipeline changed');
@@ -61,7 +61,7 @@ describe('a session', () => {
 
   it('can be taken up at another host of the same home, which knows what the first one did', async () => {
     const one = await aHost('lead', 'bob');
-    const other = new TestHost(one.desk);
+    const other = new TestHost(one.workspace);
     await one.host.start();
     const wire = new FakeWire();
     const { token } = await one.bind(wire, 'lead');
@@ -92,14 +92,14 @@ describe('a session', () => {
     const wire = new FakeWire();
     const { token } = await host.bind(wire, 'lead', { streams: ['#c'] });
     host.host.gone(wire);
-    host.desk.pass(6 * 24 * 3_600_000);
+    host.workspace.pass(6 * 24 * 3_600_000);
     await host.pass(10_000);
     await host.bind(wire, 'lead', { token, streams: ['#c'] });
     host.host.gone(wire);
-    host.desk.pass(8 * 24 * 3_600_000);
+    host.workspace.pass(8 * 24 * 3_600_000);
     await host.pass(10_000);
-    expect(await host.desk.own.ledger.session('lead')).toBeNull();
-    expect((await host.desk.own.directory.get(AgentName.parse('lead')))?.parley?.owns ?? []).toEqual([]);
+    expect(await host.workspace.own.ledger.session('lead')).toBeNull();
+    expect((await host.workspace.own.directory.get(AgentName.parse('lead')))?.parley?.owns ?? []).toEqual([]);
   });
 
   it('that is bound to another mailbox gets nothing more of the first, and holds nothing in its name', async () => {
@@ -116,7 +116,7 @@ describe('a session', () => {
     expect((await host.bind(moved, 'lead', fields)).warnings).toEqual([]);
     await host.pass(60_000);
     expect(moved.ids).toEqual([]);
-    const record = async (name: string) => (await host.desk.own.directory.get(AgentName.parse(name)))?.parley;
+    const record = async (name: string) => (await host.workspace.own.directory.get(AgentName.parse(name)))?.parley;
     expect(await record('bob')).toMatchObject({ roles: [] });
     expect(await record('lead')).toMatchObject({ roles: ['backend'], owns: ['#c'] });
     const other = new FakeWire();
@@ -132,7 +132,7 @@ describe('a session', () => {
     await expect(host.bind(wire, ['lead', 'will'])).rejects.toMatchObject({ code: 'not_yours' });
     const call = host.call(wire, 'chat.react', { inReplyTo: message.id, signal: 'agree' });
     await expect(call).rejects.toMatchObject({ code: 'not_found' });
-    expect(await host.desk.own.ledger.session('lead')).toBeNull();
+    expect(await host.workspace.own.ledger.session('lead')).toBeNull();
   });
 
   it('names channels as channels are named', () => {
@@ -150,7 +150,7 @@ describe('a session', () => {
     const { message } = await host.send('bob', '@lead', 'hello');
     await host.pass(1000);
     expect(wire.ids).toEqual([message.id]);
-    await edit(host.desk, AgentName.parse('bob'), host.desk.own, message.id, 'hello again');
+    await edit(host.workspace, AgentName.parse('bob'), host.workspace.own, message.id, 'hello again');
     await host.pass(10_000);
     expect(await host.ended('lead', message.id)).toBe('superseded');
     expect(wire.cancelled).toEqual([]);
@@ -167,9 +167,9 @@ describe('a session', () => {
     const kept = await host.send('bob', '@lead', 'the tests are slow', { intent: 'fyi' });
     await host.pass(1000);
     const bob = AgentName.parse('bob');
-    await remove(host.desk, bob, host.desk.own, two.message.id);
-    await host.desk.own.directory.amend(AgentName.parse('lead'), () => ({ quiet: { on: true } }));
-    await edit(host.desk, bob, host.desk.own, kept.message.id, 'the tests are slower');
+    await remove(host.workspace, bob, host.workspace.own, two.message.id);
+    await host.workspace.own.directory.amend(AgentName.parse('lead'), () => ({ quiet: { on: true } }));
+    await edit(host.workspace, bob, host.workspace.own, kept.message.id, 'the tests are slower');
     await host.pass(6000);
     expect(wire.cancelled.map(({ eventId }) => eventId).sort()).toEqual([kept.message.id, two.message.id].sort());
     expect(await host.ended('lead', kept.message.id)).toBe('superseded');
@@ -181,7 +181,7 @@ describe('a session', () => {
     const host = await aHost('lead', 'dev', 'bob');
     const wire = new FakeWire();
     await host.bind(wire, ['lead', 'dev']);
-    await inChannel(host.desk, '#c', 'lead', 'dev', 'bob');
+    await inChannel(host.workspace, '#c', 'lead', 'dev', 'bob');
     const { message } = await host.send('bob', '#c', '@dev and @lead: the build is red');
     await host.pass(40_000);
     expect(wire.delivered).toMatchObject([
@@ -205,7 +205,7 @@ describe('a session', () => {
     await host.pass(1000);
     await host.host.close();
     await host.host.close();
-    const copy = await host.desk.own.ledger.copy(AgentName.parse('lead'), message.id);
+    const copy = await host.workspace.own.ledger.copy(AgentName.parse('lead'), message.id);
     expect(copy).toMatchObject({ state: 'held', owner: 'bearer.session-lead' });
     await host.send('bob', '@lead', 'after the end');
     await host.pass(60_000);

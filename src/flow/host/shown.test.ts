@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire, TestHost } from '../../../test/support/host.ts';
-import { aDraft } from '../../../test/support/desk.ts';
-import { inChannel } from '../../../test/support/memory-desk.ts';
+import { aDraft } from '../../../test/support/workspace.ts';
+import { inChannel } from '../../../test/support/memory-workspace.ts';
 import { TestSurface } from '../../../test/support/surface.ts';
 import { AgentName, MessageId } from '../../protocol/names.ts';
 import { answer } from '../send.ts';
@@ -37,9 +37,9 @@ function saysNo(surface: TestSurface, ...codes: number[]): void {
 }
 
 /** How an event stands for its reader: its copy's end, the end of what was owed, and what was written down of that. */
-async function standing({ desk }: TestHost, id: MessageId) {
-  const copy = (await desk.own.ledger.trace(id))?.copies.find(({ mailbox }) => mailbox === lead);
-  const duty = await desk.own.ledger.duty(lead, id);
+async function standing({ workspace }: TestHost, id: MessageId) {
+  const copy = (await workspace.own.ledger.trace(id))?.copies.find(({ mailbox }) => mailbox === lead);
+  const duty = await workspace.own.ledger.duty(lead, id);
   return {
     copy: copy?.disposition ?? null,
     duty: duty?.ended?.as ?? null,
@@ -76,7 +76,7 @@ describe('an answer that a surface refuses for good', () => {
 
   it('does so in a channel, and for what only might be answered [C2A-147]', async () => {
     const { host, wire, surface } = await aTown();
-    await inChannel(host.desk, '#C1', 'lead');
+    await inChannel(host.workspace, '#C1', 'lead');
     const asked = await surface.post('U1', { id: 'C1', kind: 'channel' }, '@lead is the lock free?');
     const told = await surface.dm('U2', 'lead', 'the lock was free', { intent: 'fyi' });
     await host.pass(5000);
@@ -93,7 +93,7 @@ describe('an answer that a surface refuses for good', () => {
 
   it('can be said again in the same words where it can be shown; the event has failed all the same', async () => {
     const { host, wire, surface } = await aTown();
-    await inChannel(host.desk, '#C1', 'lead');
+    await inChannel(host.workspace, '#C1', 'lead');
     const { eventId } = await surface.post('U1', { id: 'C1', kind: 'channel' }, '@lead is the lock free?');
     await host.pass(5000);
     saysNo(surface, 403, 200);
@@ -167,7 +167,7 @@ describe('an answer that a surface has not shown yet', () => {
     const saying = host.call(wire, 'chat.send_message', said({ text: 'lunch?', idempotencyKey: 'more' }));
     await host.pass(6000);
     const more = MessageId.parse((await saying)['eventId']);
-    expect((await host.desk.own.ledger.message(more))?.thread).toBeUndefined();
+    expect((await host.workspace.own.ledger.message(more))?.thread).toBeUndefined();
     isDown = false;
     await host.pass(120_000);
     expect(await standing(host, eventId)).toMatchObject(RESPONDED);
@@ -222,7 +222,7 @@ describe('an answer that a surface has not shown yet', () => {
     void host.call(wire, 'chat.send_message', said());
     await host.calm();
     // Killed while the surface was about to answer: it does nothing more, and gives nothing back.
-    const next = new TestHost(host.desk);
+    const next = new TestHost(host.workspace);
     await next.host.start();
     const again = new FakeWire();
     await next.bind(again, 'lead', { token });
@@ -241,9 +241,9 @@ describe('an answer that a surface has not shown yet', () => {
     host.host.gone(wire);
     const { eventId } = await surface.dm('U1', 'lead', 'is the lock free?');
     host.host.gone(surface.wire);
-    const { desk } = host;
-    await answer(desk, desk.who('lead'), desk.own, eventId, aDraft({ body: 'it is' }));
-    expect(await desk.own.spool.ids(lead)).toEqual([]);
+    const { workspace } = host;
+    await answer(workspace, workspace.who('lead'), workspace.own, eventId, aDraft({ body: 'it is' }));
+    expect(await workspace.own.spool.ids(lead)).toEqual([]);
     expect(await standing(host, eventId)).toMatchObject(OPEN);
     const back = await new TestSurface(host).bind();
     await host.pass(5000);
@@ -257,7 +257,7 @@ describe('an answer that a surface has not shown yet', () => {
     await host.pass(5000);
     host.host.gone(surface.wire);
     const sent = await host.call(wire, 'chat.send_message', said());
-    await withdraw(lead, host.desk.own, MessageId.parse(sent['eventId']));
+    await withdraw(lead, host.workspace.own, MessageId.parse(sent['eventId']));
     await host.pass(120_000);
     expect(await standing(host, eventId)).toMatchObject(OPEN);
     expect(wire.ids).toEqual([eventId, eventId]);
@@ -277,8 +277,8 @@ it('an answer to an agent whose name only looks like one of a surface has arrive
 it('a surface is seen as long as it is connected, so that other processes know whether to wait for it', async () => {
   const { host, surface } = await aTown();
   const seenAgo = async () => {
-    const record = await host.desk.own.directory.get(AgentName.parse('slack._surface'));
-    return host.desk.now() - Date.parse(record?.lastSeen ?? '');
+    const record = await host.workspace.own.directory.get(AgentName.parse('slack._surface'));
+    return host.workspace.now() - Date.parse(record?.lastSeen ?? '');
   };
   await host.pass(HOUR);
   expect(await seenAgo()).toBeLessThan(62_000);

@@ -1,7 +1,7 @@
 import type { Progress, ToolArguments } from '../../protocol/host.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import type { Who } from '../desk.ts';
+import type { Who } from '../workspace.ts';
 import { say } from '../say.ts';
 import type { Sent } from '../send.ts';
 import { neverShown } from '../shown.ts';
@@ -17,15 +17,15 @@ type Said = ToolArguments<'chat.send_message'>;
 
 /** Says something. For a moment only where a surface can do that, and to one person there: it is never shown to more. */
 export async function speak(house: House, who: Who, said: Said): Promise<Sent> {
-  const { desk } = house.deps;
-  if (said.visibility !== 'ephemeral') return say(desk, who, said);
+  const { workspace } = house.deps;
+  if (said.visibility !== 'ephemeral') return say(workspace, who, said);
   const surface = house.surfaceOf(said.target.replace(/^@/, ''));
   if (!surface?.ephemeral) {
     throw new Refusal('not_in_this_version', `nothing there can show a message for a moment only; send it as a dm`);
   }
-  const id = desk.newId();
+  const id = workspace.newId();
   surface.showing.forAMoment(id);
-  return say({ ...desk, newId: () => id }, who, { ...said, visibility: 'dm' });
+  return say({ ...workspace, newId: () => id }, who, { ...said, visibility: 'dm' });
 }
 
 /**

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire, TestHost } from '../../../test/support/host.ts';
-import { inChannel } from '../../../test/support/memory-desk.ts';
+import { inChannel } from '../../../test/support/memory-workspace.ts';
 import { TestSurface } from '../../../test/support/surface.ts';
 import { ChatDeliver, SURFACE } from '../../protocol/host.ts';
 import { AgentName, MessageId } from '../../protocol/names.ts';
@@ -50,7 +50,7 @@ describe('what people write at a surface', () => {
     const wire = new FakeWire();
     await host.bind(wire, 'lead', { deliver: 'all' });
     const surface = await new TestSurface(host).bind();
-    await inChannel(host.desk, '#C1', 'lead');
+    await inChannel(host.workspace, '#C1', 'lead');
     await surface.dm('U1', 'lead', 'a');
     await surface.post('U1', C1, 'b');
     await surface.post('U1', { ...C1, kind: 'thread', threadId: 'x' }, 'c');
@@ -85,7 +85,7 @@ describe('what people write at a surface', () => {
 
   it('keeps its order, also where its frames overtake each other [C2A-7]', async () => {
     const { host, wire, surface } = await aTown();
-    await inChannel(host.desk, '#C1', 'lead');
+    await inChannel(host.workspace, '#C1', 'lead');
     const posts = [1, 2, 4, 3, 5, 7, 6].map((sequence) =>
       surface.post('U1', C1, `@lead word ${sequence}`, { sequence }),
     );
@@ -123,14 +123,14 @@ describe('what people write at a surface', () => {
       ),
     );
     expect(hidden).toBe(unknown);
-    await inChannel(host.desk, '#P1', 'lead');
+    await inChannel(host.workspace, '#P1', 'lead');
     const read = await host.call(wire, 'chat.read_thread', { eventId: secret.eventId });
     expect(JSON.stringify(read)).toContain('merger');
   });
 
   it('is taken as fast as it comes, up to a limit; the rest waits its turn, and too much is told so [C2A-169]', async () => {
-    const { desk } = await aHost('lead');
-    const host = new TestHost(desk, {
+    const { workspace } = await aHost('lead');
+    const host = new TestHost(workspace, {
       limits: { postsPerSecond: 100, postsAtOnce: 100, postsWaiting: 500, sendsAtOnce: 5, sendsPerSecond: 1 },
     });
     const surface = await new TestSurface(host).bind();
@@ -144,7 +144,7 @@ describe('what people write at a surface', () => {
     const outcomes = await Promise.all(burst);
     expect(outcomes.filter((one) => one === 'stored')).toHaveLength(600);
     expect(outcomes.filter((one) => one === 'busy')).toHaveLength(400);
-    const stored = (await desk.own.ledger.history({ limit: 2000 })).length;
+    const stored = (await workspace.own.ledger.history({ limit: 2000 })).length;
     expect(stored).toBe(600);
     const wire = new FakeWire();
     await host.bind(wire, 'lead');
@@ -160,8 +160,8 @@ describe('what people write at a surface', () => {
   });
 
   it('has edits and reactions under the same limits, and so has what agents react [C2A-169]', async () => {
-    const { desk } = await aHost('lead');
-    const host = new TestHost(desk, {
+    const { workspace } = await aHost('lead');
+    const host = new TestHost(workspace, {
       limits: { postsPerSecond: 1, postsAtOnce: 3, postsWaiting: 0, sendsAtOnce: 1, sendsPerSecond: 1 },
     });
     const surface = await new TestSurface(host).bind();
@@ -209,10 +209,10 @@ describe('a surface', () => {
 describe('reactions at a surface', () => {
   it('bring nobody into a channel that is not shown there', async () => {
     const { host, surface } = await aTown('bob');
-    await inChannel(host.desk, '#secret', 'lead', 'bob');
+    await inChannel(host.workspace, '#secret', 'lead', 'bob');
     const { message } = await host.send('bob', '#secret', 'the plan');
     await surface.react('U1', message.id, { signal: 'seen' });
-    expect((await host.desk.own.directory.get(AgentName.parse('slack.U1')))?.subscriptions).toEqual([]);
+    expect((await host.workspace.own.directory.get(AgentName.parse('slack.U1')))?.subscriptions).toEqual([]);
     await host.send('bob', '#secret', 'the second plan');
     await host.pass(5000);
     expect(surface.wire.shown).toEqual([]);
@@ -270,7 +270,7 @@ describe('reactions at a surface', () => {
     const { eventId } = await surface.dm('U1', 'lead', 'please do it', { messageId: 'later' });
     await host.host.start();
     await host.pass(10_000);
-    const duty = await host.desk.own.ledger.duty(AgentName.parse('lead'), eventId);
+    const duty = await host.workspace.own.ledger.duty(AgentName.parse('lead'), eventId);
     expect(duty?.ended).toMatchObject({ as: 'responded' });
   });
 });
@@ -390,7 +390,7 @@ describe('what agents say to a surface', () => {
       Promise.reject(Object.assign(new Error('you are not in this channel'), { code: -32001 }));
     const sending = host.call(wire, 'chat.send_message', said({ target: '@slack.U1' }));
     await expect(sending).rejects.toThrow('you are not in this channel');
-    const [row] = await host.desk.own.ledger.history({ agent: AgentName.parse('slack.U1'), limit: 1 });
+    const [row] = await host.workspace.own.ledger.history({ agent: AgentName.parse('slack.U1'), limit: 1 });
     expect(await host.ended('slack.U1', row?.message.id ?? '')).toBe('failed');
     expect(surface.wire.shown).toHaveLength(1);
     surface.wire.showing = async () => {};
@@ -459,7 +459,7 @@ it('every event that a harness gets has one of the four policies and the documen
   const wire = new FakeWire();
   await host.bind(wire, 'lead', { deliver: 'all' });
   const surface = await new TestSurface(host).bind();
-  await inChannel(host.desk, '#C1', 'lead', 'bob');
+  await inChannel(host.workspace, '#C1', 'lead', 'bob');
   const intents = ['none', 'question', 'assignment', 'approval', 'blocker', 'fyi', 'status', 'thanks'];
   const texts = ['hello', 'thanks!', '@lead really?', '@bob yours', '@lead @bob both', 'ok', ''];
   for (let n = 0; n < 120; n += 1) {

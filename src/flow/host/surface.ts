@@ -121,7 +121,7 @@ export class Surfaces {
   }
 
   async #post(surface: Surface, post: Post): Promise<{ eventId: MessageId; first: boolean }> {
-    const { desk, home, now } = this.house.deps;
+    const { workspace, home, now } = this.house.deps;
     const { platform } = surface;
     const { conversation, content } = post;
     const author = await this.#members.person(platform, post.author);
@@ -134,18 +134,22 @@ export class Surfaces {
     // What a system or a tool says by itself is for information, unless the surface knows better.
     const isStatus = (conversation.kind === 'system' || conversation.kind === 'tool') && post.intent === 'none';
     const said = post.createdAt === undefined ? Infinity : Date.parse(post.createdAt);
-    const sent = await send({ ...desk, newId: () => id, givenIds: true, now: () => Math.min(now(), said) }, author, {
-      to,
-      body,
-      priority: post.priority,
-      intent: isStatus ? 'status' : post.intent,
-      key: SendKey.parse(`surface/${id}`),
-      ...(conversation.threadId !== undefined && { thread: messageName(platform, conversation.threadId) }),
-      ...(post.obligation && { obligation: post.obligation }),
-      ...refsIn(content),
-      ...(isStatus && { aim: 'ambient' as const }),
-      ...(conversation.private && { private: true as const }),
-    });
+    const sent = await send(
+      { ...workspace, newId: () => id, givenIds: true, now: () => Math.min(now(), said) },
+      author,
+      {
+        to,
+        body,
+        priority: post.priority,
+        intent: isStatus ? 'status' : post.intent,
+        key: SendKey.parse(`surface/${id}`),
+        ...(conversation.threadId !== undefined && { thread: messageName(platform, conversation.threadId) }),
+        ...(post.obligation && { obligation: post.obligation }),
+        ...refsIn(content),
+        ...(isStatus && { aim: 'ambient' as const }),
+        ...(conversation.private && { private: true as const }),
+      },
+    );
     // Who joined or left is for the record: no model needs it.
     if (conversation.kind === 'system' && isStatus && sent.first) {
       for (const { mailbox, attention } of sent.copies) {
@@ -158,14 +162,14 @@ export class Surfaces {
 
   async edit(wire: Wire, { messageId, content }: Params<'surface/edit'>): Promise<{ eventId: MessageId }> {
     const { platform, rate } = this.#on(wire);
-    const { desk, home } = this.house.deps;
+    const { workspace, home } = this.house.deps;
     await rate.turn('messages');
     return this.#order.run(`${platform} edit ${messageId}`, undefined, async () => {
       const { id, version, message } = await this.#current(platform, messageId);
       const body = textIn(content);
       if (body === message.body) return { eventId: id };
       const newId = messageName(platform, messageId, { version: version + 1 });
-      const sent = await edit(desk, message.from as AgentName, home, id, body, newId);
+      const sent = await edit(workspace, message.from as AgentName, home, id, body, newId);
       this.house.stored(sent.copies);
       return { eventId: sent.message.id };
     });
@@ -174,10 +178,10 @@ export class Surfaces {
   /** Whoever deletes it, what nobody has answered yet is called off; only its author's deleting discharges an obligation. */
   async delete(wire: Wire, { messageId, by }: Params<'surface/delete'>): Promise<{ eventId: MessageId }> {
     const { platform } = this.#on(wire);
-    const { desk, home } = this.house.deps;
+    const { workspace, home } = this.house.deps;
     const { id, message } = await this.#current(platform, messageId);
     const who = by === undefined ? (message.from as AgentName) : personName(platform, by);
-    const { copies } = await remove(desk, who, home, id);
+    const { copies } = await remove(workspace, who, home, id);
     for (const { mailbox } of copies) {
       const duty = await home.ledger.duty(mailbox, id);
       if (duty && !duty.ended) continue;
@@ -195,7 +199,7 @@ export class Surfaces {
     reaction: Params<'surface/react'>,
   ): Promise<{ reactionId: MessageId | null; signal: string }> {
     const { platform, rate } = this.#on(wire);
-    const { desk, home } = this.house.deps;
+    const { workspace, home } = this.house.deps;
     await rate.turn('reactions');
     const signal = signalFor(reaction);
     const author = await this.#members.person(platform, { id: reaction.author, kind: 'human' });
@@ -206,7 +210,7 @@ export class Surfaces {
       await this.#members.join(platform, author, channel.data, '');
     }
     const key = SendKey.parse(`surface/reaction/${reaction.reactionId}`);
-    const done = await react(desk, { name: author, home }, target, { signal, key, recipient: reaction.recipient });
+    const done = await react(workspace, { name: author, home }, target, { signal, key, recipient: reaction.recipient });
     this.house.stored(done.sent?.copies ?? []);
     return { reactionId: done.sent?.message.id ?? null, signal };
   }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire } from '../../../test/support/host.ts';
-import { anOwner, inChannel, withRole } from '../../../test/support/memory-desk.ts';
+import { anOwner, inChannel, withRole } from '../../../test/support/memory-workspace.ts';
 import { AgentName, MessageId } from '../../protocol/names.ts';
 import { remove } from '../edit.ts';
 import { react } from '../react.ts';
@@ -16,7 +16,7 @@ async function aDay(...names: string[]) {
 describe('time', () => {
   it('brings what must be answered back to the same harness, twice, and then tells one other [C2A-153] [C2A-154]', async () => {
     const { host, wire } = await aDay('carol');
-    await anOwner(host.desk, 'olga');
+    await anOwner(host.workspace, 'olga');
     const carol = new FakeWire();
     await host.bind(carol, 'carol');
     const { message } = await host.send('bob', '@lead', 'please look at the build');
@@ -33,7 +33,7 @@ describe('time', () => {
     expect(wire.delivered.map(({ returns }) => returns)).toEqual([undefined, 1, 2]);
     expect(new Set(wire.delivered.map(({ reliability }) => reliability.idempotencyKey)).size).toBe(1);
     expect(carol.delivered).toEqual([]);
-    const told = await host.desk.own.ledger.history({ agent: AgentName.parse('olga'), limit: 10 });
+    const told = await host.workspace.own.ledger.history({ agent: AgentName.parse('olga'), limit: 10 });
     expect(told).toHaveLength(1);
     await host.pass(600_000);
     expect(await host.ended('lead', message.id)).toBe('failed');
@@ -41,7 +41,7 @@ describe('time', () => {
 
   it('ends in silence what may be answered and was not, without asking again [C2A-94]', async () => {
     const { host, wire } = await aDay();
-    await anOwner(host.desk, 'olga');
+    await anOwner(host.workspace, 'olga');
     const { message } = await host.send('bob', '@lead', 'the build is green again', { intent: 'fyi' });
     await host.pass(290_000);
     expect(await host.ended('lead', message.id)).toBeNull();
@@ -49,21 +49,21 @@ describe('time', () => {
     expect(await host.ended('lead', message.id)).toBe('ignored');
     await host.pass(3_600_000);
     expect(wire.ids).toEqual([message.id]);
-    expect(await host.desk.own.ledger.history({ limit: 10 })).toHaveLength(1);
+    expect(await host.workspace.own.ledger.history({ limit: 10 })).toHaveLength(1);
   });
 
   it('leaves what must not be answered no longer than until it is accepted, or taken back [C2A-105]', async () => {
     const { host } = await aDay();
     const wire = new FakeWire();
     await host.bind(wire, 'bob', { deliver: 'all' });
-    await inChannel(host.desk, '#c', 'lead', 'bob');
+    await inChannel(host.workspace, '#c', 'lead', 'bob');
     const { message } = await host.send('lead', '#c', 'chatter');
     await host.pass(10_000);
     expect(await host.ended('bob', message.id)).toBe('ignored');
     wire.accepts = false;
     const unseen = await host.send('lead', '#c', 'more chatter');
     await host.pass(5000);
-    await remove(host.desk, AgentName.parse('lead'), host.desk.own, unseen.message.id);
+    await remove(host.workspace, AgentName.parse('lead'), host.workspace.own, unseen.message.id);
     await host.pass(6000);
     expect(wire.ids).toContain(unseen.message.id);
     expect(await host.ended('bob', unseen.message.id)).toBe('superseded');
@@ -71,17 +71,17 @@ describe('time', () => {
 
   it('brings back what work stands still for as a knock, three times at equal intervals [C2A-N12]', async () => {
     const { host, wire } = await aDay();
-    await anOwner(host.desk, 'olga');
+    await anOwner(host.workspace, 'olga');
     const obligation = { blocks: 'halted' };
     const { message } = await host.send('bob', '@lead', 'free the zanzibar lock', { obligation });
-    const began = host.desk.now();
+    const began = host.workspace.now();
     const back: number[] = [];
     for (let n = 1; n <= 40; n += 1) {
       const before = wire.delivered.length;
       await host.pass(60_000);
       for (const frame of wire.delivered.slice(before)) {
         expect(frame.eventId).toBe(message.id);
-        if (frame.injection.mode === 'notify') back.push(Math.round((host.desk.now() - began) / 60_000));
+        if (frame.injection.mode === 'notify') back.push(Math.round((host.workspace.now() - began) / 60_000));
       }
     }
     expect(back).toEqual([6, 11, 16].map((minute) => minute - 1));
@@ -95,8 +95,8 @@ describe('time', () => {
     const two = await host.send('bob', '@lead', 'and look at that');
     await host.pass(1000);
     // By a command, in another process.
-    await react(host.desk, host.desk.who('lead'), one.message.id, { signal: 'done' });
-    await remove(host.desk, AgentName.parse('bob'), host.desk.own, two.message.id);
+    await react(host.workspace, host.workspace.who('lead'), one.message.id, { signal: 'done' });
+    await remove(host.workspace, AgentName.parse('bob'), host.workspace.own, two.message.id);
     await host.pass(6000);
     expect(await host.ended('lead', one.message.id)).toBe('responded');
     expect(await host.ended('lead', two.message.id)).toBe('superseded');
@@ -106,8 +106,8 @@ describe('time', () => {
   it('asks one of a role, and the next when that one declines or lets it lie; who claims it gets the text [C2A-60f] [C2A-136]', async () => {
     const names = ['dev', 'ops', 'sre'];
     const { host } = await aDay(...names);
-    await withRole(host.desk, 'backend', ...names);
-    await inChannel(host.desk, '#c', 'bob', ...names);
+    await withRole(host.workspace, 'backend', ...names);
+    await inChannel(host.workspace, '#c', 'bob', ...names);
     const wires = new Map(names.map((name) => [name, new FakeWire()]));
     for (const [name, wire] of wires) await host.bind(wire, name);
     const { message } = await host.send('bob', '#c', '@backend the rollback is stuck');
@@ -141,7 +141,7 @@ describe('time', () => {
 describe('a digest', () => {
   it('tells at most every quarter of an hour who said how much where, and wants no answer [C2A-75] [C2A-76] [C2A-21] [C2A-36]', async () => {
     const { host, wire } = await aDay();
-    await inChannel(host.desk, '#ci', 'lead', 'bob');
+    await inChannel(host.workspace, '#ci', 'lead', 'bob');
     const ids: string[] = [];
     for (let n = 0; n < 4; n += 1) {
       ids.push((await host.send('bob', '#ci', `build ${n} zebra`, { intent: 'status' })).message.id);
@@ -177,7 +177,7 @@ describe('a digest', () => {
     const kept = async (body: string): Promise<string> => {
       const { message, copies } = await host.send('bob', '@lead', body, { intent: 'status' });
       for (const { mailbox, attention } of copies) {
-        await host.desk.own.ledger.reconsider(mailbox, message.id, { ...attention, reason: 'loop' });
+        await host.workspace.own.ledger.reconsider(mailbox, message.id, { ...attention, reason: 'loop' });
       }
       return message.id;
     };
@@ -196,11 +196,11 @@ describe('a digest', () => {
 
   it('that holds a call by name is more than news, and what is owed in it stays owed [C2A-76]', async () => {
     const { host, wire } = await aDay();
-    await host.desk.own.directory.amend(AgentName.parse('lead'), () => ({ quiet: { on: true } }));
-    const deadline = new Date(host.desk.now() + 3 * 3_600_000).toISOString();
+    await host.workspace.own.directory.amend(AgentName.parse('lead'), () => ({ quiet: { on: true } }));
+    const deadline = new Date(host.workspace.now() + 3 * 3_600_000).toISOString();
     const { message, copies } = await host.send('bob', '@lead', 'could you look at it?', { deadline });
     for (const { mailbox, attention } of copies) {
-      await host.desk.own.ledger.reconsider(mailbox, message.id, { ...attention, injection: 'digest' });
+      await host.workspace.own.ledger.reconsider(mailbox, message.id, { ...attention, injection: 'digest' });
     }
     await host.pass(16 * 60_000);
     expect(wire.delivered).toMatchObject([
@@ -215,7 +215,7 @@ describe('a digest', () => {
 describe('progress', () => {
   it('is no chat: it is told where somebody asks, in a digest, and nowhere else [C2A-157] [C2A-158] [C2A-96f]', async () => {
     const { host, wire } = await aDay('boss');
-    await inChannel(host.desk, '#work', 'lead', 'boss');
+    await inChannel(host.workspace, '#work', 'lead', 'boss');
     const boss = new FakeWire();
     await host.bind(boss, 'boss');
     host.host.progress(wire, { progressToken: 'deploy-1', progress: 2, total: 5, message: 'checked the marmalade' });
@@ -226,7 +226,7 @@ describe('progress', () => {
     await host.pass(5000);
     expect(wire.prompts.at(-1)).toContain('marmalade');
     expect(boss.delivered).toEqual([]);
-    expect(await host.desk.own.ledger.history({ limit: 10 })).toHaveLength(2);
+    expect(await host.workspace.own.ledger.history({ limit: 10 })).toHaveLength(2);
     await host.pass(15 * 60_000);
     expect(boss.delivered).toMatchObject([{ attention: { policy: 'must_not_respond', reason: 'digest' } }]);
     expect(boss.prompts[0]).toContain('marmalade');
@@ -235,7 +235,7 @@ describe('progress', () => {
 
 it('an id of a digest is one that a harness can keep', async () => {
   const { host, wire } = await aDay();
-  await inChannel(host.desk, '#ci', 'lead', 'bob');
+  await inChannel(host.workspace, '#ci', 'lead', 'bob');
   await host.send('bob', '#ci', 'build', { intent: 'status' });
   await host.pass(16 * 60_000);
   expect(wire.ids.every((id) => MessageId.safeParse(id).success)).toBe(true);

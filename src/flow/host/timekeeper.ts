@@ -45,10 +45,10 @@ export class Timekeeper {
   }
 
   async #round(): Promise<void> {
-    const { desk, home, now } = this.house.deps;
+    const { workspace, home, now } = this.house.deps;
     try {
       await home.spool.heal();
-      const next = await tick(desk, home, now(), { redeliver: (duty) => this.#redeliver(duty) });
+      const next = await tick(workspace, home, now(), { redeliver: (duty) => this.#redeliver(duty) });
       for (const { session } of this.runners.values())
         for (const item of this.#someOf(session)) await this.#seeTo(session, item);
       for (const runner of this.runners.values())

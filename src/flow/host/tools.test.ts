@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire } from '../../../test/support/host.ts';
-import { inChannel } from '../../../test/support/memory-desk.ts';
+import { inChannel } from '../../../test/support/memory-workspace.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { blocked } from '../owe.ts';
 
@@ -49,12 +49,12 @@ describe('the tools', () => {
 
   it('refuse an answer to what must not be answered, and nothing is sent [C2A-3] [C2A-61] [C2A-88]', async () => {
     const { host, lead } = await twoSessions();
-    await inChannel(host.desk, '#c', 'lead', 'bob');
+    await inChannel(host.workspace, '#c', 'lead', 'bob');
     const { message } = await host.send('bob', '#c', 'lunch?');
     await host.call(lead, 'chat.list_events', {});
     const answer = said({ target: '#c', inReplyTo: message.id, visibility: 'thread', directedness: 'ambient' });
     await expect(host.call(lead, 'chat.send_message', answer)).rejects.toThrow('must_not_respond');
-    expect(await host.desk.own.ledger.history({ limit: 10 })).toHaveLength(1);
+    expect(await host.workspace.own.ledger.history({ limit: 10 })).toHaveLength(1);
   });
 
   it('act for the mailbox that has the event, where a session has several', async () => {
@@ -64,7 +64,9 @@ describe('the tools', () => {
     const { message } = await host.send('bob', '@ops', 'please look');
     await host.pass(1000);
     await host.call(wire, 'chat.react', { inReplyTo: message.id, signal: 'working' });
-    expect(await host.desk.own.ledger.eventClaim(message.id, host.desk.now())).toMatchObject({ holder: 'ops' });
+    expect(await host.workspace.own.ledger.eventClaim(message.id, host.workspace.now())).toMatchObject({
+      holder: 'ops',
+    });
   });
 
   it('defer with a reason, and it is owed again at its time; resolving ends it', async () => {
@@ -72,7 +74,7 @@ describe('the tools', () => {
     await host.host.start();
     const { message } = await host.send('bob', '@lead', 'please look');
     await host.pass(1000);
-    const until = new Date(host.desk.now() + 3_600_000).toISOString();
+    const until = new Date(host.workspace.now() + 3_600_000).toISOString();
     expect(await host.call(lead, 'chat.defer', { eventId: message.id, reason: 'after the deploy', until })).toEqual({
       disposition: 'deferred',
       until,
@@ -95,18 +97,20 @@ describe('the tools', () => {
     const eventId = message.id;
     await expect(host.call(lead, 'chat.defer', { eventId })).rejects.toThrow('reason');
     await expect(host.call(lead, 'chat.defer', { eventId, reason: ' ' })).rejects.toThrow('say why');
-    expect((await blocked(host.desk.who('bob'), { limit: 10 })).duties).toMatchObject([{ state: 'open', note: null }]);
+    expect((await blocked(host.workspace.who('bob'), { limit: 10 })).duties).toMatchObject([
+      { state: 'open', note: null },
+    ]);
     await host.call(lead, 'chat.defer', { eventId, reason: 'after the deploy' });
-    expect((await blocked(host.desk.who('bob'), { limit: 10 })).duties).toMatchObject([
+    expect((await blocked(host.workspace.who('bob'), { limit: 10 })).duties).toMatchObject([
       { id: eventId, state: 'deferred', note: 'after the deploy', ended: null },
     ]);
-    const receipts = (await host.desk.own.ledger.trace(eventId))?.copies.flatMap((copy) => copy.receipts) ?? [];
+    const receipts = (await host.workspace.own.ledger.trace(eventId))?.copies.flatMap((copy) => copy.receipts) ?? [];
     expect(receipts.find(({ step }) => step === 'deferred')?.evidence).toMatchObject({ reason: 'after the deploy' });
   });
 
   it('claim for one only: the other is told who has it', async () => {
     const { host, lead, dev } = await twoSessions();
-    await inChannel(host.desk, '#c', 'lead', 'dev', 'bob');
+    await inChannel(host.workspace, '#c', 'lead', 'dev', 'bob');
     const { message } = await host.send('bob', '#c', '@lead @dev who can look at this?');
     await host.pass(1000);
     await host.call(lead, 'chat.claim', { eventId: message.id });
@@ -120,7 +124,7 @@ describe('the tools', () => {
     const { message } = await host.send('bob', '@lead', 'please look');
     await host.pass(1000);
     await host.call(lead, 'chat.react', { inReplyTo: message.id, signal: 'done' });
-    const copy = (await host.desk.own.ledger.trace(message.id))?.copies.find(
+    const copy = (await host.workspace.own.ledger.trace(message.id))?.copies.find(
       ({ mailbox }) => mailbox === AgentName.parse('lead'),
     );
     const steps = copy?.receipts.map(({ step }) => step) ?? [];
@@ -137,7 +141,7 @@ describe('the tools', () => {
       'chat.send_message',
       said({ target: '@will', text: 'Which region shall I use?' }),
     );
-    const copy = await host.desk.own.ledger.copy(AgentName.parse('will'), asked['eventId'] as never);
+    const copy = await host.workspace.own.ledger.copy(AgentName.parse('will'), asked['eventId'] as never);
     expect(copy?.attention).toMatchObject({ directedness: 'to_me', policy: 'must_respond' });
   });
 });

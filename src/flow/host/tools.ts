@@ -5,7 +5,7 @@ import type { MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { claim, unclaim } from '../claim.ts';
 import { defer } from '../defer.ts';
-import type { Who } from '../desk.ts';
+import type { Who } from '../workspace.ts';
 import { listEvents, readThread } from '../events.ts';
 import type { EventView } from '../events.ts';
 import { heldLines } from '../held.ts';
@@ -63,7 +63,7 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     const who = await actorFor(runner, id);
     await session.sends.turn('reactions');
     const reaction = { signal, eta, recipient, ifUnknown: 'refuse' as const };
-    const { disposition, final, sent } = await react(session.house.deps.desk, who, id, reaction);
+    const { disposition, final, sent } = await react(session.house.deps.workspace, who, id, reaction);
     await session.recheck(who, id);
     session.house.stored(sent?.copies ?? []);
     return { disposition, final, ...(sent && { reactionId: sent.message.id }) };
@@ -73,8 +73,8 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     const { session } = runner;
     const id = idOf(eventId);
     const who = await actorFor(runner, id);
-    if (release) return { released: await unclaim(session.house.deps.desk, who, id) };
-    const { until } = await claim(session.house.deps.desk, who, id);
+    if (release) return { released: await unclaim(session.house.deps.workspace, who, id) };
+    const { until } = await claim(session.house.deps.workspace, who, id);
     runner.reveal(who, id);
     return { claimed: true, until: new Date(until).toISOString() };
   },
@@ -82,7 +82,7 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
   async 'chat.defer'(runner, { eventId, reason, until }) {
     const id = idOf(eventId);
     const who = await actorFor(runner, id);
-    const duty = await defer(runner.session.house.deps.desk, who, id, { reason, until });
+    const duty = await defer(runner.session.house.deps.workspace, who, id, { reason, until });
     return { disposition: 'deferred', ...(duty.due !== null && { until: new Date(duty.due).toISOString() }) };
   },
 
@@ -90,7 +90,7 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     const { session } = runner;
     const id = idOf(eventId);
     const who = await actorFor(runner, id);
-    const resolved = await resolve(session.house.deps.desk, who, id, note);
+    const resolved = await resolve(session.house.deps.workspace, who, id, note);
     for (const one of resolved) await session.recheck(who, one);
     session.house.stored();
     return { resolved };

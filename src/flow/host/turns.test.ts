@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire } from '../../../test/support/host.ts';
 import { EVERYTHING } from '../../../test/support/host-door.ts';
 import type { TestHost } from '../../../test/support/host.ts';
-import { inChannel, withRole } from '../../../test/support/memory-desk.ts';
+import { inChannel, withRole } from '../../../test/support/memory-workspace.ts';
 import { Turn } from '../../protocol/host.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { react } from '../react.ts';
@@ -14,7 +14,7 @@ async function turn(host: TestHost, wire: FakeWire, state: string, fields: objec
 
 async function aBusyLead(capabilities: object = EVERYTHING) {
   const host = await aHost('lead', 'bob', 'boss');
-  await withRole(host.desk, 'lead-of-all', 'bob');
+  await withRole(host.workspace, 'lead-of-all', 'bob');
   const wire = new FakeWire();
   await host.bind(wire, 'lead', {}, capabilities);
   await turn(host, wire, 'started');
@@ -74,7 +74,7 @@ describe('while a model is at work', () => {
     ['a blocker', '@lead', 'a key has leaked', { intent: 'blocker' }],
   ])('%s is there at once when nothing runs [C2A-62a] [C2A-17]', async (_what, to, body, fields) => {
     const host = await aHost('lead');
-    await inChannel(host.desk, '#c', 'lead');
+    await inChannel(host.workspace, '#c', 'lead');
     const wire = new FakeWire();
     await host.bind(wire, 'lead');
     await host.send('will', to, body, fields);
@@ -89,7 +89,7 @@ it('whoever works keeps what it has claimed, and loses it when nothing is heard 
   await turn(host, wire, 'boundary');
   await host.call(wire, 'chat.claim', { eventId: message.id });
   const isClaimed = async (): Promise<boolean> =>
-    (await host.desk.own.ledger.eventClaim(message.id, host.desk.now())) !== null;
+    (await host.workspace.own.ledger.eventClaim(message.id, host.workspace.now())) !== null;
   await host.pass(9 * 60_000);
   await turn(host, wire, 'boundary');
   await host.pass(9 * 60_000);
@@ -113,7 +113,7 @@ describe('a reply', () => {
     await host.pass(1000);
     await turn(host, wire, 'started', { eventIds: events });
     const answers = async () => {
-      const { ledger } = host.desk.own;
+      const { ledger } = host.workspace.own;
       const rows = await ledger.history({ agent: AgentName.parse('lead'), limit: 50 });
       return rows.filter(({ message }) => message.from === 'lead').map(({ message }) => message);
     };
@@ -183,10 +183,13 @@ it('what others’ work hangs on is not told twice, and stays open until its aut
     directedness: 'to_me',
   });
   await turn(host, wire, 'ended', { eventIds: [message.id], finalText: 'I told bob to use 8080.' });
-  const said = (await host.desk.own.ledger.history({ limit: 10 })).filter((row) => row.message.from === 'lead');
+  const said = (await host.workspace.own.ledger.history({ limit: 10 })).filter((row) => row.message.from === 'lead');
   expect(said).toHaveLength(1);
   expect(await host.ended('lead', message.id)).toBeNull();
-  await react(host.desk, host.desk.who('bob'), message.id, { signal: 'done', recipient: AgentName.parse('lead') });
+  await react(host.workspace, host.workspace.who('bob'), message.id, {
+    signal: 'done',
+    recipient: AgentName.parse('lead'),
+  });
   await host.pass(10_000);
   expect(await host.ended('lead', message.id)).toBe('responded');
 });
@@ -203,6 +206,6 @@ it('one answer is the answer to all that one author wrote in one turn', async ()
   await turn(host, wire, 'started', { eventIds: events });
   await turn(host, wire, 'ended', { eventIds: events, finalText: 'Both are.' });
   expect(await Promise.all(events.map((id) => host.ended('lead', id)))).toEqual(['responded', 'responded']);
-  const said = (await host.desk.own.ledger.history({ limit: 10 })).filter((row) => row.message.from === 'lead');
+  const said = (await host.workspace.own.ledger.history({ limit: 10 })).filter((row) => row.message.from === 'lead');
   expect(said).toHaveLength(1);
 });

@@ -112,10 +112,10 @@ async function isOwed({ session }: Runner, item: Item): Promise<boolean> {
 
 /** Under one key per event: a turn that is run again cannot say something else. */
 async function reply({ session }: Runner, { who, message, conversation }: Item, text: string): Promise<Sent> {
-  const { desk } = session.house.deps;
+  const { workspace } = session.house.deps;
   const isChannel = message.to.startsWith('#');
-  if (isOfferedToSeveral(message, [who.name])) await claim(desk, who, message.id);
-  const sent = await say(desk, who, {
+  if (isOfferedToSeveral(message, [who.name])) await claim(workspace, who, message.id);
+  const sent = await say(workspace, who, {
     target: isChannel ? message.to : `@${message.from}`,
     text,
     inReplyTo: message.id,

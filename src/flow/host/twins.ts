@@ -2,7 +2,7 @@ import { isQuiet } from '../../protocol/attention.ts';
 import type { Policy } from '../../protocol/attention.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import type { CopyRecord } from '../../storage/ledger/ledger.ts';
-import type { Who } from '../desk.ts';
+import type { Who } from '../workspace.ts';
 import { endDuty } from '../duty.ts';
 import { HOLD_MS } from './deps.ts';
 import type { Item } from './item.ts';

@@ -32,7 +32,7 @@ const sendCommand = command({
       refs: values.ref,
       intent: 'none',
     };
-    const { message } = await send(bch.desk, who.name, draft);
+    const { message } = await send(bch.workspace, who.name, draft);
     bch.say(`sent ${message.id.slice(0, 8)} to ${to}`);
   },
 });
@@ -144,7 +144,7 @@ const agentsCommand = command({
   options: {},
   words: [0, 0],
   async run(bch: Bch) {
-    for (const { name, subscriptions, lastSeen } of await bch.desk.home.directory.list()) {
+    for (const { name, subscriptions, lastSeen } of await bch.workspace.home.directory.list()) {
       const channels = subscriptions.length > 0 ? ` (${subscriptions.map((one) => lineForModel(one)).join(', ')})` : '';
       bch.say(`${name}${channels} — last seen ${lineForModel(lastSeen)}`);
     }
@@ -157,7 +157,7 @@ const channelsCommand = command({
   words: [0, 0],
   async run(bch: Bch) {
     // Not `directory.channels()`: that one lists only names that Parley itself would allow.
-    const records = await bch.desk.home.directory.list();
+    const records = await bch.workspace.home.directory.list();
     const channels = [...new Set(records.flatMap((record) => record.subscriptions))].sort();
     if (channels.length === 0) return bch.say('no channels yet — `bch sub #general` to create one');
     bch.say(channels.map((channel) => lineForModel(channel)).join('\n'));
@@ -170,7 +170,7 @@ const whoamiCommand = command({
   words: [0, 0],
   async run(bch: Bch) {
     const { name, home } = await bch.who('read');
-    bch.say(`${name} via ${home.far?.url ?? 'local spool'}`);
+    bch.say(`${name} via ${home.remote?.url ?? 'local spool'}`);
   },
 });
 
@@ -180,7 +180,7 @@ const mcpCommand = command({
   words: [0, 0],
   async run(bch: Bch) {
     const server = new McpServer({
-      face: backchannelFace(bch.desk, await bch.who('serve')),
+      face: backchannelFace(bch.workspace, await bch.who('serve')),
       write: (line) => writeAll(1, line),
       log: servingLog({ json: bch.env['PARLEY_LOG'] === 'json', verbose: false }),
       advice: staleAdvice,

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { Homes } from '../../core/homes.ts';
-import type { Desk, Home, Who } from '../../flow/desk.ts';
+import type { Workspace, Home, Who } from '../../flow/workspace.ts';
 import { refusePersonsName } from '../../sessions/consent.ts';
 import { backchannelHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
@@ -17,7 +17,7 @@ import { locked } from '../../storage/lock-file.ts';
 /** What a command of this dialect has at hand. Nothing in it is opened before it is asked for. */
 export class Bch {
   #config: Config | undefined;
-  #desk: (Desk & { home: Home }) | undefined;
+  #workspace: (Workspace & { home: Home }) | undefined;
 
   constructor(
     readonly env: Env,
@@ -34,14 +34,14 @@ export class Bch {
   }
 
   /** The relay that is in use; null for the local spool. */
-  get elsewhere(): Elsewhere | null {
-    return elsewhere(this.env, this.config);
+  get relayPlace(): RelayPlace | null {
+    return relayPlace(this.env, this.config);
   }
 
   /** One home only: the local spool, or the mailbox at a relay. */
-  get desk(): Desk & { home: Home } {
-    this.#desk ??= this.#open();
-    return this.#desk;
+  get workspace(): Workspace & { home: Home } {
+    this.#workspace ??= this.#open();
+    return this.#workspace;
   }
 
   /** Who acts: the environment beats the config, even when it is set to nothing. */
@@ -57,13 +57,13 @@ export class Bch {
   async who(use: Use = 'act'): Promise<Who> {
     const name = this.identity;
     if (!name) throw nobody();
-    const { home } = this.desk;
+    const { home } = this.workspace;
     await this.refusePerson(name, use);
     return { name, home };
   }
 
   async refusePerson(name: AgentName, use: Use): Promise<void> {
-    if ((await this.desk.home.directory.get(name))?.parley?.kind !== 'human') return;
+    if ((await this.workspace.home.directory.get(name))?.parley?.kind !== 'human') return;
     refusePersonsName(this.env, name, use, 'BACKCHANNEL_AGENT=<agent>');
   }
 
@@ -79,16 +79,16 @@ export class Bch {
     writeAll(1, `${text}\n`);
   }
 
-  #open(): Desk & { home: Home } {
-    const place = this.elsewhere;
+  #open(): Workspace & { home: Home } {
+    const place = this.relayPlace;
     if (place) return this.#openAt(place);
-    const desk = this.homes.openWorkspace(this.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'bch');
-    const [home] = desk.homes;
+    const workspace = this.homes.openWorkspace(this.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'bch');
+    const [home] = workspace.homes;
     if (!home) throw new Error('a workspace without a home');
-    return { ...desk, home, readAddress, unreachable };
+    return { ...workspace, home, readAddress, unreachable };
   }
 
-  #openAt(place: Elsewhere): Desk & { home: Home } {
+  #openAt(place: RelayPlace): Workspace & { home: Home } {
     const agent = this.identity;
     if (!agent) throw nobody();
     const token = tokenAt(place, agent, this.env, this.config);
@@ -192,7 +192,7 @@ function write(path: string, config: Config): void {
 }
 
 /** A relay, and a room in it. */
-interface Elsewhere {
+interface RelayPlace {
   url: string;
   room?: string;
 }
@@ -201,7 +201,7 @@ interface Elsewhere {
  * Where the mail of whoever is set up so waits: at a relay; null for the local spool. The environment beats the config, even when
  * it is set to nothing. Any other place is refused in one line: that mail must not land where nobody looks.
  */
-function elsewhere(env: Env, config: Config): Elsewhere | null {
+function relayPlace(env: Env, config: Config): RelayPlace | null {
   const place = relayInUse(env, config);
   if (!place && isLocalSpool(env, config) === false)
     throw new Refusal('bad_config', 'a relay is wanted and none is named; run `bch init <name> --url <relay>`');
@@ -209,7 +209,7 @@ function elsewhere(env: Env, config: Config): Elsewhere | null {
 }
 
 /** The same for whoever is about to name a relay: that none was named before is no fault then. */
-export function relayInUse(env: Env, config: Config): Elsewhere | null {
+export function relayInUse(env: Env, config: Config): RelayPlace | null {
   const local = isLocalSpool(env, config);
   const url = (env['BACKCHANNEL_URL'] ?? config.url)?.replace(/\/+$/, '');
   if (local || !url) return null;
@@ -228,7 +228,7 @@ export function roomAt(url: string, env: Env, config: Config): string | undefine
 }
 
 /** The agent token that the config or the environment holds for this agent at this relay. */
-export function tokenAt({ url, room }: Elsewhere, agent: AgentName, env: Env, config: Config): string | undefined {
+export function tokenAt({ url, room }: RelayPlace, agent: AgentName, env: Env, config: Config): string | undefined {
   const own = env['BACKCHANNEL_TOKEN'];
   if (own) return own;
   const isThere =

@@ -8,7 +8,7 @@ import type { Parcel } from '../../delivery/way.ts';
 import { entryOf, sendTo, sendToAll, takeWaiting } from '../../flow/c2c/mail.ts';
 import type { Stored } from '../../flow/c2c/mail.ts';
 import type { Delivered } from '../../flow/deliver.ts';
-import type { Home } from '../../flow/desk.ts';
+import type { Home } from '../../flow/workspace.ts';
 import type { Outgoing } from '../../flow/offer.ts';
 import { bodyFrom } from '../../platform/input.ts';
 import { VERSION } from '../../platform/program.ts';
@@ -44,7 +44,7 @@ const sendCommand = command({
     const tags = (['fail', 'blocking', 'urgent'] as const).filter((tag) => values[tag]);
     if (tags.length > 1) throw new Refusal('invalid_request', `say only one of --${tags.join(' and --')}`);
     const from = await c2c.writer(values.from);
-    const body = await bodyFrom(words, c2c.desk.bodyLimit);
+    const body = await bodyFrom(words, c2c.workspace.bodyLimit);
     const stored = await sendTo(c2c, from, to, { body, tag: tags[0], deferrable: values.deferrable });
     if (values.json) return c2c.sayJson(stored);
     c2c.say(`ok -> ${stored.to_alias} (from ${stored.from_alias})${remarks(stored)}`);
@@ -74,7 +74,7 @@ const sendAllCommand = command({
   words: [1, Infinity],
   async run(c2c: C2c, values, words) {
     const from = await c2c.writer(values.from);
-    const body = await bodyFrom(words, c2c.desk.bodyLimit);
+    const body = await bodyFrom(words, c2c.workspace.bodyLimit);
     const result = await sendToAll(
       c2c,
       from,

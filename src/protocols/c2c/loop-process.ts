@@ -1,5 +1,5 @@
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
-import { whoIsOnDuty } from '../../platform/daemon-lock.ts';
+import { daemonNotice } from '../../platform/daemon-lock.ts';
 import type { Notice } from '../../platform/daemon-lock.ts';
 import { parleyHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
@@ -7,7 +7,7 @@ import { servingLog } from '../../platform/log.ts';
 import { ownCommand } from '../../platform/program.ts';
 import { serveUntilSignal } from '../../platform/serve.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { dutyOf, startLoop, whoRuns } from './loop.ts';
+import { lockPathOf, startLoop, whoRuns } from './loop.ts';
 import type { LoopPlace } from './loop.ts';
 import { explained } from '../../storage/disk.ts';
 import { isAlive } from '../../storage/holder.ts';
@@ -23,8 +23,8 @@ const ENDS = ['told to stop', 'watched_pid_exited'];
 const LOG_BYTES = 5_000_000;
 
 /** The daemon (`parley up --with loops`) that would run it; null if none does. */
-function keeperOf(env: Env): Notice | null {
-  const notice = whoIsOnDuty(`${parleyHome(env)}/daemon`);
+function daemonWithLoops(env: Env): Notice | null {
+  const notice = daemonNotice(`${parleyHome(env)}/daemon`);
   return notice?.doors.some(({ name }) => name === 'loops') ? notice : null;
 }
 
@@ -36,8 +36,8 @@ export async function runInBackground(
   const log = logOf(env, wanted);
   const there = whoRuns(env, wanted);
   if (there) return { notice: there, already: true, log };
-  const keeper = keeperOf(env);
-  if (keeper) {
+  const daemon = daemonWithLoops(env);
+  if (daemon) {
     want(loopsFolder(env), wanted);
     const notice = await until(START_MS, () => whoRuns(env, wanted));
     if (notice) return { notice, already: false, log: `${parleyHome(env)}/daemon.log` };
@@ -101,7 +101,7 @@ export async function endLoop(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>
   unwant(loopsFolder(env), wanted.session);
   if (!was) return { was };
   // The daemon ends it by itself when it is not wanted any more; it must not be ended for it.
-  const isAlone = was.pid !== whoIsOnDuty(`${parleyHome(env)}/daemon`)?.pid;
+  const isAlone = was.pid !== daemonNotice(`${parleyHome(env)}/daemon`)?.pid;
   if (isAlone) process.kill(was.pid, 'SIGTERM');
   const isGone = (): true | null => {
     if (whoRuns(env, wanted)?.holder === was.holder) return null;
@@ -112,7 +112,7 @@ export async function endLoop(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>
 }
 
 export function logOf(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>): string {
-  return `${dutyOf(env, wanted)}.log`;
+  return `${lockPathOf(env, wanted)}.log`;
 }
 
 function openLog(log: string): { fd: number; from: number } {

@@ -79,7 +79,7 @@ async function send(c2c: C2c, given: Given, [name, ...words]: string[]): Promise
   const room = readRoom(name);
   const from = await c2c.writer(given.from ?? given.alias);
   await refuseUnknownRoom(c2c, room);
-  const said = await sayInRoom({ desk: c2c.desk, broker: c2c.broker }, from, room, words.join(' '));
+  const said = await sayInRoom({ workspace: c2c.workspace, broker: c2c.broker }, from, room, words.join(' '));
   if (given.json) return c2c.sayJson(said);
   c2c.say(
     said.delivered_to.length > 0

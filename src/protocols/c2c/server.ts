@@ -31,7 +31,7 @@ const mcpCommand = command({
     const channel = channelOf(c2c, sessionId, log);
     const faceOf = (session: string, further: Partial<C2cFaceDeps>): Face =>
       c2cFace({
-        desk: c2c.desk,
+        workspace: c2c.workspace,
         broker: c2c.broker,
         sessionId: session,
         version: VERSION,

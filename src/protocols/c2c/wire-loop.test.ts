@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { aDraft } from '../../../test/support/desk.ts';
+import { aDraft } from '../../../test/support/workspace.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { alice, QUIET } from '../../../test/support/mail.ts';
-import { aMemoryDesk } from '../../../test/support/memory-desk.ts';
-import type { MemoryDesk } from '../../../test/support/memory-desk.ts';
+import { aMemoryWorkspace } from '../../../test/support/memory-workspace.ts';
+import type { MemoryWorkspace } from '../../../test/support/memory-workspace.ts';
 import { BUSY, HANDED, NEVER, ScriptedWay, TAKEN } from '../../../test/support/ways.ts';
 import type { Offer } from '../../delivery/way.ts';
 import { send } from '../../flow/send.ts';
@@ -22,10 +22,10 @@ class Bridge {
   readonly noted: string[][] = [];
   readonly way: ScriptedWay;
   readonly loop: WireLoop;
-  hushed = false;
+  isDnd = false;
 
   constructor(
-    readonly desk: MemoryDesk,
+    readonly workspace: MemoryWorkspace,
     said: Offer[],
   ) {
     this.way = new ScriptedWay('wire', said, async () => {
@@ -34,34 +34,34 @@ class Bridge {
     this.loop = new WireLoop({
       way: this.way,
       spool: this.spool,
-      isHushed: async () => this.hushed,
-      now: desk.now,
+      isDnd: async () => this.isDnd,
+      now: workspace.now,
       onNews: (news) => this.news.push(news),
     });
   }
 
   static async open(...said: Offer[]): Promise<Bridge> {
-    return new Bridge(await aMemoryDesk('alice', 'bob'), said);
+    return new Bridge(await aMemoryWorkspace('alice', 'bob'), said);
   }
 
   async letter(body: string): Promise<MessageId> {
-    this.desk.pass(1000);
-    return (await send(this.desk, alice, aDraft({ body }))).message.id;
+    this.workspace.pass(1000);
+    return (await send(this.workspace, alice, aDraft({ body }))).message.id;
   }
 
   /** A look after as long as the last one asked for. */
   async look(): Promise<number | null> {
     const againMs = await this.lookNow();
-    this.desk.pass(againMs ?? 0);
+    this.workspace.pass(againMs ?? 0);
     return againMs;
   }
 
   async lookNow(): Promise<number | null> {
-    return this.loop.look(this.desk.who('bob'), signal);
+    return this.loop.look(this.workspace.who('bob'), signal);
   }
 
   async waiting(): Promise<number> {
-    return (await this.desk.own.spool.ids(this.desk.who('bob').name)).length;
+    return (await this.workspace.own.spool.ids(this.workspace.who('bob').name)).length;
   }
 }
 
@@ -80,8 +80,8 @@ describe('the bridge to kimi', () => {
     const bridge = await Bridge.open(TAKEN);
     expect(await bridge.look()).toBeNull();
     const id = await bridge.letter('by the way');
-    await bridge.desk.own.ledger.reconsider(bridge.desk.who('bob').name, id, QUIET);
-    await bridge.desk.own.spool.lower(bridge.desk.who('bob').name, id);
+    await bridge.workspace.own.ledger.reconsider(bridge.workspace.who('bob').name, id, QUIET);
+    await bridge.workspace.own.spool.lower(bridge.workspace.who('bob').name, id);
     expect(await bridge.look()).toBeNull();
     expect(bridge.noted).toEqual([]);
     expect(existsSync(bridge.spool.path)).toBe(false);
@@ -90,9 +90,9 @@ describe('the bridge to kimi', () => {
   it('leaves a session alone that wants no disturbance', async () => {
     const bridge = await Bridge.open(TAKEN);
     await bridge.letter('hello');
-    bridge.hushed = true;
+    bridge.isDnd = true;
     expect(await bridge.look()).toBeNull();
-    bridge.hushed = false;
+    bridge.isDnd = false;
     expect(await bridge.look()).toBe(0);
   });
 
@@ -109,7 +109,7 @@ describe('the bridge to kimi', () => {
     const bridge = await Bridge.open(BUSY, TAKEN);
     await bridge.letter('hello');
     expect(await bridge.lookNow()).toBe(1000);
-    bridge.desk.pass(400);
+    bridge.workspace.pass(400);
     expect(await bridge.lookNow()).toBe(600);
     expect(bridge.noted).toHaveLength(1);
   });

@@ -5,7 +5,7 @@ import { FLAG, TEXT } from '../../core/command.ts';
 import type { Homes } from '../../core/homes.ts';
 import { visibleLine } from '../../delivery/visible.ts';
 import { speakerOf } from '../../flow/c2c/sessions.ts';
-import type { Desk, Home, Who } from '../../flow/desk.ts';
+import type { Workspace, Home, Who } from '../../flow/workspace.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { backchannelHome, parleyHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
@@ -62,7 +62,7 @@ export class C2c {
   }
 
   /** One home only: this broker directory. */
-  get desk(): Desk {
+  get workspace(): Workspace {
     return {
       homes: [this.home],
       now: Date.now,

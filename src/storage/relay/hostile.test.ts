@@ -104,7 +104,7 @@ describe('mail that is fetched', () => {
     const home = bobAt(
       aRelay({ ...acts, '/v1/inbox/bob': () => (forged ? [{ ...first, body: 'forged' }, second] : [first]) }).url,
     );
-    await home.far.bring(bob, () => true);
+    await home.remote.bring(bob, () => true);
     forged = true;
     const seen = await home.spool.peek(bob);
     expect(seen.map(({ message }) => message.body).toSorted()).toEqual(['one', 'two']);
@@ -184,8 +184,8 @@ describe('what a relay says', () => {
     const draft = Draft.parse({ to: '@alice', body: 'pay 1', key: 'k' });
     for (const fields of [{ body: 'pay 1000' }, { from: 'mallory', body: 'pay 1' }]) {
       const answer = aMessage({ from: bob, to: '@alice', ...fields });
-      const { far, ledger } = bobAt(aRelay({ '/v1/send': () => answer }).url);
-      await expect(far.post(bob, draft)).rejects.toMatchObject({ code: 'outcome_unknown' });
+      const { remote, ledger } = bobAt(aRelay({ '/v1/send': () => answer }).url);
+      await expect(remote.post(bob, draft)).rejects.toMatchObject({ code: 'outcome_unknown' });
       expect(await ledger.message(answer.id)).toBeNull();
     }
   });

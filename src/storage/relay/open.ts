@@ -19,7 +19,7 @@ import type { Identity } from './identity.ts';
 import { Landing } from './landing.ts';
 import { Outbox } from './outbox.ts';
 import { isNoSuchRoute, Post } from './post.ts';
-import type { Far } from './relay.ts';
+import type { Remote } from './relay.ts';
 
 export interface RelayOptions {
   /** The identity's folder: its shelf, its ledger, its outbox. */
@@ -39,7 +39,7 @@ export interface OpenRelay {
   ledger: Ledger;
   spool: Spool;
   directory: Directory;
-  far: Far;
+  remote: Remote;
 }
 
 /** One agent at one relay, with a shelf on this machine. Opening it says nothing to the relay. */
@@ -69,7 +69,7 @@ export function openRelay(options: RelayOptions): OpenRelay {
   const aliases = new Aliases(root, Date.now);
   const post = new Post({ http, ledger, abilities, outbox, aliases, now: Date.now });
   const spool = new RelaySpool({ agent, http, shelf, ledger, landing, post, judge, tell });
-  const far: Far = {
+  const remote: Remote = {
     url: http.url,
     post: (from, draft) => post.post(from, draft),
     bring: (mailbox, wanted, patienceMs) => spool.bring(mailbox, wanted, patienceMs),
@@ -80,7 +80,7 @@ export function openRelay(options: RelayOptions): OpenRelay {
     sentAs: async (prefix) => aliases.like(prefix),
     queuedAs: async (id) => aliases.oursFor(id),
   };
-  return { ledger, spool, directory: new RelayDirectory(http, self), far };
+  return { ledger, spool, directory: new RelayDirectory(http, self), remote };
 }
 
 /** As much of our own record as is known without asking. */

@@ -15,7 +15,7 @@ export interface Waiting {
 }
 
 /** What a home on another machine can do that a folder cannot: there, the other side decides who gets a copy. */
-export interface Far {
+export interface Remote {
   /** Its address, for people. */
   readonly url: string;
   /**

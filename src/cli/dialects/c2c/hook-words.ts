@@ -5,7 +5,7 @@ import type { HookEvent } from '../../../clients/hook-event.ts';
 import { c2cPhrases } from '../../../delivery/c2c-phrases.ts';
 import type { Mail } from '../../../delivery/fence.ts';
 import { waiting } from '../../../flow/deliver.ts';
-import type { Who } from '../../../flow/desk.ts';
+import type { Who } from '../../../flow/workspace.ts';
 import { signFileOf } from '../../../sessions/sign-hook.ts';
 import { writeSign } from '../../../sessions/sign-file.ts';
 import { sayRound } from '../../hook-say.ts';

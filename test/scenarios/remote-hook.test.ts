@@ -1,15 +1,15 @@
 import { afterAll, describe, expect, it } from 'bun:test';
 import { rmSync } from 'node:fs';
-import { FarMachine } from '../support/far.ts';
+import { RemoteMachine } from '../support/remote.ts';
 import type { Run } from '../support/program.ts';
 
-const open: FarMachine[] = [];
+const open: RemoteMachine[] = [];
 afterAll(async () => {
   for (const one of open) await one.close();
 });
 
 /** What the hook's script does at one event of a session. */
-async function hook(machine: FarMachine, event: string): Promise<Run> {
+async function hook(machine: RemoteMachine, event: string): Promise<Run> {
   const home = machine.program.home;
   const child = Bun.spawn(['sh', `${home}/.parley/hook`, 'claude'], {
     cwd: home,
@@ -28,7 +28,7 @@ async function hook(machine: FarMachine, event: string): Promise<Run> {
 
 describe("a client's hook of an agent at a relay", () => {
   it('asks the relay every half minute and not oftener, and says what waits there for this context', async () => {
-    const machine = await FarMachine.atOriginal('parley');
+    const machine = await RemoteMachine.atOriginal('parley');
     open.push(machine);
     const { relay } = machine;
     expect(await hook(machine, 'SessionStart')).toEqual({ out: '', err: '', code: 0 });
@@ -50,7 +50,7 @@ describe("a client's hook of an agent at a relay", () => {
   });
 
   it('never fails because the relay is away, and says why on stderr', async () => {
-    const machine = await FarMachine.atOriginal('parley');
+    const machine = await RemoteMachine.atOriginal('parley');
     open.push(machine);
     await hook(machine, 'SessionStart');
     await machine.wire.down();

@@ -4,7 +4,7 @@ import { readInvite, writeInvite } from '../../src/protocol/invite.ts';
 import type { Message } from '../../src/protocol/message.ts';
 import { FIRST_PAUSE_MS } from '../../src/storage/relay/events.ts';
 import { Machine, until } from '../support/bch.ts';
-import { FarMachine } from '../support/far.ts';
+import { RemoteMachine } from '../support/remote.ts';
 import { OriginalRelay } from '../support/original-relay.ts';
 import { SetupMachine } from '../support/setup-home.ts';
 
@@ -14,8 +14,8 @@ afterAll(async () => {
   for (const one of open) await one.close();
 });
 
-async function far(options = {}): Promise<Awaited<ReturnType<typeof FarMachine.atOriginal>>> {
-  const machine = await FarMachine.atOriginal('bch', options);
+async function remote(options = {}): Promise<Awaited<ReturnType<typeof RemoteMachine.atOriginal>>> {
+  const machine = await RemoteMachine.atOriginal('bch', options);
   open.push(machine);
   return machine;
 }
@@ -50,7 +50,7 @@ describe('bch at a relay of the original', () => {
   });
 
   it('leaves the token of the first agent usable when a second is made [BC-C11, BC-B7.44, BC-B7.48]', async () => {
-    const machine = await far();
+    const machine = await remote();
     const { relay, wire } = machine;
     await machine.said(['init', 'carl', '--url', wire.url, '--token', 'room']);
     expect(await machine.said(['whoami'])).toBe(`carl via ${wire.url}\n`);
@@ -85,7 +85,7 @@ describe('bch at a relay of the original', () => {
   });
 
   it('speaks every command in the words it has on the local spool [BC-B7.22, BC-B7.25, BC-B7.26, BC-B7.28]', async () => {
-    const machine = await far();
+    const machine = await remote();
     const { relay, wire } = machine;
     expect(await machine.said(['inbox'])).toBe('inbox empty\n');
     expect(await machine.said(['drain'])).toBe('inbox empty\n');
@@ -118,7 +118,7 @@ describe('bch at a relay of the original', () => {
   });
 
   it('reads, drains and keeps scopes apart as on the local spool [BC-4, BC-6, BC-B7.24]', async () => {
-    const machine = await far();
+    const machine = await remote();
     const { relay } = machine;
     const one = relay.leave('ann', { body: 'one' });
     relay.leave('ann', { body: 'two', scope: 'org/repo' });
@@ -138,7 +138,7 @@ describe('bch at a relay of the original', () => {
   });
 
   it('gives each message to exactly one of many sessions [BC-6]', async () => {
-    const machine = await far();
+    const machine = await remote();
     const sent = Array.from({ length: 12 }, (_, at) => machine.relay.leave('ann', { body: `m${at}` }).body);
     const outs = await Promise.all([1, 2, 3, 4].map(() => machine.bch(['drain', '--json'])));
     const taken = outs.flatMap(({ out }) => (JSON.parse(out) as Message[]).map(({ body }) => body));
@@ -146,7 +146,7 @@ describe('bch at a relay of the original', () => {
   });
 
   it('says in one line that a relay cannot be reached, also under --hook, and takes nothing [BC-B7.40]', async () => {
-    const machine = await far();
+    const machine = await remote();
     machine.relay.leave('ann');
     await machine.wire.down();
     for (const args of [['drain', '--hook'], ['inbox'], ['send', '@bob', 'x'], ['agents']]) {
@@ -167,13 +167,13 @@ describe('bch at a relay of the original', () => {
     ['sent on', /sends us on to http:\/\/example.org\/x; give that address itself, a token is not sent along/],
     ['answer lost', /did not answer \(it closed the connection\)/],
   ] as const)('explains an answer that is %s', async (kind, text) => {
-    const machine = await far();
+    const machine = await remote();
     machine.wire.fault = { at: /\/v1\/inbox/, kind };
     expect(await machine.error(['inbox'])).toMatch(text);
   });
 
   it('does not send a message twice whose answer was lost: the original knows no keys', async () => {
-    const machine = await far();
+    const machine = await remote();
     machine.wire.fault = { at: /\/v1\/send/, kind: 'answer lost' };
     expect(await machine.error(['send', '@bob', 'once'])).toMatch(/nobody can tell whether the message was sent/);
     machine.wire.fault = null;
@@ -182,7 +182,7 @@ describe('bch at a relay of the original', () => {
   });
 
   it('loses no message whose take was not answered, and shows it once', async () => {
-    const machine = await far();
+    const machine = await remote();
     machine.relay.leave('ann', { body: 'precious' });
     machine.wire.fault = { at: /\/v1\/take/, kind: 'answer lost' };
     expect(await machine.said(['drain'])).toContain('precious');
@@ -192,7 +192,7 @@ describe('bch at a relay of the original', () => {
   });
 
   it('finds again what a killed reader had taken and not kept', async () => {
-    const machine = await far();
+    const machine = await remote();
     machine.relay.leave('ann', { body: 'precious' });
     machine.wire.fault = { at: /\/v1\/take/, kind: 'stalled' };
     const killed = machine.start('bch', ['drain']);
@@ -388,7 +388,7 @@ describe('rooms and invites of bch', () => {
 
 describe('bch watch at a relay of the original', () => {
   it('counts as subscribed before the first bytes of the stream, and takes what it prints [BC-B6.3, BC-B7.30]', async () => {
-    const machine = await far();
+    const machine = await remote();
     const { relay } = machine;
     const watch = machine.start('bch', ['watch']);
     await watch.complains('watching inbox for ann (ctrl-c to stop)');
@@ -400,7 +400,7 @@ describe('bch watch at a relay of the original', () => {
   });
 
   it('comes back 2 s after the stream ends, and announces nothing twice [BC-B6.2, BC-C10]', async () => {
-    const machine = await far();
+    const machine = await remote();
     const { relay, wire } = machine;
     relay.leave('ann', { body: 'before' });
     const watch = machine.start('bch', ['watch', '--peek']);
@@ -423,7 +423,7 @@ describe('bch watch at a relay of the original', () => {
   });
 
   it('goes on after a 401, quietly [BC-B6.2]', async () => {
-    const machine = await far();
+    const machine = await remote();
     const env = { BACKCHANNEL_TOKEN: 'revoked' };
     const watch = machine.start('bch', ['watch'], { env });
     const path = '/v1/events/ann';
@@ -432,7 +432,7 @@ describe('bch watch at a relay of the original', () => {
   });
 
   it('runs a command on urgent mail only, and gives back what the command refused [BC-18, BC-3]', async () => {
-    const machine = await far();
+    const machine = await remote();
     const { relay } = machine;
     relay.leave('ann', { body: 'later' });
     relay.leave('ann', { body: 'now', priority: 'urgent' });
@@ -450,7 +450,7 @@ describe('bch watch at a relay of the original', () => {
   });
 
   it('leaves a message to the next reader if it dies in the middle of it [BC-16]', async () => {
-    const machine = await far();
+    const machine = await remote();
     machine.relay.leave('ann', { body: 'unfinished' });
     const watch = machine.start('bch', ['watch', '--exec', 'echo begun; sleep 60']);
     await watch.says('begun');
@@ -462,7 +462,7 @@ describe('bch watch at a relay of the original', () => {
 
 describe('bch at a relay of ours', () => {
   it('says and does the same', async () => {
-    const machine = await FarMachine.atOurs('bch');
+    const machine = await RemoteMachine.atOurs('bch');
     open.push(machine);
     expect(await machine.said(['send', '@bob', 'hi'])).toMatch(/^sent [0-9a-f]{8} to @bob\n$/);
     expect(await machine.peer.bodies()).toEqual(['hi']);
@@ -484,7 +484,7 @@ describe('bch at a relay of ours', () => {
   });
 
   it('sends a message again whose answer was lost, and it arrives once', async () => {
-    const machine = await FarMachine.atOurs('bch');
+    const machine = await RemoteMachine.atOurs('bch');
     open.push(machine);
     machine.wire.fault = { at: /\/v1\/send/, kind: 'answer lost' };
     const sending = machine.start('bch', ['send', '@bob', 'once']);

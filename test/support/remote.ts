@@ -7,7 +7,7 @@ import { RelayProcess } from './relay-process.ts';
 import { Wire } from './wire.ts';
 
 /** A machine whose agent ann is at a relay, over a wire that can be broken. Bob is there too, without any program of ours. */
-export class FarMachine extends Machine {
+export class RemoteMachine extends Machine {
   private constructor(
     readonly wire: Wire,
     readonly peer: Caller,
@@ -20,17 +20,17 @@ export class FarMachine extends Machine {
   static async atOriginal(
     dialect: 'bch' | 'parley',
     options: OriginalOptions = {},
-  ): Promise<FarMachine & { relay: OriginalRelay }> {
+  ): Promise<RemoteMachine & { relay: OriginalRelay }> {
     const relay = new OriginalRelay({ roomToken: 'room', ...options });
     const wire = await new Wire(() => relay.port).up();
-    const machine = new FarMachine(wire, await Caller.register(relay.url, 'bob', 'room'), () => relay.stop());
+    const machine = new RemoteMachine(wire, await Caller.register(relay.url, 'bob', 'room'), () => relay.stop());
     return Object.assign(await machine.#join(dialect), { relay });
   }
 
   /** At a relay of ours, which runs as a process of its own. */
-  static async atOurs(dialect: 'bch' | 'parley'): Promise<FarMachine & { relay: RelayProcess }> {
+  static async atOurs(dialect: 'bch' | 'parley'): Promise<RemoteMachine & { relay: RelayProcess }> {
     const relay = await new RelayProcess(undefined, ['--token', 'room']).start();
-    const machine = await FarMachine.at(relay, dialect, async () => {
+    const machine = await RemoteMachine.at(relay, dialect, async () => {
       relay.kill('SIGTERM');
       await relay.ended;
     });
@@ -42,9 +42,9 @@ export class FarMachine extends Machine {
     relay: { url: string },
     dialect: 'bch' | 'parley',
     stop: () => Promise<unknown> = async () => {},
-  ): Promise<FarMachine> {
+  ): Promise<RemoteMachine> {
     const wire = await new Wire(() => Number(new URL(relay.url).port)).up();
-    const machine = new FarMachine(wire, await Caller.register(relay.url, 'bob', 'room'), stop);
+    const machine = new RemoteMachine(wire, await Caller.register(relay.url, 'bob', 'room'), stop);
     return machine.#join(dialect);
   }
 

@@ -4,35 +4,35 @@ import { AgentName } from '../../src/protocol/names.ts';
 import { newSenderId } from '../../src/protocol/sender-id.ts';
 import { until } from '../support/bch.ts';
 import { Caller } from '../support/caller.ts';
-import { FarMachine } from '../support/far.ts';
-import { parleyAtARelay, parleyWithoutKeys } from './far-parley.contract.ts';
-import type { Letter } from './far-parley.contract.ts';
+import { RemoteMachine } from '../support/remote.ts';
+import { parleyAtARelay, parleyWithoutKeys } from './remote-parley.contract.ts';
+import type { Letter } from './remote-parley.contract.ts';
 
-const open: FarMachine[] = [];
+const open: RemoteMachine[] = [];
 afterAll(async () => {
   for (const one of open) await one.close();
 });
 
 const RELAYS = {
-  'the original': () => FarMachine.atOriginal('parley'),
-  ours: () => FarMachine.atOurs('parley'),
+  'the original': () => RemoteMachine.atOriginal('parley'),
+  ours: () => RemoteMachine.atOurs('parley'),
 };
 
-async function far<K extends keyof typeof RELAYS>(kind: K): Promise<Awaited<ReturnType<(typeof RELAYS)[K]>>> {
+async function remote<K extends keyof typeof RELAYS>(kind: K): Promise<Awaited<ReturnType<(typeof RELAYS)[K]>>> {
   const machine = await RELAYS[kind]();
   open.push(machine);
   return machine as Awaited<ReturnType<(typeof RELAYS)[K]>>;
 }
 
 for (const kind of Object.keys(RELAYS) as (keyof typeof RELAYS)[]) {
-  parleyAtARelay(`parley at a relay: ${kind}`, () => far(kind), it);
+  parleyAtARelay(`parley at a relay: ${kind}`, () => remote(kind), it);
 }
 
-parleyWithoutKeys('parley at a relay that knows no keys', () => far('the original'), it);
+parleyWithoutKeys('parley at a relay that knows no keys', () => remote('the original'), it);
 
 describe('parley at a relay that knows keys', () => {
   it('sends the same letter again until it is answered, and it arrives once [BC-10]', async () => {
-    const machine = await far('ours');
+    const machine = await remote('ours');
     machine.wire.fault = { at: /\/v1\/send/, kind: 'answer lost' };
     const lost = await machine.parley('send', '@bob', 'once');
     expect(lost.err).toContain('it is sent once more under its key when the relay is back');
@@ -45,7 +45,7 @@ describe('parley at a relay that knows keys', () => {
   });
 
   it('keeps the id of what was queued, and of what is sent at once', async () => {
-    const machine = await far('ours');
+    const machine = await remote('ours');
     await machine.wire.down();
     await machine.parley('send', '@bob', 'queued');
     const [letter] = await machine.json<Letter[]>('outbox');
@@ -55,7 +55,7 @@ describe('parley at a relay that knows keys', () => {
   });
 
   it('takes an id from its sender once, however many bring it at the same time', async () => {
-    const machine = await far('ours');
+    const machine = await remote('ours');
     const carl = await Caller.register(machine.relay.url, 'carl', 'room');
     const id = newSenderId(AgentName.parse('carl'));
     const send = async (body: string, key: string): Promise<Message> => {
@@ -73,7 +73,7 @@ describe('parley at a relay that knows keys', () => {
   });
 
   it('needs no second command if the answer comes at the second try', async () => {
-    const machine = await far('ours');
+    const machine = await remote('ours');
     machine.wire.fault = { at: /\/v1\/send/, kind: 'answer lost' };
     const sending = machine.start('parley', ['send', '@bob', 'once']);
     await until('the send', () => machine.wire.met > 0);
@@ -84,7 +84,7 @@ describe('parley at a relay that knows keys', () => {
   });
 
   it('tells what the relay can prove: that the reader has it', async () => {
-    const machine = await far('ours');
+    const machine = await remote('ours');
     const { id } = await machine.json<Message>('send', '@bob', 'hi', '--intent', 'question');
     expect(await machine.tells('trace', id)).toMatch(/at http:\S+\n {4}@bob {2}stored/);
     expect(await machine.peer.take(id)).toMatchObject({ body: 'hi', parley: { intent: 'question' } });
@@ -92,7 +92,7 @@ describe('parley at a relay that knows keys', () => {
   });
 
   it('tells a sender that its message was fetched, and no more', async () => {
-    const machine = await far('ours');
+    const machine = await remote('ours');
     const sent = await machine.peer.send('@ann', 'hi');
     await machine.tells('drain');
     expect(await machine.peer.ask(`trace/${sent.id}`)).toMatchObject({
@@ -103,7 +103,7 @@ describe('parley at a relay that knows keys', () => {
 
 describe('parley at a relay that gives ids of its own', () => {
   it('says both ids of a message that was queued', async () => {
-    const machine = await far('the original');
+    const machine = await remote('the original');
     await machine.wire.down();
     await machine.parley('send', '@bob', 'queued');
     const [letter] = await machine.json<Letter[]>('outbox');
@@ -122,8 +122,8 @@ describe('parley at a relay that gives ids of its own', () => {
 
 describe('an agent at several relays', () => {
   it('says which it means', async () => {
-    const one = await far('the original');
-    const other = await far('the original');
+    const one = await remote('the original');
+    const other = await remote('the original');
     const joined = await one.parley('init', 'ann', '--url', other.wire.url, '--token', 'room');
     expect(joined.err).toContain('agent name "ann" is registered');
     const { invite } = await one.json<{ invite: string }>('room', 'new', '--url', other.wire.url);

@@ -3,7 +3,7 @@ import type { it as Story } from 'bun:test';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import type { Message } from '../../src/protocol/message.ts';
 import { until } from '../support/bch.ts';
-import type { FarMachine } from '../support/far.ts';
+import type { RemoteMachine } from '../support/remote.ts';
 
 /** A letter in the outbox, as it is told. */
 export interface Letter {
@@ -16,12 +16,12 @@ export interface Letter {
 /** What `parley` does at a relay, whosever relay that is. `far` gives a machine whose agent ann is there, and bob is too. */
 export function parleyAtARelay(
   title: string,
-  far: () => Promise<FarMachine>,
+  remote: () => Promise<RemoteMachine>,
   it: typeof Story | typeof Story.skip,
 ): void {
   describe(title, () => {
     it('sends, and says only that the relay has it', async () => {
-      const machine = await far();
+      const machine = await remote();
       expect(await machine.tells('send', '@bob', 'hi', '--urgent', '--ref', 'a.ts')).toMatch(
         new RegExp(`^stored [0-9a-f]{8} at ${machine.wire.url} for @bob\n$`),
       );
@@ -38,7 +38,7 @@ export function parleyAtARelay(
     });
 
     it('sends once per key, also when it is repeated', async () => {
-      const machine = await far();
+      const machine = await remote();
       const first = await machine.json<Message & { first: boolean }>('send', '@bob', 'hi', '--key', 'k ü');
       const again = await machine.json<Message & { first: boolean }>('send', '@bob', 'hi', '--key', 'k ü');
       expect([first.first, again.first]).toEqual([true, false]);
@@ -53,7 +53,7 @@ export function parleyAtARelay(
     });
 
     it('reads, takes, holds, answers and settles as on this machine', async () => {
-      const machine = await far();
+      const machine = await remote();
       const question = await machine.peer.send('@ann', 'is it safe?');
       await machine.peer.send('@ann', 'and this one?');
       await machine.peer.send('@ann', 'for another repository', { scope: 'org/other' });
@@ -85,14 +85,14 @@ export function parleyAtARelay(
     });
 
     it('acknowledges what still waits there', async () => {
-      const machine = await far();
+      const machine = await remote();
       const { id } = await machine.peer.send('@ann', 'noted?');
       expect(await machine.tells('ack', id.slice(0, 8))).toBe(`settled ${id.slice(0, 8)}: acknowledged\n`);
       expect(await machine.json<Message[]>('inbox')).toEqual([]);
     });
 
     it('cannot withdraw what a relay has, and says so', async () => {
-      const machine = await far();
+      const machine = await remote();
       const { id } = await machine.json<Message>('send', '@bob', 'hi');
       const { err, code } = await machine.parley('withdraw', id);
       expect(err).toContain('a message that a relay has accepted cannot be withdrawn');
@@ -101,7 +101,7 @@ export function parleyAtARelay(
     });
 
     it('queues what cannot leave, in order, and sends it when the relay is back', async () => {
-      const machine = await far();
+      const machine = await remote();
       await machine.wire.down();
       const one = await machine.parley('send', '@bob', 'one', '--key', 'k1');
       expect(one.err).toMatch(
@@ -128,7 +128,7 @@ export function parleyAtARelay(
     });
 
     it('knows a queued message by its id, before it is sent and after', async () => {
-      const machine = await far();
+      const machine = await remote();
       await machine.wire.down();
       const { err } = await machine.parley('send', '@bob', 'one', '--key', 'k1');
       const [letter] = await machine.json<Letter[]>('outbox');
@@ -152,7 +152,7 @@ export function parleyAtARelay(
     });
 
     it('sends and drops by id what is in the outbox', async () => {
-      const machine = await far();
+      const machine = await remote();
       await machine.wire.down();
       await machine.parley('send', '@bob', 'one', '--key', 'k1');
       await machine.parley('send', '@bob', 'two');
@@ -165,7 +165,7 @@ export function parleyAtARelay(
     });
 
     it('keeps of the outbox what the relay refused, until it is dropped', async () => {
-      const machine = await far();
+      const machine = await remote();
       await machine.wire.down();
       await machine.parley('send', '@nobody', 'lost?', '--key', 'k1');
       await machine.wire.up();
@@ -181,7 +181,7 @@ export function parleyAtARelay(
     });
 
     it('drops a letter that was never sent', async () => {
-      const machine = await far();
+      const machine = await remote();
       await machine.wire.down();
       await machine.parley('send', '@bob', 'never mind', '--key', 'k1');
       expect(await machine.tells('outbox', 'drop', 'k1')).toBe('dropped k1\n');
@@ -192,7 +192,7 @@ export function parleyAtARelay(
     });
 
     it('shows a message once that it could not settle there', async () => {
-      const machine = await far();
+      const machine = await remote();
       await machine.peer.send('@ann', 'precious');
       machine.wire.fault = { at: /\/v1\/(settle|take)/, kind: 'answer lost' };
       expect(await machine.tells('drain')).toContain('precious');
@@ -204,7 +204,7 @@ export function parleyAtARelay(
     });
 
     it('loses nothing and shows nothing twice however the reader is killed on the way', async () => {
-      const machine = await far();
+      const machine = await remote();
       const sent = await Promise.all(Array.from({ length: 6 }, (_, at) => machine.peer.send('@ann', `m${at}`)));
       const shown: string[] = [];
       for (const at of [/\/v1\/lease|take/, /\/v1\/settle|take/, /\/v1\/inbox/]) {
@@ -222,7 +222,7 @@ export function parleyAtARelay(
     });
 
     it('watches: what waited, what comes, and what comes after the stream broke, each once [BC-C10]', async () => {
-      const machine = await far();
+      const machine = await remote();
       await machine.peer.send('@ann', 'before');
       const watch = machine.start('parley', ['watch', '--json']);
       await watch.says('before');
@@ -239,7 +239,7 @@ export function parleyAtARelay(
     });
 
     it('waits for a relay that is not there yet, and sends what is queued when it comes', async () => {
-      const machine = await far();
+      const machine = await remote();
       await machine.wire.down();
       await machine.parley('send', '@bob', 'queued');
       const watch = machine.start('parley', ['watch']);
@@ -253,7 +253,7 @@ export function parleyAtARelay(
     });
 
     it('settles what watch --exec has done, and gives back what it has not', async () => {
-      const machine = await far();
+      const machine = await remote();
       await machine.peer.send('@ann', 'work');
       const failing = machine.start('parley', ['watch', '--exec', 'false']);
       await failing.complains('comes back');
@@ -266,7 +266,7 @@ export function parleyAtARelay(
     });
 
     it('takes what watch --take has printed, and shows it to nobody again', async () => {
-      const machine = await far();
+      const machine = await remote();
       await machine.peer.send('@ann', 'take this');
       const taking = machine.start('parley', ['watch', '--take']);
       await taking.says('take this');
@@ -275,7 +275,7 @@ export function parleyAtARelay(
     });
 
     it("keeps every identity's token in a file of its own [BC-C11, BC-C12]", async () => {
-      const machine = await far();
+      const machine = await remote();
       await machine.tells('init', 'carl', '--url', `${machine.wire.url}/`, '--token', 'room');
       await machine.peer.send('@ann', 'for ann');
       await machine.peer.send('@carl', 'for carl');
@@ -294,7 +294,7 @@ export function parleyAtARelay(
     });
 
     it('joins by an invite, once and again, and lives beside local mailboxes', async () => {
-      const machine = await far();
+      const machine = await remote();
       const { invite } = await machine.json<{ invite: string }>('invite', '--token', 'room', '--channel', '#dev');
       expect(await machine.tells('join', invite, '--as', 'carl')).toMatch(/^joined \S+ as @carl\nsubscribed to #dev\n/);
       await machine.tells('join', invite, '--as', 'carl');
@@ -317,12 +317,12 @@ export function parleyAtARelay(
 /** What it does besides at one that knows neither keys nor leases. */
 export function parleyWithoutKeys(
   title: string,
-  far: () => Promise<FarMachine>,
+  remote: () => Promise<RemoteMachine>,
   it: typeof Story | typeof Story.skip,
 ): void {
   describe(title, () => {
     it('asks before it sends again what may have arrived', async () => {
-      const machine = await far();
+      const machine = await remote();
       machine.wire.fault = { at: /\/v1\/send/, kind: 'answer lost' };
       const lost = await machine.parley('send', '@bob', 'once', '--key', 'k1');
       expect(lost.err).toContain('ask its reader, then `parley outbox retry k1` or `parley outbox drop k1`');
@@ -337,7 +337,7 @@ export function parleyWithoutKeys(
     });
 
     it('does not know what became of a letter whose sender was killed', async () => {
-      const machine = await far();
+      const machine = await remote();
       machine.wire.fault = { at: /\/v1\/send/, kind: 'stalled' };
       const sender = machine.start('parley', ['send', '@bob', 'once', '--key', 'k1']);
       await until('the send', () => machine.wire.met > 0);
@@ -352,7 +352,7 @@ export function parleyWithoutKeys(
   });
 }
 
-function outboxFiles(machine: FarMachine): string[] {
+function outboxFiles(machine: RemoteMachine): string[] {
   const relays = `${machine.program.home}/.parley/relays`;
   return readdirSync(relays).flatMap((name) => {
     try {

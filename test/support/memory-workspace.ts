@@ -1,4 +1,4 @@
-import type { Desk, Home, Who } from '../../src/flow/desk.ts';
+import type { Workspace, Home, Who } from '../../src/flow/workspace.ts';
 import { tick } from '../../src/flow/tick.ts';
 import type { Duty } from '../../src/protocol/duty.ts';
 import { BODY_LIMIT } from '../../src/protocol/message.ts';
@@ -8,10 +8,10 @@ import { MemoryLedger } from '../../src/storage/ledger/memory.ts';
 import { MemorySpool } from '../../src/storage/spool/memory.ts';
 import { aClock } from './clock.ts';
 
-export interface MemoryDesk extends Desk {
+export interface MemoryWorkspace extends Workspace {
   own: Home;
   pass(ms: number): void;
-  /** An agent of this desk, by its name. */
+  /** An agent of this workspace, by its name. */
   who(name: string): Who;
   /** Lets time do its work now. What comes back is noted here, unless nobody is there to show it. */
   work(isThere?: boolean): Promise<Duty[]>;
@@ -19,8 +19,8 @@ export interface MemoryDesk extends Desk {
   live(ms: number, isThere?: boolean): Promise<Duty[]>;
 }
 
-/** A desk in memory with these agents, and a clock that stands still. */
-export async function aMemoryDesk(...names: string[]): Promise<MemoryDesk> {
+/** A workspace in memory with these agents, and a clock that stands still. */
+export async function aMemoryWorkspace(...names: string[]): Promise<MemoryWorkspace> {
   const clock = aClock(Date.parse('2026-03-02T10:00:00.000Z'));
   const ledger = new MemoryLedger(clock.now);
   const own: Home = {
@@ -31,7 +31,7 @@ export async function aMemoryDesk(...names: string[]): Promise<MemoryDesk> {
     directory: new MemoryDirectory(clock.now),
   };
   for (const name of names) await own.directory.register(AgentName.parse(name), 'agent');
-  const desk: MemoryDesk = {
+  const workspace: MemoryWorkspace = {
     homes: [own],
     own,
     now: clock.now,
@@ -41,7 +41,7 @@ export async function aMemoryDesk(...names: string[]): Promise<MemoryDesk> {
     who: (name) => ({ name: AgentName.parse(name), home: own }),
     async work(isThere = true) {
       const back: Duty[] = [];
-      await tick(desk, own, clock.now(), {
+      await tick(workspace, own, clock.now(), {
         redeliver: async (duty) => {
           if (isThere) back.push(duty);
           return isThere;
@@ -53,33 +53,33 @@ export async function aMemoryDesk(...names: string[]): Promise<MemoryDesk> {
       const until = clock.now() + ms;
       const back: Duty[] = [];
       for (;;) {
-        back.push(...(await desk.work(isThere)));
+        back.push(...(await workspace.work(isThere)));
         const next = await own.ledger.nextDue();
         if (next === null || next > until) break;
         clock.pass(Math.max(1, next - clock.now()));
       }
       clock.pass(Math.max(0, until - clock.now()));
-      back.push(...(await desk.work(isThere)));
+      back.push(...(await workspace.work(isThere)));
       return back;
     },
   };
-  return desk;
+  return workspace;
 }
 
 /** The person who is told when nobody else can decide. */
-export async function anOwner({ own }: MemoryDesk, name = 'will'): Promise<AgentName> {
+export async function anOwner({ own }: MemoryWorkspace, name = 'will'): Promise<AgentName> {
   const owner = AgentName.parse(name);
   await own.directory.register(owner, 'human');
   await own.directory.amend(owner, () => ({ owner: true }));
   return owner;
 }
 
-export async function withRole({ own }: MemoryDesk, role: string, ...names: string[]): Promise<void> {
+export async function withRole({ own }: MemoryWorkspace, role: string, ...names: string[]): Promise<void> {
   for (const name of names) {
     await own.directory.amend(AgentName.parse(name), ({ roles }) => ({ roles: [...roles, AgentName.parse(role)] }));
   }
 }
 
-export async function inChannel({ own }: MemoryDesk, channel: string, ...names: string[]): Promise<void> {
+export async function inChannel({ own }: MemoryWorkspace, channel: string, ...names: string[]): Promise<void> {
   for (const name of names) await own.directory.subscribe(AgentName.parse(name), ChannelName.parse(channel));
 }

@@ -1,10 +1,10 @@
 // Our client at a relay of the original itself, and the original at ours, when things go wrong on the way.
 import { afterEach, describe, expect } from 'bun:test';
 import { opens } from '../clients/support/opened.ts';
-import { parleyAtARelay, parleyWithoutKeys } from '../scenarios/far-parley.contract.ts';
+import { parleyAtARelay, parleyWithoutKeys } from '../scenarios/remote-parley.contract.ts';
 import { until } from '../support/bch.ts';
 import { Caller } from '../support/caller.ts';
-import { FarMachine } from '../support/far.ts';
+import { RemoteMachine } from '../support/remote.ts';
 import { endAll, PeerMachine, peers } from './support/peer.ts';
 
 const { story, why } = peers('original');
@@ -12,18 +12,18 @@ const HERE = ['--token', 'room'];
 afterEach(endAll);
 
 /** A machine whose agent ann is at a relay of the original. */
-async function far(dialect: 'bch' | 'parley'): Promise<FarMachine> {
-  return opens(await FarMachine.at(await new PeerMachine().relay('original', HERE), dialect));
+async function remote(dialect: 'bch' | 'parley'): Promise<RemoteMachine> {
+  return opens(await RemoteMachine.at(await new PeerMachine().relay('original', HERE), dialect));
 }
 
-parleyAtARelay(`parley at a relay of the original itself${why}`, () => far('parley'), story);
-parleyWithoutKeys(`parley at a relay of the original itself, which knows no keys${why}`, () => far('parley'), story);
+parleyAtARelay(`parley at a relay of the original itself${why}`, () => remote('parley'), story);
+parleyWithoutKeys(`parley at a relay of the original itself, which knows no keys${why}`, () => remote('parley'), story);
 
 describe(`our client at a relay of the original itself${why}`, () => {
   story('listens to a stream that says nothing for 25 seconds, not even its headers [BC-B6.3]', async () => {
     await Promise.all(
       (['bch', 'parley'] as const).map(async (dialect) => {
-        const machine = await far(dialect);
+        const machine = await remote(dialect);
         const watch = machine.start(dialect, ['watch', '--peek']);
         opens({ close: async () => void (await watch.stop('SIGKILL')) });
         await until('its first sign of life', () => machine.wire.heard.some((text) => text.includes(': keepalive')));
@@ -36,7 +36,7 @@ describe(`our client at a relay of the original itself${why}`, () => {
   });
 
   story('does not send a message twice whose answer was lost, and says that nobody can tell [BC-10]', async () => {
-    const machine = await far('bch');
+    const machine = await remote('bch');
     machine.wire.fault = { at: /\/v1\/send/, kind: 'answer lost' };
     expect(await machine.error(['send', '@bob', 'once'])).toMatch(/nobody can tell whether the message was sent/);
     machine.wire.fault = null;
@@ -45,7 +45,7 @@ describe(`our client at a relay of the original itself${why}`, () => {
   });
 
   story('loses no message whose take was not answered, and shows it once', async () => {
-    const machine = await far('bch');
+    const machine = await remote('bch');
     await machine.peer.send('@ann', 'precious');
     machine.wire.fault = { at: /\/v1\/take/, kind: 'answer lost' };
     expect(await machine.said(['drain'])).toContain('precious');
@@ -58,7 +58,7 @@ describe(`our client at a relay of the original itself${why}`, () => {
     async () => {
       const host = new PeerMachine();
       const place = await host.relay('original', HERE);
-      const machine = opens(await FarMachine.at(place, 'bch'));
+      const machine = opens(await RemoteMachine.at(place, 'bch'));
       const watch = machine.start('bch', ['watch', '--peek']);
       opens({ close: async () => void (await watch.stop('SIGKILL')) });
       await machine.peer.send('@ann', 'before');

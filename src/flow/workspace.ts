@@ -3,7 +3,7 @@ import type { AgentName, MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { AgentRecord, Directory } from '../storage/directory/directory.ts';
 import type { Ledger } from '../storage/ledger/ledger.ts';
-import type { Far } from '../storage/relay/relay.ts';
+import type { Remote } from '../storage/relay/relay.ts';
 import type { Spool } from '../storage/spool/spool.ts';
 
 /** A folder with a spool, its ledger and its directory. With `far` the mail itself waits on another machine. */
@@ -13,11 +13,11 @@ export interface Home {
   spool: Spool;
   ledger: Ledger;
   directory: Directory;
-  far?: Far;
+  remote?: Remote;
 }
 
 /** What the five verbs work with. The first home is one's own; the others are looked into after it. */
-export interface Desk {
+export interface Workspace {
   homes: readonly Home[];
   now: () => number;
   newId: () => MessageId;
@@ -42,20 +42,20 @@ export interface Who {
  * Finds a message by the start of its id in every home, also by the id under which it was queued for a relay. An ambiguous start is
  * refused with the candidates.
  */
-export async function findMessage(desk: Desk, prefix: string): Promise<{ home: Home; id: MessageId }> {
+export async function findMessage(workspace: Workspace, prefix: string): Promise<{ home: Home; id: MessageId }> {
   const found: { home: Home; id: MessageId }[] = [];
-  for (const home of desk.homes) {
-    const ids = [...(await home.ledger.idsLike(prefix)), ...((await home.far?.sentAs(prefix)) ?? [])];
+  for (const home of workspace.homes) {
+    const ids = [...(await home.ledger.idsLike(prefix)), ...((await home.remote?.sentAs(prefix)) ?? [])];
     for (const id of new Set(ids)) found.push({ home, id });
   }
-  if (found.length === 0 && prefix !== '') await refuseQueued(desk, prefix);
+  if (found.length === 0 && prefix !== '') await refuseQueued(workspace, prefix);
   return onlyOne(prefix, found);
 }
 
 /** What has not left yet has an id and nothing that could be shown or answered. */
-async function refuseQueued(desk: Desk, prefix: string): Promise<void> {
-  for (const { far } of desk.homes) {
-    const letter = (await far?.outbox())?.find((one) => one.letter.id?.startsWith(prefix));
+async function refuseQueued(workspace: Workspace, prefix: string): Promise<void> {
+  for (const { remote } of workspace.homes) {
+    const letter = (await remote?.outbox())?.find((one) => one.letter.id?.startsWith(prefix));
     if (!letter) continue;
     const id = letter.letter.id?.slice(0, 8);
     throw new Refusal(

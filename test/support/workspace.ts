@@ -1,20 +1,20 @@
 import { homes } from '../../src/daemon/homes.ts';
-import type { Desk, Home } from '../../src/flow/desk.ts';
+import type { Workspace, Home } from '../../src/flow/workspace.ts';
 import { BODY_LIMIT, Draft } from '../../src/protocol/message.ts';
 import { AgentName } from '../../src/protocol/names.ts';
 import { temporaryHome } from './home.ts';
 
-/** A desk on a fresh home (and, if asked for, a Backchannel home beside it), with these agents. */
-export async function aDesk(...names: string[]): Promise<Desk & { own: Home }> {
-  const desk = homes.openWorkspace(
+/** A workspace on a fresh home (and, if asked for, a Backchannel home beside it), with these agents. */
+export async function aWorkspace(...names: string[]): Promise<Workspace & { own: Home }> {
+  const workspace = homes.openWorkspace(
     { PARLEY_HOME: temporaryHome(), BACKCHANNEL_HOME: `${temporaryHome()}/none` },
     { bodyLimit: BODY_LIMIT, durability: 'normal' },
     'parley',
   );
-  const [own] = desk.homes;
-  if (!own) throw new Error('a desk has a home');
+  const [own] = workspace.homes;
+  if (!own) throw new Error('a workspace has a home');
   for (const name of names) await own.directory.register(AgentName.parse(name), 'agent');
-  return { ...desk, own };
+  return { ...workspace, own };
 }
 
 /** A draft to bob, unless told otherwise. */
