@@ -15,7 +15,7 @@ import {
 import { version } from '../../package.json' with { type: 'json' };
 import { PARLEY_COMMANDS } from '../../src/cli/table.ts';
 import { system } from '../../src/cli/doctor/machine.ts';
-import { examinePlace } from '../../src/cli/doctor/place.ts';
+import { examinePlace } from '../../src/cli/doctor/home.ts';
 import { becomeDefault } from '../../src/cli/settings-file.ts';
 import { deliver } from '../../src/flow/deliver.ts';
 import { send } from '../../src/flow/send.ts';

@@ -1,4 +1,4 @@
-import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
+import { startInBackground } from '../../platform/background.ts';
 import type { Context } from '../context.ts';
 import { allWanted } from '../../protocols/c2c/loop-files.ts';
 import { command } from '../../core/command.ts';
@@ -14,11 +14,9 @@ import { backchannelHome, parleyHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
 import { tokenFrom, tokenWarning } from '../../platform/input.ts';
 import { servingLog } from '../../platform/log.ts';
-import { ownCommand } from '../../platform/program.ts';
 import { closeAll, serveUntilSignal, tellWarnings } from '../../platform/serve.ts';
 import { REFUSALS, Refusal } from '../../protocol/refusal.ts';
 import type { RefusalCode } from '../../protocol/refusal.ts';
-import { explained } from '../../storage/disk.ts';
 
 const OWN = {
   with: {
@@ -267,46 +265,43 @@ async function examined(what: Running['what'], home: string, notice: Notice, env
 
 /** How long the daemon may take until every door answers. */
 const PATIENCE_MS = 15_000;
-/** A log that is longer is put aside at the next start; one older log is kept. */
-const LOG_BYTES = 5_000_000;
-
 /** Starts the daemon in the background and returns when every door answers. If it fails, its own words are the reason. */
 async function detach(context: Context, rows: readonly ServiceRow[], values: Record<string, unknown>): Promise<void> {
   const home = parleyHome(context.env);
   const there = daemonNotice(`${home}/daemon`);
   if (there) return tellRunning(context, home, there, rows);
   if (values['token'] !== undefined) context.note(`warning: ${tokenWarning('BACKCHANNEL_TOKEN')}`);
-  const env = environment(context, values);
   const log = `${home}/daemon.log`;
-  const { fd, from } = openLog(home, log);
-  const child = Bun.spawn(
-    [...ownCommand(), 'up', ...argumentsOf(rows, values), ...(context.verbose ? ['--verbose'] : [])],
-    {
-      argv0: 'parley',
-      env,
-      cwd: context.cwd,
-      stdio: ['ignore', fd, fd],
-      // A session of its own: it outlives this terminal.
-      detached: true,
-    },
+  const started = await startInBackground({
+    words: ['up', ...argumentsOf(rows, values), ...(context.verbose ? ['--verbose'] : [])],
+    // The token goes to the daemon by the environment. A stdin that holds it is ours: it is read here.
+    env: { ...context.env, BACKCHANNEL_TOKEN: tokenFrom(values, context.cwd, context.env['BACKCHANNEL_TOKEN']) },
+    cwd: context.cwd,
+    log,
+    startMs: PATIENCE_MS,
+    ready: (pid) => openNotice(home, pid, rows),
+  });
+  if (started.ready) return tellUp(context, home, started.ready, log);
+  if (started.isLate)
+    throw new Refusal(
+      'storage_failed',
+      `the daemon does not answer after ${PATIENCE_MS / 1000} s and was told to end; see ${log}`,
+    );
+  // Its exit code says which kind of "no" it was.
+  const codes = Object.keys(REFUSALS) as RefusalCode[];
+  const code = codes.find((one) => REFUSALS[one].exit === started.exitCode);
+  throw new Refusal(
+    code ?? 'storage_failed',
+    `the daemon did not start: ${started.said || 'it said nothing'} (log: ${log})`,
   );
-  closeSync(fd);
-  const notice = await untilOpen(home, child, rows);
-  if (!notice) throw failed(child, log, from);
-  child.unref();
-  tellUp(context, home, notice, log);
 }
 
-/** Null if it ended, or does not answer in time. */
-async function untilOpen(home: string, child: Bun.Subprocess, rows: readonly ServiceRow[]): Promise<Notice | null> {
-  for (const end = Date.now() + PATIENCE_MS; Date.now() < end; await Bun.sleep(20)) {
-    if (child.exitCode !== null || child.signalCode !== null) return null;
-    const notice = daemonNotice(`${home}/daemon`);
-    if (notice?.pid !== child.pid || notice.doors.length < rows.length) continue;
-    const answers = await Promise.all(rows.map(async (row) => (await row.load()).answers(addressOf(notice, row))));
-    if (answers.every(Boolean)) return notice;
-  }
-  return null;
+/** Null until every service answers. */
+async function openNotice(home: string, pid: number, rows: readonly ServiceRow[]): Promise<Notice | null> {
+  const notice = daemonNotice(`${home}/daemon`);
+  if (notice?.pid !== pid || notice.doors.length < rows.length) return null;
+  const answers = await Promise.all(rows.map(async (row) => (await row.load()).answers(addressOf(notice, row))));
+  return answers.every(Boolean) ? notice : null;
 }
 
 function addressOf(notice: Notice, row: ServiceRow): string {
@@ -322,41 +317,6 @@ function argumentsOf(rows: readonly ServiceRow[], values: Record<string, unknown
     return value === true ? [`--${name}`] : [];
   });
   return [...rows.map((row) => `--with=${row.name}`), ...given];
-}
-
-/** The token goes to the daemon by the environment. A stdin that holds it is ours: it is read here. */
-function environment(
-  { env, cwd }: Context,
-  values: { token?: string; 'token-file'?: string },
-): Record<string, string | undefined> {
-  return { ...env, BACKCHANNEL_TOKEN: tokenFrom(values, cwd, env['BACKCHANNEL_TOKEN']) };
-}
-
-function openLog(home: string, log: string): { fd: number; from: number } {
-  try {
-    mkdirSync(home, { recursive: true, mode: 0o700 });
-    const size = statSync(log, { throwIfNoEntry: false })?.size ?? 0;
-    if (size > LOG_BYTES) renameSync(log, `${log}.1`);
-    return { fd: openSync(log, 'a', 0o600), from: size > LOG_BYTES ? 0 : size };
-  } catch (error) {
-    throw explained(error, home, 'nothing was started');
-  }
-}
-
-/** The last thing it said is usually why, and its exit code says which kind of "no" it was. */
-function failed(child: Bun.Subprocess, log: string, from: number): Refusal {
-  const said = readFileSync(log).subarray(from).toString().trimEnd().split('\n').at(-1) ?? '';
-  const why = said.replace(/^parley: /, '') || 'it said nothing';
-  if (child.exitCode === null && child.signalCode === null) {
-    child.kill('SIGTERM');
-    return new Refusal(
-      'storage_failed',
-      `the daemon does not answer after ${PATIENCE_MS / 1000} s and was told to end; see ${log}`,
-    );
-  }
-  const codes = Object.keys(REFUSALS) as RefusalCode[];
-  const code = codes.find((one) => REFUSALS[one].exit === child.exitCode);
-  return new Refusal(code ?? 'storage_failed', `the daemon did not start: ${why} (log: ${log})`);
 }
 
 function tellUp(context: Context, home: string, notice: Notice, log: string): void {

@@ -25,8 +25,8 @@ import type { Env } from '../../platform/env.ts';
 import { Session } from '../sessions.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
-import { examineWaiting, waits } from './waiting.ts';
-import type { Waiting } from './waiting.ts';
+import { examineWaiting, waits } from './home.ts';
+import type { Waiting } from './home.ts';
 
 /** What of ours a client's settings hold. */
 interface Installed {

@@ -262,26 +262,23 @@ export async function rounds(
   aroundMs = LOOK_MS,
 ): Promise<void> {
   const bell = new Bell(stop);
-  let who = await mailbox();
-  let arrivals = who.home.spool.watch(who.name, () => bell.ring());
+  let mailboxName: string | undefined;
+  let arrivals: { close(): void } | undefined;
   const around = setInterval(() => bell.ring(true), Math.max(aroundMs, 10));
   try {
     while (!stop.aborted) {
-      if (bell.wasRound()) {
-        const now = await mailbox();
-        if (now.name !== who.name) {
-          arrivals.close();
-          arrivals = now.home.spool.watch(now.name, () => bell.ring());
-        }
-        who = now;
-        await who.home.spool.heal();
+      const who = await mailbox();
+      if (who.name !== mailboxName) {
+        arrivals?.close();
+        arrivals = who.home.spool.watch(who.name, () => bell.ring());
+        mailboxName = who.name;
       }
-      const againMs = await look(who);
-      await bell.next(againMs);
+      if (bell.wasRound()) await who.home.spool.heal();
+      await bell.next(await look(who));
     }
   } finally {
     clearInterval(around);
-    arrivals.close();
+    arrivals?.close();
   }
 }
 
