@@ -31,19 +31,6 @@ const servers = () => import('./commands/servers.ts');
 const prune = () => import('./commands/prune.ts');
 const hook = only('hook', () => import('./commands/hook.ts'));
 const install = only('install', () => import('./commands/install.ts'));
-const bchCommands = () => import('../protocols/backchannel/commands.ts');
-const bchRemote = () => import('../protocols/backchannel/remote.ts');
-const bchRelay = () => import('../protocols/backchannel/relay.ts');
-const c2cSessions = () => import('../protocols/c2c/sessions.ts');
-const c2cCommands = () => import('../protocols/c2c/commands.ts');
-const c2cRoomCommands = () => import('../protocols/c2c/room-commands.ts');
-const c2cSupervisors = () => import('../protocols/c2c/supervisor-commands.ts');
-const c2cMonitor = () => import('../protocols/c2c/monitor.ts');
-const c2cServer = () => import('../protocols/c2c/server.ts');
-const c2cOpencode = () => import('../protocols/c2c/opencode.ts');
-const c2cWireDaemon = () => import('../protocols/c2c/wire-daemon.ts');
-const c2cDeliverInbox = () => import('../protocols/c2c/deliver-inbox.ts');
-const c2cManaged = () => import('../protocols/c2c/managed.ts');
 
 /** Every command of `parley`, in the order of the help. */
 export const PARLEY_COMMANDS: readonly ListedRow[] = [
@@ -104,85 +91,88 @@ export const PARLEY_COMMANDS: readonly ListedRow[] = [
 
 /** Every command of `bch`. Its help is one text, beside its dialect. */
 const BCH_COMMANDS: readonly Row<Bch>[] = [
-  short<Bch>('init', bchRemote),
-  short<Bch>('send', bchCommands),
-  short<Bch>('inbox', bchCommands),
-  short<Bch>('drain', bchCommands),
-  short<Bch>('read', bchCommands),
-  short<Bch>('watch', bchCommands),
-  short<Bch>('sub', bchCommands),
-  short<Bch>('unsub', bchCommands),
-  short<Bch>('agents', bchCommands),
-  short<Bch>('channels', bchCommands),
-  short<Bch>('whoami', bchCommands),
-  short<Bch>('room', bchRemote),
-  short<Bch>('invite', bchRemote),
-  short<Bch>('join', bchRemote),
-  short<Bch>('relay', bchRelay),
-  short<Bch>('mcp', bchCommands),
-  short<Bch>(
-    'setup',
+  ...rows(
+    () => import('../protocols/backchannel/commands.ts'),
+    'send',
+    'inbox',
+    'drain',
+    'read',
+    'watch',
+    'sub',
+    'unsub',
+    'agents',
+    'channels',
+    'whoami',
+    'mcp',
+  ),
+  ...rows(() => import('../protocols/backchannel/remote.ts'), 'init', 'room', 'invite', 'join'),
+  ...rows(() => import('../protocols/backchannel/relay.ts'), 'relay'),
+  ...rows(
     only('setup', () => import('./dialects/bch/setup.ts')),
+    'setup',
   ),
 ];
 
 /** Every command of `c2c`. Its help is one text, too. */
 export const C2C_COMMANDS: readonly Row<C2c>[] = [
-  short<C2c>('register', c2cSessions),
-  short<C2c>('whoami', c2cSessions),
-  short<C2c>('list', c2cSessions),
-  short<C2c>('send', c2cCommands),
-  short<C2c>('send-all', c2cCommands),
-  short<C2c>('poll-inbox', c2cCommands),
-  short<C2c>('peek-inbox', c2cCommands),
-  short<C2c>('history', c2cCommands),
-  short<C2c>('rooms', c2cRoomCommands),
-  short<C2c>('room', c2cRoomCommands),
-  short<C2c>('my-rooms', c2cRoomCommands),
-  short<C2c>('dead-letter', c2cCommands),
-  short<C2c>('set-dnd', c2cSessions),
-  short<C2c>('dnd', c2cSessions),
-  short<C2c>('open-pending-reply', c2cSupervisors),
-  short<C2c>('check-pending-reply', c2cSupervisors),
-  short<C2c>('clear-compact', c2cSessions),
-  short<C2c>('set-compact', c2cSessions),
-  short<C2c>('repo', c2cSupervisors),
-  short<C2c>('monitor', c2cMonitor),
-  short<C2c>(
-    'hook',
+  ...rows(
+    () => import('../protocols/c2c/sessions.ts'),
+    'register',
+    'whoami',
+    'list',
+    'set-dnd',
+    'dnd',
+    'clear-compact',
+    'set-compact',
+  ),
+  ...rows(
+    () => import('../protocols/c2c/commands.ts'),
+    'send',
+    'send-all',
+    'poll-inbox',
+    'peek-inbox',
+    'history',
+    'dead-letter',
+    'version',
+  ),
+  ...rows(() => import('../protocols/c2c/room-commands.ts'), 'rooms', 'room', 'my-rooms'),
+  ...rows(() => import('../protocols/c2c/supervisor-commands.ts'), 'open-pending-reply', 'check-pending-reply', 'repo'),
+  ...rows(() => import('../protocols/c2c/monitor.ts'), 'monitor'),
+  ...rows(() => import('../protocols/c2c/server.ts'), 'mcp', 'serve'),
+  ...rows(() => import('../protocols/c2c/opencode.ts'), 'oc-plugin', 'statefile'),
+  ...rows(() => import('../protocols/c2c/wire-daemon.ts'), 'wire-daemon'),
+  ...rows(() => import('../protocols/c2c/deliver-inbox.ts'), 'deliver-inbox'),
+  ...rows(() => import('../protocols/c2c/managed.ts'), 'start', 'stop', 'restart', 'instances'),
+  ...rows(
     only('hook', () => import('./dialects/c2c/hook.ts')),
+    'hook',
   ),
-  short<C2c>('mcp', c2cServer),
-  short<C2c>('serve', c2cServer),
-  short<C2c>('oc-plugin', c2cOpencode),
-  short<C2c>('statefile', c2cOpencode),
-  short<C2c>(
-    'install',
+  ...rows(
     only('install', () => import('./dialects/c2c/install.ts')),
+    'install',
   ),
-  short<C2c>('wire-daemon', c2cWireDaemon),
-  short<C2c>('deliver-inbox', c2cDeliverInbox),
-  short<C2c>('start', c2cManaged),
-  short<C2c>('stop', c2cManaged),
-  short<C2c>('restart', c2cManaged),
-  short<C2c>('instances', c2cManaged),
-  short<C2c>(
-    'doctor',
+  ...rows(
     only('doctor', () => import('./doctor/c2c.ts')),
+    'doctor',
   ),
-  short<C2c>('version', c2cCommands),
 ];
+
+/** What the OpenCode plugin asks for is two words, and nothing that people could mean. */
+const PLUGIN_PARTS: readonly Row<C2c>[] = rows(
+  () => import('../protocols/c2c/opencode.ts'),
+  'oc-plugin drain-inbox-to-spool',
+  'oc-plugin stream-write-statefile',
+);
+
+/** `parley` alone. */
+const OVERVIEW: Row<Context> = { name: '', load: async () => (await read()).overview };
 
 /** Runs a command line under one of the program's names. */
 export async function speak(name: 'parley' | 'bch' | 'c2c', argv: readonly string[]): Promise<void> {
   switch (name) {
     case 'parley': {
       const { parley } = await import('./parley.ts');
-      return run(
-        parley(PARLEY_COMMANDS),
-        [short<Context>('', async () => ({ commands: { '': (await read()).overview } })), ...PARLEY_COMMANDS],
-        argv,
-      );
+      return run(parley(PARLEY_COMMANDS), [OVERVIEW, ...PARLEY_COMMANDS], argv);
     }
     case 'bch': {
       const { backchannel } = await import('../protocols/backchannel/dialect.ts');
@@ -190,21 +180,11 @@ export async function speak(name: 'parley' | 'bch' | 'c2c', argv: readonly strin
     }
     case 'c2c': {
       const { c2c } = await import('../protocols/c2c/dialect.ts');
-      // What the OpenCode plugin asks for is two words, and no command that people could mean.
-      const parts = PLUGIN_PARTS.map((part) => short<C2c>(part, c2cOpencode));
-      return run(
-        c2c(
-          homes,
-          C2C_COMMANDS.map((row) => row.name),
-        ),
-        [...C2C_COMMANDS, ...parts],
-        argv,
-      );
+      const names = C2C_COMMANDS.map((row) => row.name);
+      return run(c2c(homes, names), [...C2C_COMMANDS, ...PLUGIN_PARTS], argv);
     }
   }
 }
-
-const PLUGIN_PARTS = ['oc-plugin drain-inbox-to-spool', 'oc-plugin stream-write-statefile'] as const;
 
 function row<Name extends string>(
   group: ListedRow['group'],
@@ -212,11 +192,12 @@ function row<Name extends string>(
   summary: string,
   load: Load<Name, Context>,
 ): ListedRow {
-  return { ...short(name, load), group, summary };
+  return { name, group, summary, load: async () => (await load()).commands[name] };
 }
 
-function short<C, Name extends string = string>(name: Name, load: Load<Name, C>): Row<C> {
-  return { name, load: async () => (await load()).commands[name] };
+/** Several commands of one file. */
+function rows<C, Name extends string>(load: Load<Name, C>, ...names: Name[]): Row<C>[] {
+  return names.map((name) => ({ name, load: async () => (await load()).commands[name] }));
 }
 
 /** A file with one command. */

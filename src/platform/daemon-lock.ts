@@ -7,10 +7,10 @@ import { isAlive, isDead, newHolder } from '../storage/holder.ts';
 import { holdLock } from '../storage/lock-file.ts';
 import { VERSION } from './program.ts';
 
-/** Whoever only looks may have the lock for a moment. */
+/** A process that only looks may have the lock for a moment. */
 const PATIENCE_MS = 500;
 
-/** The notice of whoever is on duty, `<duty>.json`: for people, for `status` and for `down`. It holds no secret. */
+/** The notice of the process that holds the lock, `<path>.json`: for people, for `status` and for `down`. It holds no secret. */
 export const Notice = new Schema(() =>
   v.object({
     v: v.literal(1),
@@ -26,25 +26,25 @@ export const Notice = new Schema(() =>
 );
 export type Notice = Described<typeof Notice>;
 
-export interface Duty {
-  /** Whoever was on duty before did not leave: it may have left things undone. */
+export interface DaemonLock {
+  /** The holder before this one did not release it: it may have left things undone. */
   readonly afterDeath: boolean;
-  /** Says where it can be reached. */
-  announce(doors: Notice['doors']): void;
+  /** Says where its services can be reached. */
+  announce(services: Notice['doors']): void;
   /** Says what keeps it from ending. */
   finishing(what: string): void;
-  /** Takes the notice down and lets the next one in. */
-  leave(): void;
+  /** Removes the notice and lets the next process in. */
+  release(): void;
 }
 
 /**
- * Goes on duty, which only one process can be: the kernel keeps the lock `<duty>.lock` and frees it when its holder dies, so
- * what a dead one left behind is no obstacle. Null if somebody else is on duty; `whoIsOnDuty` says who.
+ * Takes a lock that one process can hold: the kernel keeps `<path>.lock` and frees it when its holder dies, so what a dead one left
+ * behind is no obstacle. Null if another process holds it; `daemonNotice` says which.
  */
-export async function goOnDuty(duty: string): Promise<Duty | null> {
-  const lock = await patientLock(duty);
+export async function takeDaemonLock(path: string): Promise<DaemonLock | null> {
+  const lock = await patientLock(path);
   if (!lock) return null;
-  const afterDeath = existsSync(`${duty}.json`);
+  const afterDeath = existsSync(`${path}.json`);
   let notice: Notice = {
     v: 1,
     pid: process.pid,
@@ -53,49 +53,50 @@ export async function goOnDuty(duty: string): Promise<Duty | null> {
     version: VERSION,
     doors: [],
   };
-  const hang = (changes: Partial<Notice>): void => {
+  const write = (changes: Partial<Notice>): void => {
     notice = { ...notice, ...changes };
-    writeFileSync(`${duty}.json.${process.pid}`, `${JSON.stringify(notice, null, 2)}\n`, { mode: 0o600 });
-    renameSync(`${duty}.json.${process.pid}`, `${duty}.json`);
+    writeFileSync(`${path}.json.${process.pid}`, `${JSON.stringify(notice, null, 2)}\n`, { mode: 0o600 });
+    renameSync(`${path}.json.${process.pid}`, `${path}.json`);
   };
-  hang({});
+  write({});
   return {
     afterDeath,
-    announce: (doors) => hang({ doors }),
-    finishing: (what) => hang({ finishing: what }),
-    leave() {
-      rmSync(`${duty}.json`, { force: true });
+    announce: (doors) => write({ doors }),
+    finishing: (what) => write({ finishing: what }),
+    release() {
+      rmSync(`${path}.json`, { force: true });
       lock.release();
     },
   };
 }
 
-/** The notice of whoever is on duty; null if nobody is. A notice that a dead one left is nobody's. */
-export function whoIsOnDuty(duty: string): Notice | null {
-  const notice = readNotice(duty);
+/** The notice of the process that holds the lock; null if none does. A notice that a dead one left counts for nothing. */
+export function daemonNotice(path: string): Notice | null {
+  const notice = readNotice(path);
   if (!notice || isDead(notice.holder)) return null;
   if (isAlive(notice.holder)) return notice;
   // Another container: its lock can be seen from here, its processes cannot.
-  const lock = holdLock(`${duty}.lock`);
+  const lock = holdLock(`${path}.lock`);
   lock?.release();
   return lock ? null : notice;
 }
 
-async function patientLock(duty: string): Promise<ReturnType<typeof holdLock>> {
+async function patientLock(path: string): Promise<ReturnType<typeof holdLock>> {
+  const folder = path.slice(0, path.lastIndexOf('/'));
   try {
-    mkdirSync(duty.slice(0, duty.lastIndexOf('/')), { recursive: true, mode: 0o700 });
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
     for (const end = Date.now() + PATIENCE_MS; ; await Bun.sleep(20)) {
-      const lock = holdLock(`${duty}.lock`);
+      const lock = holdLock(`${path}.lock`);
       if (lock || Date.now() > end) return lock;
     }
   } catch (error) {
-    throw explained(error, duty.slice(0, duty.lastIndexOf('/')), 'nothing was started');
+    throw explained(error, folder, 'nothing was started');
   }
 }
 
-function readNotice(duty: string): Notice | null {
+function readNotice(path: string): Notice | null {
   try {
-    const notice = Notice.safeParse(JSON.parse(readFileSync(`${duty}.json`, 'utf8')));
+    const notice = Notice.safeParse(JSON.parse(readFileSync(`${path}.json`, 'utf8')));
     return notice.success ? notice.data : null;
   } catch (error) {
     if (isMissing(error) || error instanceof SyntaxError) return null;

@@ -1,3 +1,4 @@
+import { examinePlace } from '../../src/cli/doctor/home.ts';
 import { version } from '../../package.json' with { type: 'json' };
 import { Database } from 'bun:sqlite';
 import { describe, expect, it } from 'bun:test';
@@ -15,7 +16,6 @@ import {
 } from 'node:fs';
 import { PARLEY_COMMANDS } from '../../src/cli/table.ts';
 import { system } from '../../src/cli/doctor/machine.ts';
-import { examinePlace } from '../../src/cli/doctor/place.ts';
 import { becomeDefault } from '../../src/cli/settings-file.ts';
 import { deliver } from '../../src/flow/deliver.ts';
 import { send } from '../../src/flow/send.ts';

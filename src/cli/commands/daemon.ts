@@ -1,4 +1,4 @@
-import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
+import { startInBackground } from '../../platform/background.ts';
 import type { Context } from '../context.ts';
 import { allWanted } from '../../protocols/c2c/loop-files.ts';
 import { command } from '../../core/command.ts';
@@ -8,17 +8,15 @@ import { ago, durationFrom } from '../../core/time.ts';
 import { SERVICES } from '../../daemon/services.ts';
 import type { ServiceRow } from '../../daemon/services.ts';
 import { nearest } from '../../flow/nearest.ts';
-import { goOnDuty, whoIsOnDuty } from '../../platform/daemon-lock.ts';
+import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
 import type { Notice } from '../../platform/daemon-lock.ts';
 import { backchannelHome, parleyHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
 import { tokenFrom, tokenWarning } from '../../platform/input.ts';
 import { servingLog } from '../../platform/log.ts';
-import { ownCommand } from '../../platform/program.ts';
 import { closeAll, serveUntilSignal, tellWarnings } from '../../platform/serve.ts';
 import { REFUSALS, Refusal } from '../../protocol/refusal.ts';
 import type { RefusalCode } from '../../protocol/refusal.ts';
-import { explained } from '../../storage/disk.ts';
 
 const OWN = {
   with: {
@@ -49,20 +47,20 @@ const upCommand = command({
   async run(context: Context, values: Record<string, unknown> & { with?: string[]; detach?: boolean }) {
     const rows = wanted(values.with ?? []);
     if (values.detach) return detach(context, rows, values);
-    const duty = await goOnDuty(`${parleyHome(context.env)}/daemon`);
-    if (!duty) throw runsAlready(context);
+    const lock = await takeDaemonLock(`${parleyHome(context.env)}/daemon`);
+    if (!lock) throw runsAlready(context);
     const log = servingLog({ json: values['json-logs'] === true, verbose: context.verbose });
     const open = async (): Promise<OpenService[]> => {
-      const doors = await openAll(context, rows, values, log);
-      duty.announce(doors.map(({ name, address }) => ({ name, address })));
-      for (const door of doors) tellWarnings(door, values['json-logs'] === true ? log : null);
-      tell(context, doors);
-      return doors;
+      const services = await openAll(context, rows, values, log);
+      lock.announce(services.map(({ name, address }) => ({ name, address })));
+      for (const service of services) tellWarnings(service, values['json-logs'] === true ? log : null);
+      tell(context, services);
+      return services;
     };
     try {
-      await serveUntilSignal(open, log, (what) => duty.finishing(what));
+      await serveUntilSignal(open, log, (what) => lock.finishing(what));
     } finally {
-      duty.leave();
+      lock.release();
     }
   },
 });
@@ -74,23 +72,23 @@ async function openAll(
   values: Record<string, unknown>,
   log: Log,
 ): Promise<OpenService[]> {
-  const doors: OpenService[] = [];
+  const services: OpenService[] = [];
   try {
-    for (const row of rows) doors.push(await (await row.load()).open(context, values, log));
-    return doors;
+    for (const row of rows) services.push(await (await row.load()).open(context, values, log));
+    return services;
   } catch (error) {
-    await closeAll(doors, () => {});
+    await closeAll(services, () => {});
     throw error;
   }
 }
 
-function tell(context: Context, doors: OpenService[]): void {
+function tell(context: Context, services: OpenService[]): void {
   if (context.json) {
-    const open = doors.map(({ name, address, about }) => ({ name, address, about }));
+    const open = services.map(({ name, address, about }) => ({ name, address, about }));
     return context.sayJson({ pid: process.pid, home: parleyHome(context.env), doors: open });
   }
   context.say(`up in ${parleyHome(context.env)} (pid ${process.pid})`);
-  for (const { name, address, about } of doors) {
+  for (const { name, address, about } of services) {
     context.say([`  ${name} on ${address}`, ...about.map((line) => `    ${line}`)].join('\n'));
   }
 }
@@ -113,7 +111,7 @@ function wanted(names: readonly string[]): ServiceRow[] {
 
 function runsAlready(context: Context): Refusal {
   const home = parleyHome(context.env);
-  const notice = whoIsOnDuty(`${home}/daemon`);
+  const notice = daemonNotice(`${home}/daemon`);
   if (!notice)
     return new Refusal('already_claimed', `the daemon of ${home} is just starting or ending; try again in a moment`);
   const doors = notice.doors.map(({ name, address }) => `${name} on ${address}`).join(', ');
@@ -138,11 +136,11 @@ const downCommand = command({
   async run(context: Context, values) {
     const patience = durationFrom(values.patience ?? DEFAULT_PATIENCE);
     const home = parleyHome(context.env);
-    const notice = whoIsOnDuty(`${home}/daemon`);
+    const notice = daemonNotice(`${home}/daemon`);
     if (!notice) {
       if (context.json) return context.sayJson({ was: null });
       context.say(`nothing runs in ${home}`);
-      const alone = whoIsOnDuty(`${backchannelHome(context.env)}/relay`);
+      const alone = daemonNotice(`${backchannelHome(context.env)}/relay`);
       if (alone)
         context.note(`a relay runs by itself (pid ${alone.pid}); end it where it runs, or with: kill ${alone.pid}`);
       return;
@@ -178,7 +176,7 @@ async function untilGone(
 ): Promise<string[]> {
   const told: string[] = [];
   for (;;) {
-    const now = whoIsOnDuty(`${home}/daemon`);
+    const now = daemonNotice(`${home}/daemon`);
     if (now?.holder !== holder) return told;
     const what = now.finishing;
     if (what !== undefined && told.at(-1) !== what) {
@@ -199,7 +197,7 @@ async function untilGone(
 const NOTHING_RUNS = 3;
 const NO_ANSWER = 1;
 
-interface DoorState {
+interface ServiceState {
   name: string;
   address: string;
   answers: boolean;
@@ -210,7 +208,7 @@ interface Running extends Omit<Notice, 'doors' | 'v'> {
   /** The daemon, or a relay or host that was started by itself. */
   what: 'daemon' | 'relay' | 'host';
   home: string;
-  doors: DoorState[];
+  doors: ServiceState[];
 }
 
 const statusCommand = command({
@@ -223,7 +221,7 @@ const statusCommand = command({
   examples: ['parley status', 'parley status --json'],
   async run(context: Context) {
     const running = await whatRuns(context);
-    const isWell = running.every(({ doors }) => doors.every((door) => door.answers));
+    const isWell = running.every(({ doors }) => doors.every((service) => service.answers));
     process.exitCode = running.length === 0 ? NOTHING_RUNS : isWell ? 0 : NO_ANSWER;
     if (context.json) return context.sayJson({ running });
     if (running.length === 0) {
@@ -244,9 +242,9 @@ const statusCommand = command({
 
 async function whatRuns({ env }: Context): Promise<Running[]> {
   const [own, bch] = [parleyHome(env), backchannelHome(env)];
-  const daemon = whoIsOnDuty(`${own}/daemon`);
-  const relay = whoIsOnDuty(`${bch}/relay`);
-  const host = whoIsOnDuty(`${own}/host/socket`);
+  const daemon = daemonNotice(`${own}/daemon`);
+  const relay = daemonNotice(`${bch}/relay`);
+  const host = daemonNotice(`${own}/host/socket`);
   return Promise.all([
     ...(daemon ? [examined('daemon', own, daemon, env)] : []),
     // The daemon's own are among its doors.
@@ -258,55 +256,52 @@ async function whatRuns({ env }: Context): Promise<Running[]> {
 async function examined(what: Running['what'], home: string, notice: Notice, env: Env): Promise<Running> {
   const { v: _, ...facts } = notice;
   const doors = notice.doors.map(async ({ name, address }) => {
-    const door = await SERVICES.find((one) => one.name === name)?.load();
-    const details = await door?.details?.(address, env);
-    return { name, address, answers: (await door?.answers(address)) ?? false, ...(details && { details }) };
+    const service = await SERVICES.find((one) => one.name === name)?.load();
+    const details = await service?.details?.(address, env);
+    return { name, address, answers: (await service?.answers(address)) ?? false, ...(details && { details }) };
   });
   return { what, home, ...facts, doors: await Promise.all(doors) };
 }
 
 /** How long the daemon may take until every door answers. */
 const PATIENCE_MS = 15_000;
-/** A log that is longer is put aside at the next start; one older log is kept. */
-const LOG_BYTES = 5_000_000;
-
 /** Starts the daemon in the background and returns when every door answers. If it fails, its own words are the reason. */
 async function detach(context: Context, rows: readonly ServiceRow[], values: Record<string, unknown>): Promise<void> {
   const home = parleyHome(context.env);
-  const there = whoIsOnDuty(`${home}/daemon`);
+  const there = daemonNotice(`${home}/daemon`);
   if (there) return tellRunning(context, home, there, rows);
   if (values['token'] !== undefined) context.note(`warning: ${tokenWarning('BACKCHANNEL_TOKEN')}`);
-  const env = environment(context, values);
   const log = `${home}/daemon.log`;
-  const { fd, from } = openLog(home, log);
-  const child = Bun.spawn(
-    [...ownCommand(), 'up', ...argumentsOf(rows, values), ...(context.verbose ? ['--verbose'] : [])],
-    {
-      argv0: 'parley',
-      env,
-      cwd: context.cwd,
-      stdio: ['ignore', fd, fd],
-      // A session of its own: it outlives this terminal.
-      detached: true,
-    },
+  const started = await startInBackground({
+    words: ['up', ...argumentsOf(rows, values), ...(context.verbose ? ['--verbose'] : [])],
+    // The token goes to the daemon by the environment. A stdin that holds it is ours: it is read here.
+    env: { ...context.env, BACKCHANNEL_TOKEN: tokenFrom(values, context.cwd, context.env['BACKCHANNEL_TOKEN']) },
+    cwd: context.cwd,
+    log,
+    startMs: PATIENCE_MS,
+    ready: (pid) => openNotice(home, pid, rows),
+  });
+  if (started.ready) return tellUp(context, home, started.ready, log);
+  if (started.isLate)
+    throw new Refusal(
+      'storage_failed',
+      `the daemon does not answer after ${PATIENCE_MS / 1000} s and was told to end; see ${log}`,
+    );
+  // Its exit code says which kind of "no" it was.
+  const codes = Object.keys(REFUSALS) as RefusalCode[];
+  const code = codes.find((one) => REFUSALS[one].exit === started.exitCode);
+  throw new Refusal(
+    code ?? 'storage_failed',
+    `the daemon did not start: ${started.said || 'it said nothing'} (log: ${log})`,
   );
-  closeSync(fd);
-  const notice = await untilOpen(home, child, rows);
-  if (!notice) throw failed(child, log, from);
-  child.unref();
-  tellUp(context, home, notice, log);
 }
 
-/** Null if it ended, or does not answer in time. */
-async function untilOpen(home: string, child: Bun.Subprocess, rows: readonly ServiceRow[]): Promise<Notice | null> {
-  for (const end = Date.now() + PATIENCE_MS; Date.now() < end; await Bun.sleep(20)) {
-    if (child.exitCode !== null || child.signalCode !== null) return null;
-    const notice = whoIsOnDuty(`${home}/daemon`);
-    if (notice?.pid !== child.pid || notice.doors.length < rows.length) continue;
-    const answers = await Promise.all(rows.map(async (row) => (await row.load()).answers(addressOf(notice, row))));
-    if (answers.every(Boolean)) return notice;
-  }
-  return null;
+/** Null until every service answers. */
+async function openNotice(home: string, pid: number, rows: readonly ServiceRow[]): Promise<Notice | null> {
+  const notice = daemonNotice(`${home}/daemon`);
+  if (notice?.pid !== pid || notice.doors.length < rows.length) return null;
+  const answers = await Promise.all(rows.map(async (row) => (await row.load()).answers(addressOf(notice, row))));
+  return answers.every(Boolean) ? notice : null;
 }
 
 function addressOf(notice: Notice, row: ServiceRow): string {
@@ -322,41 +317,6 @@ function argumentsOf(rows: readonly ServiceRow[], values: Record<string, unknown
     return value === true ? [`--${name}`] : [];
   });
   return [...rows.map((row) => `--with=${row.name}`), ...given];
-}
-
-/** The token goes to the daemon by the environment. A stdin that holds it is ours: it is read here. */
-function environment(
-  { env, cwd }: Context,
-  values: { token?: string; 'token-file'?: string },
-): Record<string, string | undefined> {
-  return { ...env, BACKCHANNEL_TOKEN: tokenFrom(values, cwd, env['BACKCHANNEL_TOKEN']) };
-}
-
-function openLog(home: string, log: string): { fd: number; from: number } {
-  try {
-    mkdirSync(home, { recursive: true, mode: 0o700 });
-    const size = statSync(log, { throwIfNoEntry: false })?.size ?? 0;
-    if (size > LOG_BYTES) renameSync(log, `${log}.1`);
-    return { fd: openSync(log, 'a', 0o600), from: size > LOG_BYTES ? 0 : size };
-  } catch (error) {
-    throw explained(error, home, 'nothing was started');
-  }
-}
-
-/** The last thing it said is usually why, and its exit code says which kind of "no" it was. */
-function failed(child: Bun.Subprocess, log: string, from: number): Refusal {
-  const said = readFileSync(log).subarray(from).toString().trimEnd().split('\n').at(-1) ?? '';
-  const why = said.replace(/^parley: /, '') || 'it said nothing';
-  if (child.exitCode === null && child.signalCode === null) {
-    child.kill('SIGTERM');
-    return new Refusal(
-      'storage_failed',
-      `the daemon does not answer after ${PATIENCE_MS / 1000} s and was told to end; see ${log}`,
-    );
-  }
-  const codes = Object.keys(REFUSALS) as RefusalCode[];
-  const code = codes.find((one) => REFUSALS[one].exit === child.exitCode);
-  return new Refusal(code ?? 'storage_failed', `the daemon did not start: ${why} (log: ${log})`);
 }
 
 function tellUp(context: Context, home: string, notice: Notice, log: string): void {

@@ -51,11 +51,12 @@ const relayCommand = command({
       );
     const log = servingLog({ json: values['json-logs'] ?? false, verbose: context.verbose });
     const open = async (): Promise<OpenService[]> => {
-      const door = await relay.open(context, values, log);
-      tellWarnings(door, values['json-logs'] ? log : null);
-      if (context.json) context.sayJson({ url: door.address, pid: process.pid, about: door.about });
-      else context.say([`relay listening on ${door.address}`, ...door.about.map((line) => `  ${line}`)].join('\n'));
-      return [door];
+      const service = await relay.open(context, values, log);
+      tellWarnings(service, values['json-logs'] ? log : null);
+      if (context.json) context.sayJson({ url: service.address, pid: process.pid, about: service.about });
+      else
+        context.say([`relay listening on ${service.address}`, ...service.about.map((line) => `  ${line}`)].join('\n'));
+      return [service];
     };
     await serveUntilSignal(open, log, () => {});
   },

@@ -42,7 +42,7 @@ const joinCommand = command({
         `warning: other accounts of this machine can see an invite in the process list; use: echo <invite> | parley join - --as ${agent}`,
       );
     const { insecure = false, default: byDefault = false } = values;
-    const done = await enlist(context, { agent, url, room, token, channels, insecure, byDefault });
+    const done = await joinRelay(context, { agent, url, room, token, channels, insecure, byDefault });
     if (context.json) {
       return context.sayJson({
         agent,
@@ -202,7 +202,7 @@ function nameOf({ id, key, named }: Letter): string {
 }
 
 /** Who wants to be at which relay, and what admits it there. */
-export interface Application {
+export interface JoinOrder {
   agent: AgentName;
   url: string;
   room?: string | undefined;
@@ -216,7 +216,7 @@ export interface Application {
   byDefault: boolean;
 }
 
-interface Enlisted {
+interface JoinedRelay {
   url: string;
   root: string;
   /** We were there before, under this name. */
@@ -225,9 +225,9 @@ interface Enlisted {
 }
 
 /** Registers an agent at a relay and keeps its token in a folder of its own: no other agent's is touched. */
-export async function enlist(context: Context, application: Application): Promise<Enlisted> {
-  const { agent, room, token } = application;
-  const url = relayAddress(application.url, application.insecure);
+export async function joinRelay(context: Context, order: JoinOrder): Promise<JoinedRelay> {
+  const { agent, room, token } = order;
+  const url = relayAddress(order.url, order.insecure);
   await refuseLocalName(context, agent);
   const place = { agent, url, ...(room && { room }) };
   const root = folderFor(parleyHome(context.env), place);
@@ -237,12 +237,12 @@ export async function enlist(context: Context, application: Application): Promis
   writeIdentity(root, { v: 1, ...place, ...(known.token && { token: known.token }), ...(abilities && { abilities }) });
   const home = homes.openRemoteHome({ root, durability: context.settings.durability });
   await home.spool.adopt(agent);
-  for (const channel of application.channels ?? []) {
+  for (const channel of order.channels ?? []) {
     await home.directory.subscribe(agent, anyChannel(channel));
   }
-  prepareHook(context, { name: agent, home }, application.session);
+  prepareHook(context, { name: agent, home }, order.session);
   const config = `${parleyHome(context.env)}/config.json`;
-  const isDefault = becomeDefault(config, agent, application.byDefault) === agent;
+  const isDefault = becomeDefault(config, agent, order.byDefault) === agent;
   const all = readdirSync(`${parleyHome(context.env)}/relays`).filter((name) => name.startsWith(`${agent}@`));
   if (all.length > 1)
     context.note(`@${agent} is at several relays now; PARLEY_RELAY says which is meant: ${all.join(', ')}`);
@@ -260,7 +260,7 @@ async function refuseLocalName(context: Context, agent: AgentName): Promise<void
 }
 
 /** What an agent says when it is at a relay from now on, and how to go on. */
-export function welcome(context: Context, agent: AgentName, { url, root, isDefault }: Enlisted): void {
+export function welcome(context: Context, agent: AgentName, { url, root, isDefault }: JoinedRelay): void {
   context.say(
     isDefault
       ? `You are @${agent} here. Next: parley send @<someone> "hello"   (parley agents lists who is there)`

@@ -37,10 +37,11 @@ const hostCommand = command({
     if (stdio) return hostOnStdio(context, log);
     const addresses = hostAddresses({ socket, ws }, context.env, context.cwd);
     const open = async (): Promise<OpenService[]> => {
-      const door = await openHostService(context, addresses, log);
-      if (context.json) context.sayJson({ socket: door.address, pid: process.pid, about: door.about });
-      else context.say([`host listening on ${door.address}`, ...door.about.map((line) => `  ${line}`)].join('\n'));
-      return [door];
+      const service = await openHostService(context, addresses, log);
+      if (context.json) context.sayJson({ socket: service.address, pid: process.pid, about: service.about });
+      else
+        context.say([`host listening on ${service.address}`, ...service.about.map((line) => `  ${line}`)].join('\n'));
+      return [service];
     };
     await serveUntilSignal(open, log, () => {});
   },

@@ -1,8 +1,8 @@
 import { LEDGER_FORMAT } from '../../daemon/homes.ts';
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
-import { enlist, welcome } from './remote.ts';
-import type { Application } from './remote.ts';
+import { joinRelay, welcome } from './remote.ts';
+import type { JoinOrder } from './remote.ts';
 import { parseDraft } from './mail.ts';
 import { bashScript, fishScript, completables, zshScript } from '../completion.ts';
 import { agentName } from '../context.ts';
@@ -167,9 +167,9 @@ async function makeOwner(context: Context, who: Who, former: AgentName | undefin
   return isNew;
 }
 
-async function initAtRelay(context: Context, application: Application): Promise<void> {
-  const { agent, room } = application;
-  const done = await enlist(context, application);
+async function initAtRelay(context: Context, order: JoinOrder): Promise<void> {
+  const { agent, room } = order;
+  const done = await joinRelay(context, order);
   const { url, root: home, isDefault, existed } = done;
   if (context.json) return context.sayJson({ agent, url, room, home, default: isDefault, existed });
   context.say(`${context.paint.green(existed ? 'you were here already:' : 'made mailbox')} @${agent} at ${url}`);

@@ -1,11 +1,16 @@
-import { isCompiled, VERSION } from '../../platform/program.ts';
-import { LEDGER_FORMAT } from '../../daemon/homes.ts';
-import { dependencies } from '../../../package.json' with { type: 'json' };
 import { isSameFile } from '../self/program-files.ts';
-import { onPath } from '../self/search-path.ts';
-import type { Env } from '../../platform/env.ts';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { dependencies } from '../../../package.json' with { type: 'json' };
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
+import { scriptText } from '../hook-setup.ts';
+import { onPath } from '../self/search-path.ts';
+import { LEDGER_FORMAT } from '../../daemon/homes.ts';
+import { parleyHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
+import { VERSION, isCompiled } from '../../platform/program.ts';
+import { isMissing } from '../../storage/disk.ts';
 
 /** The program itself, the system below it, and what the shell calls by our names. */
 export function examineMachine(env: Env): Finding[] {
@@ -53,4 +58,20 @@ function names(env: Env): Finding[] {
     return [ok(`${name} is ${found}`)];
   });
   return [first, ...others];
+}
+
+/** The script that clients call after every tool call: is it there, and does it start this very program? */
+export function examineHook(env: Env): Finding {
+  const { ok, warn } = on('hook');
+  const path = join(parleyHome(env), 'hook');
+  try {
+    if (readFileSync(path, 'utf8') === scriptText(env)) return ok(`${path} is current`);
+    return warn(
+      `${path} starts another Parley than this one, or is an older script`,
+      '`parley hook --write` writes it again',
+    );
+  } catch (error) {
+    if (!isMissing(error)) return warn(`${path} cannot be read`, '`parley hook --write` writes it again');
+    return warn(`there is no ${path}, so no hook can bring mail`, '`parley hook --write` writes it');
+  }
 }

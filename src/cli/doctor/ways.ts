@@ -1,4 +1,4 @@
-import { whoIsOnDuty } from '../../platform/daemon-lock.ts';
+import { daemonNotice } from '../../platform/daemon-lock.ts';
 import { wantedFor, daemonsFolder, loopsFolder } from '../../protocols/c2c/loop-files.ts';
 import { gitTop } from '../../platform/git.ts';
 import { parleyHome, userHome } from '../../platform/env.ts';
@@ -27,8 +27,8 @@ import { possibleAdditions } from '../install/parley-profile.ts';
 import { Session } from '../sessions.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
-import { examineWaiting, waits } from './waiting.ts';
-import type { Waiting } from './waiting.ts';
+import { examineWaiting, waits } from './home.ts';
+import type { Waiting } from './home.ts';
 
 /** What of ours a client's settings hold. */
 interface Installed {
@@ -143,7 +143,7 @@ function idleLoop(env: Env, id: string): string | null {
 /** The loop that somebody runs for the session: the daemon, or a process of its own. */
 function runningLoop(env: Env, id: string): WayFacts['loop'] {
   const duties = [`${loopsFolder(env)}/run/${id}`, `${daemonsFolder(env)}/${id}`];
-  const names = duties.flatMap((duty) => whoIsOnDuty(duty)?.doors.map(({ name }) => name) ?? []);
+  const names = duties.flatMap((duty) => daemonNotice(duty)?.doors.map(({ name }) => name) ?? []);
   return (['wire', 'deliver', 'wake'] as const).find((kind) => names.includes(kind)) ?? null;
 }
 

@@ -1,5 +1,5 @@
+import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
 import type { OpenService, ServiceContext, Log } from '../../core/service.ts';
-import { goOnDuty, whoIsOnDuty } from '../../platform/daemon-lock.ts';
 import { VERSION } from '../../platform/program.ts';
 import { linkSync, mkdirSync, readFileSync, rmSync, statSync, write, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -52,23 +52,23 @@ async function opened(
     log,
   };
   prepareFolder(options);
-  const duty = await goOnDuty(socket);
-  if (!duty) throw alreadyRunning(socket);
+  const lock = await takeDaemonLock(socket);
+  if (!lock) throw alreadyRunning(socket);
   const running = await startHost(context, log).catch((error: unknown) => {
-    duty.leave();
+    lock.release();
     throw error;
   });
   const open: Listening[] = [];
   const close = async (): Promise<void> => {
     for (const one of open) one.close();
     await running.close();
-    duty.leave();
+    lock.release();
   };
   try {
     open.push(await serveUnixSocket(running.server.accept, options));
     if (ws !== null) open.push(openWebSocket(running.server, ws, tokenFile, log));
     // `parley status` asks at the socket.
-    duty.announce([{ name: 'host', address: socket }]);
+    lock.announce([{ name: 'host', address: socket }]);
   } catch (error) {
     await close();
     throw error;
@@ -176,7 +176,7 @@ function makeToken(path: string): void {
 
 /** Names the process that holds the socket. */
 function alreadyRunning(path: string): Refusal {
-  const notice = whoIsOnDuty(path);
+  const notice = daemonNotice(path);
   return new Refusal(
     'already_claimed',
     notice

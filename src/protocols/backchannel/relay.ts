@@ -7,7 +7,7 @@ import type { Homes, RelayRooms } from '../../core/homes.ts';
 import type { Log, OpenService, Service } from '../../core/service.ts';
 import { countFrom, spanMs } from '../../core/time.ts';
 import { serveRelay } from '../../doors/relay/serve.ts';
-import { goOnDuty, whoIsOnDuty } from '../../platform/daemon-lock.ts';
+import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
 import { backchannelHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
 import { TOKEN_FILE, tokenFrom, tokenWarning } from '../../platform/input.ts';
@@ -218,7 +218,7 @@ const FEW_FILES = 4096;
  */
 async function openRelayService(homes: Homes, order: RelayOrder, log: Log): Promise<OpenService> {
   const certificate = order.tls && readCertificate(order.tls);
-  const lock = await goOnDuty(`${order.root}/relay`);
+  const lock = await takeDaemonLock(`${order.root}/relay`);
   if (!lock) throw alreadyRunning(order.root);
   try {
     const openFiles = raiseFileLimit(OPEN_FILES);
@@ -247,14 +247,14 @@ async function openRelayService(homes: Homes, order: RelayOrder, log: Log): Prom
         await server.stop();
         tell('mail that is accepted and has no file yet');
         await rooms.close();
-        lock.leave();
+        lock.release();
       },
     };
     lock.announce([{ name: service.name, address: service.address }]);
     log('relay_open', { url: service.address, home: order.root, openFiles });
     return service;
   } catch (error) {
-    lock.leave();
+    lock.release();
     throw error;
   }
 }
@@ -337,7 +337,7 @@ function fewFiles(openFiles: number): string {
 
 /** Says who it is, so that one can go there. */
 function alreadyRunning(root: string): Refusal {
-  const notice = whoIsOnDuty(`${root}/relay`);
+  const notice = daemonNotice(`${root}/relay`);
   const [service] = notice?.doors ?? [];
   return new Refusal(
     'already_claimed',

@@ -28,10 +28,10 @@ const initCommand = command({
       if (values[option] !== undefined) throw noBrain(`--${option} was given`);
     }
     const name = readName(text);
-    const url = values.url ?? bch.elsewhere?.url;
+    const url = values.url ?? bch.relayPlace?.url;
     if (url) {
       const roomToken = tokenFrom(values, process.cwd());
-      const known = await enlistAt(bch, name, { url, roomToken, insecure: values.insecure ?? false });
+      const known = await registerAtRelay(bch, name, { url, roomToken, insecure: values.insecure ?? false });
       bch.say(`registered as "${name}" (${known.url})`);
       if (known.issued) bch.say('agent token issued and saved to config — the room token is no longer needed here');
       return;
@@ -63,7 +63,7 @@ const joinCommand = command({
     if (!values.as) throw new Refusal('invalid_request', 'usage: bch join <invite> --as <name>');
     const name = readName(values.as);
     const { insecure = false } = values;
-    const { url } = await enlistAt(bch, name, { url: given, room, roomToken, byInvite: true, insecure });
+    const { url } = await registerAtRelay(bch, name, { url: given, room, roomToken, byInvite: true, insecure });
     bch.say(`joined ${url}${room ? ` (room ${room})` : ''} as "${name}" (personal token saved)`);
     // As whoever we are from now on, whatever the environment said before.
     const { BACKCHANNEL_URL: _url, BACKCHANNEL_TOKEN: _token, BACKCHANNEL_RELAY_ROOM: _room, ...rest } = bch.env;
@@ -144,7 +144,11 @@ interface Admission {
 }
 
 /** Registers an agent at a relay and makes it the current one. Each agent's token is kept, in a file that only its owner reads. */
-async function enlistAt(bch: Bch, agent: AgentName, admission: Admission): Promise<{ url: string; issued: boolean }> {
+async function registerAtRelay(
+  bch: Bch,
+  agent: AgentName,
+  admission: Admission,
+): Promise<{ url: string; issued: boolean }> {
   const { env, config, root } = bch;
   // An address that is in use already was accepted before.
   const inUse = admission.url.replace(/\/+$/, '') === relayInUse(env, config)?.url && !admission.byInvite;

@@ -34,8 +34,8 @@ export class Bch {
   }
 
   /** The relay that is in use; null for the local spool. */
-  get elsewhere(): Elsewhere | null {
-    return elsewhere(this.env, this.config);
+  get relayPlace(): RelayPlace | null {
+    return relayPlace(this.env, this.config);
   }
 
   /** One home only: the local spool, or the mailbox at a relay. */
@@ -80,7 +80,7 @@ export class Bch {
   }
 
   #open(): Workspace & { home: Home } {
-    const place = this.elsewhere;
+    const place = this.relayPlace;
     if (place) return this.#openAt(place);
     const workspace = this.homes.openWorkspace(this.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'bch');
     const [home] = workspace.homes;
@@ -88,7 +88,7 @@ export class Bch {
     return { ...workspace, home, readAddress, unreachable };
   }
 
-  #openAt(place: Elsewhere): Workspace & { home: Home } {
+  #openAt(place: RelayPlace): Workspace & { home: Home } {
     const agent = this.identity;
     if (!agent) throw nobody();
     const token = tokenAt(place, agent, this.env, this.config);
@@ -192,7 +192,7 @@ function write(path: string, config: Config): void {
 }
 
 /** A relay, and a room in it. */
-interface Elsewhere {
+interface RelayPlace {
   url: string;
   room?: string;
 }
@@ -201,7 +201,7 @@ interface Elsewhere {
  * Where the mail of whoever is set up so waits: at a relay; null for the local spool. The environment beats the config, even when
  * it is set to nothing. Any other place is refused in one line: that mail must not land where nobody looks.
  */
-function elsewhere(env: Env, config: Config): Elsewhere | null {
+function relayPlace(env: Env, config: Config): RelayPlace | null {
   const place = relayInUse(env, config);
   if (!place && isLocalSpool(env, config) === false)
     throw new Refusal('bad_config', 'a relay is wanted and none is named; run `bch init <name> --url <relay>`');
@@ -209,7 +209,7 @@ function elsewhere(env: Env, config: Config): Elsewhere | null {
 }
 
 /** The same for whoever is about to name a relay: that none was named before is no fault then. */
-export function relayInUse(env: Env, config: Config): Elsewhere | null {
+export function relayInUse(env: Env, config: Config): RelayPlace | null {
   const local = isLocalSpool(env, config);
   const url = (env['BACKCHANNEL_URL'] ?? config.url)?.replace(/\/+$/, '');
   if (local || !url) return null;
@@ -228,7 +228,7 @@ export function roomAt(url: string, env: Env, config: Config): string | undefine
 }
 
 /** The agent token that the config or the environment holds for this agent at this relay. */
-export function tokenAt({ url, room }: Elsewhere, agent: AgentName, env: Env, config: Config): string | undefined {
+export function tokenAt({ url, room }: RelayPlace, agent: AgentName, env: Env, config: Config): string | undefined {
   const own = env['BACKCHANNEL_TOKEN'];
   if (own) return own;
   const isThere =

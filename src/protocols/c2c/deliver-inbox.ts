@@ -10,7 +10,7 @@ import { enveloped } from './commands.ts';
 import { instanceOf } from './instance.ts';
 import { Wanted } from './loop-files.ts';
 import { runHere, runInBackground } from './loop-process.ts';
-import { GAP_MS, dutyOf, lookOnce } from './loop.ts';
+import { GAP_MS, lockPathOf, lookOnce } from './loop.ts';
 import { readTerminal } from './terminal-loop.ts';
 import type { C2c } from './workspace.ts';
 
@@ -142,7 +142,7 @@ function seconds(name: string, value: unknown): number | undefined {
 
 async function startDaemon(c2c: C2c, wanted: Wanted, json: boolean): Promise<void> {
   const { notice, already, log } = await runInBackground(wanted, c2c.env);
-  const pidfile = `${dutyOf(c2c.env, wanted)}.pid`;
+  const pidfile = `${lockPathOf(c2c.env, wanted)}.pid`;
   if (json)
     return c2c.sayJson({ ok: true, daemon: true, already_running: already, pid: notice.pid, pidfile, log_path: log });
   c2c.say(`${already ? 'runs already' : 'runs'} for ${wanted.session} (pid ${notice.pid}); log: ${log}`);

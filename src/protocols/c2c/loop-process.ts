@@ -1,15 +1,13 @@
-import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
-import { whoIsOnDuty } from '../../platform/daemon-lock.ts';
+import { startInBackground } from '../../platform/background.ts';
+import { daemonNotice } from '../../platform/daemon-lock.ts';
 import type { Notice } from '../../platform/daemon-lock.ts';
 import { parleyHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
 import { servingLog } from '../../platform/log.ts';
-import { ownCommand } from '../../platform/program.ts';
 import { serveUntilSignal } from '../../platform/serve.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { dutyOf, startLoop, whoRuns } from './loop.ts';
+import { lockPathOf, startLoop, whoRuns } from './loop.ts';
 import type { LoopPlace } from './loop.ts';
-import { explained } from '../../storage/disk.ts';
 import { isAlive } from '../../storage/holder.ts';
 import { loopsFolder, unwant, want } from './loop-files.ts';
 import type { Wanted } from './loop-files.ts';
@@ -19,12 +17,10 @@ const START_MS = 15_000;
 const STOP_MS = 20_000;
 /** How a loop ends in the usual course. */
 const ENDS = ['told to stop', 'watched_pid_exited'];
-/** A log that is longer is put aside at the next start. */
-const LOG_BYTES = 5_000_000;
 
 /** The daemon (`parley up --with loops`) that would run it; null if none does. */
-function keeperOf(env: Env): Notice | null {
-  const notice = whoIsOnDuty(`${parleyHome(env)}/daemon`);
+function daemonWithLoops(env: Env): Notice | null {
+  const notice = daemonNotice(`${parleyHome(env)}/daemon`);
   return notice?.doors.some(({ name }) => name === 'loops') ? notice : null;
 }
 
@@ -36,8 +32,8 @@ export async function runInBackground(
   const log = logOf(env, wanted);
   const there = whoRuns(env, wanted);
   if (there) return { notice: there, already: true, log };
-  const keeper = keeperOf(env);
-  if (keeper) {
+  const daemon = daemonWithLoops(env);
+  if (daemon) {
     want(loopsFolder(env), wanted);
     const notice = await until(START_MS, () => whoRuns(env, wanted));
     if (notice) return { notice, already: false, log: `${parleyHome(env)}/daemon.log` };
@@ -48,28 +44,22 @@ export async function runInBackground(
 }
 
 async function detached(wanted: Wanted, env: Env, log: string): Promise<Notice> {
-  const { fd, from } = openLog(log);
-  const child = Bun.spawn([...ownCommand(), 'c2c', 'deliver-inbox', '--run', JSON.stringify(wanted)], {
-    argv0: 'parley',
+  const started = await startInBackground({
+    words: ['c2c', 'deliver-inbox', '--run', JSON.stringify(wanted)],
     env,
     cwd: wanted.options.work_dir ?? process.cwd(),
-    stdio: ['ignore', fd, fd],
-    // A session of its own: it outlives this terminal.
-    detached: true,
+    log,
+    startMs: START_MS,
+    ready(pid) {
+      const notice = whoRuns(env, wanted);
+      return notice?.pid === pid && notice.doors.length > 0 ? notice : null;
+    },
   });
-  closeSync(fd);
-  const isGone = (): boolean => child.exitCode !== null || child.signalCode !== null;
-  const notice = await until(START_MS, () => {
-    const now = whoRuns(env, wanted);
-    return isGone() || (now?.pid === child.pid && now.doors.length > 0) ? (now ?? 'gone') : null;
-  });
-  if (notice && notice !== 'gone') {
-    child.unref();
-    return notice;
-  }
-  if (!isGone()) child.kill('SIGTERM');
-  const said = readFileSync(log).subarray(from).toString().trimEnd().split('\n').at(-1) ?? '';
-  throw new Refusal('storage_failed', said.replace(/^(parley|error): /, '') || `the loop did not start; see ${log}`);
+  // Another process may have been first.
+  const notice = started.ready ?? (started.isLate ? null : whoRuns(env, wanted));
+  if (notice) return notice;
+  const said = started.ready === null ? started.said : '';
+  throw new Refusal('storage_failed', said || `the loop did not start; see ${log}`);
 }
 
 /** Runs the loop of a session in this process until a signal, or until its client has ended. */
@@ -101,7 +91,7 @@ export async function endLoop(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>
   unwant(loopsFolder(env), wanted.session);
   if (!was) return { was };
   // The daemon ends it by itself when it is not wanted any more; it must not be ended for it.
-  const isAlone = was.pid !== whoIsOnDuty(`${parleyHome(env)}/daemon`)?.pid;
+  const isAlone = was.pid !== daemonNotice(`${parleyHome(env)}/daemon`)?.pid;
   if (isAlone) process.kill(was.pid, 'SIGTERM');
   const isGone = (): true | null => {
     if (whoRuns(env, wanted)?.holder === was.holder) return null;
@@ -112,19 +102,7 @@ export async function endLoop(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>
 }
 
 export function logOf(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>): string {
-  return `${dutyOf(env, wanted)}.log`;
-}
-
-function openLog(log: string): { fd: number; from: number } {
-  const folder = log.slice(0, log.lastIndexOf('/'));
-  try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const size = statSync(log, { throwIfNoEntry: false })?.size ?? 0;
-    if (size > LOG_BYTES) renameSync(log, `${log}.1`);
-    return { fd: openSync(log, 'a', 0o600), from: size > LOG_BYTES ? 0 : size };
-  } catch (error) {
-    throw explained(error, folder, 'nothing was started');
-  }
+  return `${lockPathOf(env, wanted)}.log`;
 }
 
 async function until<T>(ms: number, look: () => T | null): Promise<T | null> {

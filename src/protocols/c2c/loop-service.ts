@@ -13,19 +13,19 @@ const LONGEST_PAUSE_MS = 300_000;
 export const loops: Service = {
   async open(context, _values, log) {
     const folder = loopsFolder(context.env);
-    const keeper = new Keeper(context, folder, log);
-    const watcher = watchWanted(folder, () => keeper.ring());
-    keeper.ring();
+    const daemon = new Reconciler(context, folder, log);
+    const watcher = watchWanted(folder, () => daemon.ring());
+    daemon.ring();
     return {
       name: 'loops',
       address: folder,
       about: ['one loop per session, as `c2c start`, `c2c wire-daemon` and `c2c-deliver-inbox` ask for it'],
       warnings: [],
-      renew: () => keeper.ring(),
+      renew: () => daemon.ring(),
       async close(telling) {
         watcher.close();
         telling('turns and pastes in hand');
-        await keeper.close();
+        await daemon.close();
       },
     };
   },
@@ -45,7 +45,7 @@ export const loops: Service = {
 };
 
 /** Holds what runs against what is wanted, one round after the other. */
-class Keeper {
+class Reconciler {
   readonly #running = new Map<string, { text: string; loop: RunningLoop }>();
   /** What did not start or broke: not before this time again. */
   readonly #resting = new Map<string, { text: string; until: number; pause: number }>();

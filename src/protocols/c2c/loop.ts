@@ -1,14 +1,14 @@
 import { WireWay } from '../../delivery/kimi-wire.ts';
 import { mkdirSync, rmSync } from 'node:fs';
 import { daemonsFolder, loopsFolder, writeWhole } from './loop-files.ts';
-import { hushOf, takeSeat, deliverLoop, wakeLoop, withHeart, WokenFile } from './terminal-loop.ts';
+import { dndOf, openTarget, deliverLoop, wakeLoop, withHeart, WokenFile } from './terminal-loop.ts';
 import type { Wanted } from './loop-files.ts';
 import { WireLoop, WireSpool, wireSpoolPath } from './wire-loop.ts';
 import type { Homes, OpenBroker } from '../../core/homes.ts';
 import type { Log } from '../../core/service.ts';
 import type { Who } from '../../flow/workspace.ts';
-import { goOnDuty, whoIsOnDuty } from '../../platform/daemon-lock.ts';
-import type { Duty, Notice } from '../../platform/daemon-lock.ts';
+import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
+import type { DaemonLock, Notice } from '../../platform/daemon-lock.ts';
 import type { Env } from '../../platform/env.ts';
 import { VERSION, ownCommand } from '../../platform/program.ts';
 import type { AgentName } from '../../protocol/names.ts';
@@ -39,12 +39,12 @@ export interface RunningLoop {
 type Look = Parameters<typeof rounds>[1];
 
 /** The notice of whoever runs the loop of a session. */
-export function dutyOf(env: Env, { kind, session }: Pick<Wanted, 'kind' | 'session'>): string {
+export function lockPathOf(env: Env, { kind, session }: Pick<Wanted, 'kind' | 'session'>): string {
   return kind === 'wire' ? `${daemonsFolder(env)}/${session}` : `${loopsFolder(env)}/run/${session}`;
 }
 
 export function whoRuns(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>): Notice | null {
-  return whoIsOnDuty(dutyOf(env, wanted));
+  return daemonNotice(lockPathOf(env, wanted));
 }
 
 /**
@@ -52,13 +52,13 @@ export function whoRuns(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>): Not
  * second start says who runs it.
  */
 export async function startLoop(wanted: Wanted, place: LoopPlace, log: Log, own?: Terminal): Promise<RunningLoop> {
-  const path = dutyOf(place.env, wanted);
-  const duty = await goOnDuty(path);
-  if (!duty) throw runsAlready(wanted, whoIsOnDuty(path));
+  const path = lockPathOf(place.env, wanted);
+  const lock = await takeDaemonLock(path);
+  if (!lock) throw runsAlready(wanted, daemonNotice(path));
   try {
-    return await onDuty({ wanted, ...place, log, own }, duty, `${path}.pid`);
+    return await runLocked({ wanted, ...place, log, own }, lock, `${path}.pid`);
   } catch (error) {
-    duty.leave();
+    lock.release();
     throw error;
   }
 }
@@ -69,7 +69,11 @@ interface Order extends LoopPlace {
   own: Terminal | undefined;
 }
 
-async function onDuty({ wanted, env, homes, log, own }: Order, duty: Duty, pidFile: string): Promise<RunningLoop> {
+async function runLocked(
+  { wanted, env, homes, log, own }: Order,
+  lock: DaemonLock,
+  pidFile: string,
+): Promise<RunningLoop> {
   const stop = new AbortController();
   const parts = homes.openBroker(wanted.broker_root);
   const note = (event: string, facts: Record<string, string | number>): void =>
@@ -80,7 +84,7 @@ async function onDuty({ wanted, env, homes, log, own }: Order, duty: Duty, pidFi
     return { name: (known?.row.alias ?? wanted.session) as AgentName, home: parts.home };
   };
   writeWhole(pidFile, `${process.pid}\n`);
-  duty.announce([{ name: wanted.kind, address: wanted.terminal ?? wanted.session }]);
+  lock.announce([{ name: wanted.kind, address: wanted.terminal ?? wanted.session }]);
   note('started', { client: wanted.client, ...(wanted.terminal && { terminal: wanted.terminal }) });
   let reason = 'told to stop';
   // A full disk or a lost terminal may be mended while we wait.
@@ -102,7 +106,7 @@ async function onDuty({ wanted, env, homes, log, own }: Order, duty: Duty, pidFi
       await looking.close();
       await parts.close();
       rmSync(pidFile, { force: true });
-      duty.leave();
+      lock.release();
       note('stopped', { because: reason });
       return reason;
     });
@@ -133,12 +137,12 @@ interface LookOrder extends Pick<Order, 'wanted' | 'env'> {
 async function lookOf(order: LookOrder, stop: AbortSignal): Promise<Looking> {
   const { wanted, env, parts, note, own } = order;
   if (wanted.kind === 'wire') return wireLook(order, stop);
-  const seat = await takeSeat(wanted, env, own);
+  const sessionTarget = await openTarget(wanted, env, own);
   const common = {
     session: wanted.session,
     client: wanted.client,
     broker: parts.broker,
-    seat,
+    sessionTarget,
     now: Date.now,
     onNews: note,
   };
@@ -148,7 +152,7 @@ async function lookOf(order: LookOrder, stop: AbortSignal): Promise<Looking> {
   const plain = wanted.kind === 'wake' ? wakeLoop(common, gap, woken) : deliverLoop(common);
   const alias = wanted.options.alias ?? wanted.session;
   const look = beat > 0 ? withHeart(plain, common, alias, beat) : plain;
-  return { look: (who) => look(who, stop), close: () => seat.close() };
+  return { look: (who) => look(who, stop), close: () => sessionTarget.close() };
 }
 
 async function wireLook({ wanted, env, parts, note }: LookOrder, stop: AbortSignal): Promise<Looking> {
@@ -176,7 +180,7 @@ function wireLoopOf(wanted: Wanted, env: Env, parts: OpenBroker, tools: string |
   return new WireLoop({
     way,
     spool: new WireSpool(wireSpoolPath(wanted.broker_root, wanted.session)),
-    isHushed: async () => (await hushOf(parts.broker, wanted.session, Date.now())).hushed,
+    isDnd: async () => (await dndOf(parts.broker, wanted.session, Date.now())).isDnd,
     now: Date.now,
     onNews: ({ event, count, because }) => note(event, { count, ...(because && { because }) }),
   });
@@ -214,8 +218,8 @@ export async function lookOnce(
   { env, homes }: LoopPlace,
   stop = new AbortController().signal,
 ): Promise<Once> {
-  const duty = await goOnDuty(dutyOf(env, wanted));
-  if (!duty) throw runsAlready(wanted, whoRuns(env, wanted));
+  const lock = await takeDaemonLock(lockPathOf(env, wanted));
+  if (!lock) throw runsAlready(wanted, whoRuns(env, wanted));
   const parts = homes.openBroker(wanted.broker_root);
   const once: Once = { count: 0, because: null };
   const note = (event: string, facts: Record<string, string | number>): void => {
@@ -237,7 +241,7 @@ export async function lookOnce(
     return once;
   } finally {
     await parts.close();
-    duty.leave();
+    lock.release();
   }
 }
 
@@ -258,26 +262,23 @@ export async function rounds(
   aroundMs = LOOK_MS,
 ): Promise<void> {
   const bell = new Bell(stop);
-  let who = await mailbox();
-  let arrivals = who.home.spool.watch(who.name, () => bell.ring());
+  let mailboxName: string | undefined;
+  let arrivals: { close(): void } | undefined;
   const around = setInterval(() => bell.ring(true), Math.max(aroundMs, 10));
   try {
     while (!stop.aborted) {
-      if (bell.wasRound()) {
-        const now = await mailbox();
-        if (now.name !== who.name) {
-          arrivals.close();
-          arrivals = now.home.spool.watch(now.name, () => bell.ring());
-        }
-        who = now;
-        await who.home.spool.heal();
+      const who = await mailbox();
+      if (who.name !== mailboxName) {
+        arrivals?.close();
+        arrivals = who.home.spool.watch(who.name, () => bell.ring());
+        mailboxName = who.name;
       }
-      const againMs = await look(who);
-      await bell.next(againMs);
+      if (bell.wasRound()) await who.home.spool.heal();
+      await bell.next(await look(who));
     }
   } finally {
     clearInterval(around);
-    arrivals.close();
+    arrivals?.close();
   }
 }
 

@@ -1,15 +1,14 @@
+import type { Who } from '../../flow/workspace.ts';
+import { rounds } from './loop.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import { entryOf } from '../../flow/c2c/mail.ts';
 import type { Entry } from '../../flow/c2c/mail.ts';
 import { readSessionId } from '../../protocol/c2c.ts';
-import type { AgentName, MessageId } from '../../protocol/names.ts';
+import type { MessageId } from '../../protocol/names.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
-import type { Watch } from '../../storage/spool/spool.ts';
 
-/** File events tell of arrivals at once. What they miss is seen after this long. */
-const LOOK_MS = 5000;
 /** How soon it is noticed that whoever started us is gone. */
 const PARENT_MS = 500;
 const BRIEF = 80;
@@ -38,7 +37,7 @@ const monitorCommand = command({
     const c2c = given.at(values['broker-root'] ?? values.root);
     const session = await watchedSession(c2c, values['session-id'] ?? values.alias);
     const form = { json: values.json ?? false, full: values['full-body'] ?? values.body ?? false, from: values.from };
-    await new Monitor(c2c, session, form).run();
+    await monitor(c2c, session, form);
   },
 });
 
@@ -55,64 +54,47 @@ interface Form {
   from: string | undefined;
 }
 
-class Monitor {
-  #mailbox: AgentName | undefined;
-  #watch: Watch | undefined;
-  #told = new Set<MessageId>();
-  #rung = true;
-  #healNow = true;
-  #stopped = false;
-  #wake = (): void => {};
+async function monitor(c2c: C2c, session: string, form: Form): Promise<void> {
+  const stop = new AbortController();
+  const parent = process.ppid;
+  const orphaned = setInterval(() => {
+    if (process.ppid !== parent) stop.abort();
+  }, PARENT_MS);
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => stop.abort());
+  const arrivals = new Arrivals(c2c, form);
+  const reader = async (): Promise<Who> => ({ name: await c2c.mailbox(session), home: c2c.home });
+  try {
+    await rounds(reader, (who) => arrivals.tell(who), stop.signal);
+  } finally {
+    clearInterval(orphaned);
+  }
+}
+
+/** What has arrived since the first look. What waits already is no arrival. */
+class Arrivals {
+  #known: Set<MessageId> | undefined;
 
   constructor(
     readonly c2c: C2c,
-    readonly session: string,
     readonly form: Form,
   ) {}
 
-  async run(): Promise<void> {
-    const parent = process.ppid;
-    const timers = [
-      setInterval(() => this.#lookAround(), LOOK_MS),
-      setInterval(() => (process.ppid === parent ? undefined : this.#stop()), PARENT_MS),
-    ];
-    const stop = (): void => this.#stop();
-    for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, stop);
-    try {
-      // What waits already is no arrival.
-      await this.#look(false);
+  async tell({ name, home: { spool } }: Who): Promise<null> {
+    const ids = await spool.ids(name);
+    const known = this.#known;
+    if (!known) {
+      this.#known = new Set(ids);
       if (this.form.json) this.c2c.sayJson({ event_type: 'monitor.ready', monitor_ts: now() });
-      while (!this.#stopped) {
-        await this.#rest();
-        if (!this.#stopped) await this.#look(true);
-      }
-    } finally {
-      for (const timer of timers) clearInterval(timer);
-      this.#watch?.close();
+      return null;
     }
-  }
-
-  /** The mailbox is asked for each time: a session can be registered, or renamed, while it is watched. */
-  async #look(tells: boolean): Promise<void> {
-    const { spool } = this.c2c.home;
-    if (this.#healNow) await spool.heal();
-    this.#healNow = false;
-    const mailbox = await this.c2c.mailbox(this.session);
-    // Before the first telling look: what comes once it is open is told.
-    if (tells && mailbox !== this.#mailbox) {
-      this.#watch?.close();
-      this.#watch = spool.watch(mailbox, () => this.#ring());
-      this.#mailbox = mailbox;
-    }
-    const ids = await spool.ids(mailbox);
-    const unseen = new Set(ids.filter((id) => !this.#told.has(id)));
-    if (this.#told.size > REMEMBERED) this.#told = this.#told.intersection(new Set(ids));
-    for (const id of unseen) this.#told.add(id);
-    if (unseen.size === 0 || !tells) return;
+    const unseen = new Set(ids.filter((id) => !known.has(id)));
+    if (unseen.size === 0) return null;
+    this.#known = (known.size > REMEMBERED ? known.intersection(new Set(ids)) : known).union(unseen);
     // What somebody takes between these two looks has found its reader.
-    for (const { message } of await spool.peek(mailbox)) {
-      if (unseen.has(message.id) && this.#isWanted(message.from)) this.#tell(entryOf(mailbox, message));
+    for (const { message } of await spool.peek(name)) {
+      if (unseen.has(message.id) && this.#isWanted(message.from)) this.#say(entryOf(name, message));
     }
+    return null;
   }
 
   #isWanted(sender: string): boolean {
@@ -120,35 +102,9 @@ class Monitor {
     return from === undefined || from.toLowerCase() === sender.toLowerCase();
   }
 
-  #tell(entry: Entry): void {
+  #say(entry: Entry): void {
     if (this.form.json) this.c2c.sayJson({ event_type: 'message', monitor_ts: now(), ...entry });
     else this.c2c.say(lineOf(entry, this.form.full));
-  }
-
-  /** What dead processes left comes without any file event. */
-  #lookAround(): void {
-    this.#healNow = true;
-    this.#ring();
-  }
-
-  #ring(): void {
-    this.#rung = true;
-    this.#wake();
-  }
-
-  #stop(): void {
-    this.#stopped = true;
-    this.#ring();
-  }
-
-  /** Until the next ring; not at all if there was one since the last time. */
-  async #rest(): Promise<void> {
-    if (!this.#rung) {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
-    this.#rung = false;
   }
 }
 

@@ -1,9 +1,8 @@
-import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { startInBackground } from '../../platform/background.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { OwnPty } from '../../sessions/pty.ts';
 import { startLoop } from './loop.ts';
 import { forgetSigns } from './terminal-loop.ts';
-import { ownCommand } from '../../platform/program.ts';
 import { servingLog } from '../../platform/log.ts';
 import type { C2c } from './workspace.ts';
 import { folderOf, isUp, keep, known, startOf, commandOf, registerAndKeep, environment, loopFor } from './instance.ts';
@@ -13,27 +12,20 @@ const START_MS = 15_000;
 
 /** Starts a client in a terminal that a process of ours holds in the background, together with its loop. Nobody looks at it. */
 export async function startInPty(c2c: C2c, plan: Plan): Promise<Instance> {
-  const folder = folderOf(c2c.env, plan.name);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const log = `${folder}/holder.log`;
-  const fd = openSync(log, 'w', 0o600);
-  const child = Bun.spawn([...ownCommand(), 'c2c', 'start', '--hold', JSON.stringify(plan), plan.client], {
-    argv0: 'parley',
+  const log = `${folderOf(c2c.env, plan.name)}/holder.log`;
+  const started = await startInBackground({
+    words: ['c2c', 'start', '--hold', JSON.stringify(plan), plan.client],
     env: c2c.env,
     cwd: plan.cwd,
-    stdio: ['ignore', fd, fd],
-    detached: true,
+    log,
+    startMs: START_MS,
+    ready(pid) {
+      const instance = known(c2c.env, plan.name);
+      return instance?.holder === pid && isUp(instance) ? instance : null;
+    },
   });
-  closeSync(fd);
-  for (const end = Date.now() + START_MS; Date.now() < end && child.exitCode === null; await Bun.sleep(10)) {
-    const instance = known(c2c.env, plan.name);
-    if (instance?.holder !== child.pid || !isUp(instance)) continue;
-    child.unref();
-    return instance;
-  }
-  if (child.exitCode === null) child.kill('SIGTERM');
-  const said = readFileSync(log, 'utf8').trimEnd().split('\n').at(-1) ?? '';
-  throw new Refusal('unreachable', said.replace(/^(error|parley): /, '') || `the client did not start; see ${log}`);
+  if (started.ready) return started.ready;
+  throw new Refusal('unreachable', started.said || `the client did not start; see ${log}`);
 }
 
 /**

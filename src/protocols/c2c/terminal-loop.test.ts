@@ -4,7 +4,7 @@ import { HookSession, hookFolder } from '../../cli/dialects/c2c/hook-session.ts'
 import { TerminalWay } from '../../delivery/terminal.ts';
 import { signsFolder } from './loop-files.ts';
 import type { Wanted } from './loop-files.ts';
-import { signsOf, takeSeat } from './terminal-loop.ts';
+import { signsOf, openTarget } from './terminal-loop.ts';
 import { startOf } from '../../sessions/process.ts';
 import { writeSign } from '../../sessions/sign-file.ts';
 import { signFileOf } from '../../sessions/sign-hook.ts';
@@ -25,9 +25,9 @@ const nowhere: Terminal = {
 /** How long after a paste Enter follows, in ms. */
 async function enterAfter(client: string, options: Wanted['options'] = {}, terminal = 'tmux:%1'): Promise<number> {
   const wanted: Wanted = { kind: 'wake', session: 's', client, terminal, broker_root: '/b', options };
-  const seat = await takeSeat(wanted, { HOME: temporaryHome() }, nowhere);
-  await seat.close();
-  const way = seat.typing(nowhere);
+  const sessionTarget = await openTarget(wanted, { HOME: temporaryHome() }, nowhere);
+  await sessionTarget.close();
+  const way = sessionTarget.typing(nowhere);
   return way instanceof TerminalWay ? way.options.enterAfter : 0;
 }
 

@@ -41,7 +41,7 @@ const PASTE_CHARS = 9000;
 const LONGEST_PAUSE_MS = 5000;
 
 /** A client in its terminal, and how something is typed there. */
-interface Seat {
+interface SessionTarget {
   terminal: Terminal;
   signs: Signs;
   typing: (terminal: Terminal) => Way;
@@ -51,7 +51,7 @@ interface TerminalParts {
   session: string;
   client: string;
   broker: Broker;
-  seat: Seat;
+  sessionTarget: SessionTarget;
   now: () => number;
   onNews: (event: string, facts: Record<string, string | number>) => void;
 }
@@ -63,14 +63,14 @@ export function wakeLoop(parts: TerminalParts, gapMs: number, notes: WokenFile):
   let who: Who;
   const waker = new Waker({
     client: parts.client,
-    terminal: parts.seat.terminal,
-    typing: parts.seat.typing,
+    terminal: parts.sessionTarget.terminal,
+    typing: parts.sessionTarget.typing,
     gapMs,
     notes,
     now: parts.now,
     waits: async () => {
-      const { hushed, leftMs } = await hushOf(parts.broker, parts.session, parts.now());
-      if (hushed) return { ids: [], againMs: leftMs };
+      const { isDnd, leftMs } = await dndOf(parts.broker, parts.session, parts.now());
+      if (isDnd) return { ids: [], againMs: leftMs };
       // What other programs left gets its decision here: it may be quiet.
       await who.home.spool.adopt(who.name);
       return { ids: await who.home.spool.ids(who.name, true), againMs: null };
@@ -99,23 +99,23 @@ async function noteKnocks(
 
 /** Way 3 in a loop: the mail itself goes into the terminal, each message once. */
 export function deliverLoop(parts: TerminalParts): Look {
-  const { seat, broker, session, now, onNews } = parts;
-  const way = seat.typing(seat.terminal);
+  const { sessionTarget, broker, session, now, onNews } = parts;
+  const way = sessionTarget.typing(sessionTarget.terminal);
   const handed = new Set<MessageId>();
   // What is put back rings the bell like what arrives.
   let notBefore = 0;
   return async (who, stop) => {
     if (notBefore > now()) return notBefore - now();
-    const { hushed, leftMs } = await hushOf(broker, session, now());
-    if (hushed) return leftMs;
+    const { isDnd, leftMs } = await dndOf(broker, session, now());
+    if (isDnd) return leftMs;
     const mail = await nextPaste(who, handed);
     if (mail.length === 0) return null;
     // Asked before anything is taken: a client that works for an hour must not have its mail moved to and fro.
-    if ((await seat.signs.latest())?.state !== 'idle') return SIGN_MS;
+    if ((await sessionTarget.signs.latest())?.state !== 'idle') return SIGN_MS;
     const said = await offer(who, mail, {
       way,
       wrap: (outgoing) => enveloped(who.name, outgoing),
-      by: { drained_by: seat.terminal.name.startsWith('tmux') ? 'tmux' : 'pty' },
+      by: { drained_by: sessionTarget.terminal.name.startsWith('tmux') ? 'tmux' : 'pty' },
       now,
       signal: stop,
     });
@@ -140,7 +140,7 @@ async function nextPaste(who: Who, handed: ReadonlySet<MessageId>): Promise<Mess
 /** The loop's own looks, and beside them a heartbeat: whichever is due first. */
 export function withHeart(look: Look, parts: TerminalParts, alias: string, intervalMs: number): Look {
   let waits = 0;
-  const way = parts.seat.typing(parts.seat.terminal);
+  const way = parts.sessionTarget.typing(parts.sessionTarget.terminal);
   const heart = new Heart({ alias, way, intervalMs, waiting: async () => waits, now: parts.now });
   return async (who, stop) => {
     const againMs = await look(who, stop);
@@ -171,7 +171,11 @@ interface Manners {
 }
 
 /** A terminal with its client, as a loop needs it. Whoever took it leaves it. */
-export async function takeSeat(wanted: Wanted, env: Env, own?: Terminal): Promise<Seat & { close(): Promise<void> }> {
+export async function openTarget(
+  wanted: Wanted,
+  env: Env,
+  own?: Terminal,
+): Promise<SessionTarget & { close(): Promise<void> }> {
   const { terminal, close } = own ? { terminal: own, close: async () => {} } : await openTerminal(wanted, env);
   const signs = await signsOf(wanted, env);
   const known = await mannersOf(wanted.client);
@@ -347,14 +351,14 @@ export function fitting(
 }
 
 /** Does this session want no disturbance now, and for how long (ms; null: until it says otherwise)? spec: c2c#dnd */
-export async function hushOf(
+export async function dndOf(
   broker: Broker,
   sessionId: string,
   now: number,
-): Promise<{ hushed: boolean; leftMs: number | null }> {
+): Promise<{ isDnd: boolean; leftMs: number | null }> {
   const row = (await broker.session(sessionId))?.row;
-  if (row?.dnd !== true) return { hushed: false, leftMs: null };
+  if (row?.dnd !== true) return { isDnd: false, leftMs: null };
   const until = row.dnd_until === undefined ? null : row.dnd_until * 1000;
-  if (until !== null && until <= now) return { hushed: false, leftMs: null };
-  return { hushed: true, leftMs: until === null ? null : until - now };
+  if (until !== null && until <= now) return { isDnd: false, leftMs: null };
+  return { isDnd: true, leftMs: until === null ? null : until - now };
 }

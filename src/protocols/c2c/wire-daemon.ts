@@ -29,7 +29,7 @@ const OPTIONS = {
 } as const;
 type Given = Values<typeof OPTIONS>;
 
-/** `c2c wire-daemon`: the bridge that carries mail to `kimi --wire`, and its keeper. spec: c2c#wire */
+/** `c2c wire-daemon`: the bridge that carries mail to `kimi --wire`, and its daemon. spec: c2c#wire */
 const wireDaemonCommand = command({
   usage: 'wire-daemon start|stop|status|restart|list|run [<session id>] [--command <kimi>] [--interval <s>] [--json]',
   options: OPTIONS,

@@ -34,7 +34,7 @@ class Bridge {
     this.loop = new WireLoop({
       way: this.way,
       spool: this.spool,
-      isHushed: async () => this.hushed,
+      isDnd: async () => this.hushed,
       now: workspace.now,
       onNews: (news) => this.news.push(news),
     });

@@ -32,7 +32,7 @@ interface WireParts {
   way: Way;
   spool: WireSpool;
   /** Nobody wants to be disturbed now. */
-  isHushed: () => Promise<boolean>;
+  isDnd: () => Promise<boolean>;
   now: () => number;
   onNews: (news: WireNews) => void;
 }
@@ -51,7 +51,7 @@ export class WireLoop {
 
   /** Answers after how many ms to look again; null: when something comes. */
   async look(who: Who, signal: AbortSignal): Promise<number | null> {
-    if (signal.aborted || (await this.parts.isHushed())) return null;
+    if (signal.aborted || (await this.parts.isDnd())) return null;
     const early = this.#notBefore - this.parts.now();
     if (early > 0) return early;
     const againMs = await this.#round(who, signal);

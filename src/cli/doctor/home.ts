@@ -1,0 +1,171 @@
+import type { ClientSettings } from '../../clients/settings-client.ts';
+import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
+import { accessSync, constants, existsSync, readdirSync, statSync, statfsSync } from 'node:fs';
+import { clientBindings, clientOf } from '../client-bindings.ts';
+import { counted, on } from './finding.ts';
+import type { Finding } from './finding.ts';
+import { LEDGER_FORMAT, inspectLedger } from '../../daemon/homes.ts';
+import { ownersOf } from '../../flow/appoint.ts';
+import type { Home } from '../../flow/workspace.ts';
+import { parleyHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
+import type { AgentName } from '../../protocol/names.ts';
+import { platform } from '../../storage/platform/platform.ts';
+import type { Platform } from '../../storage/platform/platform.ts';
+
+/** Below this a full disk is near. */
+const SPACE = 64 * 1024 * 1024;
+
+/** The folder of a home: is it there, is it ours, can it be written, does its file system keep promises? */
+export function examinePlace({ label, root }: Home, system: Pick<Platform, 'networkFileSystem'> = platform): Finding[] {
+  const { ok, warn, bad } = on(`home ${label}`);
+  if (!existsSync(root)) return [warn(`${root} is not there yet`, '`parley init <name>` makes it')];
+  if (!statSync(root).isDirectory()) return [bad(`${root} is no folder`, 'move it away, or set another home')];
+  const findings: Finding[] = [];
+  const network = system.networkFileSystem(root);
+  if (network) {
+    findings.push(
+      bad(
+        `${root} is on ${network}, where locks and renames cannot be trusted: mail can be lost or come twice`,
+        'set the home to a local folder',
+      ),
+    );
+  }
+  const uid = process.getuid?.();
+  const owner = statSync(root).uid;
+  if (uid !== undefined && uid !== 0 && owner !== uid)
+    findings.push(bad(`${root} belongs to another user (${owner})`, 'use a home of your own'));
+  if (!isWritable(root))
+    findings.push(bad(`${root} cannot be written`, 'check its permissions and how its disk is mounted'));
+  const { bavail, bsize } = statfsSync(root);
+  if (bavail * bsize < SPACE) {
+    findings.push(
+      warn(
+        `only ${Math.floor((bavail * bsize) / 1024 / 1024)} MiB are free below ${root}`,
+        'free some space before sends are refused',
+      ),
+    );
+  }
+  return findings.length > 0 ? findings : [ok(`${root} is local and can be written`)];
+}
+
+function isWritable(root: string): boolean {
+  try {
+    accessSync(root, constants.R_OK | constants.W_OK | constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The ledger of a home, and older ones kept beside it. `usable` says whether it may be opened for more. */
+export function examineLedger({ label, root }: Home): { usable: boolean; findings: Finding[] } {
+  const { ok, bad } = on(`home ${label}`);
+  const state = inspectLedger(root);
+  const kept = keptBeside(label, root);
+  if (!state) return { usable: false, findings: [ok('no ledger yet; the first message makes one'), ...kept] };
+  const { format, trouble, odd } = state;
+  if (trouble) {
+    const next =
+      'the next command keeps it beside a fresh one, which is filled from the messages on disk; if it does not, look at permissions and space';
+    return { usable: false, findings: [bad(`the ledger cannot be used: ${trouble}`, next), ...kept] };
+  }
+  if (format !== null && format > LEDGER_FORMAT) {
+    const what = `the ledger was written by a newer Parley (format ${format}, this one knows ${LEDGER_FORMAT}) and is left alone`;
+    return { usable: false, findings: [bad(what, 'update Parley'), ...kept] };
+  }
+  if (odd.length > 0) {
+    const what = `the ledger says format ${format}, but ${odd.join(', ')} in it ${odd.length === 1 ? 'is' : 'are'} not of that format: another build made it`;
+    const next = `stop what uses it and move ${root}/ledger.db* away; the next command rebuilds the ledger from the messages on disk`;
+    return { usable: false, findings: [bad(what, next), ...kept] };
+  }
+  if (format !== null && format < LEDGER_FORMAT) {
+    return {
+      usable: false,
+      findings: [ok(`the ledger has format ${format}; the next command brings it forward, after a copy`), ...kept],
+    };
+  }
+  return { usable: true, findings: [ok(`the ledger is sound, format ${LEDGER_FORMAT}`), ...kept] };
+}
+
+/** Damaged ledgers, and copies from before a change of format. They hold bodies, and nobody but their owner removes them. */
+function keptBeside(label: string, root: string): Finding[] {
+  const { warn } = on(`home ${label}`);
+  const names = readdirSync(root).filter((name) => /^ledger\.db\.(damaged-\d+|v\d+)$/.test(name));
+  if (names.length === 0) return [];
+  const bytes = names.reduce((sum, name) => sum + statSync(`${root}/${name}`).size, 0);
+  const what = `${counted(names.length, 'older or damaged ledger is', 'older or damaged ledgers are')} kept beside it (${Math.ceil(bytes / 1024)} KiB)`;
+  return [warn(what, `when you need nothing from them: rm ${names.map((name) => `${root}/${name}*`).join(' ')}`)];
+}
+
+/** The person who is told when nobody else can decide. Homes of other programs know no people. */
+export async function examineOwner(home: Home): Promise<Finding[]> {
+  const { ok, warn, bad } = on('owner');
+  const records = await home.directory.list();
+  if (home.remote || home.label === 'c2c' || records.every(({ parley }) => !parley)) return [];
+  const [owner, ...others] = await ownersOf(home);
+  if (!owner) {
+    const next = '`parley init <your name> --human --owner`; until then what would need you is held';
+    return [warn('there is no owner: nobody is told when agents go in circles or leave something undone', next)];
+  }
+  if (others.length === 0) return [ok(`@${owner} is the owner`)];
+  const names = [owner, ...others].map((name) => `@${name}`).join(', ');
+  return [
+    bad(
+      `${names} are all marked as owner, and there is one`,
+      `take "owner" out of the other records in ${home.root}/agents`,
+    ),
+  ];
+}
+
+/** How many messages wait in a mailbox that must be answered. */
+export interface Waiting {
+  home: Home['label'];
+  mailbox: AgentName;
+  count: number;
+}
+
+/** The mailboxes of agents in which mail waits that must be answered. People read their mail themselves. */
+export async function waitingIn({ label, directory, ledger }: Home): Promise<Waiting[]> {
+  const found: Waiting[] = [];
+  for (const { name, parley } of await directory.list()) {
+    if (parley?.kind === 'human') continue;
+    const copies = [...(await ledger.open(name)).values()];
+    const count = copies.filter(
+      ({ state, attention }) => state === 'stored' && attention.policy === 'must_respond',
+    ).length;
+    if (count > 0) found.push({ home: label, mailbox: name, count });
+  }
+  return found;
+}
+
+/** Says so in one clause: `2 messages that must be answered wait for @bob`. */
+export function waits({ mailbox, count }: Waiting): string {
+  return `${counted(count, 'message that must be answered waits', 'messages that must be answered wait')} for @${mailbox}`;
+}
+
+/** Mail in Parley's own home that waits for a mailbox without a running session that is known. `missing` says what a client lacks; null if its hook runs. */
+export function examineWaiting(
+  env: Env,
+  waiting: readonly Waiting[],
+  missing: (client: ClientSettings) => string | null,
+): Finding[] {
+  const bindings = clientBindings(parleyHome(env));
+  return waiting
+    .filter(({ home }) => home === 'parley')
+    .map((one) => {
+      const { warn } = on(`mailbox ${one.mailbox}`);
+      const look = `\`parley inbox --as ${one.mailbox}\` shows it`;
+      const client = SETTINGS_CLIENTS.find(({ name }) => name === clientOf(bindings, one.mailbox));
+      if (client === undefined)
+        return warn(
+          `${waits(one)}, and no client has this mailbox`,
+          `${look}; \`parley install <client> --as ${one.mailbox}\` gives it to a client`,
+        );
+      const { title } = client;
+      const next = missing(client);
+      return next === null
+        ? warn(`${waits(one)}, and nothing wakes an idle ${title}`, `give ${title} a prompt, which brings it; ${look}`)
+        : warn(`${waits(one)}, and nothing brings it to ${title}`, `${next}; ${look}`);
+    });
+}

@@ -1,0 +1,65 @@
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
+import { explained } from '../storage/disk.ts';
+import type { Env } from './env.ts';
+import { ownCommand } from './program.ts';
+
+/** A log that is longer is put aside at the next start; one older log is kept. */
+const LOG_BYTES = 5_000_000;
+const LOOK_MS = 10;
+
+interface Order<T> {
+  /** What this program is started with. */
+  words: readonly string[];
+  env: Env;
+  cwd: string;
+  log: string;
+  /** How long it may take until it is ready. */
+  startMs: number;
+  /** Null as long as the process with this pid is not ready. */
+  ready(pid: number): T | null | Promise<T | null>;
+}
+
+/** A process that did not get ready. It was told to end if it was late. */
+interface NotReady {
+  ready: null;
+  isLate: boolean;
+  exitCode: number | null;
+  /** The last line in its log: usually why. */
+  said: string;
+}
+
+/** Starts this program once more in the background, with a log, and waits until it is ready. It outlives this terminal. */
+export async function startInBackground<T>(order: Order<T>): Promise<{ ready: T } | NotReady> {
+  const { fd, from } = openLog(order.log);
+  const child = Bun.spawn([...ownCommand(), ...order.words], {
+    argv0: 'parley',
+    env: order.env,
+    cwd: order.cwd,
+    stdio: ['ignore', fd, fd],
+    detached: true,
+  });
+  closeSync(fd);
+  const isGone = (): boolean => child.exitCode !== null || child.signalCode !== null;
+  for (const end = Date.now() + order.startMs; Date.now() < end && !isGone(); await Bun.sleep(LOOK_MS)) {
+    const ready = await order.ready(child.pid);
+    if (ready === null) continue;
+    child.unref();
+    return { ready };
+  }
+  const isLate = !isGone();
+  if (isLate) child.kill('SIGTERM');
+  const said = readFileSync(order.log).subarray(from).toString().trimEnd().split('\n').at(-1) ?? '';
+  return { ready: null, isLate, exitCode: child.exitCode, said: said.replace(/^(parley|error): /, '') };
+}
+
+function openLog(log: string): { fd: number; from: number } {
+  const folder = log.slice(0, log.lastIndexOf('/'));
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const size = statSync(log, { throwIfNoEntry: false })?.size ?? 0;
+    if (size > LOG_BYTES) renameSync(log, `${log}.1`);
+    return { fd: openSync(log, 'a', 0o600), from: size > LOG_BYTES ? 0 : size };
+  } catch (error) {
+    throw explained(error, folder, 'nothing was started');
+  }
+}
