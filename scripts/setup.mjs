@@ -1,17 +1,22 @@
 // Brings the npm packages of the lock file, once, and names the Bun that came with them.
 // Plain Node: this runs before anything is installed.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { npm } from './npm.mjs';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 const modules = `${root}node_modules`;
-const stamp = `${modules}/.parley-setup`;
 
-/** True when node_modules was filled from exactly this lock file. */
+/** True when node_modules holds what this lock file says, whoever ran npm. npm writes its own list when it is done. */
 function isFresh() {
-  return existsSync(stamp) && readFileSync(stamp, 'utf8') === readFileSync(`${root}package-lock.json`, 'utf8');
+  const list = `${modules}/.package-lock.json`;
+  if (!existsSync(list)) return false;
+  const [here, wanted] = [list, `${root}package-lock.json`].map((path) => JSON.parse(readFileSync(path)).packages);
+  return Object.entries(wanted).every(
+    // What is optional and missing is for another platform.
+    ([path, { version, optional }]) => path === '' || (here[path] ? here[path].version === version : optional),
+  );
 }
 
 /** Installs what the lock file says, if that has not been done; then returns the path of Bun. */
@@ -22,7 +27,6 @@ export async function setUp() {
       console.error('npm ci failed. Check the network or the npm registry setting, then run this again.');
       process.exit(1);
     }
-    writeFileSync(stamp, readFileSync(`${root}package-lock.json`));
   }
   return bunPath();
 }

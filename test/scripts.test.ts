@@ -64,6 +64,20 @@ describe('npm test', () => {
     expect(entries).toEqual([]);
   });
 
+  it.each([
+    ['is killed', `import { it } from 'bun:test'; it('x', () => process.kill(process.pid, 'SIGKILL'));`, 'SIGKILL'],
+    ['does not load', `import './nowhere.ts';`, '1'],
+  ])('counts and names a file that %s, and goes on', async (_what, source, end) => {
+    writeFileSync(`${folder}/bad.test.ts`, source);
+    writeFileSync(`${folder}/good.test.ts`, `import { it } from 'bun:test'; it('y', () => {});`);
+    const child = node([`${SCRIPTS}/test.mjs`, `${folder}/bad.test.ts`, `${folder}/good.test.ts`]);
+    const out = await new Response(child.stdout).text();
+    expect(out).toContain(`✗ ${folder}/bad.test.ts ended with ${end}\n`);
+    expect(out).toMatch(/bad\.test\.ts: 1 failed \(\d+ s\)\n/);
+    expect(out).toEndWith('1 passed, 1 failed\n');
+    expect(await child.exited).toBe(1);
+  });
+
   it('names the system packages that are missing and the line to type, and installs nothing where that is forbidden', async () => {
     // Nothing but a shell is on the search path, and an apt-get that must not run.
     const shell = Bun.which('sh');

@@ -1,7 +1,7 @@
 // A model in a real client tries to give its user's word, by every way that a shell has.
 import { afterEach, describe, expect } from 'bun:test';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { MAIN, Program } from '../support/program.ts';
+import { PARLEY, Program } from '../support/program.ts';
 import { aModel } from './model/model.ts';
 import { bash, call, say } from './model/steps.ts';
 import { aClaude } from './support/claude.ts';
@@ -20,7 +20,7 @@ async function asked() {
   const parley = await new Program(place.home).init('codex');
   await parley.byPerson(['init', 'ada', '--human', '--owner']);
   const { id } = await parley.json<{ id: string }>(['send', '@ada', 'May I?', '--intent', 'approval']);
-  const approve = `'${process.execPath}' '${MAIN}' approve ${id} --yes --as ada`;
+  const approve = `'${PARLEY}' approve ${id} --yes --as ada`;
   const tries = [
     approve,
     `script -qec "${approve}" /dev/null`,

@@ -1,6 +1,6 @@
 // c2c in Codex, as docs/guides/c2c.md says it.
 import { afterEach, describe, expect } from 'bun:test';
-import { Program } from '../support/program.ts';
+import { PARLEY, Program } from '../support/program.ts';
 import type { Run } from '../support/program.ts';
 import { aModel } from './model/model.ts';
 import { call, gate, say } from './model/steps.ts';
@@ -14,8 +14,7 @@ import { client } from './support/where.ts';
 const codex = client('codex');
 afterEach(closeAll);
 
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
-const C2C = `${process.execPath} ${MAIN} c2c`;
+const C2C = `${PARLEY} c2c`;
 const SENTINEL = '<c2c event="message_pending">poll mcp__c2c__poll_inbox</c2c>';
 
 describe(`a managed Codex with its hooks${codex.why}`, () => {

@@ -7,35 +7,13 @@ import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import { say, type Step } from './model/steps.ts';
 import { aClaude } from './support/claude.ts';
-import { anOpenCode, seedPluginFolder } from './support/opencode.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
 import { client } from './support/where.ts';
 
 const claude = client('claude');
-const opencode = client('opencode');
 
 afterEach(closeAll);
-
-describe(`\`c2c install opencode\`, in OpenCode${opencode.why}`, () => {
-  opencode.it(
-    'brings a message to the model once, from the plugin of the user and the copy in the project [C2C-37, C2C-37b]',
-    async () => {
-      const { place, model, c2c } = await aMachine([say('one'), say('two')]);
-      const openCode = anOpenCode({ place, model });
-      seedPluginFolder(`${place.project}/.opencode`);
-      await c2c(['install', 'opencode', '--project-plugin', '--alias', 'ocean']);
-      const server = await openCode.serve();
-      const session = await server.session();
-      await session.prompt('hello');
-      await session.idle();
-      await c2c(['send', 'ocean', 'CANARY over the sea', '--from', 'bob']);
-      expect((await model.saw('CANARY over the sea')).count('CANARY')).toBe(1);
-      await session.idle(2);
-      expect(model.last.count('CANARY')).toBe(1);
-    },
-  );
-});
 
 describe(`\`c2c install claude\`, in Claude Code${claude.why}`, () => {
   claude.it(

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect } from 'bun:test';
 import { existsSync, writeFileSync } from 'node:fs';
-import { Program } from '../support/program.ts';
+import { PARLEY, Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import { bash, call, say } from './model/steps.ts';
@@ -13,8 +13,7 @@ import { aPlace } from './support/place.ts';
 import type { Place } from './support/place.ts';
 import { client } from './support/where.ts';
 
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
-const C2C = `${process.execPath} ${MAIN} c2c`;
+const C2C = `${PARLEY} c2c`;
 const [claude, codex] = [client('claude'), client('codex')];
 const [kimi, opencode] = [client('kimi'), client('opencode')];
 type Row = Record<string, unknown>;

@@ -28,21 +28,6 @@ describe(`what \`parley install codex --hooks\` installs, in Codex${codex.why}`,
     expect(model.last.count('CANARY')).toBe(1);
   });
 
-  codex.it('puts a message that came during a tool call into the next request to the model', async () => {
-    const sent = gate();
-    const { parley, model, code, terminal } = await aSession([]);
-    model.script(call('exec_command', { cmd: 'true' }, sent.opened), say('read it'));
-    await code.ready(terminal);
-    await terminal.submit('work');
-    await model.request(1);
-    await parley.run(['send', '@codex', 'CANARY during a tool'], { as: 'claude' });
-    sent.open();
-    const second = await model.request(2);
-    expect(second.count('CANARY during a tool')).toBe(1);
-    // The tool's own output is still there.
-    expect(second.pieces.filter(({ kind }) => kind === 'tool result')).toHaveLength(1);
-  });
-
   codex.it('makes the model go on at the end of its turn, for mail that came while it spoke', async () => {
     const sent = gate();
     const { parley, model, code, terminal } = await aSession([say('I am done', sent.opened), say('now I am')]);

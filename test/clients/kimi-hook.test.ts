@@ -19,15 +19,6 @@ const ANSWER = {
 };
 
 describe(`what \`parley install kimi\` installs, in Kimi${kimi.why}`, () => {
-  kimi.it('puts waiting mail before the model with the prompt of its user, once', async () => {
-    const { parley, model, code } = await aMachine([say('one'), say('two')]);
-    await parley.run(['send', '@kimi', 'CANARY the build is red'], { as: 'claude' });
-    await code.headless('hello');
-    expect((await model.request(1)).count('CANARY the build is red')).toBe(1);
-    await code.headless('and now?', ['-c']);
-    expect(model.last.count('CANARY')).toBe(1);
-  });
-
   kimi.it('makes the model go on at the end of its turn, for mail that came while it spoke', async () => {
     const sent = gate();
     const { parley, model, code } = await aMachine([say('I am done', sent.opened), say('now I am')]);

@@ -2,7 +2,7 @@
 // this project: PEER_C2C_PLUGIN names a copy of it, and without one these tests are skipped by name.
 import { afterEach, describe, expect, it } from 'bun:test';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { MAIN, personAt } from '../support/program.ts';
+import { PARLEY, personAt } from '../support/program.ts';
 import type { Run } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
@@ -66,7 +66,7 @@ async function aHome(steps: Step[], settings = {}) {
   const [place, model] = [await aPlace(), opens(aModel(steps))];
   const { home, project } = place;
   mkdirSync(`${home}/bin`);
-  writeFileSync(`${home}/bin/c2c`, `#!/bin/sh\nexec '${process.execPath}' '${MAIN}' c2c "$@"\n`);
+  writeFileSync(`${home}/bin/c2c`, `#!/bin/sh\nexec '${PARLEY}' c2c "$@"\n`);
   chmodSync(`${home}/bin/c2c`, 0o755);
   const env = { ...place.env, PATH: `${home}/bin:${place.env['PATH']}` };
   const c2c = async (...args: string[]): Promise<Run> => {
@@ -76,7 +76,7 @@ async function aHome(steps: Step[], settings = {}) {
     return run;
   };
   const userRuns = async (...args: string[]): Promise<Run> => {
-    const command = [process.execPath, MAIN, 'c2c', ...args];
+    const command = [PARLEY, 'c2c', ...args];
     const run = await personAt({ command, cwd: project, env, typed: '', files: `${home}/user` });
     if (run.code !== 0) throw new Error(`c2c ${args.join(' ')}: ${run.err}${run.out}`);
     return run;

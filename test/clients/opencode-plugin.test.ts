@@ -3,7 +3,7 @@ import { afterEach, describe, expect } from 'bun:test';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { OpenCodeState, StateFile } from '../../src/protocol/statefile.ts';
 import { StateStream } from '../../src/sessions/state-stream.ts';
-import { MAIN, personAt } from '../support/program.ts';
+import { PARLEY, personAt } from '../support/program.ts';
 import type { Run } from '../support/program.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
@@ -38,8 +38,8 @@ class Office {
     writeFileSync(
       `${bin}/c2c`,
       `#!/bin/sh
-case "$2" in stream-write-statefile) tee -a "$HOME/stream.jsonl" | '${process.execPath}' '${MAIN}' c2c "$@"; exit ;; esac
-exec '${process.execPath}' '${MAIN}' c2c "$@"
+case "$2" in stream-write-statefile) tee -a "$HOME/stream.jsonl" | '${PARLEY}' c2c "$@"; exit ;; esac
+exec '${PARLEY}' c2c "$@"
 `,
     );
     chmodSync(`${bin}/c2c`, 0o755);
@@ -72,7 +72,7 @@ exec '${process.execPath}' '${MAIN}' c2c "$@"
 
   /** `c2c …` as the user types it at a terminal. */
   async userRuns(...args: string[]): Promise<Run> {
-    const command = [process.execPath, MAIN, 'c2c', ...args];
+    const command = [PARLEY, 'c2c', ...args];
     const order = { command, cwd: this.place.project, env: this.env, typed: '', files: `${this.place.home}/user` };
     const run = await personAt(order);
     if (run.code !== 0) throw new Error(`c2c ${args.join(' ')}: ${run.err}${run.out}`);
@@ -95,7 +95,9 @@ exec '${process.execPath}' '${MAIN}' c2c "$@"
   }
 
   processes(word: string): number[] {
-    return processesOf(this.place.home).filter((pid) => commandOf(pid).includes(word) && commandOf(pid).includes(MAIN));
+    return processesOf(this.place.home).filter(
+      (pid) => commandOf(pid).includes(word) && commandOf(pid).includes(PARLEY),
+    );
   }
 
   /** The spool files that still hold something. */

@@ -1,7 +1,7 @@
 // What `parley install` adds to Claude Code, and what is left when Parley goes.
 import { afterEach, describe, expect } from 'bun:test';
 import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { Program } from '../support/program.ts';
+import { PARLEY, Program } from '../support/program.ts';
 import { aModel } from './model/model.ts';
 import { bash, say } from './model/steps.ts';
 import { aClaude } from './support/claude.ts';
@@ -28,14 +28,6 @@ async function anInstalledClaude() {
 }
 
 describe(`\`parley install claude\`, in Claude Code${claude.why}`, () => {
-  claude.it('brings mail for @claude to the model, in a home that was empty', async () => {
-    const { model, code, does } = await anInstalledClaude();
-    await does(['init', 'me']);
-    await does(['send', '@claude', 'CANARY one line was enough', '--as', 'me']);
-    expect(await code.headless('work')).toMatchObject({ code: 0, err: '' });
-    expect(model.last.count('CANARY one line was enough')).toBe(1);
-  });
-
   claude.it('never keeps a prompt from the model when the home of Parley was moved away', async () => {
     const { place, model, code } = await anInstalledClaude();
     renameSync(`${place.home}/.parley`, `${place.home}/elsewhere`);
@@ -48,7 +40,7 @@ describe(`\`parley install claude\`, in Claude Code${claude.why}`, () => {
   claude.it('never keeps a prompt from the model when the program is gone', async () => {
     const { place, model, code } = await anInstalledClaude();
     const script = `${place.home}/.parley/hook`;
-    writeFileSync(script, readFileSync(script, 'utf8').replaceAll(process.execPath, `${place.home}/gone`));
+    writeFileSync(script, readFileSync(script, 'utf8').replaceAll(PARLEY, `${place.home}/gone`));
     chmodSync(script, 0o700);
     expect(await code.headless('PROMPT without a program')).toMatchObject({ code: 0, err: '' });
     expect(model.main).toHaveLength(2);

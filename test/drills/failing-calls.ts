@@ -1,9 +1,9 @@
-import { cpSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, readFileSync, rmSync } from 'node:fs';
 import { temporaryHome } from '../support/home.ts';
+import { PARLEY } from '../support/program.ts';
 import { Faults } from './drill.ts';
 import type { Drill } from './drill.ts';
 
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 const CALLS = 'pwrite64 write fsync fdatasync rename link unlink openat ftruncate fcntl'.split(' ');
 const ERRORS = 'EIO ENOSPC EMFILE ENOLCK EROFS'.split(' ');
 /** The short form runs about this many faults of each command, spread over all of them. */
@@ -130,35 +130,20 @@ export const failingCalls: Drill = {
         for (const wrong of bench.try(trial, fault)) faults.found.push(`${name}: ${wrong}`);
       }
     }
-    bench.close();
     return { counts: { runs }, faults: faults.found };
   },
 };
 
 /** A home with waiting mail, of which every run gets a copy of its own. */
 class Bench {
-  private constructor(
-    readonly program: string,
-    readonly home: string,
-  ) {}
+  private constructor(readonly home: string) {}
 
-  /** The compiled program: of the sources most calls would be those that read them. */
   static async open(): Promise<Bench> {
-    const folder = temporaryHome();
-    const program = `${folder}/parley`;
-    const flags = ['--compile', '--bytecode', '--minify', '--format=esm', '--splitting'];
-    const built = Bun.spawnSync([process.execPath, 'build', ...flags, MAIN, '--outfile', program]);
-    if (!built.success) throw new Error(`the program could not be built: ${built.stderr.toString()}`);
-    const bench = new Bench(program, `${folder}/home`);
-    mkdirSync(bench.home);
+    const bench = new Bench(temporaryHome());
     bench.#run(['init', 'alice'], bench.home);
     bench.#run(['init', 'bob'], bench.home);
     for (const body of WAITING) bench.#run(['send', '@bob', body, '--as', 'alice'], bench.home);
     return bench;
-  }
-
-  close(): void {
-    rmSync(this.program);
   }
 
   /** Every call that the command makes without trouble, with each error in turn. */
@@ -208,7 +193,7 @@ class Bench {
 
   #run(args: string[], home: string, stdin = '', before: string[] = []): Run {
     const { PATH = '' } = process.env;
-    const done = Bun.spawnSync([...before, this.program, ...args], {
+    const done = Bun.spawnSync([...before, PARLEY, ...args], {
       cwd: '/',
       env: { PATH, HOME: home, PARLEY_NO_DAEMON: '1', BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0' },
       stdin: Buffer.from(stdin),

@@ -1,12 +1,11 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { hookScript } from '../../src/delivery/hook-script.ts';
 import { AgentName } from '../../src/protocol/names.ts';
-import { Program } from '../support/program.ts';
+import { PARLEY, Program } from '../support/program.ts';
 import { Faults } from './drill.ts';
 import type { Drill } from './drill.ts';
 import { addWaiting } from './mailroom.ts';
 
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 const SESSION = '5e551011-0000-4000-8000-000000000002';
 
 /** A hook runs after every tool call: it may start the program only if something came that is for this session. */
@@ -42,7 +41,7 @@ export const hooks: Drill = {
 /** The real script, with a program that counts how often it is started. */
 function countingHook(home: string): string {
   const counting = `${home}/counting`;
-  writeFileSync(counting, `#!/bin/sh\necho started >>'${home}/starts'\nexec '${process.execPath}' '${MAIN}' "$@"\n`);
+  writeFileSync(counting, `#!/bin/sh\necho started >>'${home}/starts'\nexec '${PARLEY}' "$@"\n`);
   chmodSync(counting, 0o700);
   mkdirSync(`${home}/sessions`, { recursive: true });
   writeFileSync(`${home}/hook`, hookScript(home, [counting]));

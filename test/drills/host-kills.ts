@@ -8,8 +8,8 @@ import type { Told } from '../support/host-door.ts';
 import { temporaryHome } from '../support/home.ts';
 import { Faults } from './drill.ts';
 import type { Drill } from './drill.ts';
+import { PARLEY } from '../support/program.ts';
 
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 const LEAD = AgentName.parse('lead');
 const PEOPLE = 8;
 const ENOUGH_MS = 2 * 60_000;
@@ -44,8 +44,7 @@ export const hostKills: Drill = {
     const faults = new Faults();
     const questions = new Map<string, Question>();
     const textless = new Set<string>();
-    const start = () =>
-      Bun.spawn([process.execPath, MAIN, 'host'], { env, cwd: root, stdio: ['ignore', 'ignore', 'ignore'] });
+    const start = () => Bun.spawn([PARLEY, 'host'], { env, cwd: root, stdio: ['ignore', 'ignore', 'ignore'] });
     let host = start();
     let isAsked = true;
     let isOver = false;
@@ -129,6 +128,8 @@ export const hostKills: Drill = {
     }
     isAsked = false;
     await Promise.all(people);
+    // A chat shows an answer before the host has told the harness that it took it.
+    for (const since = Date.now(); accepted.size > 0 && Date.now() - since < ENOUGH_MS;) await Bun.sleep(20);
     isOver = true;
     host.kill('SIGKILL');
     await host.exited;

@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } fro
 import { Brokerage } from '../support/c2c.ts';
 import { temporaryHome } from '../support/home.ts';
 import { McpClient } from '../support/mcp.ts';
-import { MAIN, personAt, Program } from '../support/program.ts';
+import { PARLEY, personAt, Program } from '../support/program.ts';
 
 const SHELL = '/bin/sh';
 /** Runs what follows and stays above it, as a client's shell does. */
@@ -211,17 +211,7 @@ describe('a supervisor’s alias', () => {
     expect(await place.error(['repo', 'unset', 'supervisors'], { session: 'w2' })).toContain(
       'C2C_MCP_SESSION_ID is set',
     );
-    const command = [
-      clientNamed('claude'),
-      ...STAYS,
-      process.execPath,
-      MAIN,
-      'c2c',
-      'repo',
-      'set',
-      'supervisors',
-      'me',
-    ];
+    const command = [clientNamed('claude'), ...STAYS, PARLEY, 'c2c', 'repo', 'set', 'supervisors', 'me'];
     const below = await personAt({ command, cwd: place.program.home, env: place.env(), typed: '' });
     expect(below).toMatchObject({ code: 1, shown: expect.stringContaining('A client runs above this process') });
     expect(await place.json<object>(['repo', 'show'])).toEqual({ supervisors: [] });

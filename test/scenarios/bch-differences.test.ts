@@ -3,6 +3,7 @@ import { describe, expect, it } from 'bun:test';
 import { existsSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import type { Message } from '../../src/protocol/message.ts';
 import { Machine, until } from '../support/bch.ts';
+import { PARLEY } from '../support/program.ts';
 
 const LONGEST = 'x'.repeat(128);
 
@@ -136,7 +137,7 @@ describe('a copy that bch takes', () => {
     const id = machine.leave('bob');
     const log = `${machine.program.home}/strace.log`;
     const calls = 'trace=rename,renameat,renameat2,unlink,unlinkat,link,linkat';
-    const read = [process.execPath, `${import.meta.dir}/../../src/cli/main.ts`, 'bch', 'read', id, ...flags];
+    const read = [PARLEY, 'bch', 'read', id, ...flags];
     const ran = Bun.spawnSync(['strace', '-o', log, '-e', calls, ...read], {
       env: machine.env({ as: 'bob' }),
       cwd: machine.program.home,

@@ -3,10 +3,10 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { refuseTemporary } from '../../src/cli/own-program.ts';
 import { temporaryHome } from '../support/home.ts';
 import { ALL_CLIENTS, setUp, SetupMachine } from '../support/setup-home.ts';
+import { PARLEY } from '../support/program.ts';
 
-const PROGRAM = new URL('../../bin/parley', import.meta.url).pathname;
-const START = `"${PROGRAM}" bch drain --hook --match "$(git remote get-url origin 2>/dev/null || pwd)"`;
-const HOOK = `test -f "${PROGRAM}" && test -x "${PROGRAM}" || exec cat >/dev/null; exec ${START}`;
+const START = `"${PARLEY}" bch drain --hook --match "$(git remote get-url origin 2>/dev/null || pwd)"`;
+const HOOK = `test -f "${PARLEY}" && test -x "${PARLEY}" || exec cat >/dev/null; exec ${START}`;
 const ENTRY = { hooks: [{ type: 'command', command: HOOK }] };
 
 describe('`bch setup`', () => {
@@ -20,7 +20,7 @@ describe('`bch setup`', () => {
     expect(machine.json('.claude/settings.json')).toEqual({ hooks: { UserPromptSubmit: [ENTRY] } });
     expect(machine.read('.claude/skills/backchannel/SKILL.md')).toStartWith('---\nname: backchannel\n');
     expect(machine.json('.claude.json')).toEqual({
-      mcpServers: { backchannel: { type: 'stdio', command: PROGRAM, args: ['bch', 'mcp'] } },
+      mcpServers: { backchannel: { type: 'stdio', command: PARLEY, args: ['bch', 'mcp'] } },
     });
   });
 
@@ -117,7 +117,7 @@ describe('`bch setup`', () => {
         `[codex] ${machine.at('.codex/AGENTS.md')} has a section on mail from now on\n`,
     );
     expect(machine.read('.codex/config.toml')).toBe(
-      `model = "o4"\n\n[mcp_servers.backchannel]\ncommand = "${PROGRAM}"\nargs = ["bch", "mcp"]\n`,
+      `model = "o4"\n\n[mcp_servers.backchannel]\ncommand = "${PARLEY}"\nargs = ["bch", "mcp"]\n`,
     );
     expect(machine.read('.codex/AGENTS.md')).toMatch(/^# Mine\n\n<!-- backchannel[^]*bch_inbox[^]*-->\n$/);
     const other = await setUp({ '.codex/AGENTS.md': 'Use Backchannel.\n' });
@@ -143,7 +143,7 @@ describe('`bch setup`', () => {
     );
     expect(machine.json('.gemini/settings.json')).toEqual({
       theme: 'x',
-      mcpServers: { backchannel: { command: PROGRAM, args: ['bch', 'mcp'] } },
+      mcpServers: { backchannel: { command: PARLEY, args: ['bch', 'mcp'] } },
     });
     expect(machine.read('.gemini/GEMINI.md')).toMatch(/^# Mine\n[^]*bch_inbox/);
   });

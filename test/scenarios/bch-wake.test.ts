@@ -3,8 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { wakeService } from '../../src/protocols/backchannel/wake.ts';
 import { until } from '../support/bch.ts';
 import { setUp, SetupMachine } from '../support/setup-home.ts';
-
-const PROGRAM = new URL('../../bin/parley', import.meta.url).pathname;
+import { PARLEY } from '../support/program.ts';
 
 describe('the wake service', () => {
   it('is a systemd user unit that notifies of urgent mail and claims nothing [BC-B9.11]', async () => {
@@ -18,7 +17,7 @@ describe('the wake service', () => {
       'systemctl --user enable --now parley-wake.service',
     ]);
     expect(machine.read('.config/systemd/user/parley-wake.service')).toContain(
-      `ExecStart="${PROGRAM}" "bch" "watch" "--urgent-only" "--peek" "--exec" "notify-send -- \\"bch: {{from}}\\" \\"{{body}}\\""\n`,
+      `ExecStart="${PARLEY}" "bch" "watch" "--urgent-only" "--peek" "--exec" "notify-send -- \\"bch: {{from}}\\" \\"{{body}}\\""\n`,
     );
     // The command line of the unit, as systemd reads it.
     const [, line = ''] = /^ExecStart=(.*)$/m.exec(machine.read('.config/systemd/user/parley-wake.service')) ?? [];

@@ -12,6 +12,7 @@ import {
 } from 'node:fs';
 import type { Message } from '../../src/protocol/message.ts';
 import { Machine, until } from '../support/bch.ts';
+import { PARLEY } from '../support/program.ts';
 
 const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/;
 const UUID4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
@@ -46,7 +47,7 @@ describe('a message that bch writes', () => {
     rmSync(`${machine.root}/spool/bob`, { recursive: true, force: true });
     const log = `${machine.program.home}/strace.log`;
     const calls = 'trace=mkdir,mkdirat,openat,rename,renameat,renameat2';
-    const send = [process.execPath, `${import.meta.dir}/../../src/cli/main.ts`, 'bch', 'send', '@bob', 'hello'];
+    const send = [PARLEY, 'bch', 'send', '@bob', 'hello'];
     const ran = Bun.spawnSync(['strace', '-f', '-o', log, '-e', calls, ...send], {
       env: machine.env({ as: 'ann' }),
       cwd: machine.program.home,

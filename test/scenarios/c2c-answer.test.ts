@@ -4,15 +4,14 @@ import type { Message } from '../../src/protocol/message.ts';
 import { Brokerage } from '../support/c2c.ts';
 import type { As } from '../support/c2c.ts';
 import { McpClient } from '../support/mcp.ts';
-import { Program } from '../support/program.ts';
+import { PARLEY, Program } from '../support/program.ts';
 import type { Run } from '../support/program.ts';
 
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 const BOB: As = { session: 's-bob' };
 
 /** A line from a refusal, typed in a shell. */
 async function typed(line: string, env: Record<string, string>, cwd: string): Promise<Run> {
-  const named = `parley() { "${process.execPath}" "${MAIN}" "$@"; }; c2c() { (exec -a c2c "${process.execPath}" "${MAIN}" "$@"); }`;
+  const named = `parley() { "${PARLEY}" "$@"; }; c2c() { (exec -a c2c "${PARLEY}" "$@"); }`;
   const child = Bun.spawn(['bash', '-c', `${named}; ${line.replace('"…"', '"it is 8080"')}`], {
     env,
     cwd,

@@ -4,8 +4,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { LoopMachine } from '../support/c2c-loops.ts';
+import { PARLEY } from '../support/program.ts';
 
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 const HOOK = 'c2c hook codex';
 const POLL = { jsonrpc: '2.0', id: 2, method: 'tools/call', params: { name: 'poll_inbox', arguments: {} } };
 
@@ -89,7 +89,7 @@ class Codexes extends LoopMachine {
     symlinkSync('/bin/sh', this.codex);
     writeFileSync(this.runner, RUNNER);
     writeFileSync(this.client, `#!/bin/sh\nexec ${this.codex} ${this.runner}\n`);
-    writeFileSync(`${this.home}/bin/c2c`, `#!/bin/sh\nexec '${process.execPath}' '${MAIN}' c2c "$@"\n`);
+    writeFileSync(`${this.home}/bin/c2c`, `#!/bin/sh\nexec '${PARLEY}' c2c "$@"\n`);
     for (const path of [this.client, `${this.home}/bin/c2c`]) chmodSync(path, 0o755);
   }
 

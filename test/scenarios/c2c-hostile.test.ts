@@ -14,7 +14,7 @@ import {
 import { aDeadProcess, anOriginalEntry, Brokerage } from '../support/c2c.ts';
 import { C2cHooks } from '../support/c2c-hooks.ts';
 import { McpClient } from '../support/mcp.ts';
-import { MAIN, personAt } from '../support/program.ts';
+import { PARLEY, personAt } from '../support/program.ts';
 
 type Row = Record<string, unknown>;
 const bob = { session: 's-bob' };
@@ -252,7 +252,7 @@ describe('a question to people', () => {
 
   it('has supervisors in a file that only its owner can write, whatever the umask', async () => {
     const broker = new Brokerage();
-    const set = `umask 0; exec '${process.execPath}' '${MAIN}' c2c repo set supervisors kim`;
+    const set = `umask 0; exec '${PARLEY}' c2c repo set supervisors kim`;
     const { home } = broker.program;
     await personAt({ command: ['sh', '-c', set], cwd: home, env: broker.env(), typed: '' });
     const modes = ['.parley', '.parley/supervisors.json'].map((name) => statSync(`${home}/${name}`).mode & 0o777);

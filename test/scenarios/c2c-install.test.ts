@@ -10,9 +10,9 @@ import {
   appendFileSync,
 } from 'node:fs';
 import { changedFiles, HOMES, InstallMachine, isWithin } from '../support/install-home.ts';
+import { PARLEY } from '../support/program.ts';
 
-const PROGRAM = new URL('../../bin/parley', import.meta.url).pathname;
-const SERVER = { command: PROGRAM, args: ['c2c', 'mcp'] };
+const SERVER = { command: PARLEY, args: ['c2c', 'mcp'] };
 
 interface Installed {
   alias: string | null;
@@ -146,7 +146,7 @@ describe('`c2c install` for other clients', () => {
       mcp: {
         c2c: {
           type: 'local',
-          command: [PROGRAM, 'c2c', 'mcp'],
+          command: [PARLEY, 'c2c', 'mcp'],
           environment: expect.objectContaining({ C2C_MCP_BROKER_ROOT: root, C2C_MCP_AUTO_JOIN_ROOMS: 'swarm-lounge' }),
           enabled: true,
         },
@@ -172,7 +172,7 @@ describe('`c2c install` for other clients', () => {
     expect(existsSync(machine.at('.codex/hooks.json'))).toBe(false);
     expect(without['advice']).toContainEqual(expect.stringContaining('--hooks'));
     expect(machine.read('.codex/config.toml')).toStartWith(
-      `[mcp_servers.c2c]\ncommand = ${JSON.stringify(PROGRAM)}\nargs = ["c2c", "mcp"]\n\n[mcp_servers.c2c.env]\n`,
+      `[mcp_servers.c2c]\ncommand = ${JSON.stringify(PARLEY)}\nargs = ["c2c", "mcp"]\n\n[mcp_servers.c2c.env]\n`,
     );
     expect(machine.read('.codex/config.toml')).not.toContain('C2C_MCP_AUTO_REGISTER_ALIAS');
     const asked = await install(machine, ['codex', '--hooks']);

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'bun:test';
 import { existsSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { aBrokenPipe, anOriginalEntry, Brokerage } from '../support/c2c.ts';
 import { temporaryHome } from '../support/home.ts';
+import { PARLEY } from '../support/program.ts';
 
 const STRACE = Bun.which('strace');
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 
 const alice = { session: 's-alice' };
 const bob = { session: 's-bob' };
@@ -87,7 +87,7 @@ describe('c2c send', () => {
     ['from stdin', ['-'], 'piped\ntext\n', 'piped\ntext'],
   ])('takes the text as it is: %s', async (_what, words, stdin, content) => {
     const c2c = await twoAgents();
-    const child = Bun.spawn([process.execPath, MAIN, 'send', 'bob', ...words], {
+    const child = Bun.spawn([PARLEY, 'send', 'bob', ...words], {
       argv0: 'c2c',
       env: c2c.env(alice),
       stdin: new Blob([stdin]),
@@ -219,7 +219,7 @@ describe('c2c poll-inbox', () => {
     const c2c = await twoAgents();
     await c2c.said(['send', 'bob', 'hello'], alice);
     const pipe = aBrokenPipe();
-    const child = Bun.spawn([process.execPath, MAIN, 'poll-inbox', '--json'], {
+    const child = Bun.spawn([PARLEY, 'poll-inbox', '--json'], {
       argv0: 'c2c',
       env: c2c.env(bob),
       stdout: pipe.fd,
@@ -240,7 +240,7 @@ describe('c2c poll-inbox', () => {
       // The first look after a change of the ledger notes that all is in order, once that change is older than a clock's tick.
       await Bun.sleep(30);
       const child = Bun.spawn(
-        [STRACE ?? '', '-f', '-e', 'trace=/open', '-o', log, process.execPath, MAIN, 'c2c', 'poll-inbox', '--json'],
+        [STRACE ?? '', '-f', '-e', 'trace=/open', '-o', log, PARLEY, 'c2c', 'poll-inbox', '--json'],
         { env: c2c.env(bob), stdout: 'pipe' },
       );
       expect(await new Response(child.stdout).text()).toBe('[]\n');
@@ -430,18 +430,7 @@ async function killedAt(
 ): Promise<{ code: number; out: string }> {
   const [calls, when] = call.split(':');
   const child = Bun.spawn(
-    [
-      STRACE ?? '',
-      '-f',
-      '-o',
-      '/dev/null',
-      '-e',
-      `inject=${calls}:signal=KILL:${when}`,
-      process.execPath,
-      MAIN,
-      'c2c',
-      ...args,
-    ],
+    [STRACE ?? '', '-f', '-o', '/dev/null', '-e', `inject=${calls}:signal=KILL:${when}`, PARLEY, 'c2c', ...args],
     { cwd: c2c.program.home, env: c2c.env({ session }), stdout: 'pipe', stderr: 'ignore' },
   );
   const out = await new Response(child.stdout).text();
@@ -453,7 +442,7 @@ it.skipIf(!STRACE)('c2c send waits for the disk twice, and reads the registry an
   await c2c.said(['send', 'bob', 'the first makes the ledger'], alice);
   const log = `${c2c.program.home}/calls`;
   const traced = [STRACE ?? '', '-f', '-e', 'trace=/^(f(data)?sync|openat?)$', '-o', log];
-  const sent = [process.execPath, MAIN, 'c2c', 'send', 'bob', 'hello'];
+  const sent = [PARLEY, 'c2c', 'send', 'bob', 'hello'];
   const child = Bun.spawn([...traced, ...sent], { env: c2c.env(alice), stdout: 'ignore' });
   expect(await child.exited).toBe(0);
   const calls = readFileSync(log, 'utf8').split('\n');

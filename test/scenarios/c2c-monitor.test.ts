@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, renameSync } from 'node:fs';
 import { until } from '../support/bch.ts';
 import type { Running } from '../support/bch.ts';
 import { anOriginalEntry, Brokerage } from '../support/c2c.ts';
+import { PARLEY } from '../support/program.ts';
 
 const alice = { session: 's-alice' };
 
@@ -98,8 +99,7 @@ describe('c2c monitor [C2C-60]', () => {
 
   it('ends with its parent', async () => {
     const c2c = await new Brokerage().registered(['bob']);
-    const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
-    const script = `'${process.execPath}' '${main}' c2c monitor --alias s-bob & echo $!; wait`;
+    const script = `'${PARLEY}' c2c monitor --alias s-bob & echo $!; wait`;
     const parent = Bun.spawn(['sh', '-c', script], { env: c2c.env(), stdout: 'pipe' });
     const first = await parent.stdout.getReader().read();
     const pid = Number(new TextDecoder().decode(first.value));
@@ -111,10 +111,9 @@ describe('c2c monitor [C2C-60]', () => {
   it('ends with its reader', async () => {
     const c2c = await new Brokerage().registered(['alice', 'bob']);
     const monitor = await monitoring(c2c, ['--alias', 's-bob']);
-    const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
     const pid = `${c2c.program.home}/pid`;
     // The shell stays alive: only the reader goes away after one line.
-    const script = `{ '${process.execPath}' '${main}' c2c monitor --alias s-bob & echo $! >'${pid}'; wait; } | head -n 1; exec sleep 60`;
+    const script = `{ '${PARLEY}' c2c monitor --alias s-bob & echo $! >'${pid}'; wait; } | head -n 1; exec sleep 60`;
     const shell = Bun.spawn(['sh', '-c', script], { env: c2c.env(), stdout: 'ignore' });
     await until('its number', () => existsSync(pid) && readFileSync(pid, 'utf8') !== '');
     const number = Number(readFileSync(pid, 'utf8'));

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../support/home.ts';
-import { MAIN, personAt } from '../support/program.ts';
+import { PARLEY, personAt } from '../support/program.ts';
 import { within } from '../support/within.ts';
 
 /** The plugin ends a call that takes longer; a busy machine gets more. */
@@ -35,7 +35,7 @@ class Caller {
 
   start(args: string[], stdin: 'ignore' | 'pipe' = 'ignore') {
     const cwd = `${this.home}/project`;
-    const command = [process.execPath, MAIN, ...args];
+    const command = [PARLEY, ...args];
     return Bun.spawn(command, { argv0: 'c2c', cwd, env: this.env, stdin, stdout: 'pipe', stderr: 'pipe' });
   }
 
@@ -56,7 +56,7 @@ class Caller {
   /** The same from a terminal of the user, where no session is named. */
   async userCalls(...args: string[]): Promise<void> {
     const { C2C_MCP_SESSION_ID: _one, C2C_SESSION_ID: _other, ...env } = this.env;
-    const command = [process.execPath, MAIN, 'c2c', ...args];
+    const command = [PARLEY, 'c2c', ...args];
     const { shown, code } = await personAt({ command, cwd: `${this.home}/project`, env, typed: '' });
     if (code !== 0) throw new Error(`c2c ${args.join(' ')} exited ${code}: ${shown}`);
   }

@@ -10,10 +10,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { StateFile } from '../../src/protocol/statefile.ts';
-import { Program } from '../support/program.ts';
+import { PARLEY, Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 const encoder = new TextEncoder();
 const writers: Writer[] = [];
 const readers: Bun.Subprocess[] = [];
@@ -30,7 +29,7 @@ class Writer {
 
   constructor(env: Record<string, string> = {}, home?: string) {
     this.program = new Program(home, env);
-    this.child = Bun.spawn([process.execPath, MAIN, 'oc-plugin', 'stream-write-statefile'], {
+    this.child = Bun.spawn([PARLEY, 'oc-plugin', 'stream-write-statefile'], {
       argv0: 'c2c',
       env: this.program.env,
       cwd: this.program.home,

@@ -7,9 +7,9 @@ import { BrokerFiles } from '../../src/storage/c2c/files.ts';
 import { until } from '../support/bch.ts';
 import { aDeadProcess, anOriginalEntry, Brokerage } from '../support/c2c.ts';
 import { temporaryHome } from '../support/home.ts';
+import { PARLEY } from '../support/program.ts';
 
 const SENDER = new URL('../support/c2c-send.child.ts', import.meta.url).pathname;
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 type Row = Record<string, unknown>;
 
 describe('the broker of a folder', () => {
@@ -232,7 +232,7 @@ describe('the process of a session', () => {
     const place = new Brokerage();
     // A shell that is called like a client, which runs a shell, which runs the command.
     const script = `sh -c '"$0" "$@"; :' "$0" "$@"; read -r line`;
-    const command = [process.execPath, MAIN, 'c2c', 'register', 'bob'];
+    const command = [PARLEY, 'c2c', 'register', 'bob'];
     const client = Bun.spawn(['bash', '-c', script, ...command], {
       argv0: '/opt/bin/claude',
       env: place.env({ session: 's-bob' }),

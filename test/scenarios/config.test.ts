@@ -15,9 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { HostClient } from '../support/host-client.ts';
-import { Program } from '../support/program.ts';
-
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
+import { PARLEY, Program } from '../support/program.ts';
 
 interface Setting {
   name: string;
@@ -124,7 +122,7 @@ describe('settings', () => {
     const parley = await new Program().init('bob');
     await parley.byPerson(['init', 'will', '--human']);
     const env = { ...parley.env, PARLEY_COMPOSE_MS: '5000' };
-    const client = HostClient.onStdio([process.execPath, MAIN, 'host', '--stdio'], env);
+    const client = HostClient.onStdio([PARLEY, 'host', '--stdio'], env);
     await client.initialize();
     await client.done('session/bind', { sessionId: 's', identities: ['bob'] });
     const began = Date.now();
@@ -237,7 +235,7 @@ describe('the home', () => {
 
   it('is found without HOME, by asking the system', () => {
     const { PATH = '' } = process.env;
-    const run = spawnSync(process.execPath, [MAIN, 'config'], {
+    const run = spawnSync(PARLEY, ['config'], {
       cwd: '/',
       env: { PATH, BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0' },
       encoding: 'utf8',
@@ -291,7 +289,7 @@ function withUnwritableHome(act: (run: Runner, home: string) => void): void {
   try {
     act(
       (words) =>
-        spawnSync(process.execPath, [MAIN, ...words], {
+        spawnSync(PARLEY, [...words], {
           cwd: '/',
           env: { PATH, HOME: folder, PARLEY_HOME: home, BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0' },
           encoding: 'utf8',

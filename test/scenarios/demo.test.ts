@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { Program } from '../support/program.ts';
-
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
+import { PARLEY, Program } from '../support/program.ts';
 
 interface Demo {
   home: string;
@@ -82,7 +80,7 @@ describe('parley demo', () => {
 
   it('leaves nothing behind when it is interrupted', async () => {
     const parley = onStage();
-    const child = Bun.spawn([process.execPath, MAIN, 'demo'], {
+    const child = Bun.spawn([PARLEY, 'demo'], {
       env: parley.env,
       cwd: parley.home,
       stdout: 'pipe',

@@ -1,8 +1,6 @@
 import { expect, it } from 'bun:test';
 import { HostClient } from '../support/host-client.ts';
-import { Program } from '../support/program.ts';
-
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
+import { PARLEY, Program } from '../support/program.ts';
 
 /** Ada, a person, and two agents in one channel. */
 async function aChannel(): Promise<Program> {
@@ -18,7 +16,7 @@ const sent = async (parley: Program, to: string, body: string, as: string): Prom
 
 /** Codex tries to answer this in the channel, by its tool. */
 async function tries(parley: Program, inReplyTo: string): Promise<object | undefined> {
-  const client = HostClient.onStdio([process.execPath, MAIN, 'host', '--stdio'], parley.env);
+  const client = HostClient.onStdio([PARLEY, 'host', '--stdio'], parley.env);
   await client.initialize();
   await client.done('session/bind', { sessionId: 's', identities: ['codex'] });
   const said = { text: 'me too', idempotencyKey: 'k', visibility: 'thread', directedness: 'ambient', inReplyTo };

@@ -5,8 +5,7 @@ import type { Running } from '../support/bch.ts';
 import { HostClient } from '../support/host-client.ts';
 import { ChatDeliver } from '../../src/protocol/host.ts';
 import type { Program } from '../support/program.ts';
-
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
+import { PARLEY } from '../support/program.ts';
 
 /** The real program as a host on a home of its own, reached in one of three ways. */
 class House {
@@ -29,8 +28,7 @@ class House {
   }
 
   async #connect(): Promise<HostClient> {
-    if (this.transport === 'stdio')
-      return HostClient.onStdio([process.execPath, MAIN, 'host', '--stdio'], this.program.env);
+    if (this.transport === 'stdio') return HostClient.onStdio([PARLEY, 'host', '--stdio'], this.program.env);
     const out = await this.started();
     if (this.transport === 'Unix socket') return HostClient.onSocket(`${this.home}/host/socket`);
     const [, url = ''] = /(ws:\/\/\S+?),/.exec(out) ?? [];

@@ -388,13 +388,13 @@ describe('parley version', () => {
   it('tells the version of the package, of Bun and of the ledger', async () => {
     const parley = new Program();
     expect((await parley.run(['--version'])).out).toBe(
-      `parley ${version} (Bun ${Bun.version}, ledger format 3, from source)\n`,
+      `parley ${version} (Bun ${Bun.version}, ledger format 3, compiled)\n`,
     );
     expect(await parley.json<Record<string, unknown>>(['version'])).toMatchObject({
       version,
       bun: Bun.version,
       ledgerFormat: 3,
-      compiled: false,
+      compiled: true,
     });
     expect(readdirSync(parley.home)).toEqual([]);
   });

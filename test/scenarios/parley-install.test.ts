@@ -2,8 +2,8 @@ import { describe, expect, it } from 'bun:test';
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { changedFiles, HOMES, InstallMachine, isWithin } from '../support/install-home.ts';
 import { McpClient } from '../support/mcp.ts';
+import { PARLEY } from '../support/program.ts';
 
-const PROGRAM = new URL('../../bin/parley', import.meta.url).pathname;
 const CLIENTS = ['claude', 'codex', 'opencode', 'kimi', 'gemini'];
 
 interface Installed {
@@ -36,7 +36,7 @@ describe('`parley install`', () => {
     const [, json = ''] = /^Claude Code, .*:\n([\s\S]*?)\n\n/m.exec(out) ?? [];
     expect(machine.json('.claude/settings.json')).toEqual(JSON.parse(json) as Record<string, unknown>);
     expect(machine.json('.claude.json')).toEqual({
-      mcpServers: { parley: { type: 'stdio', command: PROGRAM, args: ['mcp', '--client', 'claude'] } },
+      mcpServers: { parley: { type: 'stdio', command: PARLEY, args: ['mcp', '--client', 'claude'] } },
     });
   });
 
@@ -58,7 +58,7 @@ describe('`parley install`', () => {
       gemini: ['hook at SessionStart', 'hook at BeforeAgent', 'hook at AfterTool', 'hook at AfterAgent', 'MCP server'],
     });
     expect(machine.json('.config/opencode/opencode.json')).toEqual({
-      mcp: { parley: { type: 'local', command: [PROGRAM, 'mcp', '--client', 'opencode'], enabled: true } },
+      mcp: { parley: { type: 'local', command: [PARLEY, 'mcp', '--client', 'opencode'], enabled: true } },
     });
     expect(machine.read('.kimi-code/config.toml')).toContain('exec sh ~/.parley/hook kimi"\n');
     expect(JSON.stringify(machine.outside)).not.toMatch(
@@ -200,7 +200,7 @@ describe('the mailbox of a client', () => {
 
   it('is none for a server of a client that was never installed', async () => {
     const machine = await aMachine();
-    const command = [PROGRAM, 'mcp', '--client', 'codex'];
+    const command = [PARLEY, 'mcp', '--client', 'codex'];
     const server = new McpClient({ home: machine.program.home, env: machine.env(), command });
     await server.initialize();
     expect(await server.call('chat_who')).toEqual({
@@ -298,7 +298,7 @@ describe('a hook line', () => {
       for (const path of ['.parley', '.local/share/c2c', '.claude/hooks'])
         rmSync(machine.at(path), { recursive: true });
       for (const line of lines) {
-        const gone = line.replaceAll(PROGRAM, machine.at('gone'));
+        const gone = line.replaceAll(PARLEY, machine.at('gone'));
         expect(machine.runsLine(gone, 'Stop', shell.split(' '))).toEqual({ out: '', err: '', code: 0 });
       }
     },
@@ -331,7 +331,7 @@ function linesIn(machine: InstallMachine, path: string): string[] {
   const text = machine.read(path);
   return [...text.matchAll(/"?command"? ?[:=] ?("(?:[^"\\]|\\.)*")/g)]
     .map(([, line = '']) => JSON.parse(line) as string)
-    .filter((line) => line !== PROGRAM);
+    .filter((line) => line !== PARLEY);
 }
 
 /** The command of Parley's hook at an event. */

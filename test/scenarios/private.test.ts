@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import { HostClient } from '../support/host-client.ts';
-import { Program } from '../support/program.ts';
+import { PARLEY, Program } from '../support/program.ts';
 
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 const SECRET = 'we will close the Lisbon office in March';
 
 const open: HostClient[] = [];
@@ -16,7 +15,7 @@ async function aTeam(...owner: string[]) {
   await parley.init('codex', 'claude');
   for (const name of ['codex', 'claude']) await parley.run(['sub', '#dev'], { as: name });
   await parley.run(['send', '@codex', `between us: ${SECRET}, so plan for it`], { as: 'ben' });
-  const client = HostClient.onStdio([process.execPath, MAIN, 'host', '--stdio'], parley.env);
+  const client = HostClient.onStdio([PARLEY, 'host', '--stdio'], parley.env);
   open.push(client);
   await client.initialize();
   await client.done('session/bind', { sessionId: 's', identities: ['codex'] });

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { until } from '../support/bch.ts';
 import { Caller } from '../support/caller.ts';
 import { listening, RelayMachine } from '../support/relay.ts';
+import { PARLEY } from '../support/program.ts';
 
 let machine = new RelayMachine();
 afterEach(async () => {
@@ -141,9 +142,8 @@ describe('`parley relay`', () => {
   });
 
   it('warns where the system allows only few open files', async () => {
-    const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
     // Nobody may raise it again: neither this account nor, without that right, root.
-    const few = ['sh', '-c', 'ulimit -n 300; exec "$0" "$@"', process.execPath, main, 'relay', '--port', '0'];
+    const few = ['sh', '-c', 'ulimit -n 300; exec "$0" "$@"', PARLEY, 'relay', '--port', '0'];
     const child = Bun.spawn(few, { env: machine.env(), cwd: machine.program.home, stdout: 'pipe', stderr: 'pipe' });
     let said = '';
     for await (const bytes of child.stdout) if ((said += new TextDecoder().decode(bytes)).includes('open files')) break;
@@ -187,24 +187,6 @@ describe('`parley relay`', () => {
     expect(lines.map((line) => (JSON.parse(line) as { event: string }).event)).toContain('relay_open');
     expect(running.err + running.out).not.toContain(token);
     expect(running.err + running.out).not.toContain(own);
-  });
-});
-
-describe('the compiled program', () => {
-  it('serves as the source does: its worker is inside it', async () => {
-    const binary = `${machine.program.home}/parley`;
-    const built = Bun.spawnSync(['node', `${import.meta.dir}/../../scripts/build.mjs`, binary]);
-    expect(built.exitCode).toBe(0);
-    const run = (args: string[]) => Bun.spawnSync([binary, ...args], { env: machine.env(), cwd: machine.program.home });
-    expect(run(['up', '--with', 'relay', '--port', '0', '--detach']).stderr.toString()).toBe('');
-    const { doors } = JSON.parse(readFileSync(`${machine.program.home}/.parley/daemon.json`, 'utf8')) as {
-      doors: { address: string }[];
-    };
-    const alice = await Caller.register(doors[0]?.address ?? '', 'alice');
-    const { id } = await alice.send('@alice', 'hello');
-    await until('its file', () => machine.waiting('alice').includes(id));
-    expect(run(['status']).exitCode).toBe(0);
-    expect(run(['down']).exitCode).toBe(0);
   });
 });
 

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test';
 import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
+  copyFileSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -16,7 +17,7 @@ import {
 import { tmpdir } from 'node:os';
 import { version } from '../../package.json' with { type: 'json' };
 import { temporaryHome } from '../support/home.ts';
-import { Program } from '../support/program.ts';
+import { PARLEY } from '../support/program.ts';
 
 const ROOT = new URL('../..', import.meta.url).pathname;
 
@@ -51,8 +52,7 @@ describe('parley self', () => {
 
   beforeAll(() => {
     binary = `${temporaryHome()}/parley`;
-    const built = spawnSync('node', ['scripts/build.mjs', binary], { cwd: ROOT, encoding: 'utf8' });
-    if (built.status !== 0) throw new Error(built.stderr);
+    copyFileSync(PARLEY, binary);
   });
 
   // Each installed program has a hundred megabytes.
@@ -240,19 +240,6 @@ describe('parley self', () => {
     const refused = run(binary, ['self', ...words], { env });
     expect(refused).toMatchObject({ code: 64, out: '' });
     expect(refused.err).toContain(said);
-  });
-
-  it('from source says how to make the program first', async () => {
-    const refused = await new Program().run(['self', 'install']);
-    expect(refused).toMatchObject({ code: 64, out: '' });
-    expect(refused.err).toContain('npm run build');
-  });
-
-  it('shows the demo from the compiled program too', () => {
-    const { env } = aUser();
-    const demo = run(binary, ['demo'], { env });
-    expect(demo.code).toBe(0);
-    expect(demo.out).toContain('responded, reply ');
   });
 });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { McpClient } from '../support/mcp.ts';
 import { Hooks } from '../support/hooks.ts';
-import { Program } from '../support/program.ts';
+import { PARLEY, Program } from '../support/program.ts';
 
 describe('parley send with two recipients before the text', () => {
   const CASES: [words: string[], lines: string][] = [
@@ -39,8 +39,7 @@ describe('parley send with two recipients before the text', () => {
     const program = await new Program().init('alice', 'bob', 'eve');
     const { err } = await program.run(['send', '@bob', '@eve', `it's "$HOME"`, '--fyi']);
     const [, line = ''] = /type: (.*); if/.exec(err) ?? [];
-    const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
-    const script = line.replaceAll('parley send', `"${process.execPath}" "${main}" send`);
+    const script = line.replaceAll('parley send', `"${PARLEY}" send`);
     const child = Bun.spawn(['sh', '-c', script], { env: program.env, cwd: program.home, stdout: 'ignore' });
     expect(await child.exited).toBe(0);
     for (const as of ['bob', 'eve']) {

@@ -7,9 +7,8 @@ import { join } from 'node:path';
 import type { MessageId } from '../../src/protocol/names.ts';
 import { bob } from '../support/mail.ts';
 import { openHome } from '../support/maildir.ts';
-import { Program } from '../support/program.ts';
+import { PARLEY, Program } from '../support/program.ts';
 
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 const NOBODY = 65_534;
 
 interface Findings {
@@ -77,7 +76,7 @@ describe('a message that may not be read', () => {
       for (const name of ['', ...(readdirSync(`${parley.home}/.parley`, { recursive: true }) as string[])])
         chownSync(join(parley.home, '.parley', name), NOBODY, NOBODY);
     }
-    return spawnSync(process.execPath, [MAIN, ...args], {
+    return spawnSync(PARLEY, [...args], {
       cwd: '/',
       env: parley.env,
       encoding: 'utf8',

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { readInvite } from '../../src/protocol/invite.ts';
 import { until } from '../support/bch.ts';
 import { temporaryHome } from '../support/home.ts';
-import { Program } from '../support/program.ts';
+import { PARLEY, Program } from '../support/program.ts';
 import { RelayProcess } from '../support/relay-process.ts';
 
 const TOKEN = 'a-room-token-of-32-characters-00';
@@ -113,8 +113,7 @@ describe('a token', () => {
   it('by --token of a relay is warned about on stderr, by parley relay and bch relay', async () => {
     for (const name of ['parley', 'bch']) {
       const program = new Program();
-      const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
-      const child = Bun.spawn([process.execPath, main, 'relay', '--port', '0', '--token', TOKEN], {
+      const child = Bun.spawn([PARLEY, 'relay', '--port', '0', '--token', TOKEN], {
         argv0: name,
         env: program.env,
         cwd: program.home,

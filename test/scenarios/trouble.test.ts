@@ -1,7 +1,7 @@
 import { Database } from 'bun:sqlite';
 import { describe, expect, it } from 'bun:test';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { Program } from '../support/program.ts';
+import { PARLEY, Program } from '../support/program.ts';
 
 interface Told {
   id: string;
@@ -66,10 +66,9 @@ describe('trouble on the disk', () => {
   it('a reader that goes away loses nothing [BC-C9]', async () => {
     const parley = await new Program().init('alice');
     for (const body of ['one', 'two', 'three']) await parley.run(['send', '@alice', body]);
-    const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
     // A pipe with a writing end and no reader.
-    const script = 'mkfifo p; exec 3<>p; exec 4>p; exec 3<&-; exec "$0" "$1" drain >&4';
-    const gone = Bun.spawnSync(['sh', '-c', script, process.execPath, main], { cwd: parley.home, env: parley.env });
+    const script = 'mkfifo p; exec 3<>p; exec 4>p; exec 3<&-; exec "$0" drain >&4';
+    const gone = Bun.spawnSync(['sh', '-c', script, PARLEY], { cwd: parley.home, env: parley.env });
     expect(gone.exitCode).toBe(141);
     const waiting = await parley.json<Told[]>(['inbox']);
     expect(waiting.map((one) => one.body)).toEqual(['one', 'two', 'three']);
@@ -87,7 +86,7 @@ describe('trouble on the disk', () => {
 
 describe('a text on stdin', () => {
   const from = async (parley: Program, source: string, env: Record<string, string> = {}) => {
-    const send = [process.execPath, 'src/cli/main.ts', 'send', '@alice'];
+    const send = [PARLEY, 'send', '@alice'];
     const child = Bun.spawn(['sh', '-c', '"$@" <"$0"', source, ...send], {
       env: { ...parley.env, ...env },
       stderr: 'pipe',

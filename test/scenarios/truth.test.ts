@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { renameSync, writeFileSync } from 'node:fs';
-import { Program } from '../support/program.ts';
+import { PARLEY, Program } from '../support/program.ts';
 
 interface Sent {
   id: string;
@@ -76,9 +76,8 @@ describe('a message in the hands of a running session', () => {
   it('cannot be settled by another', async () => {
     const parley = await new Program().init('alice');
     const { id } = await parley.json<Sent>(['send', '@alice', 'work on this']);
-    const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
     const command = ['watch', '--exec', 'touch began; while ! [ -e go ]; do sleep 0.05; done'];
-    const watcher = Bun.spawn([process.execPath, main, ...command], {
+    const watcher = Bun.spawn([PARLEY, ...command], {
       cwd: parley.home,
       env: parley.env,
       stderr: 'ignore',

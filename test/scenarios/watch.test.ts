@@ -16,6 +16,7 @@ import { aDurableWorkspace } from '../support/durable-workspace.ts';
 import { temporaryHome } from '../support/home.ts';
 import { anEntry, bob } from '../support/mail.ts';
 import type { Program } from '../support/program.ts';
+import { PARLEY } from '../support/program.ts';
 
 describe('bch watch', () => {
   it('prints in brief what waited and what comes, takes it, and says so on stderr [BC-B7.30, BC-B7.35]', async () => {
@@ -90,8 +91,7 @@ describe('bch watch', () => {
 
   it('ends when its reader goes away, and what could not be printed waits', async () => {
     const machine = new Machine().agent('bob');
-    const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
-    const script = `((exec -a bch "${process.execPath}" "${main}" watch); echo "ended with $?" >&2) | head -n 1`;
+    const script = `((exec -a bch "${PARLEY}" watch); echo "ended with $?" >&2) | head -n 1`;
     machine.leave('bob', { body: 'one' });
     const pipeline = Bun.spawn(['bash', '-c', script], {
       env: machine.env({ as: 'bob' }),

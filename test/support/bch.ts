@@ -1,12 +1,10 @@
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from './home.ts';
-import { Program } from './program.ts';
+import { PARLEY, Program } from './program.ts';
 import type { Run } from './program.ts';
 
 // The first home clears away what earlier runs left, which can take long: not on a test's time.
 temporaryHome();
-
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 
 export interface Options {
   as?: string;
@@ -55,7 +53,7 @@ export class Machine {
     Bun.spawnSync(['mkfifo', pipe]);
     const reader = openSync(pipe, 'r+');
     const writer = openSync(pipe, 'w');
-    const child = Bun.spawn([process.execPath, MAIN, ...args], {
+    const child = Bun.spawn([PARLEY, ...args], {
       argv0: name,
       cwd: this.program.home,
       env: this.env(options),
@@ -136,13 +134,7 @@ export class Running {
   readonly #read: Promise<unknown>;
 
   /** Ours from its source, unless another program is named. */
-  constructor(
-    name: string,
-    args: string[],
-    env: Record<string, string>,
-    cwd: string,
-    program = [process.execPath, MAIN],
-  ) {
+  constructor(name: string, args: string[], env: Record<string, string>, cwd: string, program = [PARLEY]) {
     this.child = Bun.spawn([...program, ...args], {
       argv0: name,
       cwd,

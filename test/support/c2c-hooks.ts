@@ -3,8 +3,7 @@ import { hookFolder } from '../../src/cli/dialects/c2c/hook-session.ts';
 import { c2cHookScript } from '../../src/delivery/c2c-hook-script.ts';
 import { Brokerage } from './c2c.ts';
 import type { Run } from './program.ts';
-
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
+import { PARLEY } from './program.ts';
 
 /**
  * A machine with a broker, on which Claude Code calls the real hook script. Every start of the slow half is counted: the script calls
@@ -16,7 +15,7 @@ export class C2cHooks extends Brokerage {
 
   constructor() {
     super();
-    this.slowHalf(`echo >>'${this.program.home}/starts'\nexec '${process.execPath}' '${MAIN}' c2c "$@"`);
+    this.slowHalf(`echo >>'${this.program.home}/starts'\nexec '${PARLEY}' c2c "$@"`);
     const folder = hookFolder(this.program.env);
     writeFileSync(this.script, c2cHookScript({ folder, command: [this.#slow], shell: Bun.which('bash') ?? '' }));
     chmodSync(this.script, 0o755);

@@ -1,5 +1,5 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { Program } from './program.ts';
+import { PARLEY, Program } from './program.ts';
 import type { Run } from './program.ts';
 import { within } from './within.ts';
 
@@ -74,8 +74,7 @@ export class LoopMachine {
 
   /** A loop or daemon that stays until it is ended. `said` is what it wrote to stderr so far. */
   spawn(name: 'c2c' | 'parley' | 'c2c-deliver-inbox', args: string[], env: Record<string, string> = {}): Staying {
-    const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
-    const child = Bun.spawn([process.execPath, main, ...args], {
+    const child = Bun.spawn([PARLEY, ...args], {
       argv0: name,
       cwd: this.home,
       env: { ...this.program.env, ...env },
@@ -93,9 +92,8 @@ export class LoopMachine {
 
   /** `c2c …` at a terminal, where somebody sits who can type. */
   atTerminal(args: string[]): { child: Bun.Subprocess; shown: () => string } {
-    const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
     let shown = '';
-    const child = Bun.spawn([process.execPath, main, ...args], {
+    const child = Bun.spawn([PARLEY, ...args], {
       argv0: 'c2c',
       cwd: this.home,
       env: { ...this.program.env, TERM: 'xterm-256color' },

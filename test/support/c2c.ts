@@ -1,7 +1,7 @@
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { Running } from './bch.ts';
 import { temporaryHome } from './home.ts';
-import { MAIN, personAt, Program } from './program.ts';
+import { PARLEY, personAt, Program } from './program.ts';
 import type { Run } from './program.ts';
 
 export interface As {
@@ -47,7 +47,7 @@ export class Brokerage {
 
   async userRuns(args: string[], as: As = {}): Promise<Run> {
     return personAt({
-      command: [process.execPath, MAIN, 'c2c', ...args],
+      command: [PARLEY, 'c2c', ...args],
       cwd: as.cwd ?? this.program.home,
       env: this.env(as),
       typed: '',

@@ -11,8 +11,7 @@ import { AgentName } from '../../src/protocol/names.ts';
 import { temporaryHome } from './home.ts';
 import { aMessage, LOUD } from './mail.ts';
 import type { Run } from './program.ts';
-
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
+import { PARLEY } from './program.ts';
 
 /** The shells that are `sh` somewhere, as far as this machine has them. */
 export const SHELLS: readonly string[][] = [['dash'], ['bash', '--posix'], ['busybox', 'sh']].flatMap(
@@ -46,7 +45,7 @@ export class Hooks {
     mkdirSync(this.home, { mode: 0o700 });
     layReferences(this.home);
     const program = `${this.user}/slow half`;
-    writeFileSync(program, `#!/bin/sh\necho >>'${this.user}/starts'\nexec '${process.execPath}' '${MAIN}' "$@"\n`);
+    writeFileSync(program, `#!/bin/sh\necho >>'${this.user}/starts'\nexec '${PARLEY}' "$@"\n`);
     chmodSync(program, 0o700);
     writeFileSync(`${this.home}/hook`, hookScript(this.home, [program]));
   }

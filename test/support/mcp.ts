@@ -1,6 +1,5 @@
 import type { Program } from './program.ts';
-
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
+import { PARLEY } from './program.ts';
 
 export interface Told {
   text: string;
@@ -27,7 +26,7 @@ export class McpClient {
     args: string[] = [],
     name: 'parley' | 'bch' | 'c2c' = 'parley',
   ) {
-    this.#child = Bun.spawn(command ?? [process.execPath, MAIN, 'mcp', ...args], {
+    this.#child = Bun.spawn(command ?? [PARLEY, 'mcp', ...args], {
       ...(!command && { argv0: name }),
       cwd: home,
       env,

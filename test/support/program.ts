@@ -1,6 +1,14 @@
 import { temporaryHome } from './home.ts';
 
-export const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
+/** The compiled program. `npm test` builds it first, and names it here. */
+export const PARLEY = process.env['PARLEY_TEST_PROGRAM'] ?? built();
+
+function built(): string {
+  const { PROGRAM, isBuilt } = require('../../scripts/built.mjs') as { PROGRAM: string; isBuilt: () => boolean };
+  if (isBuilt()) return PROGRAM;
+  console.error('dist/parley is missing or older than the sources; type: npm run build');
+  process.exit(1);
+}
 
 /** What a run of the program gave. */
 export interface Run {
@@ -39,7 +47,7 @@ export class Program {
     args: string[],
     options: { as?: string; stdin?: string; name?: string; cwd?: string; env?: Record<string, string> } = {},
   ): Promise<Run> {
-    const child = Bun.spawn([process.execPath, MAIN, ...args], {
+    const child = Bun.spawn([PARLEY, ...args], {
       argv0: options.name ?? 'parley',
       cwd: options.cwd ?? this.home,
       env: { ...this.env, ...(options.as && { PARLEY_AGENT: options.as }), ...options.env },
@@ -70,7 +78,7 @@ export class Program {
   ): Promise<{ shown: string; code: number }> {
     const { below = [] } = options;
     return personAt({
-      command: [...below, process.execPath, MAIN, ...args],
+      command: [...below, PARLEY, ...args],
       // What runs it has a name of its own.
       ...(below.length === 0 && { argv0: 'parley' }),
       cwd: options.cwd ?? this.home,
@@ -85,7 +93,7 @@ export class Program {
     options: { as?: string; cwd?: string; env?: Record<string, string> } = {},
   ): Promise<Run> {
     const run = await personAt({
-      command: [process.execPath, MAIN, ...args],
+      command: [PARLEY, ...args],
       cwd: options.cwd ?? this.home,
       env: { ...this.env, ...(options.as && { PARLEY_AGENT: options.as }), ...options.env },
       typed: '',

@@ -1,8 +1,6 @@
 import { Caller } from './caller.ts';
-import { Program } from './program.ts';
+import { PARLEY, Program } from './program.ts';
 import { temporaryHome } from './home.ts';
-
-const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname;
 
 /** The real program as a relay, on a home of its own, started again and again on it. */
 export class RelayProcess {
@@ -25,7 +23,7 @@ export class RelayProcess {
 
   /** Starts it and waits until it listens. */
   async start(): Promise<this> {
-    const child = Bun.spawn([process.execPath, MAIN, 'relay', '--port', '0', ...this.flags], {
+    const child = Bun.spawn([PARLEY, 'relay', '--port', '0', ...this.flags], {
       argv0: 'parley',
       cwd: this.home,
       env: { ...new Program(this.home).env, BACKCHANNEL_HOME: this.home },

@@ -1,0 +1,101 @@
+// One test for each real client: mail reaches its model through what Parley installs in it. `npm test` runs these where
+// the clients are; `npm run test:clients` runs all tests with real clients.
+import { afterEach, describe, expect } from 'bun:test';
+import { Program } from '../support/program.ts';
+import { aModel } from './model/model.ts';
+import { bash, call, gate, say } from './model/steps.ts';
+import { aClaude } from './support/claude.ts';
+import { aCodex } from './support/codex.ts';
+import { aKimi } from './support/kimi.ts';
+import { anOpenCode, seedPluginFolder } from './support/opencode.ts';
+import { closeAll, opens } from './support/opened.ts';
+import { aPlace } from './support/place.ts';
+import { client } from './support/where.ts';
+
+const [claude, codex] = [client('claude'), client('codex')];
+const [kimi, opencode] = [client('kimi'), client('opencode')];
+afterEach(closeAll);
+
+async function aMachine() {
+  const model = opens(aModel([]));
+  const place = await aPlace();
+  const program = new Program(place.home);
+  const does = async (args: string[], name: 'parley' | 'c2c' = 'parley'): Promise<string> => {
+    const { out, err, code } = await program.run(args, { name, cwd: place.project });
+    if (code !== 0) throw new Error(`${name} ${args.join(' ')} ended with ${code}: ${err}`);
+    return out;
+  };
+  return { model, place, does };
+}
+
+describe('mail reaches the model once', () => {
+  claude.it(`in Claude Code, by its hook, during a tool call${claude.why}`, async () => {
+    const { model, place, does } = await aMachine();
+    const code = aClaude({ place, model });
+    await does(['install', 'claude']);
+    await does(['init', 'me']);
+    const sent = gate();
+    model.script(bash('true', sent.opened), bash('true'), say('read it'));
+    const run = code.headless('work');
+    await model.request(1);
+    const { id } = JSON.parse(await does(['send', '@claude', 'CANARY it is red', '--as', 'me', '--json'])) as Sent;
+    sent.open();
+    expect(await run).toMatchObject({ code: 0, err: '' });
+    expect(model.main[1]?.count('CANARY it is red')).toBe(1);
+    expect(model.last.count('CANARY')).toBe(1);
+    expect(await does(['trace', id])).toContain('acknowledged, by hook, client claude');
+  });
+
+  codex.it(`in Codex, by its hook, during a tool call${codex.why}`, async () => {
+    const { model, place, does } = await aMachine();
+    const code = aCodex({ place, model });
+    for (const name of ['claude', 'codex']) await does(['init', name]);
+    await does(['install', 'codex', '--hooks', '--as', 'codex']);
+    const terminal = await code.terminal();
+    await code.trustHooks(terminal);
+    const sent = gate();
+    model.script(call('exec_command', { cmd: 'true' }, sent.opened), say('read it'));
+    await code.ready(terminal);
+    await terminal.submit('work');
+    await model.request(1);
+    await does(['send', '@codex', 'CANARY it is red', '--as', 'claude']);
+    sent.open();
+    expect((await model.request(2)).count('CANARY it is red')).toBe(1);
+  });
+
+  kimi.it(`in Kimi, by its hook, with the prompt of its user${kimi.why}`, async () => {
+    const { model, place, does } = await aMachine();
+    const code = aKimi({ place, model });
+    for (const name of ['claude', 'kimi']) await does(['init', name]);
+    await does(['install', 'kimi', '--as', 'kimi']);
+    await does(['send', '@kimi', 'CANARY it is red', '--as', 'claude']);
+    model.script(say('one'), say('two'));
+    await code.headless('hello');
+    expect((await model.request(1)).count('CANARY it is red')).toBe(1);
+    await code.headless('and now?', ['-c']);
+    expect(model.last.count('CANARY')).toBe(1);
+  });
+
+  opencode.it(
+    `in OpenCode, from the plugin of the user and the copy in the project [C2C-37, C2C-37b]${opencode.why}`,
+    async () => {
+      const { model, place, does } = await aMachine();
+      const openCode = anOpenCode({ place, model });
+      seedPluginFolder(`${place.project}/.opencode`);
+      await does(['install', 'opencode', '--project-plugin', '--alias', 'ocean'], 'c2c');
+      model.script(say('one'), say('two'));
+      const server = await openCode.serve();
+      const session = await server.session();
+      await session.prompt('hello');
+      await session.idle();
+      await does(['send', 'ocean', 'CANARY over the sea', '--from', 'bob'], 'c2c');
+      expect((await model.saw('CANARY over the sea')).count('CANARY')).toBe(1);
+      await session.idle(2);
+      expect(model.last.count('CANARY')).toBe(1);
+    },
+  );
+});
+
+interface Sent {
+  id: string;
+}
