@@ -12,16 +12,17 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   delivery: ['protocol', 'attention', 'sessions', 'delivery'],
   clients: ['protocol', 'sessions', 'delivery', 'clients'],
   flow: ['protocol', 'attention', 'storage ports', 'delivery ports', 'flow'],
-  doors: ['protocol', 'sessions', 'delivery', 'storage ports', 'flow', 'doors'],
-  cli: ['protocol', 'attention', 'storage', 'sessions', 'delivery', 'clients', 'flow', 'doors', 'cli'],
+  protocols: ['protocol', 'attention', 'storage', 'sessions', 'delivery', 'clients', 'flow', 'protocols'],
+  doors: ['protocol', 'sessions', 'delivery', 'storage ports', 'flow', 'protocols', 'doors'],
+  cli: ['protocol', 'attention', 'storage', 'sessions', 'delivery', 'clients', 'flow', 'protocols', 'doors', 'cli'],
 };
 
 /** The only places that may name a backend. */
-const NAMES_BACKENDS = /^src\/(storage\/|cli\/wiring(-\w+)?\.ts$)/;
+const NAMES_BACKENDS = /^src\/(storage\/|protocols\/c2c\/|cli\/wiring(-\w+)?\.ts$)/;
 const PORTS =
-  /^src\/storage\/(disk|spool\/spool|ledger\/(ledger|duties)|directory\/directory|rooms\/rooms|relay\/relay|c2c\/broker)\.ts$/;
+  /^src\/storage\/(disk|spool\/spool|ledger\/(ledger|duties)|directory\/directory|rooms\/rooms|relay\/relay)\.ts$/;
 const BACKENDS =
-  /^src\/storage\/(spool\/(maildir|memory|c2c-broker)|ledger\/(sqlite|memory)|directory\/(files|memory|watched|c2c-registry)|rooms\/files|c2c\/files)/;
+  /^src\/(storage\/(spool\/(maildir|memory)|ledger\/(sqlite|memory)|directory\/(files|memory|watched)|rooms\/files)|protocols\/c2c\/(mailbox|directory)\.ts)/;
 
 const files = [...new Glob('src/**/*.ts').scanSync()].filter((path) => !/\.(test|contract)\.ts$/.test(path));
 const imports = files.flatMap((path) =>

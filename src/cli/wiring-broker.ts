@@ -1,8 +1,7 @@
 import type { Home } from '../flow/desk.ts';
-import type { Broker } from '../storage/c2c/broker.ts';
-import { BrokerFiles } from '../storage/c2c/files.ts';
-import { C2cRegistry } from '../storage/directory/c2c-registry.ts';
-import { C2cSpool } from '../storage/spool/c2c-broker.ts';
+import { Broker } from '../protocols/c2c/broker.ts';
+import { C2cDirectory } from '../protocols/c2c/directory.ts';
+import { C2cMailbox } from '../protocols/c2c/mailbox.ts';
 import type { Settings } from './settings.ts';
 import { lazyHome } from './wiring-home.ts';
 
@@ -14,7 +13,7 @@ export function openBroker(
   root: string,
   durability: Settings['durability'] = 'normal',
 ): { home: Home; broker: Broker; close(): Promise<void> } {
-  const registry = new C2cRegistry(root, Date.now);
-  const open = lazyHome('c2c', root, durability, registry, (parts) => new C2cSpool({ ...parts, names: registry }));
-  return { ...open, broker: new BrokerFiles(root, Date.now, { registry: registry.file, rooms: registry.rooms }) };
+  const directory = new C2cDirectory(root, Date.now);
+  const open = lazyHome('c2c', root, durability, directory, (parts) => new C2cMailbox({ ...parts, names: directory }));
+  return { ...open, broker: new Broker(root, Date.now, directory.registry) };
 }

@@ -10,7 +10,7 @@ import { INSTALL_CLIENTS } from '../../clients/install-clients.ts';
 import type { Wish } from '../../clients/settings/apply.ts';
 import { UNUSED_WAYS, wayOf } from '../../clients/ways.ts';
 import type { WayFacts } from '../../clients/ways.ts';
-import type { Session as Registered } from '../../storage/c2c/broker.ts';
+import type { Session as Registered } from '../../protocols/c2c/broker.ts';
 import { clientBindings } from '../client-bindings.ts';
 import { asksBeforeReply } from '../install/allow.ts';
 import { isTrusted } from '../install/codex-trust.ts';

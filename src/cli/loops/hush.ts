@@ -1,4 +1,4 @@
-import type { Broker } from '../../storage/c2c/broker.ts';
+import type { Broker } from '../../protocols/c2c/broker.ts';
 
 /** Does this session want no disturbance now, and for how long (ms; null: until it says otherwise)? spec: c2c#dnd */
 export async function hushOf(

@@ -6,7 +6,8 @@ import { offer } from '../../flow/offer.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import type { Signs } from '../../sessions/sign.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
-import type { Broker } from '../../storage/c2c/broker.ts';
+import type { Broker } from '../../protocols/c2c/broker.ts';
+import { heartbeat, sentinel } from '../../protocols/c2c/envelope.ts';
 import { enveloped } from '../dialects/c2c/entries.ts';
 import { fitting } from './fitting.ts';
 import { hushOf } from './hush.ts';
@@ -41,7 +42,7 @@ type Look = (who: Who, stop: AbortSignal) => Promise<number | null>;
 export function wakeLoop(parts: TerminalParts, gapMs: number, notes: WokenFile): Look {
   let who: Who;
   const waker = new Waker({
-    client: parts.client,
+    sentinel: sentinel(parts.client),
     terminal: parts.seat.terminal,
     typing: parts.seat.typing,
     gapMs,
@@ -120,7 +121,8 @@ async function nextPaste(who: Who, handed: ReadonlySet<MessageId>): Promise<Mess
 export function withHeart(look: Look, parts: TerminalParts, alias: string, intervalMs: number): Look {
   let waits = 0;
   const way = parts.seat.typing(parts.seat.terminal);
-  const heart = new Heart({ alias, way, intervalMs, waiting: async () => waits, now: parts.now });
+  const text = (waiting: number): string => heartbeat({ alias, ts: parts.now() / 1000, waiting });
+  const heart = new Heart({ text, way, intervalMs, waiting: async () => waits, now: parts.now });
   return async (who, stop) => {
     const againMs = await look(who, stop);
     waits = (await who.home.spool.ids(who.name, true)).length;

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, watch } from 'node:fs';
 import * as v from 'valibot';
-import { readSessionId } from '../../protocol/c2c.ts';
+import { readSessionId } from '../../protocols/c2c/shapes.ts';
 import { Schema } from '../../protocol/schema.ts';
 import type { Described } from '../../protocol/schema.ts';
 import { isMissing } from '../../storage/disk.ts';

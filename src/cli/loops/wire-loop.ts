@@ -1,11 +1,11 @@
-import { envelope } from '../../delivery/c2c-envelope.ts';
+import { envelope } from '../../protocols/c2c/envelope.ts';
 import type { Parcel, Way } from '../../delivery/way.ts';
 import { waiting } from '../../flow/deliver.ts';
 import type { Who } from '../../flow/desk.ts';
-import { entryOf } from '../../flow/c2c/mail.ts';
+import { entryOf } from '../../protocols/c2c/mail.ts';
 import { offer } from '../../flow/offer.ts';
 import type { Outgoing } from '../../flow/offer.ts';
-import type { BrokerEntry } from '../../protocol/c2c.ts';
+import type { BrokerEntry } from '../../protocols/c2c/entry.ts';
 import type { MessageId } from '../../protocol/names.ts';
 
 import { enveloped } from '../dialects/c2c/entries.ts';

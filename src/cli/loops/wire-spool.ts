@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { BrokerEntry } from '../../protocol/c2c.ts';
+import { readEntry } from '../../protocols/c2c/entry.ts';
+import type { BrokerEntry } from '../../protocols/c2c/entry.ts';
 import { isMissing } from '../../storage/disk.ts';
 import { writeWhole } from './folders.ts';
 
@@ -18,8 +19,7 @@ export class WireSpool {
   read(): BrokerEntry[] {
     try {
       const list: unknown = JSON.parse(readFileSync(this.path, 'utf8'));
-      const read = Array.isArray(list) ? list.map((one) => BrokerEntry.safeParse(one)) : [];
-      return read.flatMap((one) => (one.success ? [one.data] : []));
+      return Array.isArray(list) ? list.flatMap((one) => readEntry(one) ?? []) : [];
     } catch (error) {
       if (isMissing(error) || error instanceof SyntaxError) return [];
       throw error;

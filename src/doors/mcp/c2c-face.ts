@@ -1,19 +1,20 @@
-import { envelope } from '../../delivery/c2c-envelope.ts';
+import { envelope } from '../../protocols/c2c/envelope.ts';
 import { jsonForModel } from '../../delivery/gate.ts';
 import { plainLine } from '../../delivery/quote.ts';
-import { disturbing, setDisturbing } from '../../flow/c2c/disturbing.ts';
-import { entryOf, sendTo, sendToAll, takeWaiting } from '../../flow/c2c/mail.ts';
-import type { Entry, Tag } from '../../flow/c2c/mail.ts';
-import { mayAnswer, openQuestion, QUESTION_S } from '../../flow/c2c/questions.ts';
-import { joinRoom, leaveRoom, roomsJson, saidJson, sayInRoom } from '../../flow/c2c/rooms.ts';
-import { sessionJson, speakerOf } from '../../flow/c2c/sessions.ts';
+import { dndOf, setDnd } from '../../protocols/c2c/sessions.ts';
+import { entryOf, sendTo, sendToAll, takeWaiting } from '../../protocols/c2c/mail.ts';
+import type { Entry, Tag } from '../../protocols/c2c/mail.ts';
+import { mayAnswer, openQuestion, QUESTION_S } from '../../protocols/c2c/pending.ts';
+import { sayInRoom } from '../../protocols/c2c/mail.ts';
+import { joinRoom, leaveRoom, roomsJson, saidJson } from '../../protocols/c2c/sessions.ts';
+import { sessionJson, speakerOf } from '../../protocols/c2c/sessions.ts';
 import type { Desk, Who } from '../../flow/desk.ts';
-import { readAlias, readRoom } from '../../protocol/c2c.ts';
-import { isC2cTool, readGiven } from '../../protocol/c2c-tools.ts';
-import type { C2cTool, Given } from '../../protocol/c2c-tools.ts';
+import { readAlias, readRoom } from '../../protocols/c2c/shapes.ts';
+import { isC2cTool, readGiven } from '../../protocols/c2c/tools.ts';
+import type { C2cTool, Given } from '../../protocols/c2c/tools.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import type { Broker, Session } from '../../storage/c2c/broker.ts';
+import type { Broker, Session } from '../../protocols/c2c/broker.ts';
 import { CHANNEL } from './channel.ts';
 import { DAILY, RARE } from './c2c-tools.ts';
 import type { Face, McpClient } from './face.ts';
@@ -164,10 +165,10 @@ function callsOf(deps: C2cFaceDeps): Calls {
     },
     async set_dnd({ on = false, until_epoch }, answer) {
       const wish = { on, until: until_epoch };
-      told(answer, { ok: true, ...(await setDisturbing(broker, sessionId, wish, deps.now() / 1000)) });
+      told(answer, { ok: true, ...(await setDnd(broker, sessionId, wish, deps.now() / 1000)) });
     },
     async dnd_status(_given, answer) {
-      told(answer, disturbing((await own()).row, deps.now() / 1000));
+      told(answer, dndOf((await own()).row, deps.now() / 1000));
     },
     async open_pending_reply({ perm_id = '', kind = '', supervisors = [] }, answer) {
       const question = { id: perm_id, kind, supervisors, ttl: QUESTION_S };

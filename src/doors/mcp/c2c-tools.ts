@@ -1,4 +1,4 @@
-import { C2C_TOOLS } from '../../protocol/c2c-tools.ts';
+import { C2C_TOOLS } from '../../protocols/c2c/tools.ts';
 
 const SHAPES = {
   text: { type: 'string' },

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { inShell } from '../../../clients/shell-word.ts';
 import { nearest } from '../../../flow/nearest.ts';
 import type { Address } from '../../../protocol/address.ts';
-import { readAlias, readRoom } from '../../../protocol/c2c.ts';
+import { readAlias, readRoom } from '../../../protocols/c2c/shapes.ts';
 import type { AgentName, ChannelName } from '../../../protocol/names.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { backchannelHome, parleyHome } from '../../env.ts';

@@ -1,11 +1,11 @@
 import { visibleLine } from '../../../delivery/visible.ts';
-import { speakerOf } from '../../../flow/c2c/sessions.ts';
+import { speakerOf } from '../../../protocols/c2c/sessions.ts';
 import type { Desk, Home, Who } from '../../../flow/desk.ts';
-import { readAlias } from '../../../protocol/c2c.ts';
+import { readAlias } from '../../../protocols/c2c/shapes.ts';
 import { BODY_LIMIT } from '../../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../../protocol/names.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
-import type { Broker } from '../../../storage/c2c/broker.ts';
+import type { Broker } from '../../../protocols/c2c/broker.ts';
 import type { Use } from '../../../sessions/authority.ts';
 import type { Env } from '../../env.ts';
 import { writeAll } from '../../terminal.ts';

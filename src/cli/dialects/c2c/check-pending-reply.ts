@@ -1,4 +1,4 @@
-import { mayAnswer } from '../../../flow/c2c/questions.ts';
+import { mayAnswer } from '../../../protocols/c2c/pending.ts';
 import { c2cCommand, FLAG } from './command.ts';
 import { supervisors } from './supervisors.ts';
 

@@ -1,5 +1,5 @@
 import { Refusal } from '../../../protocol/refusal.ts';
-import { readSessionId } from '../../../protocol/c2c.ts';
+import { readSessionId } from '../../../protocols/c2c/shapes.ts';
 import { GAP_MS } from '../../loops/run.ts';
 import type { Wanted } from '../../loops/wanted.ts';
 import type { C2c } from './c2c.ts';

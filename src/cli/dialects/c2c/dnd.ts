@@ -1,4 +1,4 @@
-import { disturbing, setDisturbing } from '../../../flow/c2c/disturbing.ts';
+import { dndOf, setDnd } from '../../../protocols/c2c/sessions.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { BadArguments } from '../../arguments.ts';
 import { momentFrom } from '../../input.ts';
@@ -15,8 +15,7 @@ export default c2cCommand({
     const known = await c2c.broker.session(c2c.session());
     if (!known) throw new Refusal('no_identity', 'this session has no alias; run `c2c register <alias>` first');
     const wish = { on: word === 'on', until: until === undefined ? undefined : endOf(until, now) };
-    const told =
-      word === 'status' ? disturbing(known.row, now) : await setDisturbing(c2c.broker, known.row.session_id, wish, now);
+    const told = word === 'status' ? dndOf(known.row, now) : await setDnd(c2c.broker, known.row.session_id, wish, now);
     if (json) return c2c.sayJson(word === 'status' ? told : { ok: true, ...told });
     const rest = told.dnd_until === undefined ? '' : ` until ${isoOf(told.dnd_until)}`;
     c2c.say(told.dnd ? `not to be disturbed${rest}` : 'may be disturbed');

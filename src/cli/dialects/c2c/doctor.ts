@@ -1,5 +1,5 @@
 import { existsSync, lstatSync } from 'node:fs';
-import type { Session } from '../../../storage/c2c/broker.ts';
+import type { Session } from '../../../protocols/c2c/broker.ts';
 import { LARGEST_LIST_BYTES } from '../../../storage/plain-file.ts';
 import { examineWays } from '../../doctor/ways.ts';
 import type { Finding } from '../../doctor/finding.ts';

@@ -1,7 +1,8 @@
-import { joinRooms, namesIn, wishOf } from '../../../flow/c2c/sessions.ts';
-import { readAlias } from '../../../protocol/c2c.ts';
+import { joinRooms, namesIn, wishOf } from '../../../protocols/c2c/sessions.ts';
+import { readAlias } from '../../../protocols/c2c/shapes.ts';
 import type { AgentName } from '../../../protocol/names.ts';
-import type { Registration, Session } from '../../../storage/c2c/broker.ts';
+import type { Session } from '../../../protocols/c2c/broker.ts';
+import type { Registration } from '../../../protocols/c2c/register.ts';
 import type { C2c } from './c2c.ts';
 import { bindSession } from './hook-session.ts';
 

@@ -1,5 +1,5 @@
-import { envelope } from '../../../delivery/c2c-envelope.ts';
-import { entryOf } from '../../../flow/c2c/mail.ts';
+import { envelope } from '../../../protocols/c2c/envelope.ts';
+import { entryOf } from '../../../protocols/c2c/mail.ts';
 import type { Parcel } from '../../../delivery/way.ts';
 import type { Delivered } from '../../../flow/deliver.ts';
 import type { Outgoing } from '../../../flow/offer.ts';

@@ -1,7 +1,7 @@
 import { lineForModel } from '../../../delivery/gate.ts';
-import { readSessionId } from '../../../protocol/c2c.ts';
+import { readSessionId } from '../../../protocols/c2c/shapes.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
-import type { Archived } from '../../../storage/c2c/broker.ts';
+import type { Archived } from '../../../protocols/c2c/archive.ts';
 import { countFrom, durationFrom } from '../../input.ts';
 import type { C2c } from './c2c.ts';
 import { c2cCommand, FLAG, TEXT } from './command.ts';

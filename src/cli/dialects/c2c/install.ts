@@ -3,7 +3,7 @@ import { CLIENT_NAMES } from '../../../clients/install-client.ts';
 import type { ClientName, InstallClient, Place } from '../../../clients/install-client.ts';
 import { INSTALL_CLIENTS } from '../../../clients/install-clients.ts';
 import { nearest } from '../../../flow/nearest.ts';
-import { readAlias } from '../../../protocol/c2c.ts';
+import { readAlias } from '../../../protocols/c2c/shapes.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { BadArguments } from '../../arguments.ts';
 import { c2cGift, isForProject } from '../../install/c2c-gift.ts';

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import * as v from 'valibot';
-import { readSessionId } from '../../../protocol/c2c.ts';
+import { readSessionId } from '../../../protocols/c2c/shapes.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { Schema } from '../../../protocol/schema.ts';
 import type { Described } from '../../../protocol/schema.ts';

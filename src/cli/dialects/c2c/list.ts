@@ -1,5 +1,5 @@
 import { lineForModel } from '../../../delivery/gate.ts';
-import { sessionJson } from '../../../flow/c2c/sessions.ts';
+import { sessionJson } from '../../../protocols/c2c/sessions.ts';
 import { ago } from '../../words.ts';
 import { c2cCommand, FLAG } from './command.ts';
 import { isoOf } from './times.ts';

@@ -5,8 +5,8 @@ import type { C2cFaceDeps } from '../../../doors/mcp/c2c-face.ts';
 import { Channel } from '../../../doors/mcp/channel.ts';
 import type { Face } from '../../../doors/mcp/face.ts';
 import { McpServer } from '../../../doors/mcp/server.ts';
-import { disturbing } from '../../../flow/c2c/disturbing.ts';
-import { readSessionId } from '../../../protocol/c2c.ts';
+import { dndOf } from '../../../protocols/c2c/sessions.ts';
+import { readSessionId } from '../../../protocols/c2c/shapes.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { VERSION } from '../../program.ts';
 import { staleAdvice } from '../../replaced.ts';
@@ -131,7 +131,7 @@ function channelOf(c2c: C2c, sessionId: string, log: Log): Channel {
     isForced: (env['C2C_MCP_FORCE_CAPABILITIES'] ?? '').split(',').includes('claude_channel'),
     async mayDisturb() {
       const known = await c2c.broker.session(sessionId);
-      return !known || !disturbing(known.row, Date.now() / 1000).dnd;
+      return !known || !dndOf(known.row, Date.now() / 1000).dnd;
     },
     proof: shown && ((parcels, signal) => shown.wait(parcels, signal)),
     now: Date.now,

@@ -1,8 +1,8 @@
 import { lineForModel } from '../../../delivery/gate.ts';
-import { entryOf } from '../../../flow/c2c/mail.ts';
-import type { Entry } from '../../../flow/c2c/mail.ts';
+import { entryOf } from '../../../protocols/c2c/mail.ts';
+import type { Entry } from '../../../protocols/c2c/mail.ts';
 import type { AgentName, MessageId } from '../../../protocol/names.ts';
-import { readSessionId } from '../../../protocol/c2c.ts';
+import { readSessionId } from '../../../protocols/c2c/shapes.ts';
 import type { Watch } from '../../../storage/spool/spool.ts';
 import type { C2c } from './c2c.ts';
 import { c2cCommand, FLAG, TEXT } from './command.ts';

@@ -1,4 +1,4 @@
-import { roomsJson } from '../../../flow/c2c/rooms.ts';
+import { roomsJson } from '../../../protocols/c2c/sessions.ts';
 import { c2cCommand, FLAG } from './command.ts';
 import { sayRooms } from './rooms.ts';
 

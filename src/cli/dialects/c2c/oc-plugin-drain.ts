@@ -1,10 +1,10 @@
 import { mkdirSync, renameSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { takeWaiting, entryOf } from '../../../flow/c2c/mail.ts';
-import { readSessionId } from '../../../protocol/c2c.ts';
+import { takeWaiting, entryOf } from '../../../protocols/c2c/mail.ts';
+import { readSessionId } from '../../../protocols/c2c/shapes.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { codeOf } from '../../../storage/disk.ts';
-import { readBytes, replaceFile } from '../../../storage/c2c/state-file.ts';
+import { readBytes, replaceFile } from '../../../protocols/c2c/files.ts';
 import { writeAll } from '../../terminal.ts';
 import type { C2c } from './c2c.ts';
 import { c2cCommand, FLAG, TEXT } from './command.ts';

@@ -1,5 +1,5 @@
-import { openQuestion, QUESTION_S } from '../../../flow/c2c/questions.ts';
-import { namesIn } from '../../../flow/c2c/sessions.ts';
+import { openQuestion, QUESTION_S } from '../../../protocols/c2c/pending.ts';
+import { namesIn } from '../../../protocols/c2c/sessions.ts';
 import { c2cCommand, FLAG, TEXT } from './command.ts';
 
 export default c2cCommand({

@@ -1,4 +1,4 @@
-import { readSessionId } from '../../../protocol/c2c.ts';
+import { readSessionId } from '../../../protocols/c2c/shapes.ts';
 import { c2cCommand, FLAG, TEXT } from './command.ts';
 import { peek } from './peek.ts';
 

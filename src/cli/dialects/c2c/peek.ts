@@ -1,5 +1,5 @@
-import { envelope } from '../../../delivery/c2c-envelope.ts';
-import { entryOf } from '../../../flow/c2c/mail.ts';
+import { envelope } from '../../../protocols/c2c/envelope.ts';
+import { entryOf } from '../../../protocols/c2c/mail.ts';
 import type { C2c } from './c2c.ts';
 import { bringIntoOrder, isEmptyInbox, isHeld, isInOrder } from './emptiness.ts';
 

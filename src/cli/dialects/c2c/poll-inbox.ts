@@ -1,4 +1,4 @@
-import { readSessionId } from '../../../protocol/c2c.ts';
+import { readSessionId } from '../../../protocols/c2c/shapes.ts';
 import { isSlow, writeAll } from '../../terminal.ts';
 import type { C2c } from './c2c.ts';
 import { c2cCommand, FLAG, TEXT } from './command.ts';
@@ -29,7 +29,7 @@ export default c2cCommand({
 
 async function take(c2c: C2c, session: string, json: boolean): Promise<number> {
   const [{ takeWaiting }, { renderTaken }] = await Promise.all([
-    import('../../../flow/c2c/mail.ts'),
+    import('../../../protocols/c2c/mail.ts'),
     import('./entries.ts'),
   ]);
   const name = await c2c.mailbox(session);

@@ -1,4 +1,4 @@
-import { readAlias, readSessionId } from '../../../protocol/c2c.ts';
+import { readAlias, readSessionId } from '../../../protocols/c2c/shapes.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { clientProcess } from './client-process.ts';
 import { c2cCommand, FLAG, TEXT } from './command.ts';

@@ -1,6 +1,6 @@
 import { visibleLine } from '../../../delivery/visible.ts';
-import { namesIn } from '../../../flow/c2c/sessions.ts';
-import { readAlias } from '../../../protocol/c2c.ts';
+import { namesIn } from '../../../protocols/c2c/sessions.ts';
+import { readAlias } from '../../../protocols/c2c/shapes.ts';
 import { BadArguments } from '../../arguments.ts';
 import { refuseUnlessUser } from '../../consent.ts';
 import type { C2c } from './c2c.ts';

@@ -1,6 +1,7 @@
 import { lineForModel } from '../../../delivery/gate.ts';
-import { joinRoom, leaveRoom, roomsJson, saidJson, sayInRoom } from '../../../flow/c2c/rooms.ts';
-import { readRoom } from '../../../protocol/c2c.ts';
+import { sayInRoom } from '../../../protocols/c2c/mail.ts';
+import { joinRoom, leaveRoom, roomsJson, saidJson } from '../../../protocols/c2c/sessions.ts';
+import { readRoom } from '../../../protocols/c2c/shapes.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { BadArguments } from '../../arguments.ts';
 import type { Values } from '../../command.ts';

@@ -1,4 +1,4 @@
-import { sendToAll } from '../../../flow/c2c/mail.ts';
+import { sendToAll } from '../../../protocols/c2c/mail.ts';
 import { bodyFrom } from '../../input.ts';
 import { c2cCommand, FLAG, TEXT, TEXTS } from './command.ts';
 

@@ -1,5 +1,5 @@
-import { sendTo } from '../../../flow/c2c/mail.ts';
-import type { Stored } from '../../../flow/c2c/mail.ts';
+import { sendTo } from '../../../protocols/c2c/mail.ts';
+import type { Stored } from '../../../protocols/c2c/mail.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { bodyFrom } from '../../input.ts';
 import { c2cCommand, FLAG, TEXT } from './command.ts';

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { readSessionId } from '../../../protocol/c2c.ts';
+import { readSessionId } from '../../../protocols/c2c/shapes.ts';
 import type { Env } from '../../env.ts';
 import { gitTop } from '../../origin.ts';
 

@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
-import { readSessionId } from '../../../protocol/c2c.ts';
+import { readSessionId } from '../../../protocols/c2c/shapes.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { endLoop, logOf, runHere, runInBackground } from '../../loops/alone.ts';
 import { daemonsFolder, writeWhole } from '../../loops/folders.ts';

@@ -1,0 +1,162 @@
+import type { AgentName } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { Broker, Session } from './broker.ts';
+import type { BrokerEntry } from './entry.ts';
+import { isObject } from './files.ts';
+import type { Registration } from './register.ts';
+import { readRoom } from './shapes.ts';
+import type { SessionRow } from './shapes.ts';
+
+/** The last time that can be written down, in seconds since 1970. */
+const LATEST_S = 8.64e12;
+
+/** A session as `list` tells of it. spec: c2c#list */
+export function sessionJson({ row, alive, lastSeen }: Session): Record<string, unknown> {
+  const { session_id, alias, pid, registered_at, client_type, dnd, dnd_until } = row;
+  const { canonical_alias, compacting, role } = row;
+  return {
+    session_id,
+    alias,
+    alive,
+    last_seen: lastSeen,
+    ...(pid !== undefined && { pid }),
+    ...(registered_at !== undefined && { registered_at }),
+    ...(typeof canonical_alias === 'string' && { canonical_alias }),
+    ...(client_type !== undefined && { client_type }),
+    ...(typeof role === 'string' && { role }),
+    ...(dnd && { dnd: true, ...(dnd_until !== undefined && { dnd_until }) }),
+    ...(isObject(compacting) && { compacting }),
+  };
+}
+
+/** The alias that a session asks for: the one it says; else the one it has; else the one of its environment. */
+export async function wishOf(
+  broker: Broker,
+  wish: Registration,
+  automatic: AgentName | undefined,
+): Promise<Registration | null> {
+  if (wish.alias !== undefined || (await broker.session(wish.sessionId))) return wish;
+  return automatic === undefined ? null : { ...wish, alias: automatic };
+}
+
+/**
+ * The alias under which a session may write, as it is registered: one that nobody has, its own, or that of a session whose process
+ * ended. A session without a known process counts as one that runs. spec: c2c#aliases
+ */
+export async function speakerOf(broker: Broker, alias: AgentName, sessionId: string | null): Promise<AgentName> {
+  const known = await broker.called(alias);
+  if (!known) return alias;
+  const { session_id, alias: written } = known.row;
+  if (known.alive === false || session_id === sessionId) return written as AgentName;
+  const runs = known.alive ? 'that runs' : 'that may run';
+  throw new Refusal(
+    'not_yours',
+    `"${written}" is the alias of another session ${runs} (${session_id}); choose another alias`,
+  );
+}
+
+/** A list in one text: parts between commas, without blanks around them. */
+export function namesIn(text: string | undefined): string[] {
+  return (text ?? '')
+    .split(',')
+    .map((one) => one.trim())
+    .filter((one) => one !== '');
+}
+
+/** Whether a session wants no disturbance. Mail for it waits; nothing wakes it. Times are seconds since 1970. spec: c2c#dnd */
+export interface Dnd {
+  dnd: boolean;
+  dnd_since?: number | undefined;
+  dnd_until?: number | undefined;
+}
+
+export function dndOf({ dnd, dnd_since, dnd_until }: SessionRow, now: number): Dnd {
+  const on = dnd === true && (dnd_until === undefined || dnd_until > now);
+  return { dnd: on, ...(on && { dnd_since, dnd_until }) };
+}
+
+/** Changes it, and answers what it is then. */
+export async function setDnd(
+  broker: Broker,
+  sessionId: string,
+  wish: { on: boolean; until?: number | undefined },
+  now: number,
+): Promise<Dnd> {
+  if (wish.on && wish.until !== undefined && !(wish.until > now && wish.until < LATEST_S)) {
+    throw new Refusal('invalid_request', 'that time has passed, or is none; write seconds since 1970, or leave it out');
+  }
+  const changed = await broker.amend(sessionId, () =>
+    wish.on
+      ? { dnd: true, dnd_since: now, dnd_until: wish.until }
+      : { dnd: undefined, dnd_since: undefined, dnd_until: undefined },
+  );
+  if (changed) return dndOf(changed.row, now);
+  throw new Refusal('no_identity', 'this session has no alias; run `c2c register <alias>` first');
+}
+
+/** Joins these rooms. A room that refuses is answered with the reason, and the others are joined. spec: c2c#rooms */
+export async function joinRooms(
+  broker: Broker,
+  alias: AgentName,
+  rooms: readonly string[],
+): Promise<{ joined: string[]; refused: { room: string; why: string }[] }> {
+  const joined: string[] = [];
+  const refused: { room: string; why: string }[] = [];
+  for (const name of rooms) {
+    try {
+      const room = readRoom(name);
+      await broker.join(room, alias);
+      joined.push(room);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      refused.push({ room: name, why: error.message });
+    }
+  }
+  return { joined, refused };
+}
+
+/** Joins a room, and tells who is there and what was said last. */
+export async function joinRoom(broker: Broker, alias: AgentName, room: string, historyLimit: number) {
+  await broker.join(room, alias);
+  const history = await broker.roomHistory(room, historyLimit);
+  return { ...(await membersJson(broker, room)), history: history.map(saidJson) };
+}
+
+export async function leaveRoom(broker: Broker, alias: AgentName, room: string) {
+  await broker.leave(room, alias);
+  return membersJson(broker, room);
+}
+
+async function membersJson(broker: Broker, room: string) {
+  return { room_id: room, members: (await broker.room(room))?.members ?? [] };
+}
+
+/** A line of a room's history. */
+export function saidJson({ ts, from_alias, content, message_id }: BrokerEntry) {
+  return { ts, from_alias, content, ...(message_id !== undefined && { message_id }) };
+}
+
+/** The rooms, or those in which this session is. */
+export async function roomsJson(broker: Broker, ofSession?: string): Promise<Record<string, unknown>[]> {
+  const alive = new Map((await broker.sessions()).map((one) => [one.row.session_id, one.alive]));
+  const found: Record<string, unknown>[] = [];
+  for (const name of await broker.rooms()) {
+    const { members = [], visibility = 'public' } = (await broker.room(name)) ?? {};
+    if (ofSession !== undefined && members.every(({ session_id }) => session_id !== ofSession)) continue;
+    const details = members.map((member) => ({ ...member, alive: alive.get(member.session_id) ?? null }));
+    const count = (state: boolean | null): number => details.filter((one) => one.alive === state).length;
+    found.push({
+      room_id: name,
+      member_count: details.length,
+      alive_count: count(true),
+      members: details.map((one) => one.alias),
+      alive_members: details.filter((one) => one.alive !== false).map((one) => one.alias),
+      alive_member_count: count(true),
+      dead_member_count: count(false),
+      unknown_member_count: count(null),
+      member_details: details,
+      visibility,
+    });
+  }
+  return found;
+}
