@@ -239,26 +239,22 @@ describe('what a broker remembers', () => {
 
   it('has at most 16 open questions of one session, and forgets them in time', async () => {
     const { root, now, pass } = aBroker();
-    const ask = async (id: string, sessionId = 'one') =>
-      writePending(
-        root,
-        {
-          id,
-          kind: 'permission',
-          sessionId,
-          alias: sessionId,
-          supervisors: ['boss'],
-          createdAt: now() / 1000,
-          expiresAt: now() / 1000 + 600,
-        },
-        now(),
-      );
+    const ask = async (id: string, sessionId = 'one') => {
+      const asked = { perm_id: id, kind: 'permission', supervisors: ['boss'] };
+      const asks = { requester_session_id: sessionId, requester_alias: sessionId };
+      const times = { created_at: now() / 1000, expires_at: now() / 1000 + 600 };
+      writePending(root, { ...asked, ...asks, ...times }, now());
+    };
     for (let n = 0; n < 16; n += 1) await ask(`q${n}`);
     await expect(ask('q16')).rejects.toMatchObject({ code: 'busy' });
     await ask('q3');
     await ask('other', 'two');
     await expect(ask('q3', 'two')).rejects.toMatchObject({ code: 'name_taken' });
-    expect(findPending(root, 'q3', now())).toMatchObject({ id: 'q3', sessionId: 'one', supervisors: ['boss'] });
+    expect(findPending(root, 'q3', now())).toMatchObject({
+      perm_id: 'q3',
+      requester_session_id: 'one',
+      supervisors: ['boss'],
+    });
     pass(600_000);
     expect(findPending(root, 'q3', now())).toBeNull();
     await ask('q16');

@@ -1,8 +1,7 @@
 import type { MessageId } from '../../protocol/names.ts';
 import { fingerprint, idOf, isEntry, printIn } from './entry.ts';
 import type { BrokerEntry } from './entry.ts';
-import { keepBroken, readBytes, replaceFile, withFloats } from './files.ts';
-import { listIn, parsed } from './json-list.ts';
+import { keepBroken, readList, replaceFile, withFloats } from './files.ts';
 
 /** One entry of an inbox, with its text as it stands there. It has its own id, or else a fingerprint. */
 export interface InboxEntry {
@@ -20,11 +19,7 @@ export interface Inbox {
 }
 
 export function readInbox(path: string): Inbox {
-  return inboxIn(readBytes(path));
-}
-
-function inboxIn(bytes: Buffer | null): Inbox {
-  const { values, texts, broken } = listIn(bytes ?? Buffer.alloc(0));
+  const { values, texts, broken } = readList(path);
   const inbox: Inbox = { entries: [], broken };
   const known = new Map<MessageId, BrokerEntry>();
   for (const [at, value] of values.entries()) {
@@ -104,22 +99,10 @@ export function writeInbox(
 
 /** Adds entries at the end; those that are there already are not added. The caller holds the lock. */
 export function appendToInbox(root: string, path: string, added: readonly { id: MessageId; text: string }[]): void {
-  const bytes = readBytes(path);
-  const longer = withTail(bytes?.toString('utf8').trimEnd() ?? '', added);
-  if (longer !== null) return replaceFile(path, longer, false);
-  const { entries, broken } = inboxIn(bytes);
+  const { entries, broken } = readInbox(path);
   const known = new Set(entries.map(({ id }) => id));
   const missing = added.filter(({ id }) => !known.has(id));
   if (missing.length > 0) writeInbox(root, path, [...entries, ...missing], broken);
-}
-
-/** A list in good order with entries at its end, for inboxes in which thousands wait. Null: it must be read entry by entry. */
-function withTail(text: string, added: readonly { id: MessageId; text: string }[]): string | null {
-  const values = text.includes('\uFFFD') ? null : parsed(text);
-  if (!Array.isArray(values) || values.length === 0) return null;
-  const known = new Set(values.map((value: BrokerEntry | null) => value?.message_id));
-  if (added.some(({ id }) => known.has(id))) return null;
-  return `${text.slice(0, -1)},${added.map((one) => one.text).join(',')}]`;
 }
 
 /** Entries that come back stand before the first that is younger; the others keep the order in which they arrived. */

@@ -8,31 +8,23 @@ export interface JsonList {
   broken?: string | undefined;
 }
 
-const NOT_WHOLE = 'it is no whole JSON array';
 /** Failed searches for the end of an object: a hostile file must not cost the square of its size. */
 const MAX_FAILED = 50;
 
-/** Reads what can be read of a JSON array. Of a text that is cut off or damaged, all objects that are whole are found. */
+/** Reads a JSON array. Of a text that is cut off, damaged or no array, all objects that are whole are saved. */
 export function listIn(bytes: Buffer): JsonList {
   const text = bytes.toString('utf8').replace(/^\uFEFF/u, '');
   if (text.trim() === '') return { values: [], texts: [], ...(text !== '' && { broken: 'it holds only blanks' }) };
-  const { texts, whole } = elements(text);
-  const list: JsonList = { values: [], texts: [], broken: whole ? undefined : NOT_WHOLE };
-  // Bytes that are no UTF-8 become this character.
-  if (text.includes('\uFFFD') && !Buffer.from(bytes.toString('utf8')).equals(bytes)) list.broken = 'it is not UTF-8';
-  for (const element of texts) {
-    const value = parsed(element);
-    if (value === undefined) list.broken = NOT_WHOLE;
-    for (const part of value === undefined ? objectsIn(element, 1) : [element]) {
-      const found = value ?? parsed(part);
-      if (isTooDeep(found)) list.broken = 'a part of it is nested too deeply';
-      else {
-        list.values.push(found);
-        list.texts.push(part);
-      }
-    }
-  }
-  return list;
+  const whole = parsed(text);
+  const texts = Array.isArray(whole) ? elements(text) : objectsIn(text);
+  const values: unknown[] = Array.isArray(whole) ? whole : texts.map(parsed);
+  const broken = Array.isArray(whole) ? undefined : 'it is no whole JSON array';
+  const isFlat = values.map((value) => !isTooDeep(value));
+  return {
+    values: values.filter((_, at) => isFlat[at]),
+    texts: texts.filter((_, at) => isFlat[at]),
+    broken: isUtf8(bytes) ? (isFlat.includes(false) ? 'a part of it is nested too deeply' : broken) : 'it is not UTF-8',
+  };
 }
 
 /** The value of a JSON text; undefined if it is none. */
@@ -44,35 +36,30 @@ export function parsed(text: string): unknown {
   }
 }
 
-/** Cuts the text of an array into its elements without parsing them. `whole`: they are all that stands there, in order. */
-function elements(text: string): { texts: string[]; whole: boolean } {
-  const texts: string[] = [];
-  let at = blanks(text, 0);
-  if (text[at] === '[') {
-    let next = blanks(text, at + 1);
-    let isEnd = text[next] === ']';
-    while (!isEnd) {
-      at = next;
-      const end = endOfValue(text, at);
-      if (end === -1) break;
-      texts.push(text.slice(at, end));
-      at = blanks(text, end);
-      isEnd = text[at] === ']';
-      if (isEnd) next = at;
-      else if (text[at] === ',') next = blanks(text, at + 1);
-      else break;
-    }
-    if (isEnd) at = blanks(text, next + 1);
-    if (isEnd && at === text.length) return { texts, whole: true };
-  }
-  return { texts: [...texts, ...objectsIn(text, at)], whole: false };
+/** Bytes that are no UTF-8 become one and the same character. */
+function isUtf8(bytes: Buffer): boolean {
+  const text = bytes.toString('utf8');
+  return !text.includes('\uFFFD') || Buffer.from(text).equals(bytes);
 }
 
-/** All whole objects from here on. */
-function objectsIn(text: string, from: number): string[] {
+/** The elements of a text that is a JSON array. */
+function elements(text: string): string[] {
+  const texts: string[] = [];
+  let at = skipBlanks(text, text.indexOf('[') + 1);
+  while (text[at] !== ']') {
+    const end = endOfValue(text, at);
+    texts.push(text.slice(at, end).trimEnd());
+    at = skipBlanks(text, end);
+    if (text[at] === ',') at = skipBlanks(text, at + 1);
+  }
+  return texts;
+}
+
+/** All whole objects in a text that is no JSON array. */
+function objectsIn(text: string): string[] {
   const texts: string[] = [];
   let failed = 0;
-  for (let at = text.indexOf('{', from); at !== -1 && failed < MAX_FAILED;) {
+  for (let at = text.indexOf('{'); at !== -1 && failed < MAX_FAILED;) {
     const end = endOfValue(text, at);
     const whole = end !== -1 && parsed(text.slice(at, end)) !== undefined;
     if (whole) texts.push(text.slice(at, end));
@@ -86,32 +73,33 @@ function objectsIn(text: string, from: number): string[] {
 function endOfValue(text: string, start: number): number {
   let depth = 0;
   for (let at = start; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
-    if (code === 0x22) {
+    const char = text[at];
+    if (char === '"') {
       at = endOfString(text, at);
       if (at === -1) return -1;
-    } else if (code === 0x7b || code === 0x5b) depth += 1;
-    else if (code === 0x7d || code === 0x5d) {
-      // The end of what is around a number or a word.
-      if (depth === 0) return at === start ? -1 : at;
+      if (depth === 0) return at + 1;
+    } else if (char === '{' || char === '[') depth += 1;
+    else if (char === '}' || char === ']') {
+      // The end of the list around a number or a word.
+      if (depth === 0) return at;
       depth -= 1;
-    } else if (code === 0x2c && depth === 0) return at === start ? -1 : at;
-    if (depth === 0 && (code === 0x22 || code === 0x7d || code === 0x5d)) return at + 1;
+      if (depth === 0) return at + 1;
+    } else if (char === ',' && depth === 0) return at;
   }
   return -1;
 }
 
-/** The place of the closing quote. */
+/** The place of the closing quote; -1 if there is none. */
 function endOfString(text: string, start: number): number {
   for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
     let slashes = 0;
-    while (text.charCodeAt(at - 1 - slashes) === 0x5c) slashes += 1;
+    while (text[at - 1 - slashes] === '\\') slashes += 1;
     if (slashes % 2 === 0) return at;
   }
   return -1;
 }
 
-function blanks(text: string, from: number): number {
+function skipBlanks(text: string, from: number): number {
   let at = from;
   while (at < text.length && ' \t\r\n'.includes(text.charAt(at))) at += 1;
   return at;

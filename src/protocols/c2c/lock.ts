@@ -32,15 +32,10 @@ export function withLock<T>(path: string, act: () => T): T {
 
 /** Takes `gate` only until the lock that `which` names is taken. So nobody who holds the gate changes what `which` saw. */
 export function withLockBehind<T>(gate: string, which: () => string, act: (path: string) => T): T {
-  const releaseGate = take(gate);
-  let path: string;
-  let release: () => void;
-  try {
-    path = which();
-    release = take(path);
-  } finally {
-    releaseGate();
-  }
+  const { path, release } = withLock(gate, () => {
+    const path = which();
+    return { path, release: take(path) };
+  });
   try {
     return act(path);
   } finally {

@@ -135,20 +135,8 @@ async function storedFor(broker: Broker, message: Message): Promise<Stored> {
   };
 }
 
-export interface SaidInRoom {
-  delivered_to: string[];
-  skipped: string[];
-  ts: number;
-  message_id: string;
-}
-
 /** Writes to all other members of a room. A member who is away finds it on return. Only members may write. spec: c2c#rooms */
-export async function sayInRoom(
-  { desk, broker }: C2cContext,
-  from: AgentName,
-  room: string,
-  body: string,
-): Promise<SaidInRoom> {
+export async function sayInRoom({ desk, broker }: C2cContext, from: AgentName, room: string, body: string) {
   const members = (await broker.room(room))?.members ?? [];
   if (!members.some(({ alias }) => isSame(alias, from))) {
     throw new Refusal('not_yours', `${from} is not in room ${room}; join it first: \`c2c rooms join ${room}\``);
@@ -169,40 +157,36 @@ async function noted(desk: Desk, from: AgentName, draft: Draft) {
   return home.spool.put({ message, copies: [] });
 }
 
-export interface SentToAll {
-  sent_to: string[];
-  skipped: { alias: string; reason: string }[];
-  message_ids: Record<string, string>;
-}
-
 /** Each gets a message of its own. A refusal for one of them does not keep it from the others. */
 export async function sendToAll(
   { desk, broker }: C2cContext,
   from: AgentName,
   body: string,
   except: readonly string[],
-): Promise<SentToAll> {
+) {
   const excluded = except.filter(Boolean).map((one) => readAlias(one.trim()));
   const without = new Set([from, ...excluded].map((alias) => alias.toLowerCase()));
-  const result: SentToAll = { sent_to: [], skipped: [], message_ids: {} };
+  const sent: string[] = [];
+  const skipped: { alias: string; reason: string }[] = [];
+  const ids: Record<string, string> = {};
   for (const { row, alive } of await broker.sessions()) {
     const { alias } = row;
     if (without.has(alias.toLowerCase())) continue;
     without.add(alias.toLowerCase());
     if (alive === false) {
-      result.skipped.push({ alias, reason: 'not_alive' });
+      skipped.push({ alias, reason: 'not_alive' });
       continue;
     }
     try {
       const { message } = await send(desk, from, { to: alias, body, priority: 'normal', intent: 'none' });
-      result.message_ids[alias] = message.id;
-      result.sent_to.push(alias);
+      ids[alias] = message.id;
+      sent.push(alias);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      result.skipped.push({ alias, reason: error.code });
+      skipped.push({ alias, reason: error.code });
     }
   }
-  return result;
+  return { sent_to: sent, skipped, message_ids: ids };
 }
 
 function secondsOf({ ts }: Message): number {

@@ -11,15 +11,15 @@ export const QUESTION_S = 600;
 const MAX_OF_ONE = 16;
 const MAX_OPEN = 1024;
 
-/** A question to people that a session waits for, and who may answer it. Times are seconds since 1970. */
+/** A question to people that a session waits for, as a row of `pending_permissions.json`. Times are seconds since 1970. */
 export interface Pending {
-  id: string;
+  perm_id: string;
   kind: string;
-  sessionId: string;
-  alias: string;
+  requester_session_id: string;
+  requester_alias: string;
   supervisors: readonly string[];
-  createdAt: number;
-  expiresAt: number;
+  created_at: number;
+  expires_at: number;
 }
 
 /** A question in the words of the client that asks it. */
@@ -41,12 +41,17 @@ export async function openQuestion(broker: Broker, sessionId: string, question: 
   }
   const known = await broker.session(sessionId);
   if (!known) throw new Refusal('no_identity', 'this session has no alias; run `c2c register <alias>` first');
-  const { alias } = known.row;
-  const supervisors = question.supervisors.map(readAlias);
-  const createdAt = now / 1000;
-  const expiresAt = createdAt + ttl;
-  writePending(broker.root, { id, kind, sessionId, alias, supervisors, createdAt, expiresAt }, now);
-  return { ok: true, perm_id: id, kind, ttl_seconds: ttl, expires_at: expiresAt };
+  const pending: Pending = {
+    perm_id: id,
+    kind,
+    requester_session_id: sessionId,
+    requester_alias: known.row.alias,
+    supervisors: question.supervisors.map(readAlias),
+    created_at: now / 1000,
+    expires_at: now / 1000 + ttl,
+  };
+  writePending(broker.root, pending, now);
+  return { ok: true, perm_id: id, kind, ttl_seconds: ttl, expires_at: pending.expires_at };
 }
 
 /**
@@ -56,9 +61,9 @@ export async function openQuestion(broker: Broker, sessionId: string, question: 
 export async function mayAnswer(broker: Broker, id: string, from: string, namedByHand: readonly string[]) {
   const question = findPending(broker.root, id, broker.now());
   if (!question) return answer(false, null, `no question ${id} is open: it is unknown, answered or too old`);
-  const { sessionId } = question;
+  const { requester_session_id: sessionId, requester_alias: alias } = question;
   const holder = await broker.called(from);
-  if (isSameName(from, question.alias) || holder?.row.session_id === sessionId) {
+  if (isSameName(from, alias) || holder?.row.session_id === sessionId) {
     return answer(false, sessionId, `${from} asked it; the session that asked cannot answer`);
   }
   const isIn = (names: readonly string[]): boolean => names.some((name) => isSameName(name, from));
@@ -83,69 +88,44 @@ function isSameName(one: string, other: string): boolean {
 /** Notes an open question, and removes those that are over. */
 export function writePending(root: string, pending: Pending, now: number): void {
   const path = pathOf(root);
+  const { perm_id: id, requester_session_id: sessionId, requester_alias: alias, supervisors } = pending;
   mkdirSync(root, { recursive: true, mode: 0o700 });
   withLock(`${path}.lock`, () => {
     const before = readList(path);
-    const open = before.values.map((value) => ({ value, known: readPending(value) }));
-    const rest = open.filter(({ value, known }) => {
-      const isReplaced = known?.id === pending.id && known.sessionId === pending.sessionId;
-      return !isReplaced && !isOver(value, now);
-    });
-    if (rest.some(({ known }) => known?.id === pending.id)) {
-      throw new Refusal('name_taken', `${pending.id} is a question of another session; give this one another id`);
+    const isReplaced = (one: unknown): boolean =>
+      isPending(one) && one.perm_id === id && one.requester_session_id === sessionId;
+    const rest = before.values.filter((one) => !isOver(one, now) && !isReplaced(one));
+    const known = rest.filter(isPending);
+    if (known.some((one) => one.perm_id === id)) {
+      throw new Refusal('name_taken', `${id} is a question of another session; give this one another id`);
     }
-    const ofThisAlias = rest.filter(({ known }) => known && isSame(known.alias, pending.alias));
-    if (rest.length >= MAX_OPEN || ofThisAlias.length >= MAX_OF_ONE) {
+    if (rest.length >= MAX_OPEN || known.filter((one) => isSame(one.requester_alias, alias)).length >= MAX_OF_ONE) {
       throw new Refusal('busy', 'too many questions are open; wait until some are answered or their time is over');
     }
-    writeList(root, path, [...rest.map(({ value }) => value), written(pending)], before);
+    const unanswered = { fallthrough_fired_at: supervisors.map(() => null), resolved_at: null, verdict: null };
+    writeList(root, path, [...rest, { ...pending, ...unanswered }], before);
   });
 }
 
 /** A question that is still open; null if there is none of this id, or if its time is over. */
 export function findPending(root: string, id: string, now: number): Pending | null {
-  const open = readList(pathOf(root)).values.filter((value) => !isOver(value, now));
-  return open.map(readPending).find((one) => one?.id === id) ?? null;
+  const open = readList(pathOf(root)).values.filter((one) => !isOver(one, now));
+  return open.filter(isPending).find((one) => one.perm_id === id) ?? null;
 }
 
 function pathOf(root: string): string {
   return `${root}/pending_permissions.json`;
 }
 
-/** Its time is over, or another program noted an answer. */
+/** Its time is over, or another program noted an answer. What is no question stays. */
 function isOver(value: unknown, now: number): boolean {
-  const known = readPending(value);
-  if (!known || !isObject(value)) return false;
-  return known.expiresAt <= now / 1000 || typeof value['resolved_at'] === 'number';
+  return isPending(value) && (value.expires_at <= now / 1000 || typeof value['resolved_at'] === 'number');
 }
 
-function written({ id, kind, sessionId, alias, supervisors, createdAt, expiresAt }: Pending): object {
-  return {
-    perm_id: id,
-    kind,
-    requester_session_id: sessionId,
-    requester_alias: alias,
-    supervisors,
-    created_at: createdAt,
-    expires_at: expiresAt,
-    fallthrough_fired_at: supervisors.map(() => null),
-    resolved_at: null,
-    verdict: null,
-  };
-}
-
-function readPending(value: unknown): Pending | null {
-  if (!isObject(value) || typeof value['perm_id'] !== 'string' || value['perm_id'] === '') return null;
-  const text = (name: string): string => (typeof value[name] === 'string' ? value[name] : '');
-  const time = (name: string): number => (typeof value[name] === 'number' ? value[name] : 0);
+function isPending(value: unknown): value is Pending & Record<string, unknown> {
+  if (!isObject(value) || value['perm_id'] === '' || typeof value['expires_at'] !== 'number') return false;
   const { supervisors } = value;
-  return {
-    id: value['perm_id'],
-    kind: text('kind'),
-    sessionId: text('requester_session_id'),
-    alias: text('requester_alias'),
-    supervisors: Array.isArray(supervisors) ? supervisors.filter((one) => typeof one === 'string') : [],
-    createdAt: time('created_at'),
-    expiresAt: time('expires_at'),
-  };
+  const texts = ['perm_id', 'requester_session_id', 'requester_alias'];
+  const isAsked = Array.isArray(supervisors) && supervisors.every((one) => typeof one === 'string');
+  return isAsked && texts.every((name) => typeof value[name] === 'string');
 }

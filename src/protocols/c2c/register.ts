@@ -3,9 +3,12 @@ import { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { HOST_NAME } from '../../protocol/signal.ts';
 import { ifThere } from '../../storage/disk.ts';
-import { isObject, readLines, readList, replaceFile, withFloats, writeList } from './files.ts';
-import { listIn, parsed } from './json-list.ts';
-import type { JsonList } from './json-list.ts';
+import { flushFolder } from '../../storage/flush.ts';
+import { idOf, isEntry } from './entry.ts';
+import { isObject, readLines, replaceFile, withFloats } from './files.ts';
+import { inboxEntry, merged, readInbox, writeInbox } from './inbox.ts';
+import type { InboxEntry } from './inbox.ts';
+import { parsed } from './json-list.ts';
 import { withLock } from './lock.ts';
 import { isAlive, processFields, whyHeld } from './registry.ts';
 import type { Kept } from './registry.ts';
@@ -125,23 +128,22 @@ function freshFields(mine: Kept | undefined, { pid }: Registration): Fields {
 
 /**
  * Gives the waiting mail of an ended session to another one. First a copy, then `clearMail` removes it from the old inbox: killed
- * between the two it is in both, under the same ids, and the next call adds nothing twice. The caller holds the registry's lock, so
- * nobody registers or sends meanwhile; the two inbox locks are taken one after the other. Held mail is kept by alias and need not
- * move. spec: c2c#moving
+ * between the two it is in both, and the next call adds nothing twice. The caller holds the registry's lock, so nobody registers or
+ * sends meanwhile; the two inbox locks are taken one after the other. Held mail is kept by alias and need not move. spec: c2c#moving
  */
-export function copyMail(root: string, from: string, to: string): JsonList {
-  const mail = withInbox(root, from, readList);
-  if (mail.values.length > 0) addMail(root, to, mail);
-  return mail;
+export function copyMail(root: string, from: string, to: string): InboxEntry[] {
+  const { entries } = withInbox(root, from, readInbox);
+  if (entries.length > 0) addMail(root, to, entries);
+  return entries;
 }
 
 /** Removes what was copied, and nothing that came since. */
-export function clearMail(root: string, from: string, copied: JsonList): void {
-  if (copied.values.length === 0) return;
+export function clearMail(root: string, from: string, copied: readonly InboxEntry[]): void {
+  if (copied.length === 0) return;
   withInbox(root, from, (path) => {
-    const before = readList(path);
-    const rest = without(before.values, copied.values);
-    if (rest.length > 0 || before.broken !== undefined) writeList(root, path, rest, before);
+    const { entries, broken } = readInbox(path);
+    const rest = without(entries, copied);
+    if (rest.length > 0 || broken !== undefined) writeInbox(root, path, rest, broken);
     if (rest.length === 0) ifThere(() => unlinkSync(path));
   });
 }
@@ -153,54 +155,48 @@ export function returnDeadLetters(root: string, sessionId: string, alias: string
   withLock(`${path}.lock`, () => {
     const lines = readLines(path);
     const found = lines.map((line) => letterFor(line, sessionId, alias));
-    const returned = found.filter((message) => message !== null);
+    const returned = found.filter((one) => one !== null);
     if (returned.length === 0) return;
-    addMail(root, sessionId, listIn(Buffer.from(`[${returned.map(withFloats).join(',')}]`)));
+    addMail(root, sessionId, returned);
     const rest = lines.filter((_, at) => found[at] === null);
     replaceFile(path, rest.map((line) => `${line}\n`).join(''));
   });
 }
 
 /** The message of a dead letter, if it is for this session or this alias. */
-function letterFor(line: string, sessionId: string, alias: string): Fields | null {
+function letterFor(line: string, sessionId: string, alias: string): InboxEntry | null {
   const letter = parsed(line);
   const message = isObject(letter) ? letter['message'] : null;
-  if (!isObject(letter) || !isObject(message)) return null;
-  const to = message['to_alias'];
-  const isMine = letter['from_session_id'] === sessionId;
-  return isMine || (typeof to === 'string' && isSame(to.replace(/#.*$/, ''), alias)) ? message : null;
+  if (!isObject(letter) || !isEntry(message)) return null;
+  const isMine = letter['from_session_id'] === sessionId || isSame(message.to_alias.replace(/#.*$/, ''), alias);
+  return isMine ? inboxEntry(message, withFloats(message)) : null;
 }
 
-/** Adds in the order of sending, as far as the times are known. What is there already is not added again. */
-function addMail(root: string, to: string, mail: JsonList): void {
+/** Adds in the order of sending. What is there already is not added again. */
+function addMail(root: string, to: string, mail: readonly InboxEntry[]): void {
   withInbox(root, to, (path) => {
-    const before = readList(path);
-    const added = without(mail.values, before.values);
-    if (added.length > 0) writeList(root, path, inOrder([...added, ...before.values]), before, mail);
+    const { entries, broken } = readInbox(path);
+    const added = without(mail, entries);
+    if (added.length > 0) writeInbox(root, path, merged(added, entries), broken);
   });
-}
-
-function inOrder(entries: unknown[]): unknown[] {
-  const timed = entries.map((entry) => ({ entry, time: Number(isObject(entry) ? entry['ts'] : 0) }));
-  if (timed.some(({ time }) => !(time > 0))) return entries;
-  return timed.sort((a, b) => a.time - b.time).map(({ entry }) => entry);
+  flushFolder(root);
 }
 
 /** Of several equal entries, each stands for one. */
-function without(entries: readonly unknown[], others: readonly unknown[]): unknown[] {
+function without(entries: readonly InboxEntry[], others: readonly InboxEntry[]): InboxEntry[] {
   const counts = new Map<string, number>();
   for (const key of others.map(keyOf)) counts.set(key, (counts.get(key) ?? 0) + 1);
-  return entries.filter((entry) => {
-    const left = counts.get(keyOf(entry)) ?? 0;
-    counts.set(keyOf(entry), left - 1);
+  return entries.filter((one) => {
+    const left = counts.get(keyOf(one)) ?? 0;
+    counts.set(keyOf(one), left - 1);
     return left <= 0;
   });
 }
 
 /** An id with the same words of the same sender is one message. An entry without an id is known by all of it. */
-function keyOf(entry: unknown): string {
-  const { message_id: id, from_alias: from, content } = { ...(entry as Fields | null) };
-  return typeof id === 'string' && id !== '' ? JSON.stringify([id, from, content]) : JSON.stringify(entry);
+function keyOf({ entry }: InboxEntry): string {
+  const { message_id: id, from_alias: from, content } = entry;
+  return JSON.stringify(idOf(entry) ? [id, from, content] : entry);
 }
 
 function withInbox<T>(root: string, sessionId: string, act: (path: string) => T): T {

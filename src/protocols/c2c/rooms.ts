@@ -1,9 +1,10 @@
 import { existsSync, lstatSync, mkdirSync, readdirSync } from 'node:fs';
+import type { Stats } from 'node:fs';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained, ifThere } from '../../storage/disk.ts';
 import type { BrokerEntry } from './entry.ts';
-import { appendLines, isObject, readBytes, readLines, readList, replaceFile, writeList } from './files.ts';
+import { appendLines, readBytes, readLines, readList, replaceFile, writeList } from './files.ts';
 import { parsed } from './json-list.ts';
 import { withLock } from './lock.ts';
 import { isRoom, isSame, readRoom, readRow } from './shapes.ts';
@@ -34,14 +35,14 @@ export class RoomFiles {
 
   /** A room without members, in which nothing was ever said, does not exist. */
   exists(room: string): boolean {
-    return this.members(room).length > 0 || isFile(`${this.#folder(room)}/history.jsonl`);
+    return this.members(room).length > 0 || statOf(`${this.#folder(room)}/history.jsonl`)?.isFile() === true;
   }
 
   /** In the order in which they joined. Members that cannot be read are left out. */
   members(room: string): Member[] {
     const path = `${this.#folder(room)}/members.json`;
     // Something odd in one room must not stop every send: it is refused when that room is changed.
-    return isFile(path) ? readList(path).values.flatMap((value) => readMember(value) ?? []) : [];
+    return statOf(path)?.isFile() ? readList(path).values.flatMap((value) => readMember(value) ?? []) : [];
   }
 
   /** A member keeps the time at which it joined. One session is in a room once, also after it took another alias. */
@@ -90,26 +91,17 @@ export class RoomFiles {
 
   /** As the room's `meta.json` says; a room without one is open to everybody. */
   meta(room: string): { visibility: string; invited: string[] } {
-    const meta = this.#readMeta(room);
-    const { visibility, invited_members: invited, created_by: creator } = meta;
-    const names = [...(Array.isArray(invited) ? invited : []), creator];
-    return {
-      visibility: typeof visibility === 'string' ? visibility : 'public',
-      invited: names.filter((one) => typeof one === 'string'),
-    };
+    const { visibility = 'public', invited_members: invited, created_by: creator } = this.#readMeta(room);
+    const names: unknown[] = [...(Array.isArray(invited) ? invited : []), creator];
+    return { visibility: String(visibility), invited: names.filter((one) => typeof one === 'string') };
   }
 
   #readMeta(room: string): Record<string, unknown> {
-    const closed = { visibility: 'private' };
-    try {
-      const bytes = readBytes(`${this.#folder(room)}/meta.json`);
-      const meta = bytes === null ? {} : parsed(bytes.toString('utf8'));
-      // Settings that cannot be read let in nobody new.
-      return meta === undefined ? closed : isObject(meta) ? meta : {};
-    } catch (error) {
-      if (error instanceof Refusal) return closed;
-      throw error;
-    }
+    const path = `${this.#folder(room)}/meta.json`;
+    if (!statOf(path)) return {};
+    const meta = statOf(path)?.isFile() ? parsed(readBytes(path)?.toString('utf8') ?? '{}') : undefined;
+    // Settings that cannot be read let in nobody new.
+    return meta === undefined ? { visibility: 'private' } : { ...(meta as object | null) };
   }
 
   #refuseUninvited(room: string, alias: string, members: readonly unknown[]): void {
@@ -123,7 +115,7 @@ export class RoomFiles {
   #makeMeta(room: string, alias: string): void {
     const path = `${this.#folder(room)}/meta.json`;
     const meta = { visibility: 'public', invited_members: [], created_by: alias.toLowerCase() };
-    if (!existsSync(path)) replaceFile(path, JSON.stringify(meta));
+    if (!statOf(path)) replaceFile(path, JSON.stringify(meta));
   }
 
   #change(room: string, change: (values: unknown[]) => unknown[] | null): void {
@@ -146,8 +138,8 @@ export class RoomFiles {
   }
 }
 
-function isFile(path: string): boolean {
-  return ifThere(() => lstatSync(path))?.isFile() === true;
+function statOf(path: string): Stats | null {
+  return ifThere(() => lstatSync(path));
 }
 
 function readMember(value: unknown): Member | null {

@@ -4,7 +4,7 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { explained } from '../../storage/disk.ts';
 import { FIRST } from '../../storage/ledger/late.ts';
 import type { CopyNumber, Unfiled } from '../../storage/ledger/late.ts';
-import type { Acceptance, Copy, Entry } from '../../storage/ledger/ledger.ts';
+import type { Acceptance, Entry } from '../../storage/ledger/ledger.ts';
 import { messageFrom } from '../../storage/ledger/rows.ts';
 import { entryText } from './entry.ts';
 import type { InboxStore } from './inbox-store.ts';
@@ -38,31 +38,32 @@ export class Sender {
     this.inboxes.onStep('S1 accepted');
     const { message, copies, first, seq } = accepted;
     if (!first || seq === undefined) await this.fileLeftovers();
-    else await this.#file(entry, seq, message, copies);
+    else
+      await this.#file(
+        entry,
+        message,
+        copies.map(({ mailbox }) => ({ seq, mailbox, id: message.id })),
+      );
     return accepted;
   }
 
-  async #file({ key }: Entry, seq: number, message: Message, copies: Copy[]): Promise<void> {
-    const { ledger, root } = this.options;
+  async #file({ key }: Entry, message: Message, copies: Numbered[]): Promise<void> {
     let stands = false;
     try {
       stands = this.#noteInRoom(message);
-      const filed: Numbered[] = [];
-      for (const { mailbox } of copies) {
-        if (this.#appendIfPlain(mailbox, message)) filed.push({ seq, mailbox, id: message.id });
-        stands ||= filed.length > 0;
-      }
+      const filed = copies.filter(({ mailbox }) => {
+        const isFiled = this.#appendIfPlain(mailbox, message);
+        stands ||= isFiled;
+        return isFiled;
+      });
       await this.#filed(filed);
       // The others stand in the ledger until their inbox is a plain file again.
-      if (filed.length < copies.length) await ledger.flush(true);
+      if (filed.length < copies.length) await this.options.ledger.flush(true);
     } catch (error) {
       // A sender with a key can ask again for the same. For others it must be as if it had never been.
       const isUndone = !stands && key === undefined && (await this.#undone(message.id));
-      throw explained(
-        error,
-        root,
-        isUndone ? 'nothing was stored' : 'it is accepted, and the next command finishes it',
-      );
+      const outcome = isUndone ? 'nothing was stored' : 'it is accepted, and the next command finishes it';
+      throw explained(error, this.options.root, outcome);
     }
   }
 
