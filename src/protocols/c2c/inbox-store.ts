@@ -7,9 +7,8 @@ import { stampOf } from '../../storage/file-stamp.ts';
 import { flushFolder } from '../../storage/flush.ts';
 import { LARGEST_LIST_BYTES } from '../../storage/plain-file.ts';
 import { isEntry } from './entry.ts';
-import type { BrokerEntry } from './entry.ts';
 import { appendLines, noPlainFile, readLines, replaceFile } from './files.ts';
-import { appendToInbox, inboxEntry, merged, pick, readInbox, withId, writeInbox } from './inbox.ts';
+import { inboxEntry, merged, pick, readInbox, withId, writeInbox } from './inbox.ts';
 import type { Inbox, InboxEntry } from './inbox.ts';
 import { parsed } from './json-list.ts';
 import { withLock, withLockBehind } from './lock.ts';
@@ -21,17 +20,20 @@ export interface BrokerNames {
   mailboxes(): AgentName[];
 }
 
-/** An entry that a reader holds, with its text as it stood in the inbox. */
-export interface Held {
-  entry: BrokerEntry;
-  text: string;
-}
-
-type HeldEntries = Map<MessageId, Held>;
+type HeldEntries = Map<MessageId, InboxEntry>;
 
 const ENDING = '.inbox.json';
 /** How many ids a long process remembers of one mailbox. */
 const MAX_REMEMBERED = 50_000;
+
+/** An inbox under its locks, as it was read. */
+interface OpenInbox extends Inbox {
+  path: string;
+  held: HeldEntries;
+  /** The first write of an inbox that was broken keeps a copy of it. */
+  write(entries: readonly Pick<InboxEntry, 'text'>[]): void;
+  writeHeld(): void;
+}
 
 /**
  * The inboxes of a broker directory, `<session>.inbox.json`, and what our readers hold of them, `held/<alias>.held`. Each operation takes
@@ -95,18 +97,8 @@ export class InboxStore {
     return this.#stood.get(mailbox)?.has(id) ?? false;
   }
 
-  /** What readers hold of a mailbox. Each line is an id, a tab and the text; no other program knows this file. */
   held(mailbox: AgentName): HeldEntries {
-    const held: HeldEntries = new Map();
-    const path = this.#heldPath(mailbox);
-    // Nearly always nothing is held, and then there is no file.
-    for (const line of existsSync(path) ? readLines(path) : []) {
-      const [id = ''] = line.split('\t', 1);
-      const text = line.slice(id.length + 1);
-      const entry = parsed(text);
-      if (isMessageId(id) && isEntry(entry)) held.set(id, { entry, text });
-    }
-    return held;
+    return readHeld(this.#heldPath(mailbox));
   }
 
   /** Refuses anything but a plain file in the place of an inbox: better before a message is accepted than after. */
@@ -118,18 +110,17 @@ export class InboxStore {
 
   /** S2. Adds what neither waits nor is held. */
   append(mailbox: AgentName, added: readonly { id: MessageId; text: string }[]): void {
-    this.#locked(mailbox, (path) => {
-      const held = this.held(mailbox);
-      const missing = added.filter(({ id }) => !held.has(id));
-      if (missing.length > 0) appendToInbox(this.root, path, missing);
+    this.#open(mailbox, (inbox) => {
+      const waiting = new Set(inbox.entries.map(({ id }) => id));
+      const missing = added.filter(({ id }) => !waiting.has(id) && !inbox.held.has(id));
+      if (missing.length > 0) inbox.write([...inbox.entries, ...missing]);
     });
   }
 
   /** Keeps a copy of an inbox that another program left broken, and writes what can be saved of it. */
   mend(mailbox: AgentName): void {
-    this.#locked(mailbox, (path) => {
-      const { entries, broken } = readInbox(path);
-      if (broken !== undefined) writeInbox(this.root, path, entries, broken);
+    this.#open(mailbox, (inbox) => {
+      if (inbox.broken !== undefined) inbox.write(inbox.entries);
     });
   }
 
@@ -143,26 +134,21 @@ export class InboxStore {
    * inbox: if we die while it is in both files, everybody can see that it is the same.
    */
   take(mailbox: AgentName, ids: readonly MessageId[]): HeldEntries {
-    return this.#locked(mailbox, (path) => {
-      const held = this.held(mailbox);
-      const { entries, broken } = readInbox(path);
+    return this.#open(mailbox, ({ entries, held, ...inbox }) => {
       const picked = new Map<InboxEntry, InboxEntry>();
       for (const [id, one] of pick(entries, ids, held)) {
         // An entry that is found by its words is not the message whose id it carries.
         if (one.id !== id || !picked.has(one)) picked.set(one, withId(one, id));
       }
-      const isNamed = [...picked].some(([before, after]) => before !== after);
-      if (isNamed) {
-        const named = entries.map((one) => picked.get(one) ?? one);
-        writeInbox(this.root, path, named, broken);
+      if ([...picked].some(([before, after]) => before !== after)) {
+        inbox.write(entries.map((one) => picked.get(one) ?? one));
         this.onStep('T2 named');
       }
       for (const one of picked.values()) if (one.id && !held.has(one.id)) held.set(one.id, one);
       if (picked.size > 0) {
-        this.#writeHeld(mailbox, held);
+        inbox.writeHeld();
         this.onStep('T2 in both');
-        const rest = entries.filter((one) => !picked.has(one));
-        writeInbox(this.root, path, rest, isNamed ? undefined : broken);
+        inbox.write(entries.filter((one) => !picked.has(one)));
       }
       this.onStep('T2 in hand');
       return held;
@@ -171,53 +157,48 @@ export class InboxStore {
 
   /** From held back into the inbox, in order of time. */
   putBack(mailbox: AgentName, ids: readonly MessageId[]): void {
-    this.#locked(mailbox, (path) => {
-      const held = this.held(mailbox);
-      const back = ids.flatMap((id) => {
-        const one = held.get(id);
-        return one && held.delete(id) ? (inboxEntry(one.entry, one.text) ?? []) : [];
-      });
+    this.#open(mailbox, ({ entries, held, ...inbox }) => {
+      const back = ids.flatMap((id) => held.get(id) ?? []);
       if (back.length === 0) return;
-      const { entries, broken } = readInbox(path);
-      const known = new Set(entries.map(({ id }) => id));
-      const missing = back.filter(({ id }) => !known.has(id));
-      if (missing.length > 0) {
-        writeInbox(this.root, path, merged(missing, entries), broken);
-        this.flush();
-      }
+      for (const id of ids) held.delete(id);
+      const waiting = new Set(entries.map(({ id }) => id));
+      const missing = back.filter(({ id }) => !waiting.has(id));
+      if (missing.length > 0) inbox.write(merged(missing, entries));
+      this.flush();
       this.onStep('R in both');
-      this.#writeHeld(mailbox, held);
+      inbox.writeHeld();
     });
   }
 
   /** T4. No longer held, for good. */
   drop(mailbox: AgentName, ids: readonly MessageId[]): void {
-    if (!existsSync(this.#heldPath(mailbox))) return;
-    withLock(this.#heldLock(mailbox), () => this.#dropHeld(mailbox, ids));
+    const path = this.#heldPath(mailbox);
+    if (!existsSync(path)) return;
+    withLock(this.#heldLock(mailbox), () => {
+      const held = readHeld(path);
+      if (ids.filter((id) => held.delete(id)).length > 0) writeHeld(path, held);
+    });
   }
 
   /** Removes entries from the inbox and from held, and returns which were there. `aside`: their texts are kept in `repaired/`. */
   remove(mailbox: AgentName, ids: readonly MessageId[], aside = false): MessageId[] {
-    return this.#locked(mailbox, (path) => {
-      const { entries, broken } = readInbox(path);
+    return this.#open(mailbox, ({ entries, held, ...inbox }) => {
       // Only an entry with its id is set aside: one that is alike may have been said again.
       const candidates = aside ? entries.filter(({ id }) => id !== null) : entries;
-      const picked = pick(candidates, ids, this.held(mailbox));
+      const picked = pick(candidates, ids, held);
       const gone = new Set(picked.values());
-      if (aside && gone.size > 0) this.#setAside(mailbox, [...gone]);
-      if (gone.size > 0) {
-        const rest = entries.filter((one) => !gone.has(one));
-        writeInbox(this.root, path, rest, broken);
-      }
-      return [...new Set([...picked.keys(), ...this.#dropHeld(mailbox, ids)])];
+      if (aside) this.#setAside(mailbox, [...gone]);
+      if (gone.size > 0) inbox.write(entries.filter((one) => !gone.has(one)));
+      const dropped = ids.filter((id) => held.delete(id));
+      if (dropped.length > 0) inbox.writeHeld();
+      return [...new Set([...picked.keys(), ...dropped])];
     });
   }
 
   /** Removes everything that waits, with its file. The lock files stay: others may wait for them. */
   empty(mailbox: AgentName): void {
-    this.#locked(mailbox, (path) => {
-      ifThere(() => unlinkSync(path));
-      ifThere(() => unlinkSync(this.#heldPath(mailbox)));
+    this.#open(mailbox, ({ path }) => {
+      for (const file of [path, this.#heldPath(mailbox)]) ifThere(() => unlinkSync(file));
     });
   }
 
@@ -226,36 +207,31 @@ export class InboxStore {
     return names.filter((name) => !name.startsWith('untold')).map((name) => `${this.root}/repaired/${name}`);
   }
 
-  #setAside(mailbox: AgentName, entries: readonly InboxEntry[]): void {
+  #setAside(mailbox: AgentName, gone: readonly InboxEntry[]): void {
+    if (gone.length === 0) return;
     const folder = `${this.root}/repaired`;
+    const entries = gone.map(({ entry }) => entry);
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    appendLines(
-      `${folder}/${mailbox}.again.jsonl`,
-      entries.map(({ entry }) => entry),
-    );
+    appendLines(`${folder}/${mailbox}.again.jsonl`, entries);
   }
 
-  #dropHeld(mailbox: AgentName, ids: readonly MessageId[]): MessageId[] {
-    const held = this.held(mailbox);
-    const dropped = ids.filter((id) => held.delete(id));
-    if (dropped.length > 0) this.#writeHeld(mailbox, held);
-    return dropped;
-  }
-
-  /** On disk when it returns: only then may the inbox lose what is here. If nothing is held there is no file. */
-  #writeHeld(mailbox: AgentName, held: HeldEntries): void {
-    const path = this.#heldPath(mailbox);
-    // A line break can stand only between the tokens of JSON, never in one.
-    const lines = [...held].map(([id, { text }]) => `${id}\t${text.replaceAll(/[\r\n]/g, ' ')}\n`);
-    if (lines.length > 0) replaceFile(path, lines.join(''));
-    else ifThere(() => unlinkSync(path));
-  }
-
-  #locked<T>(mailbox: AgentName, act: (path: string) => T): T {
+  /** Takes the locks, reads the inbox and what is held once, and lets `act` write them. */
+  #open<T>(mailbox: AgentName, act: (inbox: OpenInbox) => T): T {
     this.makeFolder();
+    const heldPath = this.#heldPath(mailbox);
     const lockOf = (): string => `${this.root}/${this.session(mailbox)}.inbox.lock`;
     return withLockBehind(`${this.root}/registry.json.lock`, lockOf, (lock) =>
-      withLock(this.#heldLock(mailbox), () => act(lock.replace(/\.lock$/, '.json'))),
+      withLock(this.#heldLock(mailbox), () => {
+        const path = lock.replace(/\.lock$/, '.json');
+        const inbox = readInbox(path);
+        const held = readHeld(heldPath);
+        let { broken } = inbox;
+        const write = (entries: readonly Pick<InboxEntry, 'text'>[]): void => {
+          writeInbox(this.root, path, entries, broken);
+          broken = undefined;
+        };
+        return act({ ...inbox, path, held, write, writeHeld: () => writeHeld(heldPath, held) });
+      }),
     );
   }
 
@@ -272,4 +248,26 @@ export class InboxStore {
 function namesIn(folder: string, ending: string): string[] {
   const names = ifThere(() => readdirSync(folder)) ?? [];
   return names.filter((name) => name.endsWith(ending)).map((name) => name.slice(0, -ending.length));
+}
+
+/** What readers hold of a mailbox. Each line is an id, a tab and the text; no other program knows this file. */
+function readHeld(path: string): HeldEntries {
+  const held: HeldEntries = new Map();
+  // Nearly always nothing is held, and then there is no file.
+  for (const line of existsSync(path) ? readLines(path) : []) {
+    const [id = ''] = line.split('\t', 1);
+    const text = line.slice(id.length + 1);
+    const entry = parsed(text);
+    const one = isEntry(entry) && inboxEntry(entry, text);
+    if (isMessageId(id) && one) held.set(id, one);
+  }
+  return held;
+}
+
+/** On disk when it returns: only then may the inbox lose what is here. If nothing is held there is no file. */
+function writeHeld(path: string, held: HeldEntries): void {
+  // A line break can stand only between the tokens of JSON, never in one.
+  const lines = [...held].map(([id, { text }]) => `${id}\t${text.replaceAll(/[\r\n]/g, ' ')}\n`);
+  if (lines.length > 0) replaceFile(path, lines.join(''));
+  else ifThere(() => unlinkSync(path));
 }

@@ -97,14 +97,6 @@ export function writeInbox(
   replaceFile(path, `[${entries.map(({ text }) => text).join(',')}]`, false);
 }
 
-/** Adds entries at the end; those that are there already are not added. The caller holds the lock. */
-export function appendToInbox(root: string, path: string, added: readonly { id: MessageId; text: string }[]): void {
-  const { entries, broken } = readInbox(path);
-  const known = new Set(entries.map(({ id }) => id));
-  const missing = added.filter(({ id }) => !known.has(id));
-  if (missing.length > 0) writeInbox(root, path, [...entries, ...missing], broken);
-}
-
 /** Entries that come back stand before the first that is younger; the others keep the order in which they arrived. */
 export function merged(back: readonly InboxEntry[], waiting: readonly InboxEntry[]): InboxEntry[] {
   const rest = back.toSorted((a, b) => timeOf(a) - timeOf(b));
