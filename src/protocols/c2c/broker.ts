@@ -112,7 +112,7 @@ export class Broker {
   async join(room: string, alias: AgentName): Promise<void> {
     const row = rowOf(this.registry.rows(), alias);
     if (!row) throw new Refusal('not_found', `no session is called ${alias}; run \`c2c register ${alias}\` first`);
-    this.#join(room, row);
+    this.#rooms.join(room, row, this.now());
   }
 
   async leave(room: string, alias: AgentName): Promise<void> {
@@ -153,12 +153,8 @@ export class Broker {
     const names = [row.alias, ...(before === undefined ? [] : [before])];
     for (const room of this.#rooms.names()) {
       const isIn = this.#rooms.members(room).some(({ alias }) => names.some((name) => isSame(alias, name)));
-      if (isIn) this.#join(room, row);
+      if (isIn) this.#rooms.join(room, row, this.now());
     }
-  }
-
-  #join(room: string, { alias, session_id }: SessionRow): void {
-    this.#rooms.join(room, { alias: alias as AgentName, session_id, joined_at: this.now() / 1000 });
   }
 }
 

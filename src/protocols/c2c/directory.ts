@@ -139,8 +139,7 @@ export class C2cDirectory implements Directory {
   async subscribe(name: AgentName, channel: ChannelName): Promise<void> {
     const row = this.#row(name);
     if (!row) throw new Refusal('not_found', `no agent is called ${name}`);
-    const { alias, session_id } = row;
-    this.#rooms.join(readRoom(channel), { alias: alias as AgentName, session_id, joined_at: this.now() / 1000 });
+    this.#rooms.join(readRoom(channel), row, this.now());
   }
 
   async unsubscribe(name: AgentName, channel: ChannelName): Promise<void> {

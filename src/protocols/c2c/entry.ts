@@ -21,18 +21,8 @@ const OF_ENTRY = new Set(['from_alias', 'to_alias', 'content', 'ts', 'message_id
 /** The id that we give to an entry without one. */
 const DERIVED = /^c2c-([0-9a-f]{32})-\d+$/;
 
-/** Fields of a message that the original does not have: all under the key `parley` of an entry. spec: c2c#entry */
-interface Ours {
-  v: 1;
-  to?: string;
-  ts?: string;
-  priority?: string;
-  scope?: string | undefined;
-  thread?: string | undefined;
-  refs?: string[] | undefined;
-  extras?: Message['parley'];
-  rest?: Record<string, unknown>;
-}
+/** Fields of a message under the key `parley` of an entry, where the entry's own fields do not say the same. spec: c2c#entry */
+const OURS = ['priority', 'scope', 'thread', 'refs', 'to', 'ts'] as const;
 
 /** Another program may have written anything as `ts` and `message_id`. */
 export function isEntry(value: unknown): value is BrokerEntry {
@@ -59,8 +49,7 @@ export function entryText(message: Message, mailbox: AgentName): string {
   const free: Record<string, unknown> = {};
   const rest: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(unknown)) (OF_ENTRY.has(name) ? rest : free)[name] = value;
-  const ours: Ours = {
-    v: 1,
+  const ours = {
     ...(priority !== 'normal' && { priority }),
     ...(scope !== undefined && { scope }),
     ...(thread !== undefined && { thread }),
@@ -71,7 +60,11 @@ export function entryText(message: Message, mailbox: AgentName): string {
     ...(timeOf(seconds) !== ts && { ts }),
   };
   const start = JSON.stringify({ from_alias: from, to_alias: toAlias, content: body });
-  const end = JSON.stringify({ ...free, message_id: id, ...(Object.keys(ours).length > 1 && { parley: ours }) });
+  const end = JSON.stringify({
+    ...free,
+    message_id: id,
+    ...(Object.keys(ours).length > 0 && { parley: { v: 1, ...ours } }),
+  });
   const time = Number.isInteger(seconds) ? seconds.toFixed(1) : String(seconds);
   return `${start.slice(0, -1)},"ts":${time},${end.slice(1)}`;
 }
@@ -90,17 +83,11 @@ export function messageOf(entry: BrokerEntry, mailbox: AgentName, id: MessageId)
   };
   const { parley } = entry;
   if (parley === undefined) return { ...unknown, ...plain };
-  const { to, ts, priority, scope, thread, refs, extras, rest } = (isRecord(parley) ? parley : {}) as Partial<Ours>;
-  const told = {
-    ...(typeof to === 'string' && { to }),
-    ...(typeof ts === 'string' && { ts }),
-    ...(typeof priority === 'string' && { priority }),
-    ...(scope !== undefined && { scope }),
-    ...(thread !== undefined && { thread }),
-    ...(refs !== undefined && { refs }),
-    ...(extras !== undefined && { parley: extras }),
-  };
-  return { ...unknown, ...(isRecord(rest) && rest), ...(readMessage({ ...plain, ...told }) ?? plain) };
+  const ours = isRecord(parley) ? parley : {};
+  const { extras, rest } = ours;
+  const told = Object.fromEntries(OURS.filter((name) => ours[name] !== undefined).map((name) => [name, ours[name]]));
+  const message = readMessage({ ...plain, ...told, ...(extras !== undefined && { parley: extras }) });
+  return { ...unknown, ...(isRecord(rest) && rest), ...(message ?? plain) };
 }
 
 /** The id that an entry carries, if it can be one. */

@@ -8,6 +8,7 @@ import { appendLines, readBytes, readLines, readList, replaceFile, writeList } f
 import { parsed } from './json-list.ts';
 import { withLock } from './lock.ts';
 import { isRoom, isSame, readRoom, readRow } from './shapes.ts';
+import type { SessionRow } from './shapes.ts';
 
 /** A member of a room, by alias, and the session under which it was last seen there. */
 export interface Member {
@@ -46,7 +47,8 @@ export class RoomFiles {
   }
 
   /** A member keeps the time at which it joined. One session is in a room once, also after it took another alias. */
-  join(room: string, member: Member): void {
+  join(room: string, row: Pick<SessionRow, 'alias' | 'session_id'>, now: number): void {
+    const member: Member = { alias: row.alias as AgentName, session_id: row.session_id, joined_at: now / 1000 };
     this.#change(room, (values) => {
       this.#refuseUninvited(room, member.alias, values);
       this.#makeMeta(room, member.alias);
@@ -101,7 +103,7 @@ export class RoomFiles {
     if (!statOf(path)) return {};
     const meta = statOf(path)?.isFile() ? parsed(readBytes(path)?.toString('utf8') ?? '{}') : undefined;
     // Settings that cannot be read let in nobody new.
-    return meta === undefined ? { visibility: 'private' } : { ...(meta as object | null) };
+    return meta === undefined ? { visibility: 'private' } : { ...meta };
   }
 
   #refuseUninvited(room: string, alias: string, members: readonly unknown[]): void {

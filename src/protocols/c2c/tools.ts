@@ -98,23 +98,22 @@ export function readGiven<Name extends C2cTool>(name: Name, given: unknown): Giv
   for (const [field, kind] of [...Object.entries(takes), ['from_alias', 'text'] as const]) {
     const value = fields[field] ?? undefined;
     if (value === undefined && needs.includes(field)) {
-      throw new Refusal('invalid_request', `${name} needs ${field} (${WORDS[kind]})`);
+      throw new Refusal('invalid_request', `${name} needs ${field} (${KINDS[kind].words})`);
     }
-    if (value !== undefined && !FITS[kind](value)) throw new Refusal('invalid_request', `${field} is ${WORDS[kind]}`);
+    if (value !== undefined && !KINDS[kind].fits(value)) {
+      throw new Refusal('invalid_request', `${field} is ${KINDS[kind].words}`);
+    }
     read[field] = value;
   }
   return read as Given<Name>;
 }
 
-const WORDS: Record<Kind, string> = {
-  text: 'a text',
-  number: 'a number',
-  flag: 'true or false',
-  texts: 'a list of texts',
-};
-const FITS: Record<Kind, (value: unknown) => boolean> = {
-  text: (value) => typeof value === 'string',
-  number: (value) => typeof value === 'number' && Number.isFinite(value),
-  flag: (value) => typeof value === 'boolean',
-  texts: (value) => Array.isArray(value) && value.every((one) => typeof one === 'string'),
+const KINDS: Record<Kind, { words: string; fits: (value: unknown) => boolean }> = {
+  text: { words: 'a text', fits: (value) => typeof value === 'string' },
+  number: { words: 'a number', fits: (value) => typeof value === 'number' && Number.isFinite(value) },
+  flag: { words: 'true or false', fits: (value) => typeof value === 'boolean' },
+  texts: {
+    words: 'a list of texts',
+    fits: (value) => Array.isArray(value) && value.every((one) => typeof one === 'string'),
+  },
 };
