@@ -134,7 +134,7 @@ export class Broker {
     return pruneArchives(this.root, before, how);
   }
 
-  /** Mail that nobody can get any more, as it stands. */
+  /** Mail that nobody can get any more, as it is in the file. */
   async deadLetters(): Promise<Record<string, unknown>[]> {
     return readObjects(`${this.root}/dead-letter.jsonl`);
   }

@@ -4,7 +4,7 @@ import type { Message } from '../../protocol/message.ts';
 import { AgentName, isMessageId } from '../../protocol/names.ts';
 import type { MessageId } from '../../protocol/names.ts';
 
-/** One message as it stands in an inbox. Unknown fields are kept. `ts`: seconds since 1970. spec: c2c#inbox */
+/** One message as it is in an inbox. Unknown fields are kept. `ts`: seconds since 1970. spec: c2c#inbox */
 export interface BrokerEntry {
   [field: string]: unknown;
   from_alias: string;

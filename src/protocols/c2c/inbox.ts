@@ -3,7 +3,7 @@ import { fingerprint, idOf, isEntry, printIn } from './entry.ts';
 import type { BrokerEntry } from './entry.ts';
 import { keepBroken, readList, replaceFile, withFloats } from './files.ts';
 
-/** One entry of an inbox, with its text as it stands there. It has its own id, or else a fingerprint. */
+/** One entry of an inbox, with its text as it is there. It has its own id, or else a fingerprint. */
 export interface InboxEntry {
   entry: BrokerEntry;
   text: string;

@@ -1,6 +1,6 @@
 import { isTooDeep } from '../../protocol/depth.ts';
 
-/** A JSON array: its values, and for each its text as it stands in the file, so that it can be written back to the digit. */
+/** A JSON array: its values, and for each its text as it is in the file, so that it can be written back to the digit. */
 export interface JsonList {
   values: unknown[];
   texts: string[];

@@ -67,7 +67,7 @@ export interface Stored {
   message_id: string;
   /** The last step that is proven. */
   proven: 'stored';
-  /** Whose inboxes it stands in, where it went to a room. */
+  /** Whose inboxes it is in, where it went to a room. */
   stored_for?: string[];
   /** Nobody runs under that alias now: it waits. */
   queued_offline?: true;
@@ -148,7 +148,7 @@ export async function sayInRoom({ desk, broker }: C2cContext, from: AgentName, r
   return { delivered_to: delivered, skipped: [], ts: secondsOf(message), message_id: message.id };
 }
 
-/** Nobody else is in the room: it stands in the history for those who come. */
+/** Nobody else is in the room: it is in the history for those who come. */
 async function noted(desk: Desk, from: AgentName, draft: Draft) {
   const [home] = desk.homes;
   if (!home) throw new Error('a desk without a home');

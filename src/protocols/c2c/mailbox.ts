@@ -46,7 +46,7 @@ type Holder = Pick<Claim, 'mailbox' | 'owner'>;
  *        T3 settle in the ledger, and inside: append to the archive, flush, show        T4 remove them from held/
  * back   R1 under the lock: write the inbox with them, then held/ without them          R2 release in the ledger
  *
- * Killed after S1 or in S2: the ledger knows what has no file, and `heal` does it; what stands there already is not added again. Only
+ * Killed after S1 or in S2: the ledger knows what has no file, and `heal` does it; what is there already is not added again. Only
  * if another program took it before the ledger heard that it stood there, it comes once more, under the same id. In T1, T2: the
  * ledger knows the dead reader; its copies wait again, and what is in both files is one. In T3 before the commit: it comes again,
  * marked. In T4, or between R1 and R2: `tidy` corrects it. What is gone from an inbox was taken elsewhere and never comes back by us.
@@ -87,7 +87,7 @@ export class C2cMailbox implements Spool {
     return found ? { message: messageOf(found.entry, mailbox, id), quiet: found.quiet } : null;
   }
 
-  /** What stands in the inbox and nobody holds. What has no row waits too: another program left it. */
+  /** What is in the inbox and nobody holds. What has no row waits too: another program left it. */
   async #waiting(mailbox: AgentName): Promise<Map<MessageId, { entry: BrokerEntry; quiet: boolean }>> {
     const { ledger } = this.options;
     const open = await ledger.open(mailbox);

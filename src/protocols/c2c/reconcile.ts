@@ -30,7 +30,7 @@ export class Reconciler {
   ) {}
 
   /**
-   * What stands in the inbox, each under its id. An entry without one, or with one under which other words are known, is known by its
+   * What is in the inbox, each under its id. An entry without one, or with one under which other words are known, is known by its
    * words, and equal ones by their number. The number of a settled or held copy is not given again, so the same words said later are
    * another message.
    */

@@ -76,11 +76,11 @@ export class Sender {
     }
   }
 
-  /** Finishes what a dead sender left: all that was accepted stands in its inbox then. */
+  /** Finishes what a dead sender left: all that was accepted is in its inbox then. */
   async fileLeftovers(): Promise<void> {
     const { ledger } = this.options;
     if ((await ledger.unfiledCount(1)) === 0) return;
-    // An older Parley noted in two steps that a copy stands in its inbox, the first of them after it had put it there.
+    // An older Parley noted in two steps that a copy is in its inbox, the first of them after it had put it there.
     await ledger.filed(await ledger.unfiled(FIRST, Number.MAX_SAFE_INTEGER, true));
     let batch = await ledger.unfiled(FIRST, BATCH);
     for (let last = batch.at(-1); last; last = batch.at(-1)) {
@@ -138,7 +138,7 @@ export class Sender {
     }
   }
 
-  /** What is said in a room stands in its history, once, before any member has it. spec: c2c#rooms */
+  /** What is said in a room is in its history, once, before any member has it. spec: c2c#rooms */
   #noteInRoom({ id, to, from, body, ts }: Message): boolean {
     const room = to.slice(1);
     if (!to.startsWith('#') || !isRoom(room)) return false;

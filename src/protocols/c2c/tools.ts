@@ -7,7 +7,7 @@ interface Tool {
   about: string;
   takes: Readonly<Record<string, Kind>>;
   needs?: readonly string[];
-  /** Not in `tools/list` unless it is asked for: what is listed stands in the context of every session. */
+  /** Not in `tools/list` unless it is asked for: what is listed is in the context of every session. */
   rare?: true;
   /** It changes nothing. */
   looks?: true;
