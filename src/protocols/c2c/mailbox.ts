@@ -137,13 +137,11 @@ export class C2cMailbox implements Spool {
       const claimed = await this.options.ledger.claim(claim.mailbox, batch, claim.owner, claim.until);
       won.push(...claimed.won);
       unknown.push(...claimed.unknown);
-      // An entry whose copy was settled long ago: another program wrote it there once more.
-      if (claimed.spent.length > 0) this.#inboxes.remove(claim.mailbox, claimed.spent, true);
       if (claimed.isScarce) break;
     }
     this.#inboxes.onStep('T1 claimed');
     if (unknown.length === 0 || again) return won;
-    await this.#reconciler.adoptThese(claim.mailbox, unknown);
+    await this.#reconciler.reconcile(claim.mailbox);
     return [...won, ...(await this.#win(claim, unknown, true))];
   }
 

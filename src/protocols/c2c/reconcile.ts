@@ -133,18 +133,13 @@ export class Reconciler {
       if (state === null) strangers.set(id, one);
       if (state === 'settled') spent.push(id);
     }
+    // Settled long ago: another program wrote them there once more.
     if (spent.length > 0) this.inboxes.remove(mailbox, spent, true);
     await this.#adopt(mailbox, strangers);
     return strangers.size;
   }
 
-  /** Makes rows for entries of other programs that a reader asks for by id. */
-  async adoptThese(mailbox: AgentName, ids: readonly MessageId[]): Promise<void> {
-    const wanted = new Set(ids);
-    const found = await this.found(mailbox, await this.options.ledger.openIds(mailbox));
-    await this.#adopt(mailbox, new Map([...found].filter(([id]) => wanted.has(id))));
-  }
-
+  /** Makes rows for entries of other programs. */
   async #adopt(mailbox: AgentName, strangers: ReadonlyMap<MessageId, InboxEntry>): Promise<void> {
     const entries: Entry[] = [];
     for (const [id, { entry }] of strangers) {
