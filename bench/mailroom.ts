@@ -3,7 +3,7 @@ import type { Message } from '../src/protocol/message.ts';
 import type { MessageId } from '../src/protocol/names.ts';
 import { openSqliteLedger } from '../src/storage/ledger/sqlite.ts';
 import type { SqliteLedger } from '../src/storage/ledger/sqlite.ts';
-import { C2cSpool } from '../src/storage/spool/c2c-broker.ts';
+import { C2cMailbox } from '../src/protocols/c2c/mailbox.ts';
 import { Maildir } from '../src/storage/spool/maildir.ts';
 import { aMessage, bob, copiesFor, LOUD } from '../test/support/mail.ts';
 
@@ -74,10 +74,10 @@ export function flushAll(): void {
 /** The inboxes of a broker in which everything is loud. */
 export function openInboxes(
   root: string,
-  names: ConstructorParameters<typeof C2cSpool>[0]['names'],
+  names: ConstructorParameters<typeof C2cMailbox>[0]['names'],
   onStep: (step: string) => void = () => {},
-): { spool: C2cSpool; ledger: SqliteLedger } {
+): { spool: C2cMailbox; ledger: SqliteLedger } {
   const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
   const judge = async () => ({ attention: LOUD, lineage: undefined });
-  return { spool: new C2cSpool({ root, ledger, now: Date.now, judge, names, onStep }), ledger };
+  return { spool: new C2cMailbox({ root, ledger, now: Date.now, judge, names, onStep }), ledger };
 }

@@ -1,7 +1,7 @@
 import { closeSync, constants, existsSync, mkdirSync, openSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
 import { c2cHookScript } from '../../src/delivery/c2c-hook-script.ts';
 import type { AgentName } from '../../src/protocol/names.ts';
-import type { C2cSpool } from '../../src/storage/spool/c2c-broker.ts';
+import type { C2cMailbox } from '../../src/protocols/c2c/mailbox.ts';
 import { aMessage, LOUD } from '../../test/support/mail.ts';
 import { beside, notMeasured, within } from '../figure.ts';
 import type { Bench, Row } from '../figure.ts';
@@ -112,7 +112,7 @@ async function hookRows(bench: Bench): Promise<Row[]> {
 }
 
 interface Room {
-  spool: C2cSpool;
+  spool: C2cMailbox;
   members: AgentName[];
   close: () => Promise<void>;
 }

@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { signFileOf } from '../../src/sessions/sign-hook.ts';
-import { sentinel } from '../../src/delivery/c2c-envelope.ts';
+import { sentinel } from '../../src/protocols/c2c/envelope.ts';
 import { Waker } from '../../src/delivery/wake.ts';
 import type { Woken } from '../../src/delivery/wake.ts';
 import type { AgentName } from '../../src/protocol/names.ts';
@@ -173,7 +173,7 @@ async function handedRow(bench: Bench): Promise<Row> {
   };
   let known: Woken = { ids: [], at: 0 };
   const waker = new Waker({
-    client: CLIENT,
+    sentinel: sentinel(CLIENT),
     terminal,
     typing: (one) => ({
       name: 'terminal',

@@ -116,7 +116,7 @@ const BCH_COMMANDS: readonly Row<Bch>[] = [
 /** Every command of `c2c`. Its help is one text, too. */
 export const C2C_COMMANDS: readonly Row<C2c>[] = [
   ...rows(
-    () => import('../protocols/c2c/sessions.ts'),
+    () => import('../protocols/c2c/session-commands.ts'),
     'register',
     'whoami',
     'list',

@@ -1,7 +1,7 @@
+import type { Broker } from '../protocols/c2c/broker.ts';
 import type { Workspace, Home } from '../flow/workspace.ts';
 import type { Env } from '../platform/env.ts';
 import type { AgentName, RoomId } from '../protocol/names.ts';
-import type { Broker } from '../storage/c2c/broker.ts';
 import type { Directory } from '../storage/directory/directory.ts';
 import type { Rooms } from '../storage/rooms/rooms.ts';
 

@@ -1,3 +1,6 @@
+import { Broker } from '../protocols/c2c/broker.ts';
+import { C2cDirectory } from '../protocols/c2c/directory.ts';
+import { C2cMailbox } from '../protocols/c2c/mailbox.ts';
 import type * as Relay from '../storage/relay/open.ts';
 import { checkLedger, openSqliteLedger } from '../storage/ledger/sqlite.ts';
 import type { LedgerState } from '../storage/ledger/sqlite.ts';
@@ -20,8 +23,6 @@ import { writeAll } from '../platform/terminal.ts';
 import type { HomeLabel } from '../protocol/address.ts';
 import type { MessageId, RoomId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
-import { BrokerFiles } from '../storage/c2c/files.ts';
-import { C2cRegistry } from '../storage/directory/c2c-registry.ts';
 import type { Directory } from '../storage/directory/directory.ts';
 import { FilesDirectory } from '../storage/directory/files.ts';
 import { WatchedDirectory } from '../storage/directory/watched.ts';
@@ -31,7 +32,6 @@ import { MIGRATIONS } from '../storage/ledger/schema.ts';
 import { folderFor, readIdentity } from '../storage/relay/identity.ts';
 import type { Identity } from '../storage/relay/identity.ts';
 import { DEFAULT_ROOM } from '../storage/rooms/rooms.ts';
-import { C2cSpool } from '../storage/spool/c2c-broker.ts';
 import type { MaildirOptions } from '../storage/spool/maildir-send.ts';
 import { Maildir } from '../storage/spool/maildir.ts';
 import type { Spool } from '../storage/spool/spool.ts';
@@ -256,7 +256,7 @@ export function lazyHome<S extends Spool>(
 
 /** The ledger of the broker is opened by the first who asks for it. */
 function openBroker(root: string, durability: Durability = 'normal'): OpenBroker {
-  const registry = new C2cRegistry(root, Date.now);
-  const open = lazyHome('c2c', root, durability, registry, (parts) => new C2cSpool({ ...parts, names: registry }));
-  return { ...open, broker: new BrokerFiles(root, Date.now, { registry: registry.file, rooms: registry.rooms }) };
+  const directory = new C2cDirectory(root, Date.now);
+  const open = lazyHome('c2c', root, durability, directory, (parts) => new C2cMailbox({ ...parts, names: directory }));
+  return { ...open, broker: new Broker(root, Date.now, directory.registry) };
 }

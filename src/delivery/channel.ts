@@ -1,8 +1,4 @@
-import { masked } from '../attention/secrets.ts';
 import type { Evidence } from '../protocol/receipt.ts';
-import { attribute } from './c2c-envelope.ts';
-import type { Enveloped } from './c2c-envelope.ts';
-import { forModel } from './gate.ts';
 import type { Offer, Parcel, Way } from './way.ts';
 
 export interface ChannelParts {
@@ -33,21 +29,4 @@ export class ChannelWay implements Way {
     if (evidence) return { outcome: 'taken', step: 'shown', evidence };
     return { outcome: 'offered', evidence: { way: this.name, told: parcels.length } };
   }
-}
-
-/**
- * The params of the notification. The keys of `meta` become attributes of what the model sees, so text of others stands only in
- * `content`. Nobody asked for it, so secrets are masked.
- */
-export function channelNotice({ from_alias, to_alias, content, ts = 0, message_id, redelivered }: Enveloped): object {
-  return {
-    content: forModel(masked(content)),
-    meta: {
-      from_alias: attribute(masked(from_alias)),
-      to_alias: attribute(to_alias),
-      message_id,
-      ts: new Date(ts * 1000).toISOString(),
-      ...(redelivered && { redelivered: 'true' }),
-    },
-  };
 }

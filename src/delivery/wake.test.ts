@@ -3,7 +3,7 @@ import { aClock } from '../../test/support/clock.ts';
 import { anId } from '../../test/support/mail.ts';
 import { ScriptedTerminal, typing } from '../../test/support/terminal.ts';
 import type { MessageId } from '../protocol/names.ts';
-import { sentinel } from './c2c-envelope.ts';
+import { heartbeat, sentinel } from '../protocols/c2c/envelope.ts';
 import { Heart, Waker } from './wake.ts';
 import type { WakeParts, Woken } from './wake.ts';
 
@@ -20,7 +20,7 @@ class Bench {
   /** A loop as it is after a start: all it knows is on the disk. */
   waker(more: Partial<WakeParts> = {}): Waker {
     return new Waker({
-      client: 'codex',
+      sentinel: sentinel('codex'),
       terminal: this.terminal,
       typing: typing(this.terminal),
       waits: async () => ({ ids: this.waiting, againMs: null }),
@@ -52,7 +52,7 @@ describe('a session that sleeps', () => {
   ])('is woken as %s expects it [C2C-35b]', async (client, text) => {
     const bench = new Bench();
     bench.waiting = [anId()];
-    await bench.waker({ client }).look(signal);
+    await bench.waker({ sentinel: sentinel(client) }).look(signal);
     expect(bench.terminal.entered).toEqual([text]);
   });
 
@@ -209,7 +209,8 @@ describe('a heartbeat', () => {
   it('comes at its interval, only to an idle session, and says how much waits [C2C-35c]', async () => {
     const bench = new Bench();
     const way = typing(bench.terminal)(bench.terminal);
-    const heart = new Heart({ alias: 'bob', way, intervalMs: 600_000, waiting: async () => 2, now: bench.clock.now });
+    const text = (waiting: number): string => heartbeat({ alias: 'bob', ts: bench.clock.now() / 1000, waiting });
+    const heart = new Heart({ text, way, intervalMs: 600_000, waiting: async () => 2, now: bench.clock.now });
     expect(await heart.look(signal)).toBe(600_000);
     expect(bench.wakes).toBe(0);
     bench.clock.pass(600_000);

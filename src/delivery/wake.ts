@@ -1,6 +1,5 @@
 import type { MessageId } from '../protocol/names.ts';
 import type { Terminal } from '../sessions/terminal.ts';
-import { heartbeat, sentinel } from './c2c-envelope.ts';
 import type { Offer, Parcel, Way } from './way.ts';
 
 /** How soon the client is asked again whether it is idle, while something waits that it was not woken for. */
@@ -29,7 +28,8 @@ export interface Waits {
 }
 
 export interface WakeParts {
-  client: string;
+  /** The text that wakes this client: it says that mail waits, and nothing of it. */
+  sentinel: string;
   terminal: Terminal;
   /** How something is typed there: only into an idle client with an empty composer. */
   typing: (terminal: Terminal) => Way;
@@ -64,7 +64,7 @@ export class Waker {
 
   /** Looks once, wakes if it is time, and answers after how many ms to look again; null: when something comes. */
   async look(signal: AbortSignal): Promise<number | null> {
-    const { waits, notes, now, gapMs, client, onWoken, onLeft } = this.parts;
+    const { waits, notes, now, gapMs, sentinel, onWoken, onLeft } = this.parts;
     const { ids, againMs } = await waits();
     const woken = notes.read();
     const known = new Set(woken.ids);
@@ -76,7 +76,7 @@ export class Waker {
     // A clock that was set back must not keep a session asleep.
     if (early > 0 && early <= gapMs) return early;
     this.#noted = { ids, at: now() };
-    const said = await this.#way.offer([parcel(sentinel(client))], signal);
+    const said = await this.#way.offer([parcel(sentinel)], signal);
     this.#noted = null;
     const not = notWoken(said);
     if (!not) {
@@ -132,7 +132,8 @@ function notWoken(said: Offer): { because: string; again: boolean } | null {
 }
 
 export interface HeartParts {
-  alias: string;
+  /** What is typed while so many messages wait. */
+  text: (waiting: number) => string;
   way: Way;
   intervalMs: number;
   waiting: () => Promise<number>;
@@ -149,10 +150,9 @@ export class Heart {
 
   /** Beats if it is time; answers after how many ms the next beat is due. */
   async look(signal: AbortSignal): Promise<number> {
-    const { now, intervalMs, way, alias, waiting } = this.parts;
+    const { now, intervalMs, way, text, waiting } = this.parts;
     if (now() >= this.#next) {
-      const text = heartbeat({ alias, ts: now() / 1000, waiting: await waiting() });
-      await way.offer([parcel(text)], signal);
+      await way.offer([parcel(text(await waiting()))], signal);
       this.#next = now() + intervalMs;
     }
     return Math.max(1, this.#next - now());

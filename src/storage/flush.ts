@@ -1,4 +1,4 @@
-import { fsyncSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { codeOf } from './disk.ts';
 
 /**
@@ -12,5 +12,15 @@ export function flush(fd: number): void {
     } catch (error) {
       if (codeOf(error) !== 'EINTR') throw error;
     }
+  }
+}
+
+/** Renames in this folder are on disk when it returns. */
+export function flushFolder(path: string): void {
+  const fd = openSync(path, 'r');
+  try {
+    flush(fd);
+  } finally {
+    closeSync(fd);
   }
 }

@@ -1,9 +1,9 @@
+import { readAlias } from '../../src/protocols/c2c/shapes.ts';
+import { Broker } from '../../src/protocols/c2c/broker.ts';
 import { describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { C2C_COMMANDS } from '../../src/cli/table.ts';
 import { brokerRoot, fingerprint } from '../../src/protocols/c2c/broker-root.ts';
-import { readAlias } from '../../src/protocol/c2c.ts';
-import { BrokerFiles } from '../../src/storage/c2c/files.ts';
 import { until } from '../support/bch.ts';
 import { aDeadProcess, anOriginalEntry, Brokerage } from '../support/c2c.ts';
 import { temporaryHome } from '../support/home.ts';
@@ -289,7 +289,7 @@ describe('a session that comes back under another id', () => {
 
   it('gets all that is sent while its alias moves from session to session, once', async () => {
     const place = await new Brokerage().registered(['bob']);
-    const broker = new BrokerFiles(place.root, Date.now);
+    const broker = new Broker(place.root, Date.now);
     const senders = ['alice', 'carol', 'dave'].map((name) =>
       Bun.spawn([process.execPath, SENDER, place.root, name, '@bob', '25'], { stderr: 'inherit' }),
     );

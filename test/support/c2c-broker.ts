@@ -2,15 +2,15 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { Attention } from '../../src/protocol/attention.ts';
 import type { Message } from '../../src/protocol/message.ts';
 import type { AgentName } from '../../src/protocol/names.ts';
-import { entryText } from '../../src/storage/c2c/entry.ts';
-import { withLock } from '../../src/storage/c2c/lock.ts';
+import { entryText } from '../../src/protocols/c2c/entry.ts';
+import { withLock } from '../../src/protocols/c2c/lock.ts';
 import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
 import type { SqliteLedger } from '../../src/storage/ledger/sqlite.ts';
-import { C2cSpool } from '../../src/storage/spool/c2c-broker.ts';
+import { C2cMailbox } from '../../src/protocols/c2c/mailbox.ts';
 import { bob, carol, LOUD } from './mail.ts';
 
 export interface OpenBroker {
-  spool: C2cSpool;
+  spool: C2cMailbox;
   ledger: SqliteLedger;
   close: () => Promise<void>;
 }
@@ -30,7 +30,7 @@ export const SESSIONS: ReadonlyMap<AgentName, string> = new Map([[bob, 'session-
 export async function openBrokerHome(root: string, options: BrokerOptions = {}): Promise<OpenBroker> {
   const { now = Date.now, judge = async () => LOUD, onStep, heal = true, sessions = SESSIONS } = options;
   const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal', now });
-  const spool = new C2cSpool({
+  const spool = new C2cMailbox({
     root,
     ledger,
     now,

@@ -17,7 +17,7 @@ import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
 import type { Addition } from '../../clients/settings/changes.ts';
 import { UNUSED_WAYS, wayOf } from '../../clients/ways.ts';
 import type { WayFacts } from '../../clients/ways.ts';
-import type { Session as Registered } from '../../storage/c2c/broker.ts';
+import type { Session as Registered } from '../../protocols/c2c/broker.ts';
 import { clientBindings } from '../client-bindings.ts';
 import { asksBeforeReply } from '../install/allow.ts';
 import { isTrusted } from '../install/codex-trust.ts';

@@ -1,7 +1,8 @@
-import { channelNotice, ChannelWay } from '../../delivery/channel.ts';
+import { channelNotice } from '../../protocols/c2c/envelope.ts';
+import { ChannelWay } from '../../delivery/channel.ts';
 import type { ChannelParts } from '../../delivery/channel.ts';
-import { entryOf } from '../../flow/c2c/mail.ts';
-import type { Entry } from '../../flow/c2c/mail.ts';
+import { entryOf } from '../../protocols/c2c/mail.ts';
+import type { Entry } from '../../protocols/c2c/mail.ts';
 import { waiting } from '../../flow/deliver.ts';
 import type { Who } from '../../flow/workspace.ts';
 import { offer } from '../../flow/offer.ts';

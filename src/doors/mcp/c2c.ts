@@ -1,17 +1,24 @@
-import { envelope } from '../../delivery/c2c-envelope.ts';
+import { dndOf } from '../../protocols/c2c/sessions.ts';
+import { envelope } from '../../protocols/c2c/envelope.ts';
+import {
+  setDnd,
+  joinRoom,
+  leaveRoom,
+  roomsJson,
+  saidJson,
+  sessionJson,
+  speakerOf,
+} from '../../protocols/c2c/sessions.ts';
+import { entryOf, sendTo, sendToAll, takeWaiting, sayInRoom } from '../../protocols/c2c/mail.ts';
+import type { Entry, Tag } from '../../protocols/c2c/mail.ts';
+import { mayAnswer, openQuestion, QUESTION_S } from '../../protocols/c2c/pending.ts';
+import { readAlias, readRoom } from '../../protocols/c2c/shapes.ts';
+import type { Broker, Session } from '../../protocols/c2c/broker.ts';
 import { jsonForModel } from '../../delivery/gate.ts';
 import { plainLine } from '../../delivery/quote.ts';
-import { disturbing, setDisturbing } from '../../flow/c2c/disturbing.ts';
-import { entryOf, sendTo, sendToAll, takeWaiting } from '../../flow/c2c/mail.ts';
-import type { Entry, Tag } from '../../flow/c2c/mail.ts';
-import { mayAnswer, openQuestion, QUESTION_S } from '../../flow/c2c/questions.ts';
-import { joinRoom, leaveRoom, roomsJson, saidJson, sayInRoom } from '../../flow/c2c/rooms.ts';
-import { sessionJson, speakerOf } from '../../flow/c2c/sessions.ts';
 import type { Workspace, Who } from '../../flow/workspace.ts';
-import { readAlias, readRoom } from '../../protocol/c2c.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import type { Broker, Session } from '../../storage/c2c/broker.ts';
 import { isRecord } from '../../wire/jsonrpc.ts';
 import { listedTool } from '../../wire/mcp.ts';
 import type { Answer, Face, McpClient } from '../../wire/mcp.ts';
@@ -207,7 +214,7 @@ const C2C_TOOLS: Readonly<Record<string, Tool<Takes>>> = {
     needs: ['on'],
     rare: true,
     async run({ broker, sessionId, now }, { on = false, until_epoch }) {
-      return { ok: true, ...(await setDisturbing(broker, sessionId, { on, until: until_epoch }, now() / 1000)) };
+      return { ok: true, ...(await setDnd(broker, sessionId, { on, until: until_epoch }, now() / 1000)) };
     },
   }),
   dnd_status: tool({
@@ -215,7 +222,7 @@ const C2C_TOOLS: Readonly<Record<string, Tool<Takes>>> = {
     takes: {},
     rare: true,
     looks: true,
-    run: async (deps) => disturbing((await ownSession(deps)).row, deps.now() / 1000),
+    run: async (deps) => dndOf((await ownSession(deps)).row, deps.now() / 1000),
   }),
   open_pending_reply: tool({
     about: 'Note that you wait for a person’s answer.',

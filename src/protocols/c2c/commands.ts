@@ -1,12 +1,13 @@
+import { envelope } from './envelope.ts';
+import { entryOf, sendTo, sendToAll, takeWaiting } from './mail.ts';
+import type { Stored } from './mail.ts';
+import type { Archived } from './archive.ts';
 import { readFileSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import type { Stats } from 'node:fs';
 import { minuteOf, countFrom, durationFrom } from '../../core/time.ts';
 import { FLAG, TEXT, TEXTS, command } from '../../core/command.ts';
-import { envelope } from '../../delivery/c2c-envelope.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import type { Parcel } from '../../delivery/way.ts';
-import { entryOf, sendTo, sendToAll, takeWaiting } from '../../flow/c2c/mail.ts';
-import type { Stored } from '../../flow/c2c/mail.ts';
 import type { Delivered } from '../../flow/deliver.ts';
 import type { Home } from '../../flow/workspace.ts';
 import type { Outgoing } from '../../flow/offer.ts';
@@ -17,7 +18,6 @@ import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
-import type { Archived } from '../../storage/c2c/broker.ts';
 import { ifThere } from '../../storage/disk.ts';
 import { platform } from '../../storage/platform/platform.ts';
 

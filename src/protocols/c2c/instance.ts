@@ -1,3 +1,4 @@
+import { readSessionId } from './shapes.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import type { Wanted } from './loop-files.ts';
 import type { C2c } from './workspace.ts';
@@ -5,7 +6,6 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:f
 import * as v from 'valibot';
 import { instancesFolder, writeWhole } from './loop-files.ts';
 import type { Env } from '../../platform/env.ts';
-import { readSessionId } from '../../protocol/c2c.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { Schema } from '../../protocol/schema.ts';
 import type { Described } from '../../protocol/schema.ts';

@@ -1,3 +1,4 @@
+import { readSessionId } from './shapes.ts';
 import {
   closeSync,
   fsyncSync,
@@ -13,7 +14,6 @@ import {
 import * as v from 'valibot';
 import { userHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
-import { readSessionId } from '../../protocol/c2c.ts';
 import { Schema } from '../../protocol/schema.ts';
 import type { Described } from '../../protocol/schema.ts';
 import { explained, isMissing } from '../../storage/disk.ts';

@@ -1,7 +1,7 @@
 import { WireWay } from '../../delivery/kimi-wire.ts';
 import { mkdirSync, rmSync } from 'node:fs';
 import { daemonsFolder, loopsFolder, writeWhole } from './loop-files.ts';
-import { dndOf, openTarget, deliverLoop, wakeLoop, withHeart, WokenFile } from './terminal-loop.ts';
+import { dndLeft, openTarget, deliverLoop, wakeLoop, withHeart, WokenFile } from './terminal-loop.ts';
 import type { Wanted } from './loop-files.ts';
 import { WireLoop, WireSpool, wireSpoolPath } from './wire-loop.ts';
 import type { Homes, OpenBroker } from '../../core/homes.ts';
@@ -180,7 +180,7 @@ function wireLoopOf(wanted: Wanted, env: Env, parts: OpenBroker, tools: string |
   return new WireLoop({
     way,
     spool: new WireSpool(wireSpoolPath(wanted.broker_root, wanted.session)),
-    isDnd: async () => (await dndOf(parts.broker, wanted.session, Date.now())).isDnd,
+    isDnd: async () => (await dndLeft(parts.broker, wanted.session, Date.now())).isDnd,
     now: Date.now,
     onNews: ({ event, count, because }) => note(event, { count, ...(because && { because }) }),
   });

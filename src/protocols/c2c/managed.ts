@@ -1,3 +1,4 @@
+import { readAlias, readSessionId } from './shapes.ts';
 import {
   commandOf,
   registerAndKeep,
@@ -23,7 +24,6 @@ import { whoRuns } from './loop.ts';
 import { forgetSigns } from './terminal-loop.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import type { Env } from '../../platform/env.ts';
-import { readAlias, readSessionId } from '../../protocol/c2c.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { JSON_FLAG } from './workspace.ts';
 import type { C2c } from './workspace.ts';

@@ -1,8 +1,9 @@
+import { entryOf, takeWaiting } from './mail.ts';
+import { readBytes, replaceFile } from './files.ts';
 import { mkdirSync, renameSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { TEXT, command } from '../../core/command.ts';
 import { visibleLine } from '../../delivery/visible.ts';
-import { entryOf, takeWaiting } from '../../flow/c2c/mail.ts';
 import { userHome } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { Refusal } from '../../protocol/refusal.ts';
@@ -14,7 +15,6 @@ import { isRunning } from '../../sessions/running.ts';
 import { TROUBLES } from '../../sessions/state-stream.ts';
 import type { Trouble } from '../../sessions/state-stream.ts';
 import { StatefileWriter, readStatefile, statefilePath } from '../../sessions/statefile.ts';
-import { readBytes, replaceFile } from '../../storage/c2c/state-file.ts';
 import { codeOf } from '../../storage/disk.ts';
 
 /** A message in the plugin's spool. What others wrote there is kept as it is. */

@@ -1,17 +1,17 @@
+import { dndOf } from './sessions.ts';
+import { readSessionId } from './shapes.ts';
+import { clientProcess, enrol } from './session-commands.ts';
 import { serveMcp } from '../../wire/mcp-stdio.ts';
 import { ShownInTranscript } from '../../clients/claude/shown.ts';
 import { Channel } from '../../doors/mcp/c2c-channel.ts';
 import { c2cFace } from '../../doors/mcp/c2c.ts';
 import type { C2cFaceDeps } from '../../doors/mcp/c2c.ts';
-import { disturbing } from '../../flow/c2c/disturbing.ts';
-import { readSessionId } from '../../protocol/c2c.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Face } from '../../wire/mcp.ts';
 import { VERSION } from '../../platform/program.ts';
 import { servingLog } from '../../platform/log.ts';
 import type { Log } from '../../core/service.ts';
 import { C2c } from './workspace.ts';
-import { clientProcess, enrol } from './sessions.ts';
 import { FLAG, command } from '../../core/command.ts';
 import { bindSession } from '../../cli/dialects/c2c/hook-session.ts';
 import { environment } from './instance.ts';
@@ -122,7 +122,7 @@ function channelOf(c2c: C2c, sessionId: string, log: Log): Channel {
     isForced: (env['C2C_MCP_FORCE_CAPABILITIES'] ?? '').split(',').includes('claude_channel'),
     async mayDisturb() {
       const known = await c2c.broker.session(sessionId);
-      return !known || !disturbing(known.row, Date.now() / 1000).dnd;
+      return !known || !dndOf(known.row, Date.now() / 1000).dnd;
     },
     proof: shown && ((parcels, signal) => shown.wait(parcels, signal)),
     now: Date.now,

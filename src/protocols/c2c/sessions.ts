@@ -1,172 +1,162 @@
-import { isoOf, ago, momentFrom } from '../../core/time.ts';
-import { bindSession } from '../../cli/dialects/c2c/hook-session.ts';
-import { FLAG, TEXT, command } from '../../core/command.ts';
-import { lineForModel } from '../../delivery/gate.ts';
-import { disturbing, setDisturbing } from '../../flow/c2c/disturbing.ts';
-import { joinRooms, namesIn, sessionJson, wishOf } from '../../flow/c2c/sessions.ts';
-import type { Env } from '../../platform/env.ts';
-import { readAlias, readSessionId } from '../../protocol/c2c.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { JSON_FLAG, SESSION_ID } from './workspace.ts';
-import type { C2c } from './workspace.ts';
-import { ancestors, isClient } from '../../sessions/ancestors.ts';
-import type { Registration, Session } from '../../storage/c2c/broker.ts';
+import type { Broker, Session } from './broker.ts';
+import type { BrokerEntry } from './entry.ts';
+import { isObject } from './files.ts';
+import type { Registration } from './register.ts';
+import { readRoom } from './shapes.ts';
+import type { SessionRow } from './shapes.ts';
 
-const registerCommand = command({
-  usage: 'register [<alias>] [--session-id <id>] [--json]',
-  options: { alias: { ...TEXT, short: 'a' }, 'session-id': SESSION_ID, json: JSON_FLAG },
-  words: [0, 1],
-  async run(c2c: C2c, values, [word]) {
-    const named = values.alias ?? word;
-    const given = values['session-id'];
-    const sessionId = given === undefined ? c2c.session() : readSessionId(given);
-    const wish = { sessionId, pid: clientProcess(c2c.env), ...(named !== undefined && { alias: readAlias(named) }) };
-    const session = await enrol(c2c, wish);
-    if (!session) {
-      throw new Refusal('no_identity', 'say which alias: `c2c register <alias>` (or set C2C_MCP_AUTO_REGISTER_ALIAS)');
-    }
-    const { alias, session_id } = session.row;
-    const { joined, refused } = session.joined;
-    for (const { room, why } of refused) c2c.note(`not in room ${room}: ${why}`);
-    if (values.json) return c2c.sayJson({ alias, session_id, ...(joined.length > 0 && { rooms: joined }) });
-    c2c.say(`registered ${alias} (session ${session_id})${joined.length > 0 ? `, in ${joined.join(', ')}` : ''}`);
-  },
-});
+/** The last time that can be written down, in seconds since 1970. */
+const LATEST_S = 8.64e12;
 
-const whoamiCommand = command({
-  usage: 'whoami [--json]',
-  options: { json: JSON_FLAG },
-  words: [0, 0],
-  async run(c2c: C2c, values) {
-    const sessionId = c2c.session();
-    const alias = (await c2c.broker.session(sessionId))?.row.alias ?? '';
-    if (values.json) return c2c.sayJson({ session_id: sessionId, alias });
-    c2c.say(
-      alias === ''
-        ? `session ${sessionId} has no alias; run \`c2c register <alias>\``
-        : `${alias} (session ${sessionId})`,
-    );
-  },
-});
-
-const listCommand = command({
-  usage: 'list [--alive] [--json]',
-  // Everybody is listed in any case; `--all` is what others call it.
-  options: { all: { ...FLAG, short: 'a' }, alive: FLAG, json: JSON_FLAG },
-  words: [0, 0],
-  async run(c2c: C2c, values) {
-    const sessions = (await c2c.broker.sessions()).filter(({ alive }) => !values.alive || alive !== false);
-    if (values.json) return c2c.sayJson(sessions.map(sessionJson));
-    if (sessions.length === 0) return c2c.say('nobody is registered here; be the first: `c2c register <alias>`');
-    for (const { row, alive, lastSeen } of sessions) {
-      const state = alive === null ? 'unknown' : alive ? 'alive' : 'gone';
-      const seen = lastSeen > 0 ? `seen ${ago(isoOf(lastSeen), Date.now())}` : 'never seen';
-      c2c.say(
-        `${row.alias.padEnd(24)} ${state.padEnd(8)} ${seen}  ${lineForModel(row.client_type ?? '', 20)}`.trimEnd(),
-      );
-    }
-  },
-});
-
-const dndCommand = command({
-  usage: 'dnd [on|off|status] [--until 30m|2h|07:30|<time>] [--json]',
-  options: { until: TEXT, json: JSON_FLAG },
-  words: [0, 1],
-  async run(c2c: C2c, { until, json }, [word = 'status']) {
-    if (!['on', 'off', 'status'].includes(word))
-      throw new Refusal('invalid_request', `"${word}" is none of on, off and status`);
-    const now = Date.now() / 1000;
-    const known = await c2c.broker.session(c2c.session());
-    if (!known) throw new Refusal('no_identity', 'this session has no alias; run `c2c register <alias>` first');
-    const wish = { on: word === 'on', until: until === undefined ? undefined : endOf(until, now) };
-    const told =
-      word === 'status' ? disturbing(known.row, now) : await setDisturbing(c2c.broker, known.row.session_id, wish, now);
-    if (json) return c2c.sayJson(word === 'status' ? told : { ok: true, ...told });
-    const rest = told.dnd_until === undefined ? '' : ` until ${isoOf(told.dnd_until)}`;
-    c2c.say(told.dnd ? `not to be disturbed${rest}` : 'may be disturbed');
-  },
-});
-
-/** Seconds since 1970, as other programs give them, or a time to come as people write it. */
-function endOf(text: string, now: number): number {
-  return /^\d+(\.\d+)?$/.test(text) ? Number(text) : Date.parse(momentFrom(text, now * 1000)) / 1000;
+/** A session as `list` tells of it. spec: c2c#list */
+export function sessionJson({ row, alive, lastSeen }: Session): Record<string, unknown> {
+  const { session_id, alias, pid, registered_at, client_type, dnd, dnd_until } = row;
+  const { canonical_alias, compacting, role } = row;
+  return {
+    session_id,
+    alias,
+    alive,
+    last_seen: lastSeen,
+    ...(pid !== undefined && { pid }),
+    ...(registered_at !== undefined && { registered_at }),
+    ...(typeof canonical_alias === 'string' && { canonical_alias }),
+    ...(client_type !== undefined && { client_type }),
+    ...(typeof role === 'string' && { role }),
+    ...(dnd && { dnd: true, ...(dnd_until !== undefined && { dnd_until }) }),
+    ...(isObject(compacting) && { compacting }),
+  };
 }
 
-const OPTIONS = { reason: { ...TEXT, short: 'r' }, json: JSON_FLAG } as const;
-const USAGE = 'set-compact [--reason <text>] [--json] | clear-compact [--json]';
-
-const setCompactCommand = command({
-  usage: USAGE,
-  options: OPTIONS,
-  words: [0, 0],
-  run: (c2c: C2c, { reason, json }) =>
-    noteCompacting(c2c, { started_at: Date.now() / 1000, reason: reason ?? null }, json),
-});
-
-const clearCompactCommand = command({
-  usage: USAGE,
-  options: OPTIONS,
-  words: [0, 0],
-  run: (c2c: C2c, { json }) => noteCompacting(c2c, undefined, json),
-});
-
-/** While a client shortens its context, others see why it does not answer. */
-async function noteCompacting(
-  c2c: C2c,
-  compacting: { started_at: number; reason: string | null } | undefined,
-  json = false,
-): Promise<void> {
-  if (!(await c2c.broker.amend(c2c.session(), () => ({ compacting })))) {
-    throw new Refusal('no_identity', 'this session has no alias; run `c2c register <alias>` first');
-  }
-  if (json) return c2c.sayJson({ ok: true, ...(compacting && { started_at: compacting.started_at }) });
-  c2c.say(compacting ? 'noted: compacting' : 'noted: no longer compacting');
-}
-
-/** Registers a session as it wishes, or as its environment says; null if neither names an alias. Then it joins its rooms. */
-export async function enrol(c2c: C2c, wish: Registration): Promise<(Session & { joined: Joined }) | null> {
-  const automatic = c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS'];
-  const asked = await wishOf(c2c.broker, wish, automatic ? readAlias(automatic) : undefined);
-  if (!asked) return null;
-  await refuseSupervisors(c2c, asked);
-  const session = await c2c.broker.register({ clientType: c2c.env['C2C_MCP_CLIENT_TYPE'] || undefined, ...asked });
-  bindSession(c2c.env, c2c.root, session.row.session_id);
-  return { ...session, joined: await joinAtStart(c2c, session.row.alias as AgentName) };
-}
-
-/** Only the user gives a session the alias of a supervisor, or takes it away. One that has it and asks for no other keeps its row. */
-async function refuseSupervisors(c2c: C2c, { sessionId, alias }: Registration): Promise<void> {
-  const before = (await c2c.broker.session(sessionId))?.row.alias;
-  if (alias === undefined || alias.toLowerCase() === before?.toLowerCase()) return;
-  for (const one of [alias, before]) if (one !== undefined) c2c.refuseSupervisor(one, 'act');
-}
-
-type Joined = Awaited<ReturnType<typeof joinRooms>>;
-
-/** The rooms that C2C_MCP_AUTO_JOIN_ROOMS lists, between commas. spec: c2c#rooms */
-async function joinAtStart(c2c: C2c, alias: AgentName): Promise<Joined> {
-  return joinRooms(c2c.broker, alias, namesIn(c2c.env['C2C_MCP_AUTO_JOIN_ROOMS']));
+/** The alias that a session asks for: the one it says; else the one it has; else the one of its environment. */
+export async function wishOf(
+  broker: Broker,
+  wish: Registration,
+  automatic: AgentName | undefined,
+): Promise<Registration | null> {
+  if (wish.alias !== undefined || (await broker.session(wish.sessionId))) return wish;
+  return automatic === undefined ? null : { ...wish, alias: automatic };
 }
 
 /**
- * The process whose life is the session's. What runs a command is often gone the moment after, so the parent's number would prove
- * nothing: the client says it in C2C_MCP_CLIENT_PID, or is found by its name among those who started us. Otherwise it is unknown, and
- * the session counts neither as alive nor as dead. spec: c2c#alive
+ * The alias under which a session may write, as it is registered: one that nobody has, its own, or that of a session whose process
+ * ended. A session without a known process counts as one that runs. spec: c2c#aliases
  */
-export function clientProcess(env: Env): number | undefined {
-  const told = env['C2C_MCP_CLIENT_PID'];
-  if (told && /^[1-9]\d{0,9}$/.test(told)) return Number(told);
-  for (const ancestor of ancestors()) if (isClient(ancestor)) return ancestor.pid;
-  return undefined;
+export async function speakerOf(broker: Broker, alias: AgentName, sessionId: string | null): Promise<AgentName> {
+  const known = await broker.called(alias);
+  if (!known) return alias;
+  const { session_id, alias: written } = known.row;
+  if (known.alive === false || session_id === sessionId) return written as AgentName;
+  const runs = known.alive ? 'that runs' : 'that may run';
+  throw new Refusal(
+    'not_yours',
+    `"${written}" is the alias of another session ${runs} (${session_id}); choose another alias`,
+  );
 }
 
-export const commands = {
-  register: registerCommand,
-  whoami: whoamiCommand,
-  list: listCommand,
-  dnd: dndCommand,
-  'set-dnd': dndCommand,
-  'set-compact': setCompactCommand,
-  'clear-compact': clearCompactCommand,
-};
+/** A list in one text: parts between commas, without blanks around them. */
+export function namesIn(text: string | undefined): string[] {
+  return (text ?? '')
+    .split(',')
+    .map((one) => one.trim())
+    .filter((one) => one !== '');
+}
+
+/** Whether a session wants no disturbance. Mail for it waits; nothing wakes it. Times are seconds since 1970. spec: c2c#dnd */
+export interface Dnd {
+  dnd: boolean;
+  dnd_since?: number | undefined;
+  dnd_until?: number | undefined;
+}
+
+export function dndOf({ dnd, dnd_since, dnd_until }: SessionRow, now: number): Dnd {
+  const on = dnd === true && (dnd_until === undefined || dnd_until > now);
+  return { dnd: on, ...(on && { dnd_since, dnd_until }) };
+}
+
+/** Changes it, and answers what it is then. */
+export async function setDnd(
+  broker: Broker,
+  sessionId: string,
+  wish: { on: boolean; until?: number | undefined },
+  now: number,
+): Promise<Dnd> {
+  if (wish.on && wish.until !== undefined && !(wish.until > now && wish.until < LATEST_S)) {
+    throw new Refusal('invalid_request', 'that time has passed, or is none; write seconds since 1970, or leave it out');
+  }
+  const changed = await broker.amend(sessionId, () =>
+    wish.on
+      ? { dnd: true, dnd_since: now, dnd_until: wish.until }
+      : { dnd: undefined, dnd_since: undefined, dnd_until: undefined },
+  );
+  if (changed) return dndOf(changed.row, now);
+  throw new Refusal('no_identity', 'this session has no alias; run `c2c register <alias>` first');
+}
+
+/** Joins these rooms. A room that refuses is answered with the reason, and the others are joined. spec: c2c#rooms */
+export async function joinRooms(
+  broker: Broker,
+  alias: AgentName,
+  rooms: readonly string[],
+): Promise<{ joined: string[]; refused: { room: string; why: string }[] }> {
+  const joined: string[] = [];
+  const refused: { room: string; why: string }[] = [];
+  for (const name of rooms) {
+    try {
+      const room = readRoom(name);
+      await broker.join(room, alias);
+      joined.push(room);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      refused.push({ room: name, why: error.message });
+    }
+  }
+  return { joined, refused };
+}
+
+/** Joins a room, and tells who is there and what was said last. */
+export async function joinRoom(broker: Broker, alias: AgentName, room: string, historyLimit: number) {
+  await broker.join(room, alias);
+  const history = await broker.roomHistory(room, historyLimit);
+  return { ...(await membersJson(broker, room)), history: history.map(saidJson) };
+}
+
+export async function leaveRoom(broker: Broker, alias: AgentName, room: string) {
+  await broker.leave(room, alias);
+  return membersJson(broker, room);
+}
+
+async function membersJson(broker: Broker, room: string) {
+  return { room_id: room, members: (await broker.room(room))?.members ?? [] };
+}
+
+/** A line of a room's history. */
+export function saidJson({ ts, from_alias, content, message_id }: BrokerEntry) {
+  return { ts, from_alias, content, ...(message_id !== undefined && { message_id }) };
+}
+
+/** The rooms, or those in which this session is. */
+export async function roomsJson(broker: Broker, ofSession?: string): Promise<Record<string, unknown>[]> {
+  const alive = new Map((await broker.sessions()).map((one) => [one.row.session_id, one.alive]));
+  const found: Record<string, unknown>[] = [];
+  for (const name of await broker.rooms()) {
+    const { members = [], visibility = 'public' } = (await broker.room(name)) ?? {};
+    if (ofSession !== undefined && members.every(({ session_id }) => session_id !== ofSession)) continue;
+    const details = members.map((member) => ({ ...member, alive: alive.get(member.session_id) ?? null }));
+    const count = (state: boolean | null): number => details.filter((one) => one.alive === state).length;
+    found.push({
+      room_id: name,
+      member_count: details.length,
+      alive_count: count(true),
+      members: details.map((one) => one.alias),
+      alive_members: details.filter((one) => one.alive !== false).map((one) => one.alias),
+      alive_member_count: count(true),
+      dead_member_count: count(false),
+      unknown_member_count: count(null),
+      member_details: details,
+      visibility,
+    });
+  }
+  return found;
+}

@@ -1,9 +1,9 @@
+import { QUESTION_S, mayAnswer, openQuestion } from './pending.ts';
+import { namesIn } from './sessions.ts';
+import { readAlias } from './shapes.ts';
 import { TEXT, command } from '../../core/command.ts';
 import { visibleLine } from '../../delivery/visible.ts';
-import { QUESTION_S, mayAnswer, openQuestion } from '../../flow/c2c/questions.ts';
-import { namesIn } from '../../flow/c2c/sessions.ts';
 import { refuseUnlessUser } from '../../sessions/consent.ts';
-import { readAlias } from '../../protocol/c2c.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { JSON_FLAG } from './workspace.ts';
 import type { C2c } from './workspace.ts';

@@ -1,3 +1,5 @@
+import { sentinel, heartbeat } from './envelope.ts';
+import type { Broker } from './broker.ts';
 import * as v from 'valibot';
 import { readFileSync, readdirSync, rmSync } from 'node:fs';
 import { HookSession, hookFolder } from '../../cli/dialects/c2c/hook-session.ts';
@@ -29,7 +31,6 @@ import { signFileOf } from '../../sessions/sign-hook.ts';
 import type { Sign, Signs } from '../../sessions/sign.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
 import { TmuxServer } from '../../sessions/tmux.ts';
-import type { Broker } from '../../storage/c2c/broker.ts';
 import { ifThere, isMissing } from '../../storage/disk.ts';
 import type { Waiting } from '../../storage/spool/spool.ts';
 
@@ -62,14 +63,14 @@ type Look = (who: Who, stop: AbortSignal) => Promise<number | null>;
 export function wakeLoop(parts: TerminalParts, gapMs: number, notes: WokenFile): Look {
   let who: Who;
   const waker = new Waker({
-    client: parts.client,
+    sentinel: sentinel(parts.client),
     terminal: parts.sessionTarget.terminal,
     typing: parts.sessionTarget.typing,
     gapMs,
     notes,
     now: parts.now,
     waits: async () => {
-      const { isDnd, leftMs } = await dndOf(parts.broker, parts.session, parts.now());
+      const { isDnd, leftMs } = await dndLeft(parts.broker, parts.session, parts.now());
       if (isDnd) return { ids: [], againMs: leftMs };
       // What other programs left gets its decision here: it may be quiet.
       await who.home.spool.adopt(who.name);
@@ -106,7 +107,7 @@ export function deliverLoop(parts: TerminalParts): Look {
   let notBefore = 0;
   return async (who, stop) => {
     if (notBefore > now()) return notBefore - now();
-    const { isDnd, leftMs } = await dndOf(broker, session, now());
+    const { isDnd, leftMs } = await dndLeft(broker, session, now());
     if (isDnd) return leftMs;
     const mail = await nextPaste(who, handed);
     if (mail.length === 0) return null;
@@ -141,7 +142,8 @@ async function nextPaste(who: Who, handed: ReadonlySet<MessageId>): Promise<Mess
 export function withHeart(look: Look, parts: TerminalParts, alias: string, intervalMs: number): Look {
   let waits = 0;
   const way = parts.sessionTarget.typing(parts.sessionTarget.terminal);
-  const heart = new Heart({ alias, way, intervalMs, waiting: async () => waits, now: parts.now });
+  const text = (count: number): string => heartbeat({ alias, ts: parts.now() / 1000, waiting: count });
+  const heart = new Heart({ text, way, intervalMs, waiting: async () => waits, now: parts.now });
   return async (who, stop) => {
     const againMs = await look(who, stop);
     waits = (await who.home.spool.ids(who.name, true)).length;
@@ -351,7 +353,7 @@ export function fitting(
 }
 
 /** Does this session want no disturbance now, and for how long (ms; null: until it says otherwise)? spec: c2c#dnd */
-export async function dndOf(
+export async function dndLeft(
   broker: Broker,
   sessionId: string,
   now: number,

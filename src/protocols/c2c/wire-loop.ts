@@ -1,12 +1,13 @@
+import { readEntry } from './entry.ts';
+import { envelope } from './envelope.ts';
+import { entryOf } from './mail.ts';
+import type { BrokerEntry } from './entry.ts';
 import { readFileSync } from 'node:fs';
-import { envelope } from '../../delivery/c2c-envelope.ts';
 import type { Parcel, Way } from '../../delivery/way.ts';
-import { entryOf } from '../../flow/c2c/mail.ts';
 import { waiting } from '../../flow/deliver.ts';
 import type { Who } from '../../flow/workspace.ts';
 import { offer } from '../../flow/offer.ts';
 import type { Outgoing } from '../../flow/offer.ts';
-import { BrokerEntry } from '../../protocol/c2c.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { enveloped } from './commands.ts';
 import { writeWhole } from './loop-files.ts';
@@ -153,8 +154,7 @@ export class WireSpool {
   read(): BrokerEntry[] {
     try {
       const list: unknown = JSON.parse(readFileSync(this.path, 'utf8'));
-      const read = Array.isArray(list) ? list.map((one) => BrokerEntry.safeParse(one)) : [];
-      return read.flatMap((one) => (one.success ? [one.data] : []));
+      return Array.isArray(list) ? list.flatMap((one) => readEntry(one) ?? []) : [];
     } catch (error) {
       if (isMissing(error) || error instanceof SyntaxError) return [];
       throw error;

@@ -1,10 +1,12 @@
+import { speakerOf } from './sessions.ts';
+import { readAlias, readRoom, readSessionId } from './shapes.ts';
+import type { Broker } from './broker.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { isSupervisor, refuseSupervisor } from './supervisors.ts';
 import { inShell } from '../../clients/shell-word.ts';
 import { FLAG, TEXT } from '../../core/command.ts';
 import type { Homes } from '../../core/homes.ts';
 import { visibleLine } from '../../delivery/visible.ts';
-import { speakerOf } from '../../flow/c2c/sessions.ts';
 import type { Workspace, Home, Who } from '../../flow/workspace.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { backchannelHome, parleyHome } from '../../platform/env.ts';
@@ -12,13 +14,11 @@ import type { Env } from '../../platform/env.ts';
 import { gitTop } from '../../platform/git.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import type { Address } from '../../protocol/address.ts';
-import { readAlias, readRoom, readSessionId } from '../../protocol/c2c.ts';
 import { BODY_LIMIT } from '../../protocol/message.ts';
 import type { AgentName, ChannelName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { brokerRoot } from './broker-root.ts';
 import type { Use } from '../../sessions/authority.ts';
-import type { Broker } from '../../storage/c2c/broker.ts';
 
 /** Options of many commands. */
 export const JSON_FLAG = { ...FLAG, short: 'j' } as const;

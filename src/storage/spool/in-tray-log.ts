@@ -1,6 +1,6 @@
 import { closeSync, existsSync, fstatSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { flushFolder } from '../c2c/state-file.ts';
+import { flushFolder } from '../flush.ts';
 import { trayOf } from '../ledger/connection.ts';
 import type { TrayPlace } from '../ledger/late.ts';
 import type { Entry } from '../ledger/ledger.ts';

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { hookClient } from '../../../clients/hook-clients.ts';
 import { isSubagent } from '../../../clients/hook-event.ts';
 import type { HookEvent } from '../../../clients/hook-event.ts';
-import { c2cPhrases } from '../../../delivery/c2c-phrases.ts';
+import { c2cPhrases } from '../../../protocols/c2c/envelope.ts';
 import type { Mail } from '../../../delivery/fence.ts';
 import { waiting } from '../../../flow/deliver.ts';
 import type { Who } from '../../../flow/workspace.ts';

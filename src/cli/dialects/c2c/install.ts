@@ -10,7 +10,7 @@ import { additionsOf } from '../../../clients/settings-client.ts';
 import type { ClientSettings, InstallTarget } from '../../../clients/settings-client.ts';
 import { SETTINGS_CLIENTS } from '../../../clients/settings-clients.ts';
 import { nearest } from '../../../flow/nearest.ts';
-import { readAlias } from '../../../protocol/c2c.ts';
+import { readAlias } from '../../../protocols/c2c/shapes.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { c2cProfile, defaultAlias, isForProject } from '../../install/c2c-profile.ts';
 import type { C2cOrder } from '../../install/c2c-profile.ts';

@@ -1,0 +1,260 @@
+import { seenLately } from '../../storage/directory/record-files.ts';
+import type { AgentName, ChannelName } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { AgentExtras } from '../../storage/directory/directory.ts';
+import type { AgentRecord, Amendment, Directory } from '../../storage/directory/directory.ts';
+import {
+  amended,
+  channelsAmong,
+  holderIn,
+  membersIn,
+  refuseLikeness,
+  refuseUnreadable,
+  rolesIn,
+} from '../../storage/directory/rules.ts';
+import { lastSeen, RegistryFile, rowOf, rowsIn } from './registry.ts';
+import type { Kept } from './registry.ts';
+import { RoomFiles } from './rooms.ts';
+import { isRoom, isSame, readRoom } from './shapes.ts';
+import type { SessionRow } from './shapes.ts';
+
+/** The channels of each alias, in small letters. */
+type Channels = Map<string, string[]>;
+
+const NO_CHANNELS: Channels = new Map();
+
+/**
+ * The registry and the rooms of a c2c broker as a directory: an alias is an agent's name, compared without case; a room is a channel.
+ * What we keep about an agent beyond a session's own fields is under `parley` in its row. Rows of other programs have none.
+ * spec: c2c#registry
+ */
+export class C2cDirectory implements Directory {
+  readonly registry: RegistryFile;
+  readonly #rooms: RoomFiles;
+
+  constructor(
+    readonly root: string,
+    readonly now: () => number,
+  ) {
+    this.registry = new RegistryFile(root);
+    this.#rooms = new RoomFiles(root);
+  }
+
+  async get(name: AgentName): Promise<AgentRecord | null> {
+    const row = this.#row(name);
+    return row ? this.#record(row) : null;
+  }
+
+  async list(): Promise<AgentRecord[]> {
+    const channels = this.#channels();
+    return sorted(this.#eachOnce().map((row) => this.#record(row, channels)));
+  }
+
+  async unreadable(): Promise<string[]> {
+    return this.registry
+      .all()
+      .flatMap(({ row, value }, at) => (row ? [] : `${this.registry.path}, row ${at + 1}${calledIn(value)}`));
+  }
+
+  async count(): Promise<number> {
+    return this.mailboxes().length + (await this.unreadable()).length;
+  }
+
+  async channels(): Promise<ChannelName[]> {
+    return channelsAmong([...this.#channels().values()].flat());
+  }
+
+  /** Also members whose session is gone from the registry: what is said meanwhile waits for them. */
+  async subscribers(channel: ChannelName): Promise<AgentRecord[]> {
+    const room = channel.slice(1);
+    const channels = this.#channels();
+    const rows = new Map(this.#eachOnce().map((row) => [row.alias.toLowerCase(), row]));
+    // Others may have left one alias in two spellings.
+    const members = new Map(
+      (isRoom(room) ? this.#rooms.members(room) : []).map((member) => [member.alias.toLowerCase(), member]),
+    );
+    return sorted(
+      [...members].map(([key, { alias, joined_at: joined }]) => {
+        const row = rows.get(key);
+        const then = iso(joined);
+        return row
+          ? this.#record(row, channels)
+          : { name: alias, subscriptions: [channel], createdAt: then, lastSeen: then };
+      }),
+    );
+  }
+
+  async members(role: AgentName): Promise<AgentRecord[]> {
+    return membersIn(await this.list(), role);
+  }
+
+  async rolesAmong(names: readonly AgentName[]): Promise<AgentName[]> {
+    return rolesIn(await this.list(), names);
+  }
+
+  async byToken(tokenHash: string): Promise<AgentName | null> {
+    return holderIn(await this.list(), tokenHash);
+  }
+
+  /** A name without a session of its own: its mailbox has the same name. Sessions are registered by the broker. */
+  async register(name: AgentName, kind: 'agent' | 'human' | 'foreign', tokenHash?: string): Promise<AgentRecord> {
+    const now = this.now() / 1000;
+    const row = this.registry.change<SessionRow>((kept) => {
+      const rows = rowsIn(kept);
+      const known = rows.find(({ alias }) => alias === name);
+      if (known) {
+        const seen = { last_activity_ts: now };
+        const values = kept.map((one) => (one.row === known ? { ...(one.value as object), ...seen } : one.value));
+        return { rows: values, answer: { ...known, ...seen } };
+      }
+      refuseUnread(kept, name, this.registry.path);
+      refuseLikeness(
+        name,
+        rows.map(({ alias }) => alias as AgentName),
+        rows.map((one) => this.#record(one, NO_CHANNELS)),
+      );
+      const made = {
+        session_id: name,
+        alias: name,
+        registered_at: now,
+        last_activity_ts: now,
+        ...(tokenHash !== undefined && { tokenHash }),
+        ...(kind !== 'foreign' && { parley: { v: 1, kind, roles: [] } }),
+      };
+      return { rows: [made, ...kept.map(({ value }) => value)], answer: made };
+    });
+    return this.#record(row);
+  }
+
+  async amend(name: AgentName, change: Amendment): Promise<AgentRecord> {
+    const channels = this.#channels();
+    const row = this.#amend(name, (row, rows) => {
+      const everybody = (): AgentRecord[] => rows.map((one) => this.#record(one, channels));
+      const after = amended(JSON.stringify(row), this.#record(row, channels, false), change, everybody);
+      return after === null ? null : { parley: (JSON.parse(after) as SessionRow)['parley'] };
+    });
+    return this.#record(row, channels);
+  }
+
+  async subscribe(name: AgentName, channel: ChannelName): Promise<void> {
+    const row = this.#row(name);
+    if (!row) throw new Refusal('not_found', `no agent is called ${name}`);
+    this.#rooms.join(readRoom(channel), row, this.now());
+  }
+
+  async unsubscribe(name: AgentName, channel: ChannelName): Promise<void> {
+    const room = channel.slice(1);
+    if (isRoom(room)) this.#rooms.leave(room, name);
+  }
+
+  async seen(name: AgentName): Promise<void> {
+    const row = this.#row(name);
+    if (!row || seenLately(this.#record(row, NO_CHANNELS), this.now())) return;
+    this.registry.amend(
+      (rows) => rows.find((one) => one.session_id === row.session_id),
+      () => ({ last_activity_ts: this.now() / 1000 }),
+    );
+  }
+
+  async giveToken(name: AgentName, tokenHash: string | null): Promise<void> {
+    this.#amend(name, () => ({ tokenHash: tokenHash ?? undefined }));
+  }
+
+  async remove(name: AgentName): Promise<void> {
+    this.registry.change((kept) => {
+      const rest = kept.filter(({ row }) => row === null || !isSame(row.alias, name));
+      return { answer: null, ...(rest.length < kept.length && { rows: rest.map(({ value }) => value) }) };
+    });
+    for (const room of this.#rooms.names()) this.#rooms.leave(room, name);
+  }
+
+  async close(): Promise<void> {}
+
+  /** The session whose inbox holds the mail of a mailbox. A mailbox without a session is one itself. */
+  fileOf(mailbox: AgentName): string {
+    const row = this.#row(mailbox);
+    if (row) return row.session_id;
+    const members = this.#rooms.names().flatMap((room) => this.#rooms.members(room));
+    return members.find(({ alias }) => isSame(alias, mailbox))?.session_id ?? mailbox;
+  }
+
+  /** Every alias of the registry. */
+  mailboxes(): AgentName[] {
+    return this.#eachOnce().map(({ alias }) => alias as AgentName);
+  }
+
+  #row(name: AgentName): SessionRow | undefined {
+    return rowOf(this.registry.rows(), name);
+  }
+
+  /** Each alias once. */
+  #eachOnce(): SessionRow[] {
+    const byAlias = Map.groupBy(this.registry.rows(), ({ alias }) => alias.toLowerCase());
+    return [...byAlias].flatMap(([alias, rows]) => rowOf(rows, alias) ?? []);
+  }
+
+  #amend(name: AgentName, change: (row: SessionRow, rows: SessionRow[]) => Record<string, unknown> | null): SessionRow {
+    const row = this.registry.amend((rows, kept) => {
+      const found = rowOf(rows, name);
+      if (!found) refuseUnread(kept, name, this.registry.path);
+      return found;
+    }, change);
+    if (!row) throw new Refusal('not_found', `no agent is called ${name}`);
+    return row;
+  }
+
+  /** `withDnd`: a session that wants no disturbance here wants none anywhere. */
+  #record(row: SessionRow, channels = this.#channels(), withDnd = true): AgentRecord {
+    const { tokenHash, parley } = row;
+    const extras = parley === undefined ? undefined : AgentExtras.safeParse(parley);
+    const quiet = withDnd ? quietOf(row, this.now()) : undefined;
+    return {
+      name: row.alias as AgentName,
+      subscriptions: channels.get(row.alias.toLowerCase()) ?? [],
+      createdAt: iso(row.registered_at ?? 0),
+      lastSeen: iso(lastSeen(row)),
+      ...(typeof tokenHash === 'string' && { tokenHash }),
+      ...(extras?.success && { parley: { ...extras.data, ...(quiet && { quiet }) } }),
+    };
+  }
+
+  #channels(): Channels {
+    const found: Channels = new Map();
+    for (const room of this.#rooms.names()) {
+      for (const { alias } of this.#rooms.members(room)) {
+        const key = alias.toLowerCase();
+        found.set(key, [...(found.get(key) ?? []), `#${room}`]);
+      }
+    }
+    return found;
+  }
+}
+
+function sorted(records: AgentRecord[]): AgentRecord[] {
+  return records.sort((a, b) => a.name.localeCompare(b.name));
+}
+
+/** The alias of a row that cannot be read is not free: its row may still be mended. */
+function refuseUnread(kept: readonly Kept[], name: string, path: string): void {
+  for (const { row, value } of kept) {
+    const { alias } = { ...(value as Record<string, unknown> | null) };
+    if (row !== null || typeof alias !== 'string' || !isSame(alias, name)) continue;
+    if (alias === name) throw refuseUnreadable(`the row of ${name} in ${path}`);
+    throw new Refusal('name_taken', `"${name}" differs from "${alias}" only by case; pick another name`);
+  }
+}
+
+function quietOf({ dnd, dnd_until: until }: SessionRow, now: number): AgentExtras['quiet'] {
+  if (!dnd || (until !== undefined && until * 1000 <= now)) return undefined;
+  return until === undefined ? { on: true } : { until: iso(until) };
+}
+
+function calledIn(value: unknown): string {
+  const { alias } = { ...(value as Record<string, unknown> | null) };
+  return typeof alias === 'string' ? ` (${alias.replace(/\p{Cc}/gu, '?').slice(0, 64)})` : '';
+}
+
+function iso(seconds: number): string {
+  const ms = Math.round(seconds * 1000);
+  return new Date(Math.abs(ms) <= 8.64e15 ? ms : 0).toISOString();
+}

@@ -1,0 +1,181 @@
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
+import { Refusal } from '../../protocol/refusal.ts';
+import { codeOf, ifThere, isMissing, isNoPlainFile } from '../../storage/disk.ts';
+import { flush, flushFolder } from '../../storage/flush.ts';
+import { LARGEST_LIST_BYTES, readPlain } from '../../storage/plain-file.ts';
+import { platform } from '../../storage/platform/platform.ts';
+import { listIn, parsed } from './json-list.ts';
+import type { JsonList } from './json-list.ts';
+import { openPlain, withLock } from './lock.ts';
+
+/** Times that the original reads only as floats: a whole number is written with its `.0`. */
+const TIMES =
+  /"(ts|drained_at|registered_at|last_activity_ts|confirmed_at|dnd_since|dnd_until|pubkey_signed_at|started_at|joined_at|created_at|expires_at|resolved_at)":(-?\d+)(?=[,}])/g;
+/** A draft is renamed within moments: one this old has lost its writer, ours or another program's. */
+const OLD_DRAFT_MS = 60 * 60 * 1000;
+
+/** The whole file; null if there is none. Anything but a plain file, or one larger than any of ours, is refused. */
+export function readBytes(path: string): Buffer | null {
+  try {
+    return readPlain(path, 'refuse', LARGEST_LIST_BYTES);
+  } catch (error) {
+    if (isMissing(error)) return null;
+    if (isNoPlainFile(error)) throw noPlainFile(path);
+    throw error;
+  }
+}
+
+export function noPlainFile(path: string): Refusal {
+  return new Refusal(
+    'storage_failed',
+    `${path} is no plain file, or far too large, so nothing was changed: move it away`,
+  );
+}
+
+/** A file that holds a JSON array. A missing or empty one is an empty list. */
+export function readList(path: string): JsonList {
+  const bytes = readBytes(path);
+  return bytes === null ? { values: [], texts: [] } : listIn(bytes);
+}
+
+/**
+ * Writes a list on one line. Values from `before` stay as they were written, to the digit; if the file (the first of `before`) was
+ * broken, a copy is kept first. The caller holds the lock. spec: c2c#writing
+ */
+export function writeList(root: string, path: string, values: readonly unknown[], ...before: JsonList[]): void {
+  const texts = new Map(before.flatMap((list) => list.values.map((value, at) => [value, list.texts[at]])));
+  if (before[0]?.broken !== undefined) keepBroken(root, path, before[0].broken);
+  replaceFile(path, `[${values.map((value) => texts.get(value) ?? withFloats(value)).join(',')}]`);
+}
+
+/** A value as the original reads it. Inside a string every quote has a backslash before it: only fields are found. */
+export function withFloats(value: unknown): string {
+  return JSON.stringify(value).replaceAll(TIMES, '"$1":$2.0');
+}
+
+/**
+ * Replaces a file by another one that is whole and flushed, and flushes the folder. The caller holds the file's lock, so nobody else
+ * uses the draft's name. `andFolder` false: a power cut may bring the old file back, never half a file. spec: c2c#writing
+ */
+export function replaceFile(path: string, content: string | Uint8Array, andFolder = true): void {
+  const draft = `${path}.tmp.${process.pid}`;
+  try {
+    writeNew(draft, typeof content === 'string' ? Buffer.from(content) : content);
+    renameSync(draft, path);
+  } catch (error) {
+    ifThere(() => unlinkSync(draft));
+    throw error;
+  }
+  if (andFolder) flushFolder(path.slice(0, path.lastIndexOf('/')));
+}
+
+function writeNew(path: string, bytes: Uint8Array): void {
+  const make = (): number => openSync(path, 'wx', 0o600);
+  let fd: number;
+  try {
+    fd = make();
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error;
+    // Left by a dead process that had our number.
+    unlinkSync(path);
+    fd = make();
+  }
+  writeFlushed(fd, bytes);
+}
+
+/** Closes the file in any case. */
+function writeFlushed(fd: number, bytes: Uint8Array): void {
+  try {
+    // One call may write only a part, and on a nearly full disk it does so without an error.
+    for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at);
+    flush(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** The lines of a file that are not empty. */
+export function readLines(path: string): string[] {
+  const lines = readBytes(path)?.toString('utf8').split('\n') ?? [];
+  return lines.filter((line) => line !== '');
+}
+
+/** The objects of a file of JSON lines. Half a line of a dead writer is passed over. */
+export function readObjects(path: string): Record<string, unknown>[] {
+  return readLines(path).map(parsed).filter(isObject);
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+/** Adds a line of JSON for each value, and flushes the file. The caller holds its lock. */
+export function appendLines(path: string, values: readonly object[]): void {
+  const fd = openPlain(path);
+  const { size } = fstatSync(fd);
+  const last = Buffer.from('\n');
+  // A writer may have died over a line: what follows must not become part of it.
+  if (size > 0) readSync(fd, last, 0, 1, size - 1);
+  const start = last[0] === 0x0a ? '' : '\n';
+  writeFlushed(fd, Buffer.from(start + values.map((value) => `${withFloats(value)}\n`).join('')));
+}
+
+/** Removes drafts (`<file>.tmp.<pid>`) that killed writers left behind. */
+export function sweepDrafts(root: string, now: number): void {
+  for (const folder of [root, `${root}/held`]) {
+    for (const name of ifThere(() => readdirSync(folder)) ?? []) {
+      const pid = /\.tmp\.(\d+)$/.exec(name)?.[1];
+      if (pid === undefined || platform.processStart(Number(pid)) !== null) continue;
+      const path = `${folder}/${name}`;
+      const changed = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? now;
+      if (now - changed > OLD_DRAFT_MS) rmSync(path, { force: true });
+    }
+  }
+}
+
+/** A file that was found broken: a copy of it is in `copy`. */
+export interface Repair {
+  file: string;
+  copy: string;
+  what: string;
+}
+
+/** Keeps a copy of a broken file before it is replaced, and notes it for `takeRepairs`. The caller holds the file's lock. */
+export function keepBroken(root: string, path: string, what: string, now = Date.now()): string {
+  const folder = `${root}/repaired`;
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const copy = `${folder}/${path.slice(root.length + 1).replaceAll('/', '_')}.${now}.${process.pid}`;
+  replaceFile(copy, readBytes(path) ?? '');
+  const repair: Repair = { file: path, copy, what };
+  withLock(`${folder}/untold.lock`, () => appendLines(`${folder}/untold.jsonl`, [repair]));
+  return copy;
+}
+
+/** What was found broken since the last call. */
+export function takeRepairs(root: string): Repair[] {
+  const path = `${root}/repaired/untold.jsonl`;
+  // Every command asks, and nearly always there is none.
+  if (!existsSync(path)) return [];
+  return withLock(`${root}/repaired/untold.lock`, () => {
+    const noted = readObjects(path);
+    ifThere(() => unlinkSync(path));
+    return noted.filter(isRepair);
+  });
+}
+
+function isRepair(value: Record<string, unknown>): value is Record<string, unknown> & Repair {
+  return ['file', 'copy', 'what'].every((field) => typeof value[field] === 'string');
+}

@@ -1,0 +1,273 @@
+import { existsSync, lstatSync, mkdirSync, readdirSync, unlinkSync } from 'node:fs';
+import { AgentName, isMessageId } from '../../protocol/names.ts';
+import type { MessageId } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { codeOf, ifThere } from '../../storage/disk.ts';
+import { stampOf } from '../../storage/file-stamp.ts';
+import { flushFolder } from '../../storage/flush.ts';
+import { LARGEST_LIST_BYTES } from '../../storage/plain-file.ts';
+import { isEntry } from './entry.ts';
+import { appendLines, noPlainFile, readLines, replaceFile } from './files.ts';
+import { inboxEntry, merged, pick, readInbox, withId, writeInbox } from './inbox.ts';
+import type { Inbox, InboxEntry } from './inbox.ts';
+import { parsed } from './json-list.ts';
+import { withLock, withLockBehind } from './lock.ts';
+import { readSessionId } from './shapes.ts';
+
+/** Which session an alias belongs to now, and which aliases there are. Neither may take the registry's lock, nor wait. */
+export interface BrokerNames {
+  fileOf(mailbox: AgentName): string;
+  mailboxes(): AgentName[];
+}
+
+type HeldEntries = Map<MessageId, InboxEntry>;
+
+const ENDING = '.inbox.json';
+/** How many ids a long process remembers of one mailbox. */
+const MAX_REMEMBERED = 50_000;
+
+/** An inbox under its locks, as it was read. */
+interface OpenInbox extends Inbox {
+  path: string;
+  held: HeldEntries;
+  /** The first write of an inbox that was broken keeps a copy of it. */
+  write(entries: readonly Pick<InboxEntry, 'text'>[]): void;
+  writeHeld(): void;
+}
+
+/**
+ * The inboxes of a broker directory, `<session>.inbox.json`, and what our readers hold of them, `held/<alias>.held`. Each operation takes
+ * the locks in the order of the original (the registry's, only until it has the inbox's; then ours), reads, writes and releases.
+ */
+export class InboxStore {
+  readonly #stood = new Map<AgentName, Set<MessageId | null>>();
+  #seen: { path: string; stamp: string; inbox: Inbox } | undefined;
+
+  constructor(
+    readonly root: string,
+    readonly names: BrokerNames,
+    readonly onStep: (step: string) => void = () => {},
+  ) {}
+
+  makeFolder(): void {
+    const folder = `${this.root}/held`;
+    try {
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+    } catch (error) {
+      // A folder that is missing, or not ours to make, is a fault of the broker directory itself.
+      if (codeOf(error) !== 'EEXIST') throw error;
+      throw new Refusal('storage_failed', `${folder} is no folder, so nothing was changed: move it away`);
+    }
+  }
+
+  session(mailbox: AgentName): string {
+    return readSessionId(this.names.fileOf(mailbox));
+  }
+
+  path(mailbox: AgentName): string {
+    return `${this.root}/${this.session(mailbox)}${ENDING}`;
+  }
+
+  /** Every mailbox: those of the registry, those of sessions in no registry, and those of which mail is held. */
+  mailboxes(): AgentName[] {
+    const known = this.names.mailboxes();
+    const sessions = new Set(known.map((mailbox) => this.names.fileOf(mailbox)));
+    const others = namesIn(this.root, ENDING).filter((session) => !sessions.has(session));
+    const all = new Set([...known, ...others, ...namesIn(`${this.root}/held`, '.held')]);
+    return [...all].filter((name) => AgentName.safeParse(name).success) as AgentName[];
+  }
+
+  /** What waits, without the lock: files are replaced whole. It is read again only if it has changed. */
+  look(mailbox: AgentName): Inbox {
+    const path = this.path(mailbox);
+    const stamp = stampOf(path);
+    if (stamp === '') return { entries: [] };
+    if (this.#seen?.path !== path || this.#seen.stamp !== stamp) {
+      this.#seen = { path, stamp, inbox: readInbox(path) };
+      const before = this.#stood.get(mailbox);
+      const stood = before && before.size < MAX_REMEMBERED ? before : new Set<MessageId | null>();
+      for (const { id } of this.#seen.inbox.entries) stood.add(id);
+      this.#stood.set(mailbox, stood);
+    }
+    return this.#seen.inbox;
+  }
+
+  /** Whether any look found it in the inbox: then its sender has finished with it. */
+  stood(mailbox: AgentName, id: MessageId): boolean {
+    return this.#stood.get(mailbox)?.has(id) ?? false;
+  }
+
+  held(mailbox: AgentName): HeldEntries {
+    return readHeld(this.#heldPath(mailbox));
+  }
+
+  /** Refuses anything but a plain file in the place of an inbox: better before a message is accepted than after. */
+  refuseOdd(mailbox: AgentName): void {
+    const path = this.path(mailbox);
+    const stat = lstatSync(path, { throwIfNoEntry: false });
+    if (stat && (!stat.isFile() || stat.size > LARGEST_LIST_BYTES)) throw noPlainFile(path);
+  }
+
+  /** S2. Adds what neither waits nor is held. */
+  append(mailbox: AgentName, added: readonly { id: MessageId; text: string }[]): void {
+    this.#open(mailbox, (inbox) => {
+      const waiting = new Set(inbox.entries.map(({ id }) => id));
+      const missing = added.filter(({ id }) => !waiting.has(id) && !inbox.held.has(id));
+      if (missing.length > 0) inbox.write([...inbox.entries, ...missing]);
+    });
+  }
+
+  /** Keeps a copy of an inbox that another program left broken, and writes what can be saved of it. */
+  mend(mailbox: AgentName): void {
+    this.#open(mailbox, (inbox) => {
+      if (inbox.broken !== undefined) inbox.write(inbox.entries);
+    });
+  }
+
+  /** Renames are on disk when this returns. */
+  flush(): void {
+    flushFolder(this.root);
+  }
+
+  /**
+   * T2. Moves entries from the inbox to held, and returns all that is held then. An entry without an id is given one first, in the
+   * inbox: if we die while it is in both files, everybody can see that it is the same.
+   */
+  take(mailbox: AgentName, ids: readonly MessageId[]): HeldEntries {
+    return this.#open(mailbox, ({ entries, held, ...inbox }) => {
+      const picked = new Map<InboxEntry, InboxEntry>();
+      for (const [id, one] of pick(entries, ids, held)) {
+        // An entry that is found by its words is not the message whose id it carries.
+        if (one.id !== id || !picked.has(one)) picked.set(one, withId(one, id));
+      }
+      if ([...picked].some(([before, after]) => before !== after)) {
+        inbox.write(entries.map((one) => picked.get(one) ?? one));
+        this.onStep('T2 named');
+      }
+      for (const one of picked.values()) if (one.id && !held.has(one.id)) held.set(one.id, one);
+      if (picked.size > 0) {
+        inbox.writeHeld();
+        this.onStep('T2 in both');
+        inbox.write(entries.filter((one) => !picked.has(one)));
+      }
+      this.onStep('T2 in hand');
+      return held;
+    });
+  }
+
+  /** From held back into the inbox, in order of time. */
+  putBack(mailbox: AgentName, ids: readonly MessageId[]): void {
+    this.#open(mailbox, ({ entries, held, ...inbox }) => {
+      const back = ids.flatMap((id) => held.get(id) ?? []);
+      if (back.length === 0) return;
+      for (const id of ids) held.delete(id);
+      const waiting = new Set(entries.map(({ id }) => id));
+      const missing = back.filter(({ id }) => !waiting.has(id));
+      if (missing.length > 0) inbox.write(merged(missing, entries));
+      this.flush();
+      this.onStep('R in both');
+      inbox.writeHeld();
+    });
+  }
+
+  /** T4. No longer held, for good. */
+  drop(mailbox: AgentName, ids: readonly MessageId[]): void {
+    const path = this.#heldPath(mailbox);
+    if (!existsSync(path)) return;
+    withLock(this.#heldLock(mailbox), () => {
+      const held = readHeld(path);
+      if (ids.filter((id) => held.delete(id)).length > 0) writeHeld(path, held);
+    });
+  }
+
+  /** Removes entries from the inbox and from held, and returns which were there. `aside`: their texts are kept in `repaired/`. */
+  remove(mailbox: AgentName, ids: readonly MessageId[], aside = false): MessageId[] {
+    return this.#open(mailbox, ({ entries, held, ...inbox }) => {
+      // Only an entry with its id is set aside: one that is alike may have been said again.
+      const candidates = aside ? entries.filter(({ id }) => id !== null) : entries;
+      const picked = pick(candidates, ids, held);
+      const gone = new Set(picked.values());
+      if (aside) this.#setAside(mailbox, [...gone]);
+      if (gone.size > 0) inbox.write(entries.filter((one) => !gone.has(one)));
+      const dropped = ids.filter((id) => held.delete(id));
+      if (dropped.length > 0) inbox.writeHeld();
+      return [...new Set([...picked.keys(), ...dropped])];
+    });
+  }
+
+  /** Removes everything that waits, with its file. The lock files stay: others may wait for them. */
+  empty(mailbox: AgentName): void {
+    this.#open(mailbox, ({ path }) => {
+      for (const file of [path, this.#heldPath(mailbox)]) ifThere(() => unlinkSync(file));
+    });
+  }
+
+  asides(): string[] {
+    const names = ifThere(() => readdirSync(`${this.root}/repaired`)) ?? [];
+    return names.filter((name) => !name.startsWith('untold')).map((name) => `${this.root}/repaired/${name}`);
+  }
+
+  #setAside(mailbox: AgentName, gone: readonly InboxEntry[]): void {
+    if (gone.length === 0) return;
+    const folder = `${this.root}/repaired`;
+    const entries = gone.map(({ entry }) => entry);
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    appendLines(`${folder}/${mailbox}.again.jsonl`, entries);
+  }
+
+  /** Takes the locks, reads the inbox and what is held once, and lets `act` write them. */
+  #open<T>(mailbox: AgentName, act: (inbox: OpenInbox) => T): T {
+    this.makeFolder();
+    const heldPath = this.#heldPath(mailbox);
+    const lockOf = (): string => `${this.root}/${this.session(mailbox)}.inbox.lock`;
+    return withLockBehind(`${this.root}/registry.json.lock`, lockOf, (lock) =>
+      withLock(this.#heldLock(mailbox), () => {
+        const path = lock.replace(/\.lock$/, '.json');
+        const inbox = readInbox(path);
+        const held = readHeld(heldPath);
+        let { broken } = inbox;
+        const write = (entries: readonly Pick<InboxEntry, 'text'>[]): void => {
+          writeInbox(this.root, path, entries, broken);
+          broken = undefined;
+        };
+        return act({ ...inbox, path, held, write, writeHeld: () => writeHeld(heldPath, held) });
+      }),
+    );
+  }
+
+  #heldPath(mailbox: AgentName): string {
+    return `${this.root}/held/${mailbox}.held`;
+  }
+
+  #heldLock(mailbox: AgentName): string {
+    return `${this.root}/held/${mailbox}.lock`;
+  }
+}
+
+/** The names of files with this ending, without it. */
+function namesIn(folder: string, ending: string): string[] {
+  const names = ifThere(() => readdirSync(folder)) ?? [];
+  return names.filter((name) => name.endsWith(ending)).map((name) => name.slice(0, -ending.length));
+}
+
+/** What readers hold of a mailbox. Each line is an id, a tab and the text; no other program knows this file. */
+function readHeld(path: string): HeldEntries {
+  const held: HeldEntries = new Map();
+  // Nearly always nothing is held, and then there is no file.
+  for (const line of existsSync(path) ? readLines(path) : []) {
+    const [id = ''] = line.split('\t', 1);
+    const text = line.slice(id.length + 1);
+    const entry = parsed(text);
+    const one = isEntry(entry) && inboxEntry(entry, text);
+    if (isMessageId(id) && one) held.set(id, one);
+  }
+  return held;
+}
+
+/** On disk when it returns: only then may the inbox lose what is here. If nothing is held there is no file. */
+function writeHeld(path: string, held: HeldEntries): void {
+  // A line break can stand only between the tokens of JSON, never in one.
+  const lines = [...held].map(([id, { text }]) => `${id}\t${text.replaceAll(/[\r\n]/g, ' ')}\n`);
+  if (lines.length > 0) replaceFile(path, lines.join(''));
+  else ifThere(() => unlinkSync(path));
+}

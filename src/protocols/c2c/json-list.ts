@@ -1,0 +1,106 @@
+import { isTooDeep } from '../../protocol/depth.ts';
+
+/** A JSON array: its values, and for each its text as it is in the file, so that it can be written back to the digit. */
+export interface JsonList {
+  values: unknown[];
+  texts: string[];
+  /** What is wrong with the text; `values` is then what could be saved. */
+  broken?: string | undefined;
+}
+
+/** Failed searches for the end of an object: a hostile file must not cost the square of its size. */
+const MAX_FAILED = 50;
+
+/** Reads a JSON array. Of a text that is cut off, damaged or no array, all objects that are whole are saved. */
+export function listIn(bytes: Buffer): JsonList {
+  const text = bytes.toString('utf8').replace(/^\uFEFF/u, '');
+  if (text.trim() === '') return { values: [], texts: [], ...(text !== '' && { broken: 'it holds only blanks' }) };
+  const whole = parsed(text);
+  const texts = Array.isArray(whole) ? elements(text) : objectsIn(text);
+  const values: unknown[] = Array.isArray(whole) ? whole : texts.map(parsed);
+  const broken = Array.isArray(whole) ? undefined : 'it is no whole JSON array';
+  const isFlat = values.map((value) => !isTooDeep(value));
+  return {
+    values: values.filter((_, at) => isFlat[at]),
+    texts: texts.filter((_, at) => isFlat[at]),
+    broken: isUtf8(bytes) ? (isFlat.includes(false) ? 'a part of it is nested too deeply' : broken) : 'it is not UTF-8',
+  };
+}
+
+/** The value of a JSON text; undefined if it is none. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Bytes that are no UTF-8 become one and the same character. */
+function isUtf8(bytes: Buffer): boolean {
+  const text = bytes.toString('utf8');
+  return !text.includes('\uFFFD') || Buffer.from(text).equals(bytes);
+}
+
+/** The elements of a text that is a JSON array. */
+function elements(text: string): string[] {
+  const texts: string[] = [];
+  let at = skipBlanks(text, text.indexOf('[') + 1);
+  while (text[at] !== ']') {
+    const end = endOfValue(text, at);
+    texts.push(text.slice(at, end).trimEnd());
+    at = skipBlanks(text, end);
+    if (text[at] === ',') at = skipBlanks(text, at + 1);
+  }
+  return texts;
+}
+
+/** All whole objects in a text that is no JSON array. */
+function objectsIn(text: string): string[] {
+  const texts: string[] = [];
+  let failed = 0;
+  for (let at = text.indexOf('{'); at !== -1 && failed < MAX_FAILED;) {
+    const end = endOfValue(text, at);
+    const whole = end !== -1 && parsed(text.slice(at, end)) !== undefined;
+    if (whole) texts.push(text.slice(at, end));
+    else failed += 1;
+    at = text.indexOf('{', whole ? end : at + 1);
+  }
+  return texts;
+}
+
+/** Where the value ends that begins here; -1 if it does not. Strings are passed over by search: they are nearly all of the text. */
+function endOfValue(text: string, start: number): number {
+  let depth = 0;
+  for (let at = start; at < text.length; at += 1) {
+    const char = text[at];
+    if (char === '"') {
+      at = endOfString(text, at);
+      if (at === -1) return -1;
+      if (depth === 0) return at + 1;
+    } else if (char === '{' || char === '[') depth += 1;
+    else if (char === '}' || char === ']') {
+      // The end of the list around a number or a word.
+      if (depth === 0) return at;
+      depth -= 1;
+      if (depth === 0) return at + 1;
+    } else if (char === ',' && depth === 0) return at;
+  }
+  return -1;
+}
+
+/** The place of the closing quote; -1 if there is none. */
+function endOfString(text: string, start: number): number {
+  for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
+    let slashes = 0;
+    while (text[at - 1 - slashes] === '\\') slashes += 1;
+    if (slashes % 2 === 0) return at;
+  }
+  return -1;
+}
+
+function skipBlanks(text: string, from: number): number {
+  let at = from;
+  while (at < text.length && ' \t\r\n'.includes(text.charAt(at))) at += 1;
+  return at;
+}

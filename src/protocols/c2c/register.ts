@@ -1,0 +1,204 @@
+import { unlinkSync } from 'node:fs';
+import { AgentName } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { HOST_NAME } from '../../protocol/signal.ts';
+import { ifThere } from '../../storage/disk.ts';
+import { flushFolder } from '../../storage/flush.ts';
+import { idOf, isEntry } from './entry.ts';
+import { isObject, readLines, replaceFile, withFloats } from './files.ts';
+import { inboxEntry, merged, readInbox, writeInbox } from './inbox.ts';
+import type { InboxEntry } from './inbox.ts';
+import { parsed } from './json-list.ts';
+import { withLock } from './lock.ts';
+import { isAlive, processFields, whyHeld } from './registry.ts';
+import type { Kept } from './registry.ts';
+import { AliasTaken, isSame } from './shapes.ts';
+import type { SessionRow } from './shapes.ts';
+
+/** A session that asks to be registered. Without an alias it keeps the one it has. */
+export interface Registration {
+  sessionId: string;
+  alias?: AgentName | undefined;
+  pid?: number | undefined;
+  clientType?: string | undefined;
+}
+
+/** What becomes of the registry when a session gets its alias. */
+interface Registered {
+  row: SessionRow;
+  /** All rows, the new one first, as other programs write it. */
+  rows: unknown[];
+  /** Ended sessions that had the alias before: their mail goes to the new one. */
+  ended: string[];
+  /** The alias that this session had before, if it was another one. */
+  before: string | undefined;
+}
+
+type Fields = Record<string, unknown>;
+
+/** Fields of the ended process. The rest of its row passes on with the alias. */
+const OF_THE_PROCESS = [
+  'pid',
+  'pid_start_time',
+  'compacting',
+  'confirmed_at',
+  'last_activity_ts',
+  'client_type',
+  'plugin_version',
+  'automated_delivery',
+  'cwd',
+];
+
+/** Decides who has an alias from now on. Writes nothing: the caller does, and holds the registry's lock. spec: c2c#aliases */
+export function registered(kept: readonly Kept[], wish: Registration, now: number): Registered {
+  const mine = kept.find(({ row }) => row?.session_id === wish.sessionId);
+  const wanted = wish.alias ?? mine?.row?.alias;
+  if (wanted === undefined) {
+    throw new Refusal('no_identity', 'this session has no alias yet; say which: `c2c register <alias>`');
+  }
+  const holders = kept.filter((one) => one !== mine && one.row !== null && isSame(one.row.alias, wanted));
+  refuseTaken(kept, holders, wanted, now);
+  // Mail is kept under the name as it was first written.
+  const named = mine?.row && isSame(mine.row.alias, wanted) ? mine : holders[0];
+  const alias = named?.row?.alias ?? wanted;
+  // Roles, a wish for quiet and the like belong to the name, whichever session has it.
+  const { parley, tokenHash } = fieldsOf(named);
+  const value: Fields = {
+    ...(mine ? fieldsOf(mine) : inherited(holders[0])),
+    ...(parley !== undefined && { parley }),
+    ...(tokenHash !== undefined && { tokenHash }),
+    ...freshFields(mine, wish),
+    session_id: wish.sessionId,
+    alias,
+    registered_at: now / 1000,
+    last_activity_ts: now / 1000,
+    ...(wish.clientType !== undefined && { client_type: wish.clientType }),
+  };
+  // Rows of other programs keep no policy; a session that registers here does.
+  value['parley'] ??= { v: 1, kind: 'agent', roles: [] };
+  const others = kept.filter((one) => one !== mine && !holders.includes(one)).map((one) => one.value);
+  return {
+    row: value as SessionRow,
+    rows: [value, ...others],
+    ended: holders.flatMap(({ row }) => row?.session_id ?? []),
+    before: mine?.row && !isSame(mine.row.alias, alias) ? mine.row.alias : undefined,
+  };
+}
+
+function refuseTaken(kept: readonly Kept[], holders: readonly Kept[], wanted: string, now: number): void {
+  if (wanted.toLowerCase() === HOST_NAME) {
+    throw new Refusal('name_taken', `under "${HOST_NAME}" Parley itself writes; pick another alias`);
+  }
+  for (const { row } of holders) {
+    const why = row && whyHeld(row, now);
+    if (row && why) throw new AliasTaken(row.alias, row.session_id, freeAlias(kept, wanted), why);
+  }
+  for (const { alias, parley } of kept.map(fieldsOf)) {
+    const roles = isObject(parley) ? parley['roles'] : null;
+    if (!Array.isArray(roles) || !roles.includes(wanted)) continue;
+    throw new Refusal('name_taken', `"${wanted}" is a role of ${String(alias)}; pick another alias`);
+  }
+}
+
+/** The alias with the first free number behind it; null if all of these are taken. */
+function freeAlias(kept: readonly Kept[], wanted: string): string | null {
+  const taken = kept.map((one) => String(fieldsOf(one)['alias']).toLowerCase());
+  for (let number = 2; number < 100; number += 1) {
+    const free = `${wanted.slice(0, 61)}-${number}`;
+    if (!taken.includes(free.toLowerCase()) && AgentName.safeParse(free).success) return free;
+  }
+  return null;
+}
+
+function fieldsOf(kept: Kept | undefined): Fields {
+  return { ...(kept?.value as Fields | null | undefined) };
+}
+
+function inherited(holder: Kept | undefined): Fields {
+  return Object.fromEntries(Object.entries(fieldsOf(holder)).filter(([name]) => !OF_THE_PROCESS.includes(name)));
+}
+
+/** The process that was named now; without one, the row's own if it still runs. */
+function freshFields(mine: Kept | undefined, { pid }: Registration): Fields {
+  const named = processFields(pid);
+  if (named.pid !== undefined) return { pid_start_time: undefined, ...named };
+  const keeps = mine?.row?.pid !== undefined && isAlive(mine.row) !== false;
+  return keeps ? {} : { pid: undefined, pid_start_time: undefined };
+}
+
+/**
+ * Gives the waiting mail of an ended session to another one. First a copy, then `clearMail` removes it from the old inbox: killed
+ * between the two it is in both, and the next call adds nothing twice. The caller holds the registry's lock, so nobody registers or
+ * sends meanwhile; the two inbox locks are taken one after the other. Held mail is kept by alias and need not move. spec: c2c#moving
+ */
+export function copyMail(root: string, from: string, to: string): InboxEntry[] {
+  const { entries } = withInbox(root, from, readInbox);
+  if (entries.length > 0) addMail(root, to, entries);
+  return entries;
+}
+
+/** Removes what was copied, and nothing that came since. */
+export function clearMail(root: string, from: string, copied: readonly InboxEntry[]): void {
+  if (copied.length === 0) return;
+  withInbox(root, from, (path) => {
+    const { entries, broken } = readInbox(path);
+    const rest = without(entries, copied);
+    if (rest.length > 0 || broken !== undefined) writeInbox(root, path, rest, broken);
+    if (rest.length === 0) ifThere(() => unlinkSync(path));
+  });
+}
+
+/** Mail that a sweep of another program moved to the dead letters comes back into its inbox. spec: c2c#dead-letters */
+export function returnDeadLetters(root: string, sessionId: string, alias: string): void {
+  const path = `${root}/dead-letter.jsonl`;
+  if (readLines(path).length === 0) return;
+  withLock(`${path}.lock`, () => {
+    const lines = readLines(path);
+    const found = lines.map((line) => letterFor(line, sessionId, alias));
+    const returned = found.filter((one) => one !== null);
+    if (returned.length === 0) return;
+    addMail(root, sessionId, returned);
+    const rest = lines.filter((_, at) => found[at] === null);
+    replaceFile(path, rest.map((line) => `${line}\n`).join(''));
+  });
+}
+
+/** The message of a dead letter, if it is for this session or this alias. */
+function letterFor(line: string, sessionId: string, alias: string): InboxEntry | null {
+  const letter = parsed(line);
+  const message = isObject(letter) ? letter['message'] : null;
+  if (!isObject(letter) || !isEntry(message)) return null;
+  const isMine = letter['from_session_id'] === sessionId || isSame(message.to_alias.replace(/#.*$/, ''), alias);
+  return isMine ? inboxEntry(message, withFloats(message)) : null;
+}
+
+/** Adds in the order of sending. What is there already is not added again. */
+function addMail(root: string, to: string, mail: readonly InboxEntry[]): void {
+  withInbox(root, to, (path) => {
+    const { entries, broken } = readInbox(path);
+    const added = without(mail, entries);
+    if (added.length > 0) writeInbox(root, path, merged(added, entries), broken);
+  });
+  flushFolder(root);
+}
+
+/** Of several equal entries, each stands for one. */
+function without(entries: readonly InboxEntry[], others: readonly InboxEntry[]): InboxEntry[] {
+  const counts = new Map<string, number>();
+  for (const key of others.map(keyOf)) counts.set(key, (counts.get(key) ?? 0) + 1);
+  return entries.filter((one) => {
+    const left = counts.get(keyOf(one)) ?? 0;
+    counts.set(keyOf(one), left - 1);
+    return left <= 0;
+  });
+}
+
+/** An id with the same words of the same sender is one message. An entry without an id is known by all of it. */
+function keyOf({ entry }: InboxEntry): string {
+  const { message_id: id, from_alias: from, content } = entry;
+  return JSON.stringify(idOf(entry) ? [id, from, content] : entry);
+}
+
+function withInbox<T>(root: string, sessionId: string, act: (path: string) => T): T {
+  return withLock(`${root}/${sessionId}.inbox.lock`, () => act(`${root}/${sessionId}.inbox.json`));
+}

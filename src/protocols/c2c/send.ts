@@ -1,0 +1,148 @@
+import type { Message } from '../../protocol/message.ts';
+import type { AgentName, MessageId } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { explained } from '../../storage/disk.ts';
+import { FIRST } from '../../storage/ledger/late.ts';
+import type { CopyNumber, Unfiled } from '../../storage/ledger/late.ts';
+import type { Acceptance, Entry } from '../../storage/ledger/ledger.ts';
+import { messageFrom } from '../../storage/ledger/rows.ts';
+import { entryText } from './entry.ts';
+import type { InboxStore } from './inbox-store.ts';
+import type { C2cMailboxOptions } from './mailbox.ts';
+import { RoomFiles } from './rooms.ts';
+import { isRoom } from './shapes.ts';
+
+type Numbered = CopyNumber & { id: MessageId };
+
+/** How many leftovers are filed in one transaction. */
+const BATCH = 256;
+
+/** The sender's half: S1 to S4 of mailbox.ts. */
+export class Sender {
+  readonly #rooms: RoomFiles;
+
+  constructor(
+    readonly inboxes: InboxStore,
+    readonly options: C2cMailboxOptions,
+  ) {
+    this.#rooms = new RoomFiles(options.root);
+  }
+
+  async put(entry: Entry): Promise<Acceptance> {
+    const [only] = entry.copies;
+    if (only && entry.copies.length === 1) this.inboxes.refuseOdd(only.mailbox);
+    this.inboxes.onStep('S1 accept');
+    const [accepted] = await this.options.ledger.acceptTogether([entry]);
+    if (accepted instanceof Refusal) throw accepted;
+    if (!accepted) throw new Error('the ledger did not answer');
+    this.inboxes.onStep('S1 accepted');
+    const { message, copies, first, seq } = accepted;
+    if (!first || seq === undefined) await this.fileLeftovers();
+    else
+      await this.#file(
+        entry,
+        message,
+        copies.map(({ mailbox }) => ({ seq, mailbox, id: message.id })),
+      );
+    return accepted;
+  }
+
+  async #file({ key }: Entry, message: Message, copies: Numbered[]): Promise<void> {
+    let stands = false;
+    try {
+      stands = this.#noteInRoom(message);
+      const filed = copies.filter(({ mailbox }) => {
+        const isFiled = this.#appendIfPlain(mailbox, message);
+        stands ||= isFiled;
+        return isFiled;
+      });
+      await this.#filed(filed);
+      // The others stand in the ledger until their inbox is a plain file again.
+      if (filed.length < copies.length) await this.options.ledger.flush(true);
+    } catch (error) {
+      // A sender with a key can ask again for the same. For others it must be as if it had never been.
+      const isUndone = !stands && key === undefined && (await this.#undone(message.id));
+      const outcome = isUndone ? 'nothing was stored' : 'it is accepted, and the next command finishes it';
+      throw explained(error, this.options.root, outcome);
+    }
+  }
+
+  async #undone(id: MessageId): Promise<boolean> {
+    try {
+      await this.options.ledger.withdraw(id, { because: 'it could not be stored' });
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Finishes what a dead sender left: all that was accepted is in its inbox then. */
+  async fileLeftovers(): Promise<void> {
+    const { ledger } = this.options;
+    if ((await ledger.unfiledCount(1)) === 0) return;
+    // An older Parley noted in two steps that a copy is in its inbox, the first of them after it had put it there.
+    await ledger.filed(await ledger.unfiled(FIRST, Number.MAX_SAFE_INTEGER, true));
+    let batch = await ledger.unfiled(FIRST, BATCH);
+    for (let last = batch.at(-1); last; last = batch.at(-1)) {
+      await this.#filed(this.#appendAll(batch));
+      batch = await ledger.unfiled(last, BATCH);
+    }
+  }
+
+  /** Each inbox is written once. One that cannot be written must not hold up the others. */
+  #appendAll(copies: Unfiled[]): Numbered[] {
+    const done: Numbered[] = [];
+    for (const [mailbox, of] of Map.groupBy(copies, (copy) => copy.mailbox)) {
+      try {
+        const messages = of.map(({ text }) => messageFrom(text));
+        for (const message of messages) this.#noteInRoom(message);
+        this.#append(mailbox, messages);
+        done.push(...of);
+      } catch {
+        // It stays on the list, and the next heal tries again.
+      }
+    }
+    return done;
+  }
+
+  /** Something odd in the place of one inbox must not keep a message from the others. */
+  #appendIfPlain(mailbox: AgentName, message: Message): boolean {
+    try {
+      this.#append(mailbox, [message]);
+      return true;
+    } catch (error) {
+      if (error instanceof Refusal) return false;
+      throw error;
+    }
+  }
+
+  /** S2. */
+  #append(mailbox: AgentName, messages: Message[]): void {
+    this.inboxes.onStep('S2 append');
+    const added = messages.map((message) => ({ id: message.id, text: entryText(message, mailbox) }));
+    this.inboxes.append(mailbox, added);
+    this.inboxes.onStep('S2 appended one');
+  }
+
+  /** S3 and S4. */
+  async #filed(copies: Numbered[]): Promise<void> {
+    if (copies.length === 0) return;
+    const { ledger } = this.options;
+    const mine = await ledger.placed(copies);
+    this.inboxes.onStep('S3 placed');
+    this.inboxes.flush();
+    this.inboxes.onStep('S4 flushed');
+    for (const [at, { mailbox, id }] of copies.entries()) {
+      // Another process filed it too; or it was settled before it stood here, and then it must not stand here.
+      if (!mine[at] && (await ledger.copy(mailbox, id))?.state === 'settled') this.inboxes.remove(mailbox, [id]);
+    }
+  }
+
+  /** What is said in a room is in its history, once, before any member has it. spec: c2c#rooms */
+  #noteInRoom({ id, to, from, body, ts }: Message): boolean {
+    const room = to.slice(1);
+    if (!to.startsWith('#') || !isRoom(room)) return false;
+    this.#rooms.note(room, { ts: Date.parse(ts) / 1000, from_alias: from, content: body, message_id: id });
+    return true;
+  }
+}

@@ -1,0 +1,99 @@
+import type { AgentName } from '../../protocol/names.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+
+/** Names that only the broker itself speaks under. spec: c2c#aliases */
+const RESERVED = ['c2c', 'c2c-system'];
+
+function isAlias(text: unknown): text is AgentName {
+  return (
+    typeof text === 'string' &&
+    /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/.test(text) &&
+    !RESERVED.includes(text.toLowerCase())
+  );
+}
+
+function isSessionId(text: unknown): text is string {
+  return typeof text === 'string' && /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/.test(text);
+}
+
+export function isRoom(text: unknown): text is string {
+  return typeof text === 'string' && /^[A-Za-z0-9_-]{1,64}$/.test(text);
+}
+
+/** Two aliases that differ only by case are one. */
+export function isSame(one: string, other: string): boolean {
+  return one.toLowerCase() === other.toLowerCase();
+}
+
+/** An alias as its owner writes it. spec: c2c#aliases */
+export function readAlias(text: unknown): AgentName {
+  if (isAlias(text)) return text;
+  throw refused(text, 'alias; use 1 to 64 letters, digits, . _ - and no dot in front (c2c and c2c-system are taken)');
+}
+
+/** A session's own name. It becomes a file name: nothing that could leave its folder passes. spec: c2c#sessions */
+export function readSessionId(text: unknown): string {
+  if (isSessionId(text)) return text;
+  throw refused(text, 'session id; use 1 to 128 letters, digits, . _ -');
+}
+
+/** A room, with or without its #. It becomes a folder: nothing that could leave its folder passes. spec: c2c#rooms */
+export function readRoom(text: unknown): string {
+  const name = typeof text === 'string' ? text.replace(/^#/, '') : '';
+  if (isRoom(name)) return name;
+  throw refused(text, 'room; use 1 to 64 letters, digits, _ -');
+}
+
+function refused(text: unknown, what: string): Refusal {
+  const shown = String(text)
+    .replace(/\p{Cc}/gu, '?')
+    .slice(0, 80);
+  return new Refusal('invalid_request', `"${shown}" is no ${what}`);
+}
+
+/** An alias that a session has which may still run. The session keeps it; the refusal names the holder and a free alias. spec: c2c#aliases */
+export class AliasTaken extends Refusal {
+  constructor(
+    readonly alias: string,
+    readonly holder: string,
+    readonly suggestion: string | null,
+    why: string,
+  ) {
+    const free = suggestion === null ? 'pick another one' : `"${suggestion}" is free`;
+    super('name_taken', `the alias "${alias}" belongs to session ${holder} (${why}); ${free}`);
+  }
+}
+
+/** One session in the registry. Unknown fields are kept when it is rewritten. Times are seconds since 1970. spec: c2c#registry */
+export interface SessionRow {
+  [field: string]: unknown;
+  session_id: string;
+  alias: string;
+  pid?: number | undefined;
+  pid_start_time?: number | undefined;
+  registered_at?: number | undefined;
+  last_activity_ts?: number | undefined;
+  client_type?: string | undefined;
+  dnd?: boolean | undefined;
+  dnd_since?: number | undefined;
+  dnd_until?: number | undefined;
+}
+
+const KINDS = {
+  pid: 'number',
+  pid_start_time: 'number',
+  registered_at: 'number',
+  last_activity_ts: 'number',
+  client_type: 'string',
+  dnd: 'boolean',
+  dnd_since: 'number',
+  dnd_until: 'number',
+};
+
+/** A row of any program; null if it names no session or no alias. A known field of another kind counts as missing. */
+export function readRow(value: unknown): SessionRow | null {
+  const row = { ...(value as Record<string, unknown> | null) };
+  if (!isSessionId(row['session_id']) || !isAlias(row['alias'])) return null;
+  for (const [name, kind] of Object.entries(KINDS)) if (typeof row[name] !== kind) row[name] = undefined;
+  return row as SessionRow;
+}
