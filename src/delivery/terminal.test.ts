@@ -2,8 +2,8 @@ import { afterEach, describe, expect, it } from 'bun:test';
 import { ScriptedTui, scriptedComposer, shownBy } from '../../test/support/scripted-tui.ts';
 import { TestTmux } from '../../test/support/tmux.ts';
 import { within } from '../../test/support/within.ts';
-import { SignFile } from '../sessions/sign-file.ts';
-import type { Sign, Signs } from '../sessions/sign.ts';
+import { HookStateFile } from '../sessions/client-state.ts';
+import type { ClientState, StateReader } from '../sessions/client-state.ts';
 import type { Screen, Terminal } from '../sessions/terminal.ts';
 import { TmuxServer } from '../sessions/tmux.ts';
 import { TerminalWay, typeInto, type TypingOptions } from './terminal.ts';
@@ -51,7 +51,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     ['the client says nothing that is known', 'unknown'],
     ['the client says nothing', null],
   ] as const)('types nothing when %s, whatever the screen shows [C2C-32]', async (_what, state) => {
-    const { options, tui, pane } = await anAgent({ signs: says(state) });
+    const { options, tui, pane } = await anAgent({ states: says(state) });
     const pasted: string[] = [];
     const paste = async (text: string): Promise<void> => void pasted.push(text);
     const way = new TerminalWay({ ...options, terminal: { ...asTerminal(pane), paste } });
@@ -62,7 +62,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   });
 
   it('types nothing when the sign is of a client in another terminal', async () => {
-    const { way, tui, pane } = await anAgent({ signs: says('idle', process.pid) });
+    const { way, tui, pane } = await anAgent({ states: says('idle', process.pid) });
     expect(await way.offer([aParcel()], NEVER)).toMatchObject({
       outcome: 'left',
       because: expect.stringContaining('does not run in'),
@@ -86,10 +86,10 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     ['several lines', 'one\ntwo\nthree'],
   ])('takes back %s that may not be sent any more', async (_what, text) => {
     const { options, tui, pane } = await anAgent();
-    let state: Sign['state'] = 'idle';
-    const signs: Signs = { latest: async () => ({ state, at: 1, source: 'hook' }) };
+    let state: ClientState['state'] = 'idle';
+    const states: StateReader = { latest: async () => ({ state, at: 1, source: 'hook' }) };
     const terminal = afterPaste(pane, async () => void (state = 'busy'));
-    const offer = await new TerminalWay({ ...options, signs, terminal }).offer([aParcel(text)], NEVER);
+    const offer = await new TerminalWay({ ...options, states, terminal }).offer([aParcel(text)], NEVER);
     expect(offer).toMatchObject({ outcome: 'left', because: expect.stringContaining('busy') });
     await nothingTyped(tui, pane);
   });
@@ -168,8 +168,8 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   it('does not take a screen that is being drawn for one that showed the paste, when it takes that back', async () => {
     const { options, pane } = await anAgent();
     const lag = aLag(pane);
-    let state: Sign['state'] = 'idle';
-    const signs: Signs = { latest: async () => ({ state, at: 1, source: 'hook' }) };
+    let state: ClientState['state'] = 'idle';
+    const states: StateReader = { latest: async () => ({ state, at: 1, source: 'hook' }) };
     const terminal: Terminal = {
       ...asTerminal(lag.terminal),
       screen: async () => {
@@ -180,7 +180,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
       erase: async () => {},
     };
     expect(
-      await new TerminalWay({ ...options, signs, terminal, shownWithin: 100 }).offer([aParcel()], NEVER),
+      await new TerminalWay({ ...options, states, terminal, shownWithin: 100 }).offer([aParcel()], NEVER),
     ).toMatchObject({ outcome: 'offered', evidence: { entered: false, because: expect.stringContaining('busy') } });
   });
 
@@ -207,14 +207,14 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   it('leaves the message when the client dies between the look and the paste', async () => {
     const { options, tui, pane, tmux } = await anAgent();
     await tmux.start('other', ['cat']);
-    const signs: Signs = {
+    const states: StateReader = {
       latest: async () => {
         process.kill(tui.pid, 'SIGKILL');
         await within(20_000, async () => (await pane.screen()) === null);
         return { state: 'idle', at: 1, source: 'hook' };
       },
     };
-    expect(await new TerminalWay({ ...options, signs }).offer([aParcel()], NEVER)).toMatchObject({
+    expect(await new TerminalWay({ ...options, states }).offer([aParcel()], NEVER)).toMatchObject({
       outcome: 'left',
       retry: true,
     });
@@ -222,7 +222,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   });
 
   it('says `offered`, not `taken`, when the client gives no sign after Enter', async () => {
-    const { options, tui } = await anAgent({ signs: says('idle') });
+    const { options, tui } = await anAgent({ states: says('idle') });
     const offer = await new TerminalWay({ ...options, proofWithin: 50 }).offer([aParcel()], NEVER);
     expect(offer).toMatchObject({ outcome: 'offered', evidence: { way: 'terminal', entered: true } });
     await tui.prompted();
@@ -240,10 +240,10 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   });
 
   it('knows that the client took it when that wrote it down, though it never said busy [C2C-32]', async () => {
-    const { options, tui } = await anAgent({ signs: says('idle') });
+    const { options, tui } = await anAgent({ states: says('idle') });
     const listen = async () => async (text: string) =>
       tui.prompts().includes(text) ? ({ state: 'busy', at: 2, source: 'transcript' } as const) : null;
-    const way = new TerminalWay({ ...options, signs: { ...says('idle'), listen } });
+    const way = new TerminalWay({ ...options, states: { ...says('idle'), listen } });
     expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'taken', evidence: { source: 'transcript' } });
   });
 
@@ -252,7 +252,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     ['cannot be read', async () => () => Promise.reject(new Error('not a file'))],
   ])('types once and says `offered` when what the client writes down %s', async (_what, listen) => {
     const { options, tui } = await anAgent();
-    const way = new TerminalWay({ ...options, proofWithin: 50, signs: { ...says('idle'), listen } });
+    const way = new TerminalWay({ ...options, proofWithin: 50, states: { ...says('idle'), listen } });
     const parcel = aParcel();
     expect(await way.offer([parcel], NEVER)).toMatchObject({ outcome: 'offered', evidence: { entered: true } });
     expect(await tui.prompted()).toEqual([parcel.text]);
@@ -343,7 +343,13 @@ async function anAgent(more: Partial<TypingOptions> = {}): Promise<Agent> {
   await tui.ready();
   const server = opens(await TmuxServer.open({ path: tmux.path }));
   const pane = await server.terminal(id);
-  const options = { terminal: pane, signs: new SignFile(tui.sign), composer: scriptedComposer, ...QUICK, ...more };
+  const options = {
+    terminal: pane,
+    states: new HookStateFile(tui.sign),
+    composer: scriptedComposer,
+    ...QUICK,
+    ...more,
+  };
   await within(20_000, async () => (await shownBy(pane)) === 'empty');
   return { way: new TerminalWay(options), options, tui, pane, tmux };
 }
@@ -376,7 +382,7 @@ async function anOpenWay(): Promise<OpenWay> {
   };
 }
 
-function says(state: Sign['state'] | null, pid?: number): Signs {
+function says(state: ClientState['state'] | null, pid?: number): StateReader {
   const at = Date.now();
   return { latest: async () => (state ? { state, at, source: 'event', ...(pid && { pid }) } : null) };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { appendFileSync, closeSync, mkdirSync, openSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../test/support/home.ts';
-import { lockFile } from '../sessions/tty-turn.ts';
+import { lockFile } from '../sessions/pty.ts';
 import { TranscriptWay, type TranscriptOptions } from './transcript.ts';
 import { aParcel, NEVER, wayContract } from './way.contract.ts';
 

@@ -9,7 +9,7 @@ import {
   statSync,
   writeSync,
 } from 'node:fs';
-import { lockFile } from '../sessions/tty-turn.ts';
+import { lockFile } from '../sessions/pty.ts';
 import type { Offer, Parcel, Way } from './way.ts';
 
 /** A transcript is read from its end; an entry to go on from is rarely further away than this. */

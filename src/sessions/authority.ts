@@ -1,5 +1,5 @@
 import { isatty } from 'node:tty';
-import { ancestors, isClient } from './ancestors.ts';
+import { ancestors, isClient } from './process.ts';
 
 /** Variables that clients set for what their models start, and that name a session. */
 const MARKS = [

@@ -1,7 +1,7 @@
 import { Refusal } from '../protocol/refusal.ts';
 import { ControlClient } from './control-mode.ts';
-import { drawn } from './drawn.ts';
-import { pasteable } from './pasteable.ts';
+import { drawn } from './screen.ts';
+import { pasteable } from './terminal.ts';
 import type { Screen, Terminal } from './terminal.ts';
 
 /** Which tmux server: a name (`-L`), a path (`-S`), or the user's own. */

@@ -1,8 +1,7 @@
 // Our plugin in the real OpenCode, with the real `c2c`. What counts is what OpenCode sends to its model.
 import { afterEach, describe, expect } from 'bun:test';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
-import { OpenCodeState, StateFile } from '../../src/protocol/statefile.ts';
-import { StateStream } from '../../src/sessions/state-stream.ts';
+import { OpenCodeState, StateFile, StateStream } from '../../src/clients/opencode/statefile.ts';
 import { MAIN, personAt } from '../support/program.ts';
 import type { Run } from '../support/program.ts';
 import { within } from '../support/within.ts';

@@ -1,12 +1,11 @@
 import { afterEach, describe, expect } from 'bun:test';
 import { existsSync } from 'node:fs';
-import { claudeComposer } from '../../src/clients/claude/screen.ts';
-import { ClaudeSigns } from '../../src/clients/claude/signs.ts';
-import { openCodeComposer } from '../../src/clients/opencode/screen.ts';
+import { claudeComposer, ClaudeStateReader } from '../../src/clients/claude/state.ts';
+import { openCodeComposer } from '../../src/clients/opencode/state.ts';
 import { TerminalWay } from '../../src/delivery/terminal.ts';
 import { aParcel, NEVER } from '../../src/delivery/way.contract.ts';
-import type { Composer } from '../../src/sessions/composer.ts';
-import type { Signs } from '../../src/sessions/sign.ts';
+import type { Composer } from '../../src/sessions/terminal.ts';
+import type { StateReader } from '../../src/sessions/client-state.ts';
 import { TmuxServer, type TmuxPane } from '../../src/sessions/tmux.ts';
 import { shownBy } from '../support/scripted-tui.ts';
 import { within } from '../support/within.ts';
@@ -138,7 +137,7 @@ describe(`mail through the terminal of Claude Code${claude.why}`, () => {
   claude.it('types nothing when it has ended', async () => {
     const { way, session } = await aSession([]);
     process.kill(session.terminal.pid, 'SIGKILL');
-    await within(20_000, async () => (await way.options.signs.latest()) === null);
+    await within(20_000, async () => (await way.options.states.latest()) === null);
     expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });
   });
 });
@@ -182,10 +181,10 @@ async function anOpenSession(steps: Step[]) {
   const terminal = await code.terminal();
   const server = opens(await TmuxServer.open({ socket: terminal.socket, env: terminal.env }));
   const pane = await server.terminal(terminal.pane);
-  const signs: Signs = { latest: async () => ({ state: 'idle', at: 1, source: 'event' }) };
+  const states: StateReader = { latest: async () => ({ state: 'idle', at: 1, source: 'event' }) };
   const way = new TerminalWay({
     terminal: pane,
-    signs,
+    states,
     composer: openCodeComposer,
     enterAfter: ENTER_MS,
     proofWithin: 0,
@@ -213,8 +212,8 @@ async function aSession(steps: Step[]) {
 }
 
 function aWay(folder: string, session: ClaudeSession, terminal: TmuxPane): TerminalWay {
-  const signs = new ClaudeSigns(folder, session.registered()?.sessionId ?? '');
-  return new TerminalWay({ terminal, signs, composer: claudeComposer, enterAfter: ENTER_MS, proofWithin: 20_000 });
+  const states = new ClaudeStateReader(folder, session.registered()?.sessionId ?? '');
+  return new TerminalWay({ terminal, states, composer: claudeComposer, enterAfter: ENTER_MS, proofWithin: 20_000 });
 }
 
 /** Until the screen of an idle session shows its composer again, nothing is typed. */

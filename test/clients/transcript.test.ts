@@ -1,5 +1,5 @@
 import { afterEach, describe, expect } from 'bun:test';
-import { claudeRuns } from '../../src/clients/claude/signs.ts';
+import { claudeRuns } from '../../src/clients/claude/state.ts';
 import { TranscriptWay } from '../../src/delivery/transcript.ts';
 import { aParcel, NEVER } from '../../src/delivery/way.contract.ts';
 import { aModel } from './model/model.ts';

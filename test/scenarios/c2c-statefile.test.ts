@@ -9,7 +9,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { StateFile } from '../../src/protocol/statefile.ts';
+import { StateFile } from '../../src/clients/opencode/statefile.ts';
 import { Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 

@@ -1,5 +1,5 @@
 import type { Offer, Parcel, Way } from '../../src/delivery/way.ts';
-import type { ClientState } from '../../src/sessions/sign.ts';
+import type { Activity } from '../../src/sessions/client-state.ts';
 import type { Terminal } from '../../src/sessions/terminal.ts';
 
 /** A terminal that remembers what was put into it, with a client in it whose state a test sets. */
@@ -7,7 +7,7 @@ export class ScriptedTerminal implements Terminal {
   readonly name = 'scripted 1';
   readonly tty = null;
   readonly entered: string[] = [];
-  state: ClientState = 'idle';
+  state: Activity = 'idle';
   /** What stands in the composer. */
   composer = '';
   /** The next paste fails with this, before anything was put in. */

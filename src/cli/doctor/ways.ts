@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { claudeFolder } from '../../clients/claude/install.ts';
-import { claudeSessions } from '../../clients/claude/signs.ts';
-import type { ClaudeSession } from '../../clients/claude/signs.ts';
+import { claudeSessions } from '../../clients/claude/state.ts';
+import type { ClaudeSession } from '../../clients/claude/state.ts';
 import { HOOK_CLIENTS } from '../../clients/hook-clients.ts';
 import { CLIENT_NAMES } from '../../clients/install-client.ts';
 import type { ClientName, Gift, InstallClient, Place } from '../../clients/install-client.ts';

@@ -1,16 +1,16 @@
 import { basename, join } from 'node:path';
 import { claudeFolder } from '../../clients/claude/install.ts';
-import { CODEX_EVENTS } from '../../clients/codex/signs.ts';
+import { CODEX_EVENTS } from '../../clients/codex/state.ts';
 import { programLine } from '../../clients/hook-line.ts';
 import { hookClient } from '../../clients/hook-clients.ts';
 import type { ClientName, Gift, Hooks, Place } from '../../clients/install-client.ts';
-import { KIMI_EVENTS } from '../../clients/kimi/signs.ts';
+import { KIMI_EVENTS } from '../../clients/kimi/state.ts';
 import { opencodeFolder } from '../../clients/opencode/install.ts';
 import { inShell } from '../../clients/shell-word.ts';
 import { c2cHookScript } from '../../delivery/c2c-hook-script.ts';
 import { quoted } from '../../delivery/hook-script.ts';
-import { signScript } from '../../sessions/sign-hook.ts';
-import type { ClientState } from '../../sessions/sign.ts';
+import { clientStateScript } from '../../sessions/client-state.ts';
+import type { Activity } from '../../sessions/client-state.ts';
 import { brokerRoot, fingerprint } from '../dialects/c2c/root.ts';
 import { hookFolder } from '../dialects/c2c/hook-session.ts';
 import { dataFolder, signsFolder } from '../loops/folders.ts';
@@ -127,10 +127,10 @@ function mailScript(place: Place, path: string): Gift['files'][number] {
 function signHook(
   place: Place,
   client: string,
-  events: Readonly<Record<string, ClientState | 'gone'>>,
+  events: Readonly<Record<string, Activity | 'gone'>>,
 ): { hook: Hooks; file: Gift['files'][number] } {
   const path = join(dataFolder(place.env), `hooks/${client}/sign.sh`);
-  const text = signScript(signsFolder(place.env), events, hookFolder(place.env));
+  const text = clientStateScript(signsFolder(place.env), events, hookFolder(place.env));
   const hook: Hooks = {
     what: 'sign',
     command: (event) => programLine(quoted(path), event),

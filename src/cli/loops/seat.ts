@@ -1,7 +1,6 @@
 import { TerminalWay } from '../../delivery/terminal.ts';
-import { unseen } from '../../sessions/composer.ts';
-import type { ReadComposer } from '../../sessions/composer.ts';
-import type { Terminal } from '../../sessions/terminal.ts';
+import { unseen } from '../../sessions/terminal.ts';
+import type { ReadComposer, Terminal } from '../../sessions/terminal.ts';
 import type { Env } from '../env.ts';
 import { signsOf } from './signs.ts';
 import { readTerminal } from './terminal-spec.ts';
@@ -39,14 +38,14 @@ export async function takeSeat(wanted: Wanted, env: Env, own?: Terminal): Promis
     : known;
   const enterAfter = wanted.options.submit_delay_ms ?? manners.enterAfter;
   const typing = (where: Terminal) =>
-    new TerminalWay({ ...manners, terminal: where, signs, enterAfter, proofWithin: PROOF_MS });
+    new TerminalWay({ ...manners, terminal: where, states: signs, enterAfter, proofWithin: PROOF_MS });
   return { terminal, signs, typing, close };
 }
 
 async function openTerminal(wanted: Wanted, env: Env): Promise<{ terminal: Terminal; close(): Promise<void> }> {
   const spec = readTerminal(wanted.terminal ?? '');
   if (spec.kind === 'foreign') {
-    const { ForeignPty } = await import('../../sessions/foreign-pty.ts');
+    const { ForeignPty } = await import('../../sessions/pty.ts');
     // Whoever names a terminal by its numbers has asked for it.
     const terminal = ForeignPty.open({ asked: true, where: { pts: spec.pts }, terminal: spec.terminalPid });
     return { terminal, close: () => terminal.close() };
@@ -67,17 +66,17 @@ async function mannersOf(client: string): Promise<Manners> {
   const usual = { enterAfter: ENTER_MS, blindEnterAfter: BLIND_ENTER_MS };
   switch (client) {
     case 'claude': {
-      const { claudeComposer } = await import('../../clients/claude/screen.ts');
+      const { claudeComposer } = await import('../../clients/claude/state.ts');
       return { ...usual, composer: claudeComposer, blindEnterAfter: CLAUDE_BLIND_ENTER_MS };
     }
     case 'codex': {
-      const { codexComposer, codexEnding } = await import('../../clients/codex/screen.ts');
+      const { codexComposer, codexEnding } = await import('../../clients/codex/state.ts');
       return { ...usual, composer: codexComposer, ending: codexEnding };
     }
     case 'opencode':
-      return { ...usual, composer: (await import('../../clients/opencode/screen.ts')).openCodeComposer };
+      return { ...usual, composer: (await import('../../clients/opencode/state.ts')).openCodeComposer };
     case 'kimi': {
-      const { kimiComposer, KIMI_ENTER_AFTER } = await import('../../clients/kimi/screen.ts');
+      const { kimiComposer, KIMI_ENTER_AFTER } = await import('../../clients/kimi/state.ts');
       return { composer: kimiComposer, enterAfter: KIMI_ENTER_AFTER, blindEnterAfter: KIMI_ENTER_AFTER };
     }
     default:

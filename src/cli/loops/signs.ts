@@ -1,7 +1,6 @@
 import { readdirSync, rmSync } from 'node:fs';
-import { SignFile } from '../../sessions/sign-file.ts';
-import { signFileOf } from '../../sessions/sign-hook.ts';
-import type { Sign, Signs } from '../../sessions/sign.ts';
+import { HookStateFile, clientStatePath } from '../../sessions/client-state.ts';
+import type { ClientState, StateReader } from '../../sessions/client-state.ts';
 import { ifThere } from '../../storage/disk.ts';
 import { HookSession, hookFolder } from '../dialects/c2c/hook-session.ts';
 import { userHome } from '../env.ts';
@@ -10,31 +9,31 @@ import { signsFolder } from './folders.ts';
 import type { Wanted } from './wanted.ts';
 
 /** What the client says of itself: its own register, its plugin's state, or what its hooks left. */
-export async function signsOf(wanted: Wanted, env: Env): Promise<Signs> {
+export async function signsOf(wanted: Wanted, env: Env): Promise<StateReader> {
   if (wanted.client === 'claude') return claudeSigns(wanted, env);
   if (wanted.client !== 'opencode') return new HookSigns(wanted, env);
-  const [{ OpenCodeSigns }, { statefilePath }] = await Promise.all([
-    import('../../clients/opencode/signs.ts'),
-    import('../../sessions/statefile.ts'),
+  const [{ OpenCodeStateReader }, { statefilePath }] = await Promise.all([
+    import('../../clients/opencode/state.ts'),
+    import('../../clients/opencode/statefile.ts'),
   ]);
   const path = statefilePath({ ...env, HOME: userHome(env) }, wanted.options.instance);
-  return new OpenCodeSigns({ path, sessionId: wanted.session });
+  return new OpenCodeStateReader({ path, sessionId: wanted.session });
 }
 
-async function claudeSigns({ session, pid }: Wanted, env: Env): Promise<Signs> {
-  const { ClaudeSigns } = await import('../../clients/claude/signs.ts');
-  return new ClaudeSigns(env['CLAUDE_CONFIG_DIR'] || `${userHome(env)}/.claude`, session, pid);
+async function claudeSigns({ session, pid }: Wanted, env: Env): Promise<StateReader> {
+  const { ClaudeStateReader } = await import('../../clients/claude/state.ts');
+  return new ClaudeStateReader(env['CLAUDE_CONFIG_DIR'] || `${userHome(env)}/.claude`, session, pid);
 }
 
 /** The newest of what hooks left under any name that this session has. */
-class HookSigns implements Signs {
+class HookSigns implements StateReader {
   constructor(
     readonly wanted: Wanted,
     readonly env: Env,
   ) {}
 
-  async latest(): Promise<Sign | null> {
-    const files = signFilesOf(this.wanted, this.env).map((path) => new SignFile(path));
+  async latest(): Promise<ClientState | null> {
+    const files = signFilesOf(this.wanted, this.env).map((path) => new HookStateFile(path));
     const signs = (await Promise.all(files.map((file) => file.latest()))).filter((sign) => sign !== null);
     return signs.toSorted((a, b) => b.at - a.at)[0] ?? null;
   }
@@ -49,7 +48,7 @@ export function forgetSigns(whose: Whose, env: Env): void {
 
 function signFilesOf(whose: Whose, env: Env): string[] {
   const names = new Set([whose.session, ...otherNames(whose, env)]);
-  return [...names].map((name) => signFileOf(signsFolder(env), name));
+  return [...names].map((name) => clientStatePath(signsFolder(env), name));
 }
 
 /** The client's own names for it, where it is certain that they are: a guess by its folder may be another session's. */

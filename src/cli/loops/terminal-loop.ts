@@ -4,7 +4,7 @@ import { waiting } from '../../flow/deliver.ts';
 import type { Who } from '../../flow/desk.ts';
 import { offer } from '../../flow/offer.ts';
 import type { MessageId } from '../../protocol/names.ts';
-import type { Signs } from '../../sessions/sign.ts';
+import type { StateReader } from '../../sessions/client-state.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
 import type { Broker } from '../../storage/c2c/broker.ts';
 import { enveloped } from '../dialects/c2c/entries.ts';
@@ -22,7 +22,7 @@ const LONGEST_PAUSE_MS = 5000;
 /** A client in its terminal, and how something is typed there. */
 export interface Seat {
   terminal: Terminal;
-  signs: Signs;
+  signs: StateReader;
   typing: (terminal: Terminal) => Way;
 }
 

@@ -1,5 +1,5 @@
-import { ancestors, isClient } from '../../../sessions/ancestors.ts';
-import type { Ancestor } from '../../../sessions/ancestors.ts';
+import { ancestors, isClient } from '../../../sessions/process.ts';
+import type { Ancestor } from '../../../sessions/process.ts';
 
 /** What runs the script of a client. */
 const INTERPRETERS = /^(node|bun|deno|python[\d.]*|(ba|da|z|k)?sh)$/;

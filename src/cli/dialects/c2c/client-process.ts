@@ -1,4 +1,4 @@
-import { ancestors, isClient } from '../../../sessions/ancestors.ts';
+import { ancestors, isClient } from '../../../sessions/process.ts';
 import type { Env } from '../../env.ts';
 
 /**

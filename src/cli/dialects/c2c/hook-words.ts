@@ -6,8 +6,7 @@ import { c2cPhrases } from '../../../delivery/c2c-phrases.ts';
 import type { Mail } from '../../../delivery/fence.ts';
 import { waiting } from '../../../flow/deliver.ts';
 import type { Who } from '../../../flow/desk.ts';
-import { signFileOf } from '../../../sessions/sign-hook.ts';
-import { writeSign } from '../../../sessions/sign-file.ts';
+import { clientStatePath, writeClientState } from '../../../sessions/client-state.ts';
 import { sayRound } from '../../hook-say.ts';
 import { signsFolder } from '../../loops/folders.ts';
 import type { C2c } from './c2c.ts';
@@ -57,6 +56,6 @@ async function loudMail(who: Who): Promise<Mail[]> {
 
 /** What was said at the end of a turn makes the client go on. Another hook of ours, called at the same moment, may have said that it rests. */
 async function noteBusy({ env }: C2c, session: string): Promise<void> {
-  const path = signFileOf(signsFolder(env), session);
-  if (session !== '' && existsSync(path)) await writeSign(path, 'busy', Date.now());
+  const path = clientStatePath(signsFolder(env), session);
+  if (session !== '' && existsSync(path)) await writeClientState(path, 'busy', Date.now());
 }

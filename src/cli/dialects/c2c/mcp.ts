@@ -1,5 +1,5 @@
 import { homedir } from 'node:os';
-import { ShownInTranscript } from '../../../clients/claude/shown.ts';
+import { ShownInTranscript } from '../../../clients/claude/evidence.ts';
 import { c2cFace } from '../../../doors/mcp/c2c-face.ts';
 import type { C2cFaceDeps } from '../../../doors/mcp/c2c-face.ts';
 import { Channel } from '../../../doors/mcp/channel.ts';

@@ -1,6 +1,5 @@
-import { StatefileWriter, statefilePath } from '../../../sessions/statefile.ts';
-import { TROUBLES } from '../../../sessions/state-stream.ts';
-import type { Trouble } from '../../../sessions/state-stream.ts';
+import { StatefileWriter, statefilePath, TROUBLES } from '../../../clients/opencode/statefile.ts';
+import type { Trouble } from '../../../clients/opencode/statefile.ts';
 import { userHome } from '../../env.ts';
 import { writeAll } from '../../terminal.ts';
 import { c2cCommand } from './command.ts';

@@ -1,8 +1,7 @@
 import { visibleLine } from '../../../delivery/visible.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
-import { StateFile } from '../../../protocol/statefile.ts';
-import { isRunning } from '../../../sessions/running.ts';
-import { readStatefile, statefilePath } from '../../../sessions/statefile.ts';
+import { StateFile, readStatefile, statefilePath } from '../../../clients/opencode/statefile.ts';
+import { isAlive } from '../../../sessions/process.ts';
 import { userHome } from '../../env.ts';
 import { writeAll } from '../../terminal.ts';
 import { c2cCommand, FLAG, TEXT } from './command.ts';
@@ -31,7 +30,7 @@ function wordsOf(text: string, path: string): string[] {
   if (!file.success) throw new Refusal('invalid_request', `${path} holds no state of an OpenCode; see it with --json`);
   const { state } = file.data;
   const { agent, tui_focus: focus, pendingQuestion: question } = state;
-  const isGone = !isRunning(state.opencode_pid);
+  const isGone = !isAlive(state.opencode_pid);
   return [
     `session ${state.c2c_session_id}${state.c2c_alias === null ? '' : ` (${state.c2c_alias})`}, OpenCode process ${state.opencode_pid}${isGone ? ': it does not run any more, and this is its last state' : ''}`,
     `root session ${state.root_opencode_session_id ?? 'not known yet'}, ${idleness(agent.is_idle)}, in front: ${focus.ty}`,

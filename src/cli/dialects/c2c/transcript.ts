@@ -1,4 +1,4 @@
-import { claudeRuns } from '../../../clients/claude/signs.ts';
+import { claudeRuns } from '../../../clients/claude/state.ts';
 import { TranscriptWay } from '../../../delivery/transcript.ts';
 import { waiting } from '../../../flow/deliver.ts';
 import { offer } from '../../../flow/offer.ts';

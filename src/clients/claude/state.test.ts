@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { startOf } from '../../sessions/process.ts';
-import { ClaudeSigns } from './signs.ts';
+import { ClaudeStateReader } from './state.ts';
 
 describe('what Claude Code says of a session in its register', () => {
   it.each([
@@ -28,11 +28,11 @@ describe('what Claude Code says of a session in its register', () => {
 
   it('is nothing where the register is missing, or not whole', async () => {
     const folder = temporaryHome();
-    expect(await new ClaudeSigns(folder, 's').latest()).toBeNull();
+    expect(await new ClaudeStateReader(folder, 's').latest()).toBeNull();
     mkdirSync(`${folder}/sessions`);
     writeFileSync(`${folder}/sessions/${process.pid}.json`, '{"pid":');
     writeFileSync(`${folder}/sessions/notes.json`, '{}');
-    expect(await new ClaudeSigns(folder, 's').latest()).toBeNull();
+    expect(await new ClaudeStateReader(folder, 's').latest()).toBeNull();
   });
 });
 
@@ -45,18 +45,22 @@ describe('what Claude Code writes down of what its user said', () => {
     ['in parts', said([{ type: 'text', text: 'two\nlines' }])],
     ['with a blank behind it', said('two\nlines ')],
   ])('is a sign that it took just that, %s [C2C-32]', async (_how, line) => {
-    const { signs, write } = written('');
-    const heard = await signs.listen();
+    const { states, write } = written('');
+    const heard = await states.listen();
     expect(await heard('two\nlines')).toBeNull();
     write(`${line}\n`);
     expect(await heard('two\nlines')).toMatchObject({ state: 'busy', source: 'transcript' });
   });
 
   it('is found in the transcript of the session that its process has now, and in one that is begun only then', async () => {
-    const signs = new ClaudeSigns(registered({ status: 'idle', sessionId: 'cleared' }).folder, 'ours', process.pid);
-    const heard = await signs.listen();
-    mkdirSync(`${signs.folder}/projects/-work`, { recursive: true });
-    writeFileSync(`${signs.folder}/projects/-work/cleared.jsonl`, `${said('hello')}\n`);
+    const states = new ClaudeStateReader(
+      registered({ status: 'idle', sessionId: 'cleared' }).folder,
+      'ours',
+      process.pid,
+    );
+    const heard = await states.listen();
+    mkdirSync(`${states.folder}/projects/-work`, { recursive: true });
+    writeFileSync(`${states.folder}/projects/-work/cleared.jsonl`, `${said('hello')}\n`);
     expect(await heard('hello')).toMatchObject({ source: 'transcript' });
   });
 
@@ -68,22 +72,22 @@ describe('what Claude Code writes down of what its user said', () => {
     ['a tool gave it', '', said([{ type: 'tool_result', content: 'hello' }])],
     ['the line is only half there', '', said('hello').slice(0, -2)],
   ])('is no sign when %s', async (_why, before, after) => {
-    const { signs, write } = written(before && `${before}\n`);
-    const heard = await signs.listen();
+    const { states, write } = written(before && `${before}\n`);
+    const heard = await states.listen();
     write(after);
     expect(await heard('hello')).toBeNull();
   });
 
-  function written(before: string): { signs: ClaudeSigns; write: (text: string) => void } {
-    const signs = registered({ status: 'idle' });
-    mkdirSync(`${signs.folder}/projects/-work`, { recursive: true });
-    const path = `${signs.folder}/projects/-work/s.jsonl`;
+  function written(before: string): { states: ClaudeStateReader; write: (text: string) => void } {
+    const states = registered({ status: 'idle' });
+    mkdirSync(`${states.folder}/projects/-work`, { recursive: true });
+    const path = `${states.folder}/projects/-work/s.jsonl`;
     writeFileSync(path, before);
-    return { signs, write: (text) => appendFileSync(path, text) };
+    return { states, write: (text) => appendFileSync(path, text) };
   }
 });
 
-function registered(more: Record<string, unknown>): ClaudeSigns {
+function registered(more: Record<string, unknown>): ClaudeStateReader {
   const folder = temporaryHome();
   mkdirSync(`${folder}/sessions`);
   const entry = {
@@ -95,5 +99,5 @@ function registered(more: Record<string, unknown>): ClaudeSigns {
     ...more,
   };
   writeFileSync(`${folder}/sessions/${process.pid}.json`, JSON.stringify(entry));
-  return new ClaudeSigns(folder, 's');
+  return new ClaudeStateReader(folder, 's');
 }

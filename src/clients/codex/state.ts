@@ -1,4 +1,22 @@
-import type { ReadComposer } from '../../sessions/composer.ts';
+import type { Activity } from '../../sessions/client-state.ts';
+import type { ReadComposer } from '../../sessions/terminal.ts';
+
+/**
+ * What Codex 0.166 says with each event that its hooks can hear; `gone` removes the state. A Stop hook that makes the turn go on
+ * says `busy` itself: no event follows. Codex may run its hooks in the environment of another window, so the state belongs to the
+ * `session_id` on the hook's standard input, and never to a pane or process that the environment names.
+ */
+export const CODEX_EVENTS: Record<string, Activity | 'gone'> = {
+  SessionStart: 'starting',
+  UserPromptSubmit: 'busy',
+  PreToolUse: 'busy',
+  PermissionRequest: 'dialog',
+  PostToolUse: 'busy',
+  PreCompact: 'busy',
+  Stop: 'idle',
+  Interrupt: 'idle',
+  SessionEnd: 'gone',
+};
 
 /**
  * Codex 0.166: the composer is the last row that begins with a bright `›`; what was said before begins with a faint one. It shows a

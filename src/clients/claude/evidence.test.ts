@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import type { MessageId } from '../../protocol/names.ts';
-import { ShownInTranscript } from './shown.ts';
+import { ShownInTranscript } from './evidence.ts';
 
 const parcel = (id: string) => ({ id: id as MessageId, text: 'hello' });
 const told = (id: string): string => `<channel source=\\"c2c\\" message_id=\\"${id}\\">`;

@@ -1,19 +1,18 @@
 import { describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../test/support/home.ts';
-import { CODEX_EVENTS } from '../clients/codex/signs.ts';
-import { KIMI_EVENTS } from '../clients/kimi/signs.ts';
-import { SignFile, writeSign } from './sign-file.ts';
-import { signFileOf, signScript } from './sign-hook.ts';
+import { CODEX_EVENTS } from '../clients/codex/state.ts';
+import { KIMI_EVENTS } from '../clients/kimi/state.ts';
+import { HookStateFile, writeClientState, clientStatePath, clientStateScript } from './client-state.ts';
 
 describe('a sign in a file', () => {
   it('says what the client said last', async () => {
     const file = `${temporaryHome()}/sign`;
-    const signs = new SignFile(file);
+    const signs = new HookStateFile(file);
     expect(await signs.latest()).toBeNull();
-    await writeSign(file, 'busy', Date.now());
+    await writeClientState(file, 'busy', Date.now());
     expect(await signs.latest()).toMatchObject({ state: 'busy', source: 'hook' });
-    await writeSign(file, 'idle', Date.now());
+    await writeClientState(file, 'idle', Date.now());
     expect(await signs.latest()).toMatchObject({ state: 'idle' });
   });
 
@@ -22,32 +21,32 @@ describe('a sign in a file', () => {
     async (text) => {
       const file = `${temporaryHome()}/sign`;
       writeFileSync(file, text);
-      expect(await new SignFile(file).latest()).toBeNull();
+      expect(await new HookStateFile(file).latest()).toBeNull();
     },
   );
 
   it('is none of a process that ended', async () => {
     const file = `${temporaryHome()}/sign`;
     const child = Bun.spawn(['sleep', '60']);
-    await writeSign(file, 'idle', Date.now(), child.pid);
-    expect(await new SignFile(file).latest()).toMatchObject({ state: 'idle', pid: child.pid });
+    await writeClientState(file, 'idle', Date.now(), child.pid);
+    expect(await new HookStateFile(file).latest()).toMatchObject({ state: 'idle', pid: child.pid });
     child.kill('SIGKILL');
     await child.exited;
-    expect(await new SignFile(file).latest()).toBeNull();
+    expect(await new HookStateFile(file).latest()).toBeNull();
   });
 
   it('is none of a process that started after it was given', async () => {
     const file = `${temporaryHome()}/sign`;
     const longAgo = Date.now() - 24 * 3600_000 * 365;
-    await writeSign(file, 'idle', longAgo, process.pid);
+    await writeClientState(file, 'idle', longAgo, process.pid);
     utimesSync(file, longAgo / 1000, longAgo / 1000);
-    expect(await new SignFile(file).latest()).toBeNull();
+    expect(await new HookStateFile(file).latest()).toBeNull();
   });
 
   it('is as old as its words say, not as a copy of it', async () => {
     const file = `${temporaryHome()}/sign`;
     writeFileSync(file, 'idle 1700000000\n');
-    const sign = await new SignFile(file).latest();
+    const sign = await new HookStateFile(file).latest();
     expect(sign?.at).toBeLessThan(1_700_000_010_000);
   });
 });
@@ -60,7 +59,7 @@ describe.each([
     const { folder, runs } = aHook(events);
     await runs('UserPromptSubmit', { hook_event_name: 'UserPromptSubmit', session_id: 'abc-1' });
     expect(await runs(event, { session_id: 'abc-1', cwd: '/x' })).toEqual({ out: '', err: '', code: 0 });
-    const sign = await new SignFile(signFileOf(folder, 'abc-1')).latest();
+    const sign = await new HookStateFile(clientStatePath(folder, 'abc-1')).latest();
     expect(sign?.state ?? 'gone').toBe(state);
   });
 
@@ -93,11 +92,11 @@ describe.each([
   });
 });
 
-function aHook(events: Parameters<typeof signScript>[1]) {
+function aHook(events: Parameters<typeof clientStateScript>[1]) {
   const home = temporaryHome();
   const folder = `${home}/it's signs`;
   const sessions = `${home}/it's sessions`;
-  writeFileSync(`${home}/hook.sh`, signScript(folder, events, sessions));
+  writeFileSync(`${home}/hook.sh`, clientStateScript(folder, events, sessions));
   const raw = async (event: string, input: string) => {
     const child = Bun.spawn(['sh', `${home}/hook.sh`, event], {
       stdin: new Blob([input]),

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
-import { statefilePath } from '../../sessions/statefile.ts';
-import { OpenCodeSigns } from './signs.ts';
+import { statefilePath } from './statefile.ts';
+import { OpenCodeStateReader } from './state.ts';
 
 const AT = '2026-04-21T14:05:00.000Z';
 const now = (): number => Date.parse(AT) + 10_000;
@@ -29,15 +29,18 @@ const agent = (is_idle: boolean | null) => ({ ...idle.agent, is_idle });
 const front = (ty: string) => ({ ty, details: null });
 const question = { id: 'que_1', text: 'Which?', header: 'W', options: ['a'] };
 
-function signsOf(text: string, options: Partial<ConstructorParameters<typeof OpenCodeSigns>[0]> = {}): OpenCodeSigns {
+function readerOf(
+  text: string,
+  options: Partial<ConstructorParameters<typeof OpenCodeStateReader>[0]> = {},
+): OpenCodeStateReader {
   const path = `${temporaryHome()}/state.json`;
   writeFileSync(path, text);
-  return new OpenCodeSigns({ path, sessionId: 'opencode-project', now, ...options });
+  return new OpenCodeStateReader({ path, sessionId: 'opencode-project', now, ...options });
 }
 const latest = (state: object, options = {}) =>
-  signsOf(JSON.stringify({ event: 'state.snapshot', ts: AT, state }), options).latest();
+  readerOf(JSON.stringify({ event: 'state.snapshot', ts: AT, state }), options).latest();
 
-describe('the signs of an OpenCode', () => {
+describe('the states of an OpenCode', () => {
   it.each([
     ['idle', 'an idle root session with the prompt in front', idle],
     ['busy', 'a root session that works', { ...idle, agent: agent(false) }],
@@ -61,9 +64,9 @@ describe('the signs of an OpenCode', () => {
     expect(await latest(idle, { isRunning: () => false })).toBeNull();
     expect(await latest({ ...idle, c2c_session_id: 'another' })).toBeNull();
     expect(await latest({ ...idle, opencode_pid: 0 })).toBeNull();
-    expect(await signsOf('{"event":"state.snapshot","state":{').latest()).toBeNull();
-    expect(await signsOf('{"state":{"c2c_session_id":"opencode-project"}}').latest()).toBeNull();
+    expect(await readerOf('{"event":"state.snapshot","state":{').latest()).toBeNull();
+    expect(await readerOf('{"state":{"c2c_session_id":"opencode-project"}}').latest()).toBeNull();
     const nowhere = statefilePath({ HOME: temporaryHome() }, 'nobody');
-    expect(await new OpenCodeSigns({ path: nowhere, sessionId: 'opencode-project' }).latest()).toBeNull();
+    expect(await new OpenCodeStateReader({ path: nowhere, sessionId: 'opencode-project' }).latest()).toBeNull();
   });
 });

@@ -1,7 +1,8 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { isAlive, startOf } from '../../sessions/process.ts';
-import type { ClientState, Sign, Signs } from '../../sessions/sign.ts';
-import { saidFromNowOn } from './shown.ts';
+import type { Activity, ClientState, StateReader } from '../../sessions/client-state.ts';
+import { saidFromNowOn } from './evidence.ts';
+import type { ReadComposer } from '../../sessions/terminal.ts';
 
 /** ~/.claude/sessions/<pid>.json, as far as it is read here. Claude Code 2.1.325 keeps it for every running session. */
 export interface ClaudeSession {
@@ -19,7 +20,7 @@ export interface ClaudeSession {
 }
 
 /** Any other word is not known. */
-const STATES: Record<string, ClientState> = { idle: 'idle', busy: 'busy', waiting: 'dialog' };
+const STATES: Record<string, Activity> = { idle: 'idle', busy: 'busy', waiting: 'dialog' };
 
 /**
  * What Claude Code says of one session in its own register.
@@ -28,7 +29,7 @@ const STATES: Record<string, ClientState> = { idle: 'idle', busy: 'busy', waitin
  * that grows old. The process must be the one that is meant, by its number and the time of its start; a number that was given away
  * again says nothing. A session that has no state yet is starting.
  */
-export class ClaudeSigns implements Signs {
+export class ClaudeStateReader implements StateReader {
   constructor(
     /** `~/.claude`, or what CLAUDE_CONFIG_DIR says. */
     readonly folder: string,
@@ -37,7 +38,7 @@ export class ClaudeSigns implements Signs {
     readonly pid?: number,
   ) {}
 
-  async latest(): Promise<Sign | null> {
+  async latest(): Promise<ClientState | null> {
     const found = await this.#registered();
     if (!found) return null;
     const { status, waitingFor, pid } = found;
@@ -53,7 +54,7 @@ export class ClaudeSigns implements Signs {
   }
 
   /** Its transcript: seen on a machine with too much to do, the register slept through whole turns of some seconds. */
-  async listen(): Promise<(text: string) => Promise<Sign | null>> {
+  async listen(): Promise<(text: string) => Promise<ClientState | null>> {
     const session = (await this.#registered())?.sessionId ?? this.session;
     const isSaid = saidFromNowOn([this.folder], session);
     return async (text) => (isSaid(text) ? { state: 'busy', at: Date.now(), source: 'transcript' } : null);
@@ -96,3 +97,22 @@ function runs({ pid, procStart }: ClaudeSession): boolean {
   const started = startOf(pid);
   return started === null || procStart === undefined || started === procStart;
 }
+
+/**
+ * Claude Code 2.1: the composer is a row that begins with `❯`, between two rules. What was said before begins so too, but has no
+ * rules around it, and a question has its `❯` further right. The cursor stands where the next letter would.
+ */
+export const claudeComposer: ReadComposer = ({ lines, bright, cursor }) => {
+  const isRule = (row: number): boolean => /^─{8}/.test(lines[row] ?? '');
+  const row = lines.findLastIndex((line, at) => line.startsWith('❯') && isRule(at - 1));
+  if (row < 0) return lines.some((line) => QUESTION.test(line)) ? 'dialog' : 'unknown';
+  if (lines.slice(row + 1).some((line) => /\besc to interrupt\b/i.test(line))) return 'busy';
+  if (lines.slice(row).some((line) => QUESTION.test(line))) return 'dialog';
+  // The cursor lies on the first letter of a hint, and is drawn bright.
+  const typed = (bright[row] ?? '').slice(1).trim();
+  const isHint = typed.length <= 1 && (lines[row] ?? '').slice(1).trim().length > 1;
+  const atStart = cursor.row === row && cursor.column === 2;
+  return isRule(row + 1) && atStart && (typed === '' || isHint) ? 'empty' : 'draft';
+};
+
+const QUESTION = /^\s+❯ \d+\. |Do you want to |\bEsc to cancel\b|\bEnter to (select|confirm)\b/;

@@ -4,7 +4,7 @@ import { TestTmux } from '../../test/support/tmux.ts';
 import { within } from '../../test/support/within.ts';
 import { temporaryHome } from '../../test/support/home.ts';
 import { writeFileSync } from 'node:fs';
-import { ScreenModel } from './screen-model.ts';
+import { ScreenModel } from './screen.ts';
 import { TmuxServer } from './tmux.ts';
 
 const hasTmux = Bun.which('tmux') !== null;

@@ -1,4 +1,25 @@
-import type { ReadComposer } from '../../sessions/composer.ts';
+import type { Activity } from '../../sessions/client-state.ts';
+import type { ReadComposer } from '../../sessions/terminal.ts';
+
+/**
+ * What Kimi 2.1 says with each event that its hooks can hear; `gone` removes the state. It does not say Stop after an interrupt. A
+ * Stop hook that makes the turn go on says `busy` itself: no event follows. A Kimi that was given nothing yet has no session, and
+ * so no state.
+ */
+export const KIMI_EVENTS: Record<string, Activity | 'gone'> = {
+  SessionStart: 'starting',
+  UserPromptSubmit: 'busy',
+  TurnStarted: 'busy',
+  PreToolUse: 'busy',
+  PermissionRequest: 'dialog',
+  PermissionResult: 'busy',
+  PostToolUse: 'busy',
+  PostToolUseFailure: 'busy',
+  Stop: 'idle',
+  StopFailure: 'idle',
+  Interrupt: 'idle',
+  SessionEnd: 'gone',
+};
 
 /** Kimi 2.1: the composer is a box with `>` in its first row. A question takes its place, and a moon stands above it while Kimi works. */
 export const kimiComposer: ReadComposer = ({ lines, bright, cursor }) => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import fc from 'fast-check';
-import { patched } from './statefile-merge.ts';
-import type { JsonObject } from './statefile-merge.ts';
+import { patched } from './statefile.ts';
+import type { JsonObject } from './statefile.ts';
 
 /** A state as a flat list of places, deepest first: another way to say what a merge is. */
 type Leaves = Map<string, unknown>;

@@ -5,9 +5,9 @@ import { ScriptedTui } from '../../test/support/scripted-tui.ts';
 import { within } from '../../test/support/within.ts';
 import { TerminalWay } from '../delivery/terminal.ts';
 import { aParcel, NEVER } from '../delivery/way.contract.ts';
-import { unseen } from './composer.ts';
-import { ForeignPty } from './foreign-pty.ts';
-import { SignFile } from './sign-file.ts';
+import { unseen } from './terminal.ts';
+import { ForeignPty } from './pty.ts';
+import { HookStateFile } from './client-state.ts';
 
 const HOLDER = new URL('../../test/support/pty-holder.child.ts', import.meta.url).pathname;
 const isHere = process.platform === 'linux' && ['x64', 'arm64'].includes(process.arch);
@@ -44,7 +44,7 @@ describe.skipIf(!isHere)(`a terminal of another program${isHere ? '' : ' (skippe
     const tui = new ScriptedTui();
     const { pid } = await held(tui.command);
     await tui.ready();
-    const options = { signs: new SignFile(tui.sign), composer: unseen, enterAfter: 5, proofWithin: 10_000 };
+    const options = { states: new HookStateFile(tui.sign), composer: unseen, enterAfter: 5, proofWithin: 10_000 };
     const way = new TerminalWay({ ...options, terminal: ForeignPty.open({ asked: true, where: { pid } }) });
     const parcel = aParcel('several\nlines');
     expect(await way.offer([parcel], NEVER)).toMatchObject({ outcome: 'taken' });
@@ -85,7 +85,7 @@ describe.skipIf(!isHere)(`a terminal of another program${isHere ? '' : ' (skippe
   it.skipIf(isRoot && !canStepDown)('is refused where the right is missing, with the reason [C2C-32b]', async () => {
     const { pid } = isRoot ? await held(['cat']) : { pid: 1 };
     const script = `
-      const { ForeignPty } = await import(${JSON.stringify(new URL('./foreign-pty.ts', import.meta.url).pathname)});
+      const { ForeignPty } = await import(${JSON.stringify(new URL('./pty.ts', import.meta.url).pathname)});
       try { ForeignPty.open({ asked: true, where: { pid: ${pid} } }); console.log('opened'); } catch (error) { console.log(error.message); }`;
     const down = isRoot ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', '--no-new-privs'] : [];
     const child = Bun.spawn([...down, process.execPath, '-e', script], {
