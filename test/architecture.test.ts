@@ -9,7 +9,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   attention: ['protocol', 'attention'],
   storage: ['protocol', 'storage'],
   sessions: ['protocol', 'sessions'],
-  delivery: ['protocol', 'attention', 'sessions', 'delivery'],
+  delivery: ['protocol', 'attention', 'storage ports', 'flow', 'sessions', 'delivery'],
   clients: ['protocol', 'sessions', 'delivery', 'clients'],
   flow: ['protocol', 'attention', 'storage ports', 'delivery ports', 'flow'],
   doors: ['protocol', 'sessions', 'delivery', 'storage ports', 'flow', 'doors'],
@@ -19,7 +19,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 /** The only places that may name a backend. */
 const NAMES_BACKENDS = /^src\/(storage\/|cli\/wiring(-\w+)?\.ts$)/;
 const PORTS =
-  /^src\/storage\/(disk|spool\/spool|ledger\/(ledger|duties)|directory\/directory|rooms\/rooms|relay\/relay|c2c\/broker)\.ts$/;
+  /^src\/storage\/(disk|holder|spool\/spool|ledger\/(ledger|duties)|directory\/directory|rooms\/rooms|relay\/relay|c2c\/broker)\.ts$/;
 const BACKENDS =
   /^src\/storage\/(spool\/(maildir|memory|c2c-broker)|ledger\/(sqlite|memory)|directory\/(files|memory|watched|c2c-registry)|rooms\/files|c2c\/files)/;
 

@@ -7,7 +7,7 @@ import { Refusal } from '../protocol/refusal.ts';
 import type { Context } from './context.ts';
 import { gitOrigin } from './origin.ts';
 import { ownCommand } from './program.ts';
-import { layReferences, mailboxOf, Session } from './sessions.ts';
+import { layReferences, mailboxOf, Session } from '../delivery/hook-session.ts';
 import { parleyHome } from './env.ts';
 import type { Env } from './env.ts';
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bun
-import { visibleLine } from '../delivery/visible.ts';
+import { visibleLine } from '../delivery/gate.ts';
 import { REFUSALS, Refusal } from '../protocol/refusal.ts';
 import { codeOf, storageTrouble } from '../storage/disk.ts';
 import { exitNow } from '../storage/libc.ts';

@@ -1,4 +1,4 @@
-import { visibleLine } from '../delivery/visible.ts';
+import { visibleLine } from '../delivery/gate.ts';
 import type { Message } from '../protocol/message.ts';
 import type { Env } from './env.ts';
 import { writeAll } from './terminal.ts';

@@ -1,5 +1,5 @@
 import { masked } from '../attention/secrets.ts';
-import { visibleLine } from '../delivery/visible.ts';
+import { visibleLine } from '../delivery/gate.ts';
 import { staleAdvice } from './replaced.ts';
 import { writeAll } from './terminal.ts';
 

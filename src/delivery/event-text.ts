@@ -1,6 +1,6 @@
 import type { ChatDeliver, Knock } from '../protocol/host.ts';
 import type { Digest, ProgressLine, Said, Source, Window } from '../protocol/prompt.ts';
-import { idText, inline, phrase, quoted, quotedWhole } from './quote.ts';
+import { idText, inline, phrase, quoted, quotedWhole } from './gate.ts';
 
 /** What a prompt says of an event; `chat/deliver` has all of it. */
 export type EventFacts = Pick<

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFile
 import { aBrokenPipe, anOriginalEntry } from '../support/c2c.ts';
 import { C2cHooks, envelopesIn } from '../support/c2c-hooks.ts';
 import { HookSession, hookFolder } from '../../src/cli/dialects/c2c/hook-session.ts';
-import { c2cHookScript } from '../../src/delivery/c2c-hook-script.ts';
+import { c2cHookScript } from '../../src/delivery/hook-script.ts';
 import { openBroker } from '../../src/cli/wiring-broker.ts';
 import { temporaryHome } from '../support/home.ts';
 import { aMessage, bob, LOUD } from '../support/mail.ts';

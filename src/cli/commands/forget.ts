@@ -5,7 +5,7 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { clientBindings, clientOf } from '../client-bindings.ts';
 import { command } from '../command.ts';
 import { refuseUnlessUser } from '../consent.ts';
-import { namesIn, Session } from '../sessions.ts';
+import { namesIn, Session } from '../../delivery/hook-session.ts';
 import { ceaseDefault } from '../settings-file.ts';
 import { parleyHome } from '../env.ts';
 import { agentFrom } from '../whom.ts';

@@ -28,7 +28,7 @@ import { inTurn } from '../install/turn.ts';
 import { lastingProgram, temporaryHome } from '../lasting.ts';
 import { gitTop } from '../origin.ts';
 import { parleyHome, userHome } from '../env.ts';
-import { forgetSessionsOf } from '../sessions.ts';
+import { forgetSessionsOf } from '../../delivery/hook-session.ts';
 import { isTerminal } from '../terminal.ts';
 
 export default command({

@@ -1,4 +1,4 @@
-import { visibleLine } from '../../delivery/visible.ts';
+import { visibleLine } from '../../delivery/gate.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { BadArguments } from '../arguments.ts';
 import { writeAll } from '../terminal.ts';

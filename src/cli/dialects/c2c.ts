@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { visibleLine } from '../../delivery/visible.ts';
+import { visibleLine } from '../../delivery/gate.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained, ifThere } from '../../storage/disk.ts';
 import { BadArguments } from '../arguments.ts';

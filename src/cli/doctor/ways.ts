@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import { claudeFolder } from '../../clients/claude/install.ts';
 import { claudeSessions } from '../../clients/claude/state.ts';
 import type { ClaudeSession } from '../../clients/claude/state.ts';
-import { HOOK_CLIENTS } from '../../clients/hook-clients.ts';
+import { clientNamed, HOOK_CLIENTS } from '../../clients/clients.ts';
 import { CLIENT_NAMES } from '../../clients/install-client.ts';
 import type { ClientName, Gift, InstallClient, Place } from '../../clients/install-client.ts';
 import { INSTALL_CLIENTS } from '../../clients/install-clients.ts';
 import type { Wish } from '../../clients/settings/apply.ts';
-import { UNUSED_WAYS, wayOf } from '../../clients/ways.ts';
-import type { WayFacts } from '../../clients/ways.ts';
+import { wayOf } from '../../clients/ways.ts';
+import type { WayFacts } from '../../delivery/client.ts';
 import type { Session as Registered } from '../../storage/c2c/broker.ts';
 import { clientBindings } from '../client-bindings.ts';
 import { asksBeforeReply } from '../install/allow.ts';
@@ -23,7 +23,7 @@ import { gitTop } from '../origin.ts';
 import { isHere } from '../install/here.ts';
 import { parleyHome, userHome } from '../env.ts';
 import type { Env } from '../env.ts';
-import { Session } from '../sessions.ts';
+import { Session } from '../../delivery/hook-session.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 import { examineWaiting, waits } from './waiting.ts';
@@ -85,7 +85,7 @@ function clientFinding(client: InstallClient, place: Place): Finding {
   const what = `${client.title} is here; ${parts.join(', ')}`;
   const next = missingStep(client, held);
   if (next !== null) return warn(what, next);
-  const unused = UNUSED_WAYS[client.name];
+  const unused = clientNamed(client.name)?.unused;
   return { ...ok(what), ...(unused && { next: unused }) };
 }
 
@@ -121,7 +121,7 @@ function sessionFinding(
   const known = running.find(({ sessionId }) => sessionId === id);
   const client = CLIENT_NAMES.find((name) => name === type) ?? (known ? 'claude' : guessed(id));
   const facts = factsOf(client, id, known?.cwd, place);
-  const { way, rank, because, better } = wayOf(client, facts);
+  const { way, rank, because, better } = wayOf(client && clientNamed(client), facts);
   const state = known?.status ? `, ${known.status} now` : alive === null ? ', perhaps not running' : '';
   const what = `${client ?? 'a client that it does not name'}${state}: ${way} (${rank}), because ${because}`;
   const idle = facts.loop === null ? idleLoop(place.env, id) : null;

@@ -9,7 +9,7 @@ import { isSure } from '../consent.ts';
 import type { Context } from '../context.ts';
 import { parleyHome } from '../env.ts';
 import type { Env } from '../env.ts';
-import { namesIn } from '../sessions.ts';
+import { namesIn } from '../../delivery/hook-session.ts';
 
 /** What `--allow` grants to the models of a client, the narrowest first. */
 const GRANTS = {

@@ -6,7 +6,7 @@ import type { Wish } from '../../clients/settings/apply.ts';
 import { inToml } from '../../clients/settings/text-block.ts';
 import { parleyHome } from '../env.ts';
 import type { Env } from '../env.ts';
-import { namesIn } from '../sessions.ts';
+import { namesIn } from '../../delivery/hook-session.ts';
 import type { Done } from './carry-out.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { HOOK_CLIENTS } from '../../clients/hook-clients.ts';
+import { HOOK_CLIENTS } from '../../clients/clients.ts';
 import type { ClientName, Gift, Hooks } from '../../clients/install-client.ts';
 import { hookLine, hookWord } from '../hook-setup.ts';
 import type { Env } from '../env.ts';

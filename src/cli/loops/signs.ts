@@ -1,4 +1,5 @@
 import { readdirSync, rmSync } from 'node:fs';
+import { clientNamed } from '../../clients/clients.ts';
 import { HookStateFile, clientStatePath } from '../../sessions/client-state.ts';
 import type { ClientState, StateReader } from '../../sessions/client-state.ts';
 import { ifThere } from '../../storage/disk.ts';
@@ -10,19 +11,9 @@ import type { Wanted } from './wanted.ts';
 
 /** What the client says of itself: its own register, its plugin's state, or what its hooks left. */
 export async function signsOf(wanted: Wanted, env: Env): Promise<StateReader> {
-  if (wanted.client === 'claude') return claudeSigns(wanted, env);
-  if (wanted.client !== 'opencode') return new HookSigns(wanted, env);
-  const [{ OpenCodeStateReader }, { statefilePath }] = await Promise.all([
-    import('../../clients/opencode/state.ts'),
-    import('../../clients/opencode/statefile.ts'),
-  ]);
-  const path = statefilePath({ ...env, HOME: userHome(env) }, wanted.options.instance);
-  return new OpenCodeStateReader({ path, sessionId: wanted.session });
-}
-
-async function claudeSigns({ session, pid }: Wanted, env: Env): Promise<StateReader> {
-  const { ClaudeStateReader } = await import('../../clients/claude/state.ts');
-  return new ClaudeStateReader(env['CLAUDE_CONFIG_DIR'] || `${userHome(env)}/.claude`, session, pid);
+  const { client, session, pid, options } = wanted;
+  const place = { session, pid, instance: options.instance, env: { ...env, HOME: userHome(env) } };
+  return clientNamed(client)?.state?.(place) ?? new HookSigns(wanted, env);
 }
 
 /** The newest of what hooks left under any name that this session has. */

@@ -38,6 +38,3 @@ const QUESTION = /^\s*[▶❯] (\d+\. |Trust this folder)|↵ confirm|\bEnter se
 
 /** While Kimi works a moon waxes and wanes above the composer. */
 const MOON = /^\s*[\u{1f311}-\u{1f318}](\s|$)/u;
-
-/** Kimi may take an Enter that comes at once for a part of the paste. */
-export const KIMI_ENTER_AFTER = 1500;

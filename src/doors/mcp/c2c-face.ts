@@ -1,6 +1,5 @@
 import { envelope } from '../../delivery/c2c-envelope.ts';
-import { jsonForModel } from '../../delivery/gate.ts';
-import { plainLine } from '../../delivery/quote.ts';
+import { jsonForModel, plainLine } from '../../delivery/gate.ts';
 import { disturbing, setDisturbing } from '../../flow/c2c/disturbing.ts';
 import { entryOf, sendTo, sendToAll, takeWaiting } from '../../flow/c2c/mail.ts';
 import type { Entry, Tag } from '../../flow/c2c/mail.ts';

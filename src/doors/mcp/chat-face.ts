@@ -1,5 +1,5 @@
 import { RULES } from '../../delivery/event-text.ts';
-import { plainLine } from '../../delivery/quote.ts';
+import { plainLine } from '../../delivery/gate.ts';
 import { call } from './calls.ts';
 import type { Caller } from './calls.ts';
 import type { Face } from './face.ts';

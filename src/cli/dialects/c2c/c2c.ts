@@ -1,4 +1,4 @@
-import { visibleLine } from '../../../delivery/visible.ts';
+import { visibleLine } from '../../../delivery/gate.ts';
 import { speakerOf } from '../../../flow/c2c/sessions.ts';
 import type { Desk, Home, Who } from '../../../flow/desk.ts';
 import { readAlias } from '../../../protocol/c2c.ts';

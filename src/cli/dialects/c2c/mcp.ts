@@ -1,5 +1,5 @@
 import { homedir } from 'node:os';
-import { ShownInTranscript } from '../../../clients/claude/evidence.ts';
+import { clientNamed } from '../../../clients/clients.ts';
 import { c2cFace } from '../../../doors/mcp/c2c-face.ts';
 import type { C2cFaceDeps } from '../../../doors/mcp/c2c-face.ts';
 import { Channel } from '../../../doors/mcp/channel.ts';
@@ -123,7 +123,7 @@ function channelOf(c2c: C2c, sessionId: string, log: Log): Channel {
   const transcripts = env['CLAUDE_CODE_SESSION_ID'] ?? env['CLAUDE_SESSION_ID'];
   const home = env['HOME'] || homedir();
   const folders = [env['CLAUDE_CONFIG_DIR'] || `${home}/.claude`, `${home}/.claude-shared`];
-  const shown = transcripts ? new ShownInTranscript(folders, transcripts) : undefined;
+  const shown = transcripts ? clientNamed('claude')?.evidence?.(folders, transcripts) : undefined;
   return new Channel({
     reader: () => c2c.reader(sessionId),
     isOn: (env['C2C_MCP_CHANNEL_DELIVERY'] ?? '1') !== '0',

@@ -1,4 +1,4 @@
-import { visibleLine } from '../../../delivery/visible.ts';
+import { visibleLine } from '../../../delivery/gate.ts';
 import { namesIn } from '../../../flow/c2c/sessions.ts';
 import { readAlias } from '../../../protocol/c2c.ts';
 import { BadArguments } from '../../arguments.ts';

@@ -1,4 +1,4 @@
-import { visibleLine } from '../../../delivery/visible.ts';
+import { visibleLine } from '../../../delivery/gate.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { StateFile, readStatefile, statefilePath } from '../../../clients/opencode/statefile.ts';
 import { isAlive } from '../../../sessions/process.ts';

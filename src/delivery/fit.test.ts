@@ -1,13 +1,11 @@
 import { describe, expect, it } from 'bun:test';
 import * as fc from 'fast-check';
 import { aMessage, bob, LOUD } from '../../test/support/mail.ts';
-import { fenced } from './fence.ts';
-import type { Mail } from './fence.ts';
-import { planRound, roundText } from './round.ts';
-import type { Room } from './round.ts';
+import { fenced, planText, renderText } from './fit.ts';
+import type { Mail, Limits } from './fit.ts';
 
 const voice = fenced({ reader: bob, mark: 'k3j9x2v7', now: 0, ago: () => '3 min ago' });
-const room: Room = { limit: 9000, length: (text) => text.length, free: true };
+const limits: Limits = { limit: 9000, length: (text) => text.length, free: true };
 
 let clock = Date.parse('2026-03-01T00:00:00.000Z');
 function mail(length: number, injection: Mail['attention']['injection'] = 'buffered'): Mail {
@@ -19,21 +17,21 @@ function mail(length: number, injection: Mail['attention']['injection'] = 'buffe
 describe('a round', () => {
   it('holds whole messages, oldest first, and counts those for which there is no room', () => {
     const waiting = Array.from({ length: 30 }, () => mail(1000));
-    const round = planRound(voice, waiting.toReversed(), room);
+    const round = planText(voice, waiting.toReversed(), limits);
     expect(round.pieces.map(({ mail }) => mail)).toEqual(waiting.slice(0, round.pieces.length));
     expect(round.pieces.length).toBeGreaterThanOrEqual(7);
     expect(round.left).toBe(30 - round.pieces.length);
-    expect(roundText(voice, round)).toContain(`${round.left} more wait`);
+    expect(renderText(voice, round)).toContain(`${round.left} more wait`);
   });
 
   it('begins with what is pressing', () => {
     const [old, pressing] = [mail(10), mail(10, 'immediate')];
-    expect(planRound(voice, [old, pressing], room).pieces.map(({ mail }) => mail)).toEqual([pressing, old]);
+    expect(planText(voice, [old, pressing], limits).pieces.map(({ mail }) => mail)).toEqual([pressing, old]);
   });
 
   it('points at a message that would not fit even alone', () => {
     const waiting = [mail(10), mail(20_000), mail(10)];
-    expect(planRound(voice, waiting, room)).toMatchObject({
+    expect(planText(voice, waiting, limits)).toMatchObject({
       pieces: [{ kind: 'whole' }, { kind: 'pointer' }, { kind: 'whole' }],
       left: 0,
     });
@@ -41,17 +39,17 @@ describe('a round', () => {
 
   it('counts as its client does', () => {
     const japanese: Mail = { ...mail(0), message: aMessage({ body: '本'.repeat(4000) }) };
-    expect(planRound(voice, [japanese], room).pieces[0]?.kind).toBe('whole');
-    expect(planRound(voice, [japanese], { ...room, length: (text) => Buffer.byteLength(text) }).pieces[0]?.kind).toBe(
+    expect(planText(voice, [japanese], limits).pieces[0]?.kind).toBe('whole');
+    expect(planText(voice, [japanese], { ...limits, length: (text) => Buffer.byteLength(text) }).pieces[0]?.kind).toBe(
       'pointer',
     );
   });
 
   it('is not begun for knocks alone where speaking costs a turn', () => {
     const knocks = [mail(10, 'notify'), mail(10, 'notify')];
-    expect(planRound(voice, knocks, room).pieces.map(({ kind }) => kind)).toEqual(['knock', 'knock']);
-    expect(planRound(voice, knocks, { ...room, free: false }).pieces).toEqual([]);
-    expect(planRound(voice, [...knocks, mail(10)], { ...room, free: false }).pieces).toHaveLength(3);
+    expect(planText(voice, knocks, limits).pieces.map(({ kind }) => kind)).toEqual(['knock', 'knock']);
+    expect(planText(voice, knocks, { ...limits, free: false }).pieces).toEqual([]);
+    expect(planText(voice, [...knocks, mail(10)], { ...limits, free: false }).pieces).toHaveLength(3);
   });
 
   it('never grows beyond its room, always says something, and keeps count', () => {
@@ -62,8 +60,8 @@ describe('a round', () => {
     fc.assert(
       fc.property(lengths, (sizes) => {
         const waiting = sizes.map(([length, injection]) => mail(length, injection));
-        const round = planRound(voice, waiting, room);
-        expect(roundText(voice, round).length).toBeLessThanOrEqual(9000);
+        const round = planText(voice, waiting, limits);
+        expect(renderText(voice, round).length).toBeLessThanOrEqual(9000);
         expect(round.pieces.length).toBeGreaterThan(0);
         expect(round.pieces.length + round.left).toBe(waiting.length);
       }),

@@ -1,12 +1,15 @@
 import { describe, expect, it } from 'bun:test';
-import { claude } from './claude/hook.ts';
-import { codex } from './codex/hook.ts';
-import { gemini } from './gemini/hook.ts';
-import type { HookClient } from './hook-client.ts';
-import { HookEvent } from './hook-event.ts';
-import { isCompaction, momentOf, proofIn } from './hook-proof.ts';
-import type { Proof } from './hook-proof.ts';
-import { kimi } from './kimi/hook.ts';
+import { hookClient } from './clients.ts';
+import type { HookClient } from '../delivery/client.ts';
+import { HookEvent, isCompaction, momentOf, proofIn } from '../delivery/hook-event.ts';
+import type { Proof } from '../delivery/hook-event.ts';
+
+const [claude, codex, kimi, gemini] = [
+  hookClient('claude'),
+  hookClient('codex'),
+  hookClient('kimi'),
+  hookClient('gemini'),
+];
 
 type Fields = Record<string, unknown>;
 

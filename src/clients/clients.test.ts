@@ -1,12 +1,15 @@
 import { describe, expect, it } from 'bun:test';
-import { claude } from './claude/hook.ts';
-import { codex } from './codex/hook.ts';
-import { gemini } from './gemini/hook.ts';
-import { framed } from './hook-client.ts';
-import type { Form, HookClient } from './hook-client.ts';
-import { HOOK_CLIENTS, hookClient } from './hook-clients.ts';
-import { HookEvent, isSubagent } from './hook-event.ts';
-import { kimi } from './kimi/hook.ts';
+import { framed } from '../delivery/client.ts';
+import type { Form, HookClient } from '../delivery/client.ts';
+import { HOOK_CLIENTS, hookClient } from './clients.ts';
+import { HookEvent, isSubagent } from '../delivery/hook-event.ts';
+
+const [claude, codex, kimi, gemini] = [
+  hookClient('claude'),
+  hookClient('codex'),
+  hookClient('kimi'),
+  hookClient('gemini'),
+];
 
 /** Clients × events, as they were measured. A dash: whatever is said there reaches no model. */
 const TABLE: [client: HookClient, event: string, form: Form | '-'][] = [

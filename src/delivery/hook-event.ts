@@ -1,5 +1,44 @@
-import type { HookClient } from './hook-client.ts';
-import type { HookEvent } from './hook-event.ts';
+import * as v from 'valibot';
+import { Schema } from '../protocol/schema.ts';
+import type { Described } from '../protocol/schema.ts';
+import type { HookClient } from './client.ts';
+
+const text = () => v.fallback(v.optional(v.string()), undefined);
+
+/** What a client tells its hook on stdin, as far as we use it. Claude Code, Codex, Kimi and Gemini share these names. */
+export const HookEvent = new Schema(() =>
+  v.object({
+    hook_event_name: text(),
+    session_id: text(),
+    cwd: text(),
+    /** Why a session starts: startup, resume, clear, compact. */
+    source: text(),
+    tool_name: text(),
+    /** Claude Code: the same from one prompt to the next. */
+    prompt_id: text(),
+    /** Codex: the same within one turn. */
+    turn_id: text(),
+    tool_use_id: text(),
+    /** Only inside a subagent (Kimi names its main agent too). */
+    agent_id: text(),
+  }),
+);
+export type HookEvent = Described<typeof HookEvent>;
+
+/** A subagent's context is thrown away with it: mail shown there would never reach the agent it was sent to. */
+export function isSubagent({ agent_id }: HookEvent): boolean {
+  return agent_id !== undefined && agent_id !== '' && agent_id !== 'main';
+}
+
+/** Does a text that is printed at this event reach the model? */
+export function isHeard(client: HookClient, { hook_event_name: name = '', tool_name = '' }: HookEvent): boolean {
+  return Object.hasOwn(client.events, name) && !client.deafAfter.includes(tool_name);
+}
+
+/** A session starts, or goes on another day. */
+export function isNewStart({ hook_event_name, source }: HookEvent): boolean {
+  return hook_event_name === 'SessionStart' && source !== 'compact';
+}
 
 /** The event at which a text was printed, as far as the next event can be compared with it. */
 export interface Moment {

@@ -40,29 +40,55 @@ const COARSE = 2n * SECOND;
 /** A bound holds however a time is rounded when it is set. */
 const ROUNDING = 1000n;
 /** How long held copies may go without a look. */
-const LOOK_MS = 30_000;
+export const LOOK_MS = 30_000;
 const FORGOTTEN_MS = 30 * 24 * 60 * 60 * 1000;
 /** So many sessions are remembered whatever the clock says. */
 const KEPT_SESSIONS = 200;
 
-/**
- * One folder per session of a client, `sessions/<id>/`, where the hook's script looks (see delivery/hook-script.ts):
- * `session.json` and `box`, a link to the mailbox; `seen.*`, `sub.*`, `turn.*`, `look` and `now`, of which only the times count; `open/`,
- * what was printed and is not proven (hook-offers.ts). All of it can be deleted at any time. spec: hook#files
- */
-export class Session {
-  readonly folder: string;
+/** What was searched in vain: new/ for the agent, new/ for a subagent, quiet/ at the beginning of a turn. */
+export type Mark = 'seen' | 'sub' | 'turn';
 
+/** The folder of one session of a client, where the hook's script looks (hook-script.ts). It can be deleted at any time. */
+export abstract class SessionFolder {
+  protected constructor(
+    readonly folder: string,
+    readonly id: string,
+  ) {}
+
+  /** From now on the script does not wait: if we die, the next call sees to what we held. */
+  lookAtOnce(): void {
+    ifStorable(() => rmSync(`${this.folder}/look`, { force: true }));
+  }
+
+  /** Made beside and renamed into place: the script never meets a half-made one. */
+  place(name: string, make: (path: string) => void): void {
+    const draft = `${this.folder}/.${name.replace('/', '.')}.${process.pid}`;
+    rmSync(draft, { force: true });
+    make(draft);
+    renameSync(draft, `${this.folder}/${name}`);
+  }
+}
+
+/** Can a client's name for its session be a folder's? */
+export function isSessionId(id: string | undefined): id is string {
+  return id !== undefined && /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/.test(id);
+}
+
+/**
+ * A session in Parley's home, `sessions/<id>/`: `session.json` and `box`, a link to the mailbox; `seen.*`, `sub.*`, `turn.*`, `look` and
+ * `now`, of which only the times count; `open/`, what was printed and is not proven (hook-offered.ts). spec: hook#files
+ */
+export class Session extends SessionFolder {
   private constructor(
     readonly home: string,
-    readonly id: string,
+    id: string,
   ) {
-    this.folder = `${home}/sessions/${id}`;
+    super(`${home}/sessions/${id}`, id);
   }
 
   /** Null if a client's name for its session cannot be a folder's. */
   static open(home: string, id: string | undefined): Session | null {
-    return id && /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/.test(id) ? new Session(home, id) : null;
+    return isSessionId(id) ? new Session(home, id) : null;
   }
 
   binding(): Binding | null {
@@ -103,11 +129,11 @@ export class Session {
    * Notes that `known` is everything in the folder and that none of it is for this session. It does so only when the folder's
    * time is so old that whatever comes after must get another one; if that is a matter of milliseconds it waits for it.
    */
-  noteSeen(kind: 'seen' | 'sub' | 'turn', folder: string, known: ReadonlySet<string>, fine: boolean): boolean {
+  noteSeen(kind: Mark, folder: string, known: ReadonlySet<string>, fine: boolean): boolean {
     return ifStorable(() => this.#noteSeen(kind, folder, known, fine)) ?? false;
   }
 
-  #noteSeen(kind: 'seen' | 'sub' | 'turn', folder: string, known: ReadonlySet<string>, fine: boolean): boolean {
+  #noteSeen(kind: Mark, folder: string, known: ReadonlySet<string>, fine: boolean): boolean {
     // The script sees by itself that an empty folder holds nothing.
     if (!namesIn(folder).some((name) => name.endsWith('.json'))) return true;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -122,7 +148,7 @@ export class Session {
     return false;
   }
 
-  #noteIfKnown(kind: 'seen' | 'sub' | 'turn', folder: string, known: ReadonlySet<string>, changed: bigint): boolean {
+  #noteIfKnown(kind: Mark, folder: string, known: ReadonlySet<string>, changed: bigint): boolean {
     if (namesIn(folder).some((name) => !known.has(name))) return false;
     this.#placeTime(`${kind}.lo`, changed - ROUNDING);
     this.#placeTime(`${kind}.hi`, changed + ROUNDING);
@@ -134,11 +160,6 @@ export class Session {
     ifStorable(() => this.#placeTime('look', BigInt(Math.floor(Math.min(at, Date.now() + LOOK_MS))) * 1_000_000n));
   }
 
-  /** From now on the script does not wait: if we die, the next call sees to what we held. */
-  lookAtOnce(): void {
-    ifStorable(() => rmSync(`${this.folder}/look`, { force: true }));
-  }
-
   /** The time that the file system would give a change now; its clock need not be ours. */
   #clock(): bigint {
     writeFileSync(`${this.folder}/now`, '', { mode: 0o600 });
@@ -147,14 +168,6 @@ export class Session {
 
   #placeTime(name: string, time: bigint): void {
     this.place(name, (path) => setTime(path, time));
-  }
-
-  /** Made beside and renamed into place: the script never meets a half-made one. */
-  place(name: string, make: (path: string) => void): void {
-    const draft = `${this.folder}/.${name.replace('/', '.')}.${process.pid}`;
-    rmSync(draft, { force: true });
-    make(draft);
-    renameSync(draft, `${this.folder}/${name}`);
   }
 }
 

@@ -2,8 +2,8 @@ import { beforeEach, describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, readlinkSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../test/support/home.ts';
 import { bob } from '../../test/support/mail.ts';
-import { forgetOldSessions, Session } from './sessions.ts';
-import type { Binding } from './sessions.ts';
+import { forgetOldSessions, Session } from './hook-session.ts';
+import type { Binding } from './hook-session.ts';
 
 const BINDING: Binding = { v: 1, by: 'claude', agent: bob, match: 'github.com/me/proj', cwd: '/proj' };
 
