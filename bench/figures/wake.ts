@@ -177,7 +177,7 @@ async function handedRow(bench: Bench): Promise<Row> {
     terminal,
     typing: (one) => ({
       name: 'terminal',
-      offer: async ([parcel]) => {
+      attempt: async ([parcel]) => {
         await one.paste(parcel?.text ?? '');
         return { outcome: 'offered', evidence: {} };
       },

@@ -3,7 +3,7 @@ import type { Evidence } from '../protocol/receipt.ts';
 import { attribute } from './c2c-envelope.ts';
 import type { Enveloped } from './c2c-envelope.ts';
 import { forModel } from './gate.ts';
-import type { Offer, Parcel, Way } from './way.ts';
+import type { Attempt, Parcel, Way } from './way.ts';
 
 export interface ChannelParts {
   /** Tells the client. A notification has no answer: that it was told proves nothing. */
@@ -21,7 +21,7 @@ export class ChannelWay implements Way {
 
   constructor(readonly parts: ChannelParts) {}
 
-  async offer(parcels: readonly Parcel[], signal: AbortSignal): Promise<Offer> {
+  async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     if (parcels.length === 0) return { outcome: 'left', because: 'there is nothing to tell', retry: false };
     if (signal.aborted) return { outcome: 'left', because: 'it was stopped before', retry: true };
     try {

@@ -107,12 +107,12 @@ describe.each(TERMINALS.filter(([name]) => name !== 'tmux' || Bun.which('tmux'))
       const way = new TerminalWay({ terminal, states: idle, composer: lineComposer, enterAfter: 5, proofWithin: 0 });
       await within(20_000, async () => (await shownBy(terminal, lineComposer)) === 'empty');
       const parcel = aParcel('-n $HOME "quoted" \\back');
-      expect(await way.offer([parcel], NEVER)).toMatchObject({ outcome: 'offered' });
+      expect(await way.attempt([parcel], NEVER)).toMatchObject({ outcome: 'offered' });
       expect(await reader.got()).toEqual([parcel.text]);
       await within(20_000, async () => (await shownBy(terminal, lineComposer)) === 'empty');
       await terminal.paste('begun by its user');
       await within(20_000, async () => (await shownBy(terminal, lineComposer)) === 'draft');
-      expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'left' });
+      expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left' });
       await terminal.enter();
       expect(await reader.got(2)).toEqual([parcel.text, 'begun by its user']);
     });

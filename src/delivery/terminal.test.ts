@@ -33,8 +33,8 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   ])('types nothing while %s, and says so [C2C-32]', async (_what, order, because) => {
     const { way, tui } = await anAgent();
     await tui.order(order);
-    const offer = await way.offer([aParcel()], NEVER);
-    expect(offer).toMatchObject({ outcome: 'left', retry: true, because: expect.stringContaining(because) });
+    const said = await way.attempt([aParcel()], NEVER);
+    expect(said).toMatchObject({ outcome: 'left', retry: true, because: expect.stringContaining(because) });
     // What was there is there still: the next thing that it takes is a question's answer, or the draft alone.
     expect(tui.noted().filter(({ approved, prompt }) => approved ?? prompt)).toEqual([]);
     if (order.startsWith('draft')) {
@@ -55,7 +55,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     const pasted: string[] = [];
     const paste = async (text: string): Promise<void> => void pasted.push(text);
     const way = new TerminalWay({ ...options, terminal: { ...asTerminal(pane), paste } });
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });
     // Not even to be taken back.
     expect(pasted).toEqual([]);
     await nothingTyped(tui, pane);
@@ -63,7 +63,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
 
   it('types nothing when the sign is of a client in another terminal', async () => {
     const { way, tui, pane } = await anAgent({ states: says('idle', process.pid) });
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'left',
       because: expect.stringContaining('does not run in'),
     });
@@ -73,8 +73,8 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   it('presses no Enter when a question opens between the paste and it [C2C-32]', async () => {
     const { options, tui, pane } = await anAgent();
     const way = new TerminalWay({ ...options, terminal: afterPaste(pane, () => tui.order('dialog')) });
-    const offer = await way.offer([aParcel()], NEVER);
-    expect(offer).toMatchObject({
+    const said = await way.attempt([aParcel()], NEVER);
+    expect(said).toMatchObject({
       outcome: 'offered',
       evidence: { entered: false, because: expect.stringContaining('question') },
     });
@@ -89,15 +89,15 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     let state: ClientState['state'] = 'idle';
     const states: StateReader = { latest: async () => ({ state, at: 1, source: 'hook' }) };
     const terminal = afterPaste(pane, async () => void (state = 'busy'));
-    const offer = await new TerminalWay({ ...options, states, terminal }).offer([aParcel(text)], NEVER);
-    expect(offer).toMatchObject({ outcome: 'left', because: expect.stringContaining('busy') });
+    const said = await new TerminalWay({ ...options, states, terminal }).attempt([aParcel(text)], NEVER);
+    expect(said).toMatchObject({ outcome: 'left', because: expect.stringContaining('busy') });
     await nothingTyped(tui, pane);
   });
 
   it('presses Enter only when the screen shows what was pasted, however late that is', async () => {
     const { options, tui, pane } = await anAgent();
     const lag = aLag(pane);
-    const typing = new TerminalWay({ ...options, terminal: lag.terminal }).offer([aParcel()], NEVER);
+    const typing = new TerminalWay({ ...options, terminal: lag.terminal }).attempt([aParcel()], NEVER);
     await within(20_000, async () => lag.looks() > 5);
     expect(tui.prompts()).toEqual([]);
     lag.end();
@@ -113,7 +113,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
       return screen && lag.looks() % 3 === 1 ? { ...screen, lines: ['> h'], bright: ['> h'] } : screen;
     };
     const terminal = { ...asTerminal(lag.terminal), screen: flickering };
-    const typing = new TerminalWay({ ...options, terminal }).offer([aParcel()], NEVER);
+    const typing = new TerminalWay({ ...options, terminal }).attempt([aParcel()], NEVER);
     await within(20_000, async () => lag.looks() > 8);
     expect(tui.prompts()).toEqual([]);
     lag.end();
@@ -128,7 +128,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
       screen: async () => (seen.looks > 0 && seen.looks++ < 4 ? BLANK : pane.screen()),
       erase: async () => void (seen.erased += 1),
     };
-    expect(await new TerminalWay({ ...options, terminal }).offer([aParcel()], NEVER)).toMatchObject({
+    expect(await new TerminalWay({ ...options, terminal }).attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'taken',
     });
     expect(await tui.prompted()).toHaveLength(1);
@@ -145,7 +145,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
       erase: async () => void (seen.erased += 1),
     };
     const way = new TerminalWay({ ...options, terminal, shownWithin: 100 });
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'offered',
       evidence: { entered: false, again: false, because: expect.stringContaining('no composer') },
     });
@@ -159,7 +159,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     };
     const terminal: Terminal = { ...asTerminal(pane), enter, erase: async () => {} };
     const way = new TerminalWay({ ...options, terminal, shownWithin: 2000 });
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'offered',
       evidence: { entered: 'unknown', again: false },
     });
@@ -180,14 +180,14 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
       erase: async () => {},
     };
     expect(
-      await new TerminalWay({ ...options, states, terminal, shownWithin: 100 }).offer([aParcel()], NEVER),
+      await new TerminalWay({ ...options, states, terminal, shownWithin: 100 }).attempt([aParcel()], NEVER),
     ).toMatchObject({ outcome: 'offered', evidence: { entered: false, because: expect.stringContaining('busy') } });
   });
 
   it('does not say that nothing was typed when the screen never showed it', async () => {
     const { options, tui, pane } = await anAgent();
     const way = new TerminalWay({ ...options, terminal: aLag(pane).terminal, shownWithin: 100 });
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'offered',
       evidence: { entered: false, because: expect.stringContaining('does not show') },
     });
@@ -197,7 +197,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   it('takes back what it pasted when Enter fails', async () => {
     const { options, tui, pane } = await anAgent();
     const terminal: Terminal = { ...asTerminal(pane), enter: () => Promise.reject(new Error('no Enter today')) };
-    expect(await new TerminalWay({ ...options, terminal }).offer([aParcel()], NEVER)).toMatchObject({
+    expect(await new TerminalWay({ ...options, terminal }).attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'left',
       because: 'no Enter today',
     });
@@ -214,7 +214,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
         return { state: 'idle', at: 1, source: 'hook' };
       },
     };
-    expect(await new TerminalWay({ ...options, states }).offer([aParcel()], NEVER)).toMatchObject({
+    expect(await new TerminalWay({ ...options, states }).attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'left',
       retry: true,
     });
@@ -223,16 +223,16 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
 
   it('says `offered`, not `taken`, when the client gives no sign after Enter', async () => {
     const { options, tui } = await anAgent({ states: says('idle') });
-    const offer = await new TerminalWay({ ...options, proofWithin: 50 }).offer([aParcel()], NEVER);
-    expect(offer).toMatchObject({ outcome: 'offered', evidence: { way: 'terminal', entered: true } });
+    const said = await new TerminalWay({ ...options, proofWithin: 50 }).attempt([aParcel()], NEVER);
+    expect(said).toMatchObject({ outcome: 'offered', evidence: { way: 'terminal', entered: true } });
     await tui.prompted();
   });
 
   it('says by which sign it knows that the client took it [C2C-32]', async () => {
     const { way, tui } = await anAgent();
     await tui.order('slow');
-    const offer = await way.offer([aParcel()], NEVER);
-    expect(offer).toMatchObject({
+    const said = await way.attempt([aParcel()], NEVER);
+    expect(said).toMatchObject({
       outcome: 'taken',
       step: 'accepted',
       evidence: { sign: 'busy', source: 'hook', terminal: 'tmux agent:0.0' },
@@ -244,7 +244,10 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     const listen = async () => async (text: string) =>
       tui.prompts().includes(text) ? ({ state: 'busy', at: 2, source: 'transcript' } as const) : null;
     const way = new TerminalWay({ ...options, states: { ...says('idle'), listen } });
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'taken', evidence: { source: 'transcript' } });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
+      outcome: 'taken',
+      evidence: { source: 'transcript' },
+    });
   });
 
   it.each([
@@ -254,7 +257,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     const { options, tui } = await anAgent();
     const way = new TerminalWay({ ...options, proofWithin: 50, states: { ...says('idle'), listen } });
     const parcel = aParcel();
-    expect(await way.offer([parcel], NEVER)).toMatchObject({ outcome: 'offered', evidence: { entered: true } });
+    expect(await way.attempt([parcel], NEVER)).toMatchObject({ outcome: 'offered', evidence: { entered: true } });
     expect(await tui.prompted()).toEqual([parcel.text]);
   });
 
@@ -266,7 +269,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
       seen.push(...tui.prompts());
     });
     const since = performance.now();
-    await new TerminalWay({ ...options, terminal, enterAfter: 300 }).offer([aParcel()], NEVER);
+    await new TerminalWay({ ...options, terminal, enterAfter: 300 }).attempt([aParcel()], NEVER);
     expect(performance.now() - since).toBeGreaterThanOrEqual(300);
     expect(seen).toEqual([]);
     expect(await tui.prompted()).toHaveLength(1);
@@ -275,7 +278,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   it('types only the sentinel in that mode, and never says that the mail was taken [C2C-32]', async () => {
     const { options, tui } = await anAgent();
     const way = new TerminalWay({ ...options, sentinel: 'poll mcp__c2c__poll_inbox' });
-    expect(await way.offer([aParcel('a secret')], NEVER)).toMatchObject({
+    expect(await way.attempt([aParcel('a secret')], NEVER)).toMatchObject({
       outcome: 'offered',
       evidence: { sentinel: true, entered: true },
     });
@@ -285,7 +288,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   it('refuses for good a text that could leave its brackets', async () => {
     const { way, tui, pane } = await anAgent();
     for (const text of ['\u001b[201~\rrm -rf /', 'x\ry', 'x\0', '\u0003']) {
-      expect(await way.offer([aParcel(text)], NEVER)).toMatchObject({ outcome: 'left', retry: false });
+      expect(await way.attempt([aParcel(text)], NEVER)).toMatchObject({ outcome: 'left', retry: false });
     }
     await nothingTyped(tui, pane);
   });
@@ -293,14 +296,14 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   it('lets only one writer type at a time, from whatever process', async () => {
     const { options, tui, way } = await anAgent();
     const held = await anotherHolds(options.terminal.tty ?? '');
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'left',
       because: expect.stringContaining('somebody else'),
     });
     // The kernel takes a dead writer's turn from it.
     held.kill('SIGKILL');
     await held.exited;
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'taken' });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'taken' });
     expect(await tui.prompted()).toHaveLength(1);
   });
 
@@ -310,7 +313,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     await Promise.all(
       parcels.map(async (parcel) => {
         const way = new TerminalWay(options);
-        await within(20_000, async () => (await way.offer([parcel], NEVER)).outcome !== 'left');
+        await within(20_000, async () => (await way.attempt([parcel], NEVER)).outcome !== 'left');
       }),
     );
     expect((await tui.prompted(6)).toSorted()).toEqual(parcels.map(({ text }) => text).toSorted());
@@ -434,7 +437,7 @@ async function nothingTyped(tui: ScriptedTui, pane: Terminal): Promise<void> {
 
 /** Another process, which types into this terminal just now. */
 async function anotherHolds(tty: string): Promise<Bun.Subprocess> {
-  const module = new URL('../sessions/tty-turn.ts', import.meta.url).pathname;
+  const module = new URL('../sessions/pty.ts', import.meta.url).pathname;
   const script = `const { takeTurn } = await import(${JSON.stringify(module)}); takeTurn(${JSON.stringify(tty)}); console.log('held'); setInterval(() => {}, 1000);`;
   const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe' });
   opens({

@@ -2,7 +2,7 @@ import { unseen, type Composer, type ReadComposer, pasteable, HalfTyped, type Te
 import { runsIn } from '../sessions/process.ts';
 import type { ClientState, StateReader } from '../sessions/client-state.ts';
 import { takeTurn } from '../sessions/pty.ts';
-import type { Offer, Parcel, Way } from './way.ts';
+import type { Attempt, Parcel, Way } from './way.ts';
 
 /** Between two looks, at most. */
 const LOOK_EVERY = 25;
@@ -255,7 +255,7 @@ export class TerminalWay implements Way {
 
   constructor(readonly options: TypingOptions & { sentinel?: string }) {}
 
-  async offer(parcels: readonly Parcel[], signal: AbortSignal): Promise<Offer> {
+  async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     const { sentinel, terminal } = this.options;
     if (parcels.length === 0) return { outcome: 'left', because: 'there is nothing to hand over', retry: false };
     const text = sentinel ?? parcels.map((parcel) => parcel.text).join('\n\n');

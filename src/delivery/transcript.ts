@@ -10,7 +10,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { lockFile } from '../sessions/pty.ts';
-import type { Offer, Parcel, Way } from './way.ts';
+import type { Attempt, Parcel, Way } from './way.ts';
 
 /** A transcript is read from its end; an entry to go on from is rarely further away than this. */
 const TAIL = 1024 * 1024;
@@ -49,7 +49,7 @@ export class TranscriptWay implements Way {
 
   constructor(readonly options: TranscriptOptions) {}
 
-  async offer(parcels: readonly Parcel[], signal: AbortSignal): Promise<Offer> {
+  async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     const { asked, session, isRunning } = this.options;
     if (parcels.length === 0) return left('there is nothing to hand over', false);
     if (!asked) return left('writing into transcripts is experimental, and was not asked for', false);
@@ -163,4 +163,4 @@ function entryIn(line: string): Entry | null {
   }
 }
 
-const left = (because: string, retry: boolean): Offer => ({ outcome: 'left', because, retry });
+const left = (because: string, retry: boolean): Attempt => ({ outcome: 'left', because, retry });

@@ -1,7 +1,7 @@
 import type { MessageId } from '../protocol/names.ts';
 import type { Terminal } from '../sessions/terminal.ts';
 import { heartbeat, sentinel } from './c2c-envelope.ts';
-import type { Offer, Parcel, Way } from './way.ts';
+import type { Attempt, Parcel, Way } from './way.ts';
 
 /** How soon the client is asked again whether it is idle, while something waits that it was not woken for. */
 const SIGN_FIRST_MS = 250;
@@ -76,7 +76,7 @@ export class Waker {
     // A clock that was set back must not keep a session asleep.
     if (early > 0 && early <= gapMs) return early;
     this.#noted = { ids, at: now() };
-    const said = await this.#way.offer([parcel(sentinel(client))], signal);
+    const said = await this.#way.attempt([parcel(sentinel(client))], signal);
     this.#noted = null;
     const not = notWoken(said);
     if (!not) {
@@ -125,7 +125,7 @@ export class Waker {
  * Why nobody was woken, if so, and whether it is tried again. A text without its Enter wakes nobody: where the screen shows it, it is a
  * draft until a person has done something with it.
  */
-function notWoken(said: Offer): { because: string; again: boolean } | null {
+function notWoken(said: Attempt): { because: string; again: boolean } | null {
   if (said.outcome === 'left') return { because: said.because, again: said.retry };
   const { entered, because, again } = said.evidence;
   return entered === false || entered === 'unknown' ? { because: String(because), again: again === true } : null;
@@ -152,7 +152,7 @@ export class Heart {
     const { now, intervalMs, way, alias, waiting } = this.parts;
     if (now() >= this.#next) {
       const text = heartbeat({ alias, ts: now() / 1000, waiting: await waiting() });
-      await way.offer([parcel(text)], signal);
+      await way.attempt([parcel(text)], signal);
       this.#next = now() + intervalMs;
     }
     return Math.max(1, this.#next - now());

@@ -1,6 +1,6 @@
 import type { Evidence } from '../protocol/receipt.ts';
 import { visibleLine } from './gate.ts';
-import type { Offer, Parcel, Way } from './way.ts';
+import type { Attempt, Parcel, Way } from './way.ts';
 
 /** The version of the protocol that we speak. spec: c2c#wire */
 const PROTOCOL = '1.10';
@@ -45,7 +45,7 @@ export class WireWay implements Way {
 
   constructor(readonly order: WireOrder) {}
 
-  async offer(parcels: readonly Parcel[], signal: AbortSignal): Promise<Offer> {
+  async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     if (parcels.length === 0) return { outcome: 'left', because: 'there is nothing to hand over', retry: false };
     const unfit = await (this.#known ??= whyUnfit(this.order));
     if (unfit !== null) {
@@ -70,7 +70,7 @@ export class WireWay implements Way {
     }
   }
 
-  async #talk(line: WireLine, parcels: readonly Parcel[], signal: AbortSignal): Promise<Offer> {
+  async #talk(line: WireLine, parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     const ready = await stoppable(line.call('initialize', this.#hello(), this.order.startMs), signal);
     if (ready === 'stopped') return left('we were told to stop');
     if (!('result' in ready)) return refusal(ready, `kimi was not ready after ${this.order.startMs / 1000} s`);
@@ -124,7 +124,7 @@ export async function whyUnfit({
   }
 }
 
-function ended(answer: Exclude<Answer, { late: true }>, line: WireLine): Offer {
+function ended(answer: Exclude<Answer, { late: true }>, line: WireLine): Attempt {
   const declined: Evidence = line.declined.length > 0 ? { declined: line.declined.join(' ').slice(0, 200) } : {};
   if ('gone' in answer) return unknown(`kimi went away before it answered: ${answer.gone}`, declined);
   if ('error' in answer) return refusal(answer, '');
@@ -141,7 +141,7 @@ function ended(answer: Exclude<Answer, { late: true }>, line: WireLine): Offer {
   return { outcome: 'offered', evidence: said };
 }
 
-function refusal(answer: Exclude<Answer, { result: object }>, late: string): Offer {
+function refusal(answer: Exclude<Answer, { result: object }>, late: string): Attempt {
   if ('late' in answer) return left(late);
   if ('gone' in answer) {
     // Another program under this name, or a kimi that says no version: it will not learn it.
@@ -153,11 +153,11 @@ function refusal(answer: Exclude<Answer, { result: object }>, late: string): Off
   return { outcome: 'left', because: `${means} (kimi: ${code} ${visibleLine(message, 200)})`, retry };
 }
 
-function left(because: string): Offer {
+function left(because: string): Attempt {
   return { outcome: 'left', because, retry: true };
 }
 
-function unknown(because: string, more: Evidence = {}): Offer {
+function unknown(because: string, more: Evidence = {}): Attempt {
   return { outcome: 'offered', evidence: { ...more, way: 'wire', unknown: because } };
 }
 

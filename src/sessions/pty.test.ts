@@ -47,10 +47,10 @@ describe.skipIf(!isHere)(`a terminal of another program${isHere ? '' : ' (skippe
     const options = { states: new HookStateFile(tui.sign), composer: unseen, enterAfter: 5, proofWithin: 10_000 };
     const way = new TerminalWay({ ...options, terminal: ForeignPty.open({ asked: true, where: { pid } }) });
     const parcel = aParcel('several\nlines');
-    expect(await way.offer([parcel], NEVER)).toMatchObject({ outcome: 'taken' });
+    expect(await way.attempt([parcel], NEVER)).toMatchObject({ outcome: 'taken' });
     expect(await tui.prompted()).toEqual([parcel.text]);
     await tui.order('dialog');
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'left' });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left' });
     expect(tui.noted().some(({ approved }) => approved)).toBe(false);
   });
 

@@ -1,4 +1,4 @@
-import type { Offer, Parcel, Way } from '../../src/delivery/way.ts';
+import type { Attempt, Parcel, Way } from '../../src/delivery/way.ts';
 import type { Activity } from '../../src/sessions/client-state.ts';
 import type { Terminal } from '../../src/sessions/terminal.ts';
 
@@ -41,7 +41,7 @@ export class ScriptedTerminal implements Terminal {
 export function typing(into: ScriptedTerminal): (terminal: Terminal) => Way {
   return (terminal) => ({
     name: 'terminal',
-    async offer(parcels: readonly Parcel[]): Promise<Offer> {
+    async attempt(parcels: readonly Parcel[]): Promise<Attempt> {
       if (into.state !== 'idle') return { outcome: 'left', because: `the client is ${into.state}`, retry: true };
       if (into.composer !== '') return { outcome: 'left', because: 'there is a draft', retry: true };
       try {

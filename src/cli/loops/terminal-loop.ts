@@ -2,7 +2,7 @@ import { Heart, Waker } from '../../delivery/wake.ts';
 import type { Way } from '../../delivery/way.ts';
 import { waiting } from '../../flow/deliver.ts';
 import type { Who } from '../../flow/desk.ts';
-import { offer } from '../../flow/offer.ts';
+import { attempt } from '../../flow/attempt.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import type { StateReader } from '../../sessions/client-state.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
@@ -91,7 +91,7 @@ export function deliverLoop(parts: TerminalParts): Look {
     if (mail.length === 0) return null;
     // Asked before anything is taken: a client that works for an hour must not have its mail moved to and fro.
     if ((await seat.signs.latest())?.state !== 'idle') return SIGN_MS;
-    const said = await offer(who, mail, {
+    const said = await attempt(who, mail, {
       way,
       wrap: (outgoing) => enveloped(who.name, outgoing),
       by: { drained_by: seat.terminal.name.startsWith('tmux') ? 'tmux' : 'pty' },

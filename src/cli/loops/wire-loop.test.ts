@@ -6,7 +6,7 @@ import { alice, QUIET } from '../../../test/support/mail.ts';
 import { aMemoryDesk } from '../../../test/support/memory-desk.ts';
 import type { MemoryDesk } from '../../../test/support/memory-desk.ts';
 import { BUSY, HANDED, NEVER, ScriptedWay, TAKEN } from '../../../test/support/ways.ts';
-import type { Offer } from '../../delivery/way.ts';
+import type { Attempt } from '../../delivery/way.ts';
 import { send } from '../../flow/send.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { WireLoop } from './wire-loop.ts';
@@ -27,7 +27,7 @@ class Bridge {
 
   constructor(
     readonly desk: MemoryDesk,
-    said: Offer[],
+    said: Attempt[],
   ) {
     this.way = new ScriptedWay('wire', said, async () => {
       this.noted.push(this.spool.read().map(({ content }) => content));
@@ -41,7 +41,7 @@ class Bridge {
     });
   }
 
-  static async open(...said: Offer[]): Promise<Bridge> {
+  static async open(...said: Attempt[]): Promise<Bridge> {
     return new Bridge(await aMemoryDesk('alice', 'bob'), said);
   }
 

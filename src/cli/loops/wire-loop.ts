@@ -3,8 +3,8 @@ import type { Parcel, Way } from '../../delivery/way.ts';
 import { waiting } from '../../flow/deliver.ts';
 import type { Who } from '../../flow/desk.ts';
 import { entryOf } from '../../flow/c2c/mail.ts';
-import { offer } from '../../flow/offer.ts';
-import type { Outgoing } from '../../flow/offer.ts';
+import { attempt } from '../../flow/attempt.ts';
+import type { OutgoingCopy } from '../../flow/attempt.ts';
 import type { BrokerEntry } from '../../protocol/c2c.ts';
 import type { MessageId } from '../../protocol/names.ts';
 
@@ -60,10 +60,10 @@ export class WireLoop {
 
   async #round(who: Who, signal: AbortSignal): Promise<number | null> {
     const strays = await this.#strays(who);
-    if (strays.length > 0 && !(await this.#offerStrays(strays, signal))) return this.#pause();
+    if (strays.length > 0 && !(await this.#attemptStrays(strays, signal))) return this.#pause();
     const mail = await this.#next(who);
     if (mail.length === 0) return null;
-    const said = await offer(
+    const said = await attempt(
       who,
       mail.map(({ message }) => message),
       {
@@ -107,7 +107,7 @@ export class WireLoop {
   }
 
   /** On the disk before kimi is started. */
-  #noted(who: Who, outgoing: readonly Outgoing[]): Parcel[] {
+  #noted(who: Who, outgoing: readonly OutgoingCopy[]): Parcel[] {
     this.parts.spool.write(outgoing.map(({ message }) => ({ ...entryOf(who.name, message) })));
     return enveloped(who.name, outgoing);
   }
@@ -122,13 +122,13 @@ export class WireLoop {
     return strays;
   }
 
-  async #offerStrays(strays: readonly BrokerEntry[], signal: AbortSignal): Promise<boolean> {
+  async #attemptStrays(strays: readonly BrokerEntry[], signal: AbortSignal): Promise<boolean> {
     const parcels = strays.map((entry) => ({
       id: (entry.message_id ?? crypto.randomUUID()) as MessageId,
       // The bridge that took it may have come to its end after kimi had it.
       text: envelope({ ...entry, redelivered: true }),
     }));
-    const said = await this.parts.way.offer(parcels, signal);
+    const said = await this.parts.way.attempt(parcels, signal);
     const because = said.outcome === 'left' ? said.because : 'from the spool';
     if (said.outcome === 'taken') this.parts.spool.write([]);
     const event = { taken: 'delivered', offered: 'unknown', left: 'left' } as const;

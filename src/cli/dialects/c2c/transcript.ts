@@ -1,7 +1,7 @@
 import { claudeRuns } from '../../../clients/claude/state.ts';
 import { TranscriptWay } from '../../../delivery/transcript.ts';
 import { waiting } from '../../../flow/deliver.ts';
-import { offer } from '../../../flow/offer.ts';
+import { attempt } from '../../../flow/attempt.ts';
 import { Refusal } from '../../../protocol/refusal.ts';
 import { userHome } from '../../env.ts';
 import type { C2c } from './c2c.ts';
@@ -22,7 +22,7 @@ export async function intoTranscript(c2c: C2c, session: string, json: boolean): 
     isRunning: () => claudeRuns(folder, session),
     now: () => new Date(),
   });
-  const said = await offer(who, mail, {
+  const said = await attempt(who, mail, {
     way,
     wrap: (outgoing) => enveloped(who.name, outgoing),
     now: Date.now,

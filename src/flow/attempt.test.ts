@@ -10,8 +10,8 @@ import type { Way } from '../delivery/way.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { MemoryDirectory } from '../storage/directory/memory.ts';
 import type { Who } from './desk.ts';
-import { offer } from './offer.ts';
-import type { Offered, Offering, Outgoing } from './offer.ts';
+import { attempt } from './attempt.ts';
+import type { AttemptOutcome, AttemptOptions, OutgoingCopy } from './attempt.ts';
 import { send } from './send.ts';
 
 async function aDeskWithMail(count = 1): Promise<{ desk: MemoryDesk; who: Who; ids: MessageId[] }> {
@@ -24,10 +24,16 @@ async function aDeskWithMail(count = 1): Promise<{ desk: MemoryDesk; who: Who; i
   return { desk, who: desk.who('bob'), ids };
 }
 
-const bodies: Offering['wrap'] = (outgoing) => outgoing.map(({ message }) => ({ id: message.id, text: message.body }));
+const bodies: AttemptOptions['wrap'] = (outgoing) =>
+  outgoing.map(({ message }) => ({ id: message.id, text: message.body }));
 
-async function tried(who: Who, ids: MessageId[], way: Way, more: Partial<Offering> = {}): Promise<Offered> {
-  return offer(who, ids, { way, wrap: bodies, now: Date.now, signal: new AbortController().signal, ...more });
+async function tried(
+  who: Who,
+  ids: MessageId[],
+  way: Way,
+  more: Partial<AttemptOptions> = {},
+): Promise<AttemptOutcome> {
+  return attempt(who, ids, { way, wrap: bodies, now: Date.now, signal: new AbortController().signal, ...more });
 }
 
 async function steps(who: Who, id: MessageId): Promise<string[]> {
@@ -79,7 +85,7 @@ describe('a way in', () => {
   it('marks what may have been seen before', async () => {
     const { who, ids } = await aDeskWithMail();
     const marks: boolean[] = [];
-    const wrap = (outgoing: readonly Outgoing[]) => {
+    const wrap = (outgoing: readonly OutgoingCopy[]) => {
       marks.push(...outgoing.map(({ redelivered }) => redelivered));
       return bodies(outgoing);
     };
@@ -156,7 +162,7 @@ describe('a way in', () => {
     const { spool, close } = await openHome(root);
     const { message } = await spool.put(anEntry());
     await close();
-    const child = Bun.spawn([process.execPath, `${import.meta.dir}/../../test/support/offer.child.ts`, root]);
+    const child = Bun.spawn([process.execPath, `${import.meta.dir}/../../test/support/attempt.child.ts`, root]);
     await child.exited;
     expect(child.signalCode).toBe('SIGKILL');
 

@@ -1,5 +1,5 @@
-// A process that offers all of bob's mail in a home by a way, and dies by kill -9 while the way tries: `offer.child.ts <home>`
-import { offer } from '../../src/flow/offer.ts';
+// A process that offers all of bob's mail in a home by a way, and dies by kill -9 while the way tries: `attempt.child.ts <home>`
+import { attempt } from '../../src/flow/attempt.ts';
 import { MemoryDirectory } from '../../src/storage/directory/memory.ts';
 import { bob } from './mail.ts';
 import { openHome } from './maildir.ts';
@@ -12,7 +12,7 @@ const way = new ScriptedWay('terminal', [HANDED], async () => {
   process.kill(process.pid, 'SIGKILL');
   await new Promise(() => {});
 });
-await offer({ name: bob, home }, await spool.ids(bob), {
+await attempt({ name: bob, home }, await spool.ids(bob), {
   way,
   wrap: (outgoing) => outgoing.map(({ message }) => ({ id: message.id, text: message.body })),
   now: Date.now,

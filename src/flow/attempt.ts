@@ -1,4 +1,4 @@
-import type { Offer, Parcel, Way, WayName } from '../delivery/way.ts';
+import type { Attempt, Parcel, Way, WayName } from '../delivery/way.ts';
 import type { Message } from '../protocol/message.ts';
 import type { MessageId } from '../protocol/names.ts';
 import type { Evidence, Receipt } from '../protocol/receipt.ts';
@@ -11,13 +11,13 @@ import type { Who } from './desk.ts';
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 300_000;
 
-/** A copy in our hand that goes to a client. `redelivered`: it may have been before the model already. */
-export type Outgoing = Delivered & { redelivered: boolean };
+/** A claimed copy that goes to a client. `redelivered`: it may have been before the model already. */
+export type OutgoingCopy = Delivered & { redelivered: boolean };
 
-export interface Offering {
+export interface AttemptOptions {
   way: Way;
-  /** Puts what is in our hand into the words for the model; may keep a note of it first. If it throws, everything waits again. */
-  wrap: (outgoing: readonly Outgoing[]) => readonly Parcel[];
+  /** Renders the claimed copies for the model; may keep a note of it first. If it throws, everything waits again. */
+  wrap: (outgoing: readonly OutgoingCopy[]) => readonly Parcel[];
   /** What is written down about the end of a copy, beside the client's own evidence. */
   by?: Evidence;
   /** How often this way may hand over one copy without anybody's word that it was taken. */
@@ -27,14 +27,14 @@ export interface Offering {
 }
 
 /** What became of it. `againMs`: after how long it may go better; null if never by this way. */
-export type Offered =
+export type AttemptOutcome =
   | { outcome: 'taken' | 'offered'; ids: MessageId[]; evidence: Evidence }
   | { outcome: 'left'; ids: MessageId[]; because: string; againMs: number | null }
   /** Nothing was in reach: others have it, or this way handed it over as often as it may. */
   | { outcome: 'nothing'; spent: MessageId[] };
 
 /**
- * Step 4 and 5 of 5 by a way in: takes copies into our hand, notes for each that it goes out and by which way, and only then lets the
+ * Step 4 and 5 of 5 by a way in: claims copies, notes for each that it goes out and by which way, and only then lets the
  * way try. What the client says decides what is said of them:
  *
  * held, `offered` noted → taken: `accepted` or `shown` is noted with the client's own evidence, and the copy ends as acknowledged.
@@ -44,11 +44,11 @@ export type Offered =
  * If we die in between, the copy waits again and its note stays open: nobody can tell what the client got, so it counts as handed
  * over. Only a note that was closed by `left` does not.
  */
-export async function offer(
+export async function attempt(
   who: Who,
   mail: readonly (MessageId | Message)[],
-  { way, wrap, by = {}, most = 1, now, signal }: Offering,
-): Promise<Offered> {
+  { way, wrap, by = {}, most = 1, now, signal }: AttemptOptions,
+): Promise<AttemptOutcome> {
   const [spent, fresh] = await split(mail, async (one) => (await past(who, idOf(one), way.name)).open >= most);
   const claim = await claimed(who, fresh);
   const history = new Map<MessageId, Past>();
@@ -61,11 +61,11 @@ export async function offer(
   const outgoing = claim.copies
     .map((copy) => ({ ...copy, redelivered: copy.attempt > 0 || (history.get(copy.message.id)?.open ?? 0) > 0 }))
     .toSorted((a, b) => Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts));
-  const hand = new Hand(who, way.name, claim, history, now);
-  const parcels = await hand.orPutBack(() => wrap(outgoing));
-  await hand.noteOffered();
-  const said = await hand.whileHeld(() => way.offer(parcels, signal));
-  return hand.close(said, by);
+  const held = new HeldCopies(who, way.name, claim, history, now);
+  const parcels = await held.orPutBack(() => wrap(outgoing));
+  await held.noteOffered();
+  const said = await held.whileHeld(() => way.attempt(parcels, signal));
+  return held.close(said, by);
 }
 
 function idOf(mail: MessageId | Message): MessageId {
@@ -116,8 +116,8 @@ async function split<T>(all: readonly T[], isFirst: (one: T) => Promise<boolean>
   return halves;
 }
 
-/** What is in our hand while a way tries. */
-class Hand {
+/** The claimed copies while a way tries. */
+class HeldCopies {
   readonly ids: MessageId[];
 
   constructor(
@@ -144,7 +144,7 @@ class Hand {
   }
 
   /** A turn of a model can take longer than a lease: it is prolonged as long as we live. A way that fails has handed over who knows what. */
-  async whileHeld(act: () => Promise<Offer>): Promise<Offer> {
+  async whileHeld(act: () => Promise<Attempt>): Promise<Attempt> {
     const renewal = setInterval(() => void this.#renew(), LEASE_MS / 3);
     try {
       return await act();
@@ -156,7 +156,7 @@ class Hand {
     }
   }
 
-  async close(said: Offer, by: Evidence): Promise<Offered> {
+  async close(said: Attempt, by: Evidence): Promise<AttemptOutcome> {
     if (said.outcome === 'left') return this.#left(said);
     if (said.outcome === 'offered') {
       await this.#release({ ...said.evidence, because: 'handed over; nothing proves that it was taken' });
@@ -169,7 +169,7 @@ class Hand {
     return { outcome: settled ? 'taken' : 'offered', ids: this.ids, evidence: said.evidence };
   }
 
-  async #left({ because, retry }: Extract<Offer, { outcome: 'left' }>): Promise<Offered> {
+  async #left({ because, retry }: Extract<Attempt, { outcome: 'left' }>): Promise<AttemptOutcome> {
     // One by one: each has its own number of tries, and the note of this one is closed by its number.
     for (const id of this.ids) {
       const why = { way: this.way, left: true, try: this.#attempt(id), because };
