@@ -1,7 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { scriptLine } from '../clients/hook-line.ts';
-import { hookScript, quoted, SCRIPT_VERSION } from '../delivery/hook-script.ts';
+import { scriptLine, hookScript, quoted, SCRIPT_VERSION } from '../delivery/hook-script.ts';
 import type { Who } from '../flow/desk.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Context } from './context.ts';

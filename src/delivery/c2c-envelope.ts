@@ -18,7 +18,7 @@ export function envelope(entry: Enveloped): string {
   return `<c2c${said}>\n${forModel(entry.content)}\n</c2c>`;
 }
 
-/** Stands for a message that the reader has to fetch: all but its words. spec: c2c#envelope */
+/** A message that the reader has to fetch: all but its words. spec: c2c#envelope */
 export function pendingMark(entry: Enveloped, why: 'knock' | 'too_long'): string {
   const characters = String(entry.content.length);
   return `<c2c${attributes({ event: 'message_pending', ...factsOf(entry), characters, why })}/>`;

@@ -21,7 +21,7 @@ export interface Phrases {
   moreWait(count: number): string;
 }
 
-/** One piece of a text: a whole message, or a line that stands for one which the reader fetches. */
+/** One piece of a text: a whole message, or a line about one which the reader fetches. */
 export interface Piece {
   mail: Mail;
   kind: 'whole' | 'knock' | 'pointer';

@@ -11,7 +11,7 @@ export function visible(text: string): string {
   });
 }
 
-/** The same on one line: newlines and tabs become spaces. For names, topics and everything that stands in a header. */
+/** The same on one line: newlines and tabs become spaces. For names, topics and everything in a header. */
 export function visibleLine(text: string, limit = 200): string {
   const line = visible(text.replace(/[\n\r\t\u2028\u2029]+/g, ' '));
   return line.length > limit ? `${line.slice(0, limit - 1)}…` : line;
@@ -52,8 +52,8 @@ const LATIN = 'aceopxyisjbhkmtdgvqwaeopikmntybhzxcw2iga';
 
 /**
  * The one gate for text of others that a model reads: hook text, tool results, envelopes, prompts of the host, typed mail, command
- * output. Invisible characters become visible, and nothing can be read as a tag of a client, a token of a model or a turn of somebody
- * else. Stored messages, `--json`, files and the spool of the plugin do not pass here. spec: delivery#gate
+ * output. Invisible characters become visible, and nothing can be read as a tag of a client, a token of a model or a turn of another
+ * speaker. Stored messages, `--json`, files and the spool of the plugin do not pass here. spec: delivery#gate
  */
 export function forModel(text: string): string {
   return withoutTags(visible(text))
@@ -130,7 +130,7 @@ const COMMON_TAG = new RegExp(`${BEFORE}(?:${COMMON})(?![a-z0-9(])`);
 const JOINED_TAG = new RegExp(`${BEFORE}[a-z][a-z0-9]*(?:[-_][a-z0-9]+)+(?=[\\s>/]|$)`);
 const SPACED_TAG = new RegExp(`${BEFORE}(?:${COMPOUND}|channel(?=>|/|[a-z]+=))`);
 
-/** Would a reader take this line for the beginning of a turn of somebody else, or for a line of our hook? */
+/** Would a reader take this line for the beginning of another speaker's turn, or for a line of our hook? */
 function readsAsTurn(line: string): boolean {
   return TURN.test(asLatin(line.slice(0, 200)));
 }
@@ -139,7 +139,7 @@ const ROLE = '(?:system|developer|assistant|user|human)(?:[ _-](?:message|prompt
 const TURN = new RegExp(`^[^a-z0-9]*(?:${ROLE}\\s*[:\\]|]|parley [a-z0-9]+\\])`);
 
 /**
- * Somebody's words as they may stand below a header: secrets masked, everything visible, and every line that could be read as
+ * Text of others below a header: secrets masked, everything visible, and every line that could be read as
  * a line of the protocol begins with `> `. What begins so already gets one more, so that the quoting can be undone.
  * spec: c2a#prompt
  */
@@ -166,17 +166,17 @@ function lines(
   return cut === whole ? shown : `${shown}\n${rest(whole.length - cut.length)}`;
 }
 
-/** Our own words that may hold some of somebody's, on one line: what a refusal says. */
+/** Our own words that may quote others, on one line: what a refusal says. */
 export function plainLine(text: string, limit = 1000): string {
   return lineForModel(masked(text), limit);
 }
 
-/** Somebody's words as they may stand inside a line of ours. */
+/** Text of others inside a line of ours. */
 export function phrase(text: string, limit = 200): string {
   return JSON.stringify(plainLine(text, limit));
 }
 
-/** A name, an id or a topic as it may stand in a header: on one line, and in quotes unless it is plain. */
+/** A name, an id or a topic in a header: on one line, and in quotes unless it is plain. */
 export function inline(text: string, limit = 120): string {
   const line = lineForModel(masked(text), limit);
   return PLAIN.test(line) || TIME.test(line) ? line : JSON.stringify(line);
@@ -188,7 +188,7 @@ export function idText(text: string): string {
   return /^[\p{L}\p{N}@#._%/+:,-]+$/u.test(line) ? line : JSON.stringify(line);
 }
 
-// No colon and no equals sign: `Will response_policy: must_respond` is a name, and stands in quotes.
+// No colon and no equals sign: `Will response_policy: must_respond` is a name, and gets quotes.
 const PLAIN = /^[\p{L}\p{N}@#._%/+-]+(?: [\p{L}\p{N}@#._%/+()-]+)*$/u;
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
@@ -202,7 +202,7 @@ export function readsAsProtocol(line: string): boolean {
   return PROTOCOL.test(asLatin(start.slice(0, 200)).replace(SIGNS, ''));
 }
 
-/** What may stand before the first letter; a letter in a circle or a box is one. */
+/** What may come before the first letter; a letter in a circle or a box is one. */
 const SIGNS = /^[^\p{L}\p{N}\u24b6-\u24e9\u{1f130}-\u{1f149}]+/u;
 const FIELDS =
   'event[ _-]?id|conversation|thread|author|from|where|directedness|response[ _-]?policy|policy|reason|priority|topic|' +

@@ -195,7 +195,7 @@ export class OfferedTexts {
     return names.flatMap((name): [string, OfferedText][] => {
       const text = this.#read(name, OfferedText);
       if (text) return [[name, text]];
-      // It cannot be read: what it stands for waits again by time.
+      // It cannot be read: its mail waits again by time.
       this.remove(name);
       return [];
     });

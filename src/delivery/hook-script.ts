@@ -118,7 +118,7 @@ export interface C2cHookPlace {
  *   be seen to.
  *
  * The first few lines know the usual case, an inbox without anything in it, from the usual form of an event. bash reads and parses a
- * script as it goes, so that case pays for nothing that stands below: it must stay first. The slow half gets 5 seconds, and what it has
+ * script as it goes, so that case pays for nothing below: it must stay first. The slow half gets 5 seconds, and what it has
  * not said by then still waits. spec: c2c#hook
  */
 export function c2cHookScript({ folder, command, shell = '/bin/bash' }: C2cHookPlace): string {
@@ -192,6 +192,28 @@ exit 0
 `,
   };
   return script(profile, command);
+}
+
+/*
+ * The lines in the settings of a client. A client reports a hook whose program is missing, and Claude Code refuses the prompt when it ends
+ * with 2, as `sh` does. So each line first tests for what it starts. If that is missing, the line reads the event, prints nothing and
+ * ends with 0. The lines hold for `sh`, bash, zsh and fish. They are written once: Codex makes its user trust every change.
+ */
+
+/** Runs a shell script with these words. `script` is one shell word. */
+export function scriptLine(script: string, words: string): string {
+  return `test -f ${script} && test -r ${script} || exec cat >/dev/null; exec sh ${script} ${words}`;
+}
+
+/** Runs a program with these words. `program` is one shell word. */
+export function programLine(program: string, words: string): string {
+  return `test -f ${program} && test -x ${program} || exec cat >/dev/null; exec ${program}${words && ` ${words}`}`;
+}
+
+/** The shape of hook settings that Claude Code began and others took over, for people who paste it. */
+export function claudeShape(command: string, timeout: number, events: readonly string[]): string {
+  const entry = JSON.stringify([{ hooks: [{ type: 'command', command, timeout }] }]);
+  return `{"hooks": {\n${events.map((event) => `  "${event}": ${entry}`).join(',\n')}\n}}`;
 }
 
 /** A shell test: the program, or the source that it runs, is not there any more. */

@@ -65,9 +65,9 @@ export async function typeInto(options: TypingOptions, text: string, signal: Abo
     return nothing(reason(error), false);
   }
   try {
-    // A pane whose program was started anew has another device. The first try may have found that out.
+    // A pane whose program was restarted has another device. The first try may have found that out.
     const typed = (await inTurn(options, whole, signal)) ?? (await inTurn(options, whole, signal));
-    return typed ?? nothing(`${options.terminal.name} is being started anew`, true);
+    return typed ?? nothing(`${options.terminal.name} is being restarted`, true);
   } catch (error) {
     if (!(error instanceof HalfTyped)) return nothing(reason(error), true);
     return { typed: 'stranded', because: error.message, entered: false, again: false };
@@ -198,7 +198,7 @@ async function takeBack(options: TypingOptions, because: string, text: string, p
       // What a question would do with a key is not known.
       if (seen === 'dialog') break;
       shown ||= isThere(seen);
-      // Nor what stands behind a screen that shows no composer.
+      // Nor what is behind a screen that shows no composer.
       if (seen !== 'unknown') await terminal.erase();
       await Bun.sleep(LOOK_EVERY);
     }

@@ -40,7 +40,7 @@ interface Entry {
  * Way 4: a user's entry at the end of the transcript of a Claude session that does not run. Its model sees it when the session is
  * resumed, and not before; nothing proves that it ever will be. So the most that this way says is `offered`. spec: c2c#transcript
  *
- * Under a lock on the file itself: it is looked whether the session runs, all entries go in by one write, and nothing that stands
+ * Under a lock on the file itself: it is checked whether the session runs, all entries go in by one write, and nothing that is
  * there is touched. An entry's id is made from the message's, so that one message is never there twice. A crash leaves the write
  * done or not done; half a line of it, which the disk could be too full for, is ended by the next one and read by nobody.
  */

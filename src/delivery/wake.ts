@@ -16,8 +16,7 @@ export interface Woken {
 export interface WakeNotes {
   read(): Woken;
   /**
-   * Stands when this returns, also if what comes after it is the last thing that we do. A crash of the machine may lose it: the clients
-   * are gone then, too.
+   * Survives this process as soon as it returns. A crash of the machine may lose it: the clients are gone then, too.
    */
   write(woken: Woken): void;
 }
@@ -89,7 +88,7 @@ export class Waker {
     }
     if (not.because !== this.#told) onLeft(not.because);
     this.#told = not.because;
-    // Where something was typed and nobody can tell what became of it, the note stands: never twice for the same mail.
+    // What was typed may have woken it: the note stays, and it is never woken twice for the same mail.
     if (!not.again && said.outcome !== 'left') return againMs;
     if (notes.read().at !== woken.at) notes.write(woken);
     this.#leftInARow += 1;
@@ -101,7 +100,7 @@ export class Waker {
     this.#told = null;
   }
 
-  /** The same terminal; whoever types there has it noted first. */
+  /** The same terminal, with a note before each paste. */
   #noting(terminal: Terminal): Terminal {
     return {
       name: terminal.name,

@@ -80,7 +80,7 @@ export class WireWay implements Way {
     if (answer !== 'stopped' && !('late' in answer)) return ended(answer, line);
     // From here on the model may have seen it: it is called off, and what the agent says of that is what we know.
     await line.call('cancel', {}, CANCEL_MS);
-    const after = answer === 'stopped' ? await withTime(asked, CANCEL_MS) : answer;
+    const after = answer === 'stopped' ? await within(asked, CANCEL_MS, LATE) : answer;
     return 'late' in after ? unknown('the turn did not end in time and was called off') : ended(after, line);
   }
 
@@ -173,9 +173,10 @@ async function stoppable<T>(act: Promise<T>, signal: AbortSignal): Promise<T | '
   }
 }
 
-async function withTime(act: Promise<Answer>, ms: number): Promise<Answer> {
-  const { promise, resolve } = Promise.withResolvers<Answer>();
-  const timer = setTimeout(() => resolve({ late: true }), ms);
+/** What comes of this within so many ms, else `late`. */
+async function within<T, L>(act: Promise<T>, ms: number, late: L): Promise<T | L> {
+  const { promise, resolve } = Promise.withResolvers<L>();
+  const timer = setTimeout(() => resolve(late), ms);
   try {
     return await Promise.race([act, promise]);
   } finally {
@@ -183,13 +184,15 @@ async function withTime(act: Promise<Answer>, ms: number): Promise<Answer> {
   }
 }
 
+const LATE = { late: true } as const;
+
 /** One line holds one frame; more than this is no frame of an agent. */
 const LINE_BYTES = 64 * 1024 * 1024;
 /** Of what it complains about, the last is kept. */
 const COMPLAINT_CHARS = 2000;
 
 /** What a call came to: the agent's result, its error, or that it went away without either. */
-export type Answer =
+type Answer =
   | { result: Record<string, unknown> }
   | { error: { code: number; message: string } }
   | { gone: string }
@@ -201,7 +204,7 @@ type Frame = Record<string, unknown>;
  * A running `kimi --wire`: JSON-RPC 2.0, one frame a line, on its stdin and stdout. Whatever it asks is answered, because it would
  * wait for ever; but what only its user may decide is declined. spec: c2c#wire
  */
-export class WireLine {
+class WireLine {
   readonly #child: Bun.Subprocess<'pipe', 'pipe', 'pipe'>;
   readonly #open = new Map<string, (answer: Answer) => void>();
   #complaint = '';
@@ -226,13 +229,11 @@ export class WireLine {
     const id = String((this.#last += 1));
     const { promise, resolve } = Promise.withResolvers<Answer>();
     this.#open.set(id, resolve);
-    const timer = setTimeout(() => resolve({ late: true }), ms);
     this.#write({ jsonrpc: '2.0', id, method, params });
     if (this.#child.exitCode !== null) this.#endAll();
     try {
-      return await promise;
+      return await within(promise, ms, LATE);
     } finally {
-      clearTimeout(timer);
       this.#open.delete(id);
     }
   }
@@ -245,19 +246,10 @@ export class WireLine {
       // It was gone already.
     }
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-      if (await this.#endsWithin(this.options.leaveMs)) break;
+      if ((await within(this.#child.exited, this.options.leaveMs, 'late')) !== 'late') break;
       this.#child.kill(signal);
     }
     await this.#child.exited;
-  }
-
-  async #endsWithin(ms: number): Promise<boolean> {
-    const { promise, resolve } = Promise.withResolvers<boolean>();
-    const timer = setTimeout(() => resolve(false), ms);
-    const ended = this.#child.exited.then(() => true);
-    const first = await Promise.race([ended, promise]);
-    clearTimeout(timer);
-    return first;
   }
 
   #write(frame: Frame): void {

@@ -21,7 +21,7 @@ export function isAlive(pid: number): boolean {
   return statOf(pid)?.[0] !== 'Z';
 }
 
-/** Whether a process runs, and ran at that moment already: a number that was given away again is somebody else. */
+/** Whether a process runs, and ran at that moment already: a number that was used again is another process. */
 export function hasRunSince(pid: number, at: number): boolean {
   if (!isAlive(pid)) return false;
   const started = startOf(pid);

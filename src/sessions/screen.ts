@@ -43,7 +43,7 @@ export function isFaint(pen: Pen): boolean {
   return pen.dim || pen.grey;
 }
 
-/** The pen after a colour sequence, given what stands between `ESC[` and `m`. */
+/** The pen after a colour sequence, given what is between `ESC[` and `m`. */
 export function changed(pen: Pen, codes: string): Pen {
   let { dim, grey } = pen;
   const numbers = codes.split(/[;:]/).map(Number);

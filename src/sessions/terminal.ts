@@ -1,6 +1,6 @@
 import { Refusal } from '../protocol/refusal.ts';
 
-/** What stands on a terminal's screen. */
+/** What a terminal's screen shows. */
 export interface Screen {
   lines: readonly string[];
   cursor: { row: number; column: number };
@@ -8,7 +8,7 @@ export interface Screen {
   bright: readonly string[];
 }
 
-/** A terminal in which a client runs: a pane of tmux, a PTY that we own, or the master of one that somebody else owns. */
+/** A terminal in which a client runs: a pane of tmux, a PTY that we own, or the master of one that another program owns. */
 export interface Terminal {
   /** In words that a person can check: `tmux work:0.1`, `pty 4711`. */
   readonly name: string;
@@ -32,7 +32,7 @@ export class HalfTyped extends Error {
 
 /**
  * What a screen says of the place where a user types. `busy`: the client shows that it works. `dialog`: something is asked, and Enter
- * would answer. `unknown`: no composer is seen, so another program may stand there.
+ * would answer. `unknown`: no composer is seen, so another program may run there.
  */
 export type Composer = 'empty' | 'draft' | 'busy' | 'dialog' | 'unknown';
 
@@ -50,7 +50,7 @@ const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/;
 
 /**
  * Refuses a text that could leave its brackets: an escape sequence ends a paste, a carriage return is an Enter, and a NUL or Ctrl-C
- * is a key. A terminal cannot quote them, so they do not go in. Whoever wants them to be seen makes them visible first.
+ * is a key. A terminal cannot quote them, so they do not go in. The caller makes them visible first.
  */
 export function pasteable(text: string): void {
   const found = CONTROL.exec(text);

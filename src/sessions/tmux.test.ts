@@ -203,8 +203,8 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     await tmux.run('kill-server');
     await within(20_000, async () => (await pane.screen()) === null);
     await tmux.start('anew', ['cat']);
-    await expect(pane.paste('for somebody else')).rejects.toThrow('started anew');
-    await expect(pane.paste('for\nsomebody else')).rejects.toThrow('started anew');
+    await expect(pane.paste('for somebody else')).rejects.toThrow('was restarted');
+    await expect(pane.paste('for\nsomebody else')).rejects.toThrow('was restarted');
     expect(await pane.screen()).toBeNull();
     expect(await tmux.run('list-buffers')).toBe('');
   });

@@ -41,7 +41,7 @@ const TARGET = /^(%\d+|=[^:.=%@$][^:.]*:(\d+(\.\d+)?)?)$/;
 /**
  * One tmux server, reached by one control-mode client that draws nothing, changes no size, and selects nothing.
  * A client of tmux belongs to a session and ends with it; the next command then attaches to another one, but only of the same
- * server: pane ids begin anew with each server, and a stale one would name somebody else's pane.
+ * server: pane ids start again with each server, and a stale one would name another pane.
  */
 export class TmuxServer {
   readonly #flags: string[];
@@ -132,7 +132,7 @@ export class TmuxServer {
     await this.#client?.close();
   }
 
-  /** The one connection, made anew if it has ended; whoever asks meanwhile waits for the same. */
+  /** The one connection, made again if it has ended. Calls that come meanwhile wait for the same. */
   async #connection(): Promise<ControlClient> {
     if (this.#client?.isGone === false) return this.#client;
     this.#connecting ??= this.#connect().finally(() => (this.#connecting = null));
@@ -147,7 +147,7 @@ export class TmuxServer {
     try {
       const [[life = ''] = []] = await client.ask(['display-message', '-p', '#{pid} #{start_time}']);
       if (this.#life !== null && this.#life !== life)
-        throw new Refusal('unreachable', 'the tmux server was started anew; its panes are others now');
+        throw new Refusal('unreachable', 'the tmux server was restarted; its panes are others now');
       this.#life = life;
     } catch (error) {
       await client.close();
@@ -175,7 +175,7 @@ export class TmuxPane implements Terminal {
     this.#tty = facts.pane_tty || null;
   }
 
-  /** As of the last look: a pane whose program was started anew has another device. */
+  /** As of the last look: a pane whose program was restarted has another device. */
   get tty(): string | null {
     return this.#tty;
   }
@@ -214,7 +214,7 @@ export class TmuxPane implements Terminal {
     await this.#key('C-u');
   }
 
-  /** The server is shared by its panes and closed by whoever opened it. */
+  /** The server is shared by its panes and closed by its opener. */
   async close(): Promise<void> {
     await this.#tidying;
   }

@@ -1,7 +1,8 @@
 // Our plugin in the real OpenCode, with the real `c2c`. What counts is what OpenCode sends to its model.
 import { afterEach, describe, expect } from 'bun:test';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
-import { OpenCodeState, StateFile, StateStream } from '../../src/clients/opencode/statefile.ts';
+import { OpenCodeState, patched, StateFile } from '../../src/clients/opencode/statefile.ts';
+import type { JsonObject } from '../../src/clients/opencode/statefile.ts';
 import { MAIN, personAt } from '../support/program.ts';
 import type { Run } from '../support/program.ts';
 import { within } from '../support/within.ts';
@@ -422,15 +423,11 @@ const KEYS = [
 
 /** Every state of a stream, one after the other. */
 function statesIn(path: string): object[] {
-  const states: object[] = [];
-  const stream = new StateStream(
-    () => states.push((JSON.parse(stream.text) as { state: object }).state),
-    (kind) => {
-      throw new Error(kind);
-    },
-    Date.now,
-  );
-  for (const line of readFileSync(path, 'utf8').split(/(?<=\n)/)) stream.take(new TextEncoder().encode(line));
+  const states: JsonObject[] = [];
+  for (const line of readFileSync(path, 'utf8').split('\n').filter(Boolean)) {
+    const { event, state, patch } = JSON.parse(line) as Record<'event' | 'state' | 'patch', JsonObject>;
+    states.push(String(event) === 'state.snapshot' ? state : patched(states.at(-1) ?? {}, patch));
+  }
   expect(states.length).toBeGreaterThan(5);
   return states;
 }

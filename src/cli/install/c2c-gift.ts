@@ -1,13 +1,12 @@
 import { basename, join } from 'node:path';
 import { claudeFolder } from '../../clients/claude/install.ts';
 import { CODEX_EVENTS } from '../../clients/codex/state.ts';
-import { programLine } from '../../clients/hook-line.ts';
+import { programLine, c2cHookScript, quoted } from '../../delivery/hook-script.ts';
 import { hookClient } from '../../clients/clients.ts';
 import type { ClientName, Gift, Hooks, Place } from '../../clients/install-client.ts';
 import { KIMI_EVENTS } from '../../clients/kimi/state.ts';
 import { opencodeFolder } from '../../clients/opencode/install.ts';
 import { inShell } from '../../clients/shell-word.ts';
-import { c2cHookScript, quoted } from '../../delivery/hook-script.ts';
 import { clientStateScript } from '../../sessions/client-state.ts';
 import type { Activity } from '../../sessions/client-state.ts';
 import { brokerRoot, fingerprint } from '../dialects/c2c/root.ts';

@@ -1,5 +1,5 @@
 import type { Client } from '../../delivery/client.ts';
-import { claudeShape } from '../settings-shape.ts';
+import { claudeShape } from '../../delivery/hook-script.ts';
 import { hook, POLL, wake } from '../ways.ts';
 import { ShownInTranscript } from './evidence.ts';
 import { claudeComposer, ClaudeStateReader } from './state.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { SKILL } from '../backchannel-words.ts';
-import { programLine } from '../hook-line.ts';
+import { programLine } from '../../delivery/hook-script.ts';
 import { serverSaid } from '../setup-client.ts';
 import type { OwnCommand, SetupClient } from '../setup-client.ts';
 import { hasMember } from '../settings/jsonc-edit.ts';

@@ -100,7 +100,7 @@ function runs({ pid, procStart }: ClaudeSession): boolean {
 
 /**
  * Claude Code 2.1: the composer is a row that begins with `❯`, between two rules. What was said before begins so too, but has no
- * rules around it, and a question has its `❯` further right. The cursor stands where the next letter would.
+ * rules around it, and a question has its `❯` further right. The cursor is where the next letter would be.
  */
 export const claudeComposer: ReadComposer = ({ lines, bright, cursor }) => {
   const isRule = (row: number): boolean => /^─{8}/.test(lines[row] ?? '');

@@ -1,5 +1,5 @@
 import type { Client } from '../../delivery/client.ts';
-import { claudeShape } from '../settings-shape.ts';
+import { claudeShape } from '../../delivery/hook-script.ts';
 import { hook, POLL } from '../ways.ts';
 
 /** Gemini CLI 0.61. The reason of a denied ending becomes the next prompt. */

@@ -21,7 +21,7 @@ export const KIMI_EVENTS: Record<string, Activity | 'gone'> = {
   SessionEnd: 'gone',
 };
 
-/** Kimi 2.1: the composer is a box with `>` in its first row. A question takes its place, and a moon stands above it while Kimi works. */
+/** Kimi 2.1: the composer is a box with `>` in its first row. A question takes its place, and a moon is above it while Kimi works. */
 export const kimiComposer: ReadComposer = ({ lines, bright, cursor }) => {
   const row = lines.findLastIndex((line, at) => /^\s*│ > ?/.test(line) && /^\s*╭─/.test(lines[at - 1] ?? ''));
   if (lines.slice(row + 1).some((line) => QUESTION.test(line))) return 'dialog';

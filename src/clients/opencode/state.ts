@@ -3,7 +3,7 @@ import type { Activity, ClientState, StateReader } from '../../sessions/client-s
 import { isAlive } from '../../sessions/process.ts';
 import type { ReadComposer } from '../../sessions/terminal.ts';
 
-/** The plugin says every 15 seconds that its state still holds. Whoever missed that three times may be doing anything. */
+/** The plugin says every 15 seconds that its state still holds. Three missed heartbeats: its state is unknown. */
 const FRESH_MS = 45_000;
 
 export interface OpenCodeStateOptions {

@@ -57,7 +57,7 @@ export function readInstanceName(text: string): string {
 
 export type JsonObject = { [key: string]: unknown };
 
-export function isJsonObject(value: unknown): value is JsonObject {
+function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
@@ -90,66 +90,6 @@ export const TROUBLES = {
 } as const;
 export type Trouble = keyof typeof TROUBLES;
 
-/**
- * One life of a state stream: the last snapshot, and every patch since. It keeps what was said and writes nothing.
- * spec: statefile#stream
- */
-export class StateStream {
-  #state: JsonObject | null = null;
-  #ts = '';
-  #version = 0;
-  readonly #lines: ByteLines;
-
-  /** `changed` is called at most once for each piece of the stream, however many lines it has. */
-  constructor(
-    readonly changed: () => void,
-    readonly trouble: (kind: Trouble) => void,
-    readonly now: () => number,
-  ) {
-    this.#lines = new ByteLines(LINE_BYTES, (line) => this.#line(line), trouble);
-  }
-
-  /** How many states there were so far. */
-  get version(): number {
-    return this.#version;
-  }
-
-  /** The file as it should be by now; before the first snapshot there is none. */
-  get text(): string {
-    return `${JSON.stringify({ event: 'state.snapshot', ts: this.#ts, state: this.#state })}\n`;
-  }
-
-  take(bytes: Uint8Array): void {
-    this.#noticing(() => this.#lines.take(bytes));
-  }
-
-  end(): void {
-    this.#noticing(() => this.#lines.end());
-  }
-
-  #noticing(act: () => void): void {
-    const before = this.#version;
-    act();
-    if (this.#version !== before) this.changed();
-  }
-
-  #line(line: string): void {
-    const said = objectIn(line);
-    if (said === null) return this.trouble('no JSON');
-    if (isDeeper(said, DEPTH)) return this.trouble('too deep');
-    if (said['event'] === 'state.snapshot' && isJsonObject(said['state'])) return this.#put(said['state'], said['ts']);
-    if (said['event'] !== 'state.patch' || !isJsonObject(said['patch'])) return this.trouble('no event');
-    if (this.#state === null) return this.trouble('early patch');
-    this.#put(patched(this.#state, said['patch']), said['ts']);
-  }
-
-  #put(state: JsonObject, ts: unknown): void {
-    this.#version += 1;
-    this.#state = state;
-    this.#ts = typeof ts === 'string' ? ts : new Date(this.now()).toISOString();
-  }
-}
-
 function objectIn(line: string): JsonObject | null {
   try {
     const value: unknown = JSON.parse(line);
@@ -168,14 +108,14 @@ function isDeeper(value: unknown, depth: number): boolean {
 const PAUSE_MS = 20;
 const RETRY_MS = 1000;
 
-/** Where the state of an OpenCode stands: with its instance, or in the one place for those that have no name. spec: statefile#place */
+/** Where the state of an OpenCode is: with its instance, or in the one place for those that have no name. spec: statefile#place */
 export function statefilePath(env: Record<string, string | undefined>, instance = env['C2C_INSTANCE_NAME']): string {
   const share = `${env['HOME'] ?? ''}/.local/share/c2c`;
   if (!instance) return `${share}/oc-plugin-state.json`;
   return `${env['C2C_INSTANCES_DIR'] || `${share}/instances`}/${readInstanceName(instance)}/oc-plugin-state.json`;
 }
 
-/** The file as it stands; null if there is none. */
+/** The file as it is; null if there is none. */
 export function readStatefile(path: string): string | null {
   try {
     return readFileSync(path, 'utf8');
@@ -186,11 +126,16 @@ export function readStatefile(path: string): string | null {
 }
 
 /**
- * Keeps the statefile as the stream says, until the stream ends. A reader always finds a whole state: the file is written beside
- * its place and renamed into it. Of states that come within {@link PAUSE_MS} only the last is written. spec: statefile#file
+ * Keeps the statefile as the stream of the plugin says: the last snapshot, and every patch since. A reader always finds a whole state: the
+ * file is written beside its place and renamed into it. Of states that come within {@link PAUSE_MS} only the last is written.
+ * spec: statefile#stream, statefile#file
  */
 export class StatefileWriter {
-  readonly #stream: StateStream;
+  readonly #lines: ByteLines;
+  #state: JsonObject | null = null;
+  #ts = '';
+  /** How many states there were, and which of them is in the file. */
+  #version = 0;
   #written = 0;
   #pause: Timer | null = null;
 
@@ -198,22 +143,39 @@ export class StatefileWriter {
     readonly path: string,
     readonly trouble: (kind: Trouble) => void,
   ) {
-    this.#stream = new StateStream(() => this.#soon(), trouble, Date.now);
+    this.#lines = new ByteLines(LINE_BYTES, (line) => this.#line(line), trouble);
   }
 
   take(bytes: Uint8Array): void {
-    this.#stream.take(bytes);
+    this.#lines.take(bytes);
+    this.#soon();
   }
 
   /** Writes what is not written yet. True if the file now says what the stream said, or if the stream said nothing. */
   end(): boolean {
-    this.#stream.end();
+    this.#lines.end();
     if (this.#pause !== null) clearTimeout(this.#pause);
     return this.#isWritten || this.#write();
   }
 
+  #line(line: string): void {
+    const said = objectIn(line);
+    if (said === null) return this.trouble('no JSON');
+    if (isDeeper(said, DEPTH)) return this.trouble('too deep');
+    if (said['event'] === 'state.snapshot' && isJsonObject(said['state'])) return this.#put(said['state'], said['ts']);
+    if (said['event'] !== 'state.patch' || !isJsonObject(said['patch'])) return this.trouble('no event');
+    if (this.#state === null) return this.trouble('early patch');
+    this.#put(patched(this.#state, said['patch']), said['ts']);
+  }
+
+  #put(state: JsonObject, ts: unknown): void {
+    this.#version += 1;
+    this.#state = state;
+    this.#ts = typeof ts === 'string' ? ts : new Date().toISOString();
+  }
+
   get #isWritten(): boolean {
-    return this.#written === this.#stream.version;
+    return this.#written === this.#version;
   }
 
   /** At once after a quiet moment; otherwise when the pause is over. */
@@ -230,15 +192,16 @@ export class StatefileWriter {
     // Two writers may share the place: each has a draft of its own.
     const draft = `${this.path}.tmp.${process.pid}`;
     try {
-      // Each time: whoever clears away an instance does not stop its OpenCode.
+      // Each time: the folder of an instance may be removed while its OpenCode runs.
       mkdirSync(this.path.slice(0, this.path.lastIndexOf('/')), { recursive: true, mode: 0o700 });
-      writeFileSync(draft, this.#stream.text, { mode: 0o600 });
+      const text = JSON.stringify({ event: 'state.snapshot', ts: this.#ts, state: this.#state });
+      writeFileSync(draft, `${text}\n`, { mode: 0o600 });
       renameSync(draft, this.path);
     } catch {
       this.trouble('unwritable');
       return false;
     }
-    this.#written = this.#stream.version;
+    this.#written = this.#version;
     return true;
   }
 }
@@ -249,7 +212,7 @@ const NEWLINE = 10;
  * Cuts a stream of bytes into lines, wherever its pieces begin and end: a line is only read as text when all of it is there, so
  * no letter is ever cut. A line that is no UTF-8, or longer than the limit, is told by `bad` and left out.
  */
-export class ByteLines {
+class ByteLines {
   #parts: Uint8Array[] = [];
   #length = 0;
   #isTooLong = false;
@@ -272,7 +235,7 @@ export class ByteLines {
     if (from < bytes.length) this.#keep(bytes.slice(from));
   }
 
-  /** The stream has ended; what stands after the last newline is a line too. */
+  /** The stream has ended; what is after the last newline is a line too. */
   end(): void {
     if (this.#length > 0 || this.#isTooLong) this.#finish();
   }

@@ -64,7 +64,7 @@ export class HookSession extends SessionFolder {
 
   /**
    * Begins a look through the inbox. `inVain` says that nothing in it is to be said: from then on the script looks no further until
-   * another file stands in the inbox's place. What is put there while we look is not taken for seen.
+   * another file is in the inbox's place. What is put there while we look is not taken for seen.
    */
   look({ root, sessionId }: Bound, kind: 'seen' | 'sub'): { inVain(): void; close(): void } {
     const inbox = `${root}/${sessionId}.inbox.json`;
@@ -111,7 +111,7 @@ export function hookFolder(env: Env): string {
 }
 
 /**
- * Notes which inbox a session has that was just registered, so that its hook finds it. The names that its client has for it stand in
+ * Notes which inbox a session has that was just registered, so that its hook finds it. The names that its client has for it are in
  * the environment, if it is the session itself that calls. Never a reason to fail.
  */
 export function bindSession(env: Env, root: string, sessionId: string): void {
