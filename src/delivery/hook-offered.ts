@@ -3,7 +3,6 @@ import * as v from 'valibot';
 import type { Delivered } from '../flow/deliver.ts';
 import type { Who } from '../flow/desk.ts';
 import { claimForSession, OFFERED_MS, putBack, putBackPointer, settleOffered } from '../flow/offered.ts';
-import type { SessionLease } from '../flow/offered.ts';
 import { Injection } from '../protocol/attention.ts';
 import { AgentName, MessageId } from '../protocol/names.ts';
 import type { Receipt } from '../protocol/receipt.ts';
@@ -65,14 +64,39 @@ export class OfferedTexts {
   ) {}
 
   /** Begins a text. Its lease is the session's: it ends with the client's process, or after an hour. */
-  begin(agent: AgentName, now: number): TextInHand {
+  begin(agent: AgentName, now: number) {
     const id = crypto.randomUUID().slice(0, 8);
-    const bearer = `hook-${this.session.id}-${id}`;
-    const process_ = starterOf(process.pid) ?? undefined;
-    const nothing = { printed: null, whole: [], signs: [], again: [] };
-    const owner = newHolder(bearer, process_);
-    const text = { v: 1, agent, owner, by: newHolder(false), since: now, ...nothing } as const;
-    return new TextInHand(this, `${id}.json`, { ms: OFFERED_MS, bearer, process: process_ }, text);
+    const lease = {
+      ms: OFFERED_MS,
+      bearer: `hook-${this.session.id}-${id}`,
+      process: starterOf(process.pid) ?? undefined,
+    };
+    const owner = newHolder(lease.bearer, lease.process);
+    const begun = { v: 1, agent, owner, by: newHolder(false), since: now } as const;
+    const nothing = { whole: [], signs: [], again: [] };
+    return {
+      /** Claims these for the session and shows them. It is noted before: if we die, the next event finds it. */
+      take: async (who: Who, ids: MessageId[], show: (delivered: Delivered[]) => void, offered: Receipt) => {
+        try {
+          this.#write(`${id}.json`, { ...begun, printed: null, ...nothing });
+        } catch {
+          // The disk is full. The mail is shown all the same, and waits again when the client ends, or after an hour.
+        }
+        return claimForSession(who, ids, lease, show, offered);
+      },
+      /** Notes what was printed, and where. */
+      close: (printed: Moment, said: readonly Piece[], again: ReadonlySet<MessageId>): void => {
+        if (said.length === 0) return this.#remove(`${id}.json`);
+        const text: OfferedText = { ...begun, printed, whole: [], signs: [], again: [] };
+        for (const { mail, kind } of said) {
+          const { id: message } = mail.message;
+          if (again.has(message)) text.again.push(message);
+          else if (kind === 'whole') text.whole.push(message);
+          else text.signs.push({ id: message, injection: mail.attention.injection });
+        }
+        this.#write(`${id}.json`, text);
+      },
+    };
   }
 
   /** Ends every text about which this event says something, also those of a session that this process has left. */
@@ -88,11 +112,11 @@ export class OfferedTexts {
       if (proof === 'same moment') continue;
       try {
         // The file goes first where mail waits again: a later event must not settle that.
-        if (proof === 'not asked') this.remove(name);
+        if (proof === 'not asked') this.#remove(name);
         const who = await this.deps.readerNamed(text.agent);
         if (who && proof === 'asked') await this.#settle(who, text, client, event);
         else if (who) await this.#waitAgain(who, text, event);
-        this.remove(name);
+        this.#remove(name);
       } catch (error) {
         this.deps.complain(error);
       }
@@ -150,7 +174,7 @@ export class OfferedTexts {
       if (!copy || !wasShownTo(this.session.id, copy)) continue;
       mail.push({ message, attention: copy.attention, attempt: copy.attempt + 1 });
     }
-    if (mail.length === 0) this.remove(COMPACTED);
+    if (mail.length === 0) this.#remove(COMPACTED);
     return mail;
   }
 
@@ -164,7 +188,7 @@ export class OfferedTexts {
     const shown = this.#shownSinceCompaction();
     const repeated = said.filter(({ mail }) => again.has(mail.message.id));
     if (!shown || repeated.length === 0) return;
-    if (repeated.length === again.size) this.remove(COMPACTED);
+    if (repeated.length === again.size) this.#remove(COMPACTED);
     else this.#noteCompaction([...shown, ...repeated.map(({ mail }) => mail.message.id)]);
     const receipt = { ...offered, evidence: { ...offered.evidence, because: 'still owed after a compaction' } };
     for (const { kind, mail } of repeated) {
@@ -178,15 +202,15 @@ export class OfferedTexts {
   }
 
   #noteCompaction(shown: readonly MessageId[]): void {
-    this.write(COMPACTED, { v: 1, shown });
+    this.#write(COMPACTED, { v: 1, shown });
   }
 
-  write(name: string, value: unknown): void {
+  #write(name: string, value: unknown): void {
     mkdirSync(`${this.session.folder}/open`, { recursive: true, mode: 0o700 });
     this.session.place(`open/${name}`, (path) => writeFileSync(path, JSON.stringify(value), { mode: 0o600 }));
   }
 
-  remove(name: string): void {
+  #remove(name: string): void {
     rmSync(`${this.session.folder}/open/${name}`, { force: true });
   }
 
@@ -196,7 +220,7 @@ export class OfferedTexts {
       const text = this.#read(name, OfferedText);
       if (text) return [[name, text]];
       // It cannot be read: its mail waits again by time.
-      this.remove(name);
+      this.#remove(name);
       return [];
     });
   }
@@ -208,44 +232,6 @@ export class OfferedTexts {
     } catch {
       return null;
     }
-  }
-}
-
-/** A text that is about to be printed. */
-class TextInHand {
-  constructor(
-    readonly texts: OfferedTexts,
-    readonly name: string,
-    readonly lease: SessionLease,
-    readonly text: OfferedText,
-  ) {}
-
-  /** Claims these for the session and shows them. It is noted before: if we die, the next event finds it. */
-  async take(
-    who: Who,
-    ids: MessageId[],
-    show: (delivered: Delivered[]) => void,
-    offered: Receipt,
-  ): Promise<Delivered[]> {
-    try {
-      this.texts.write(this.name, this.text);
-    } catch {
-      // The disk is full. The mail is shown all the same, and waits again when the client ends, or after an hour.
-    }
-    return claimForSession(who, ids, this.lease, show, offered);
-  }
-
-  /** Notes what was printed, and where. */
-  close(printed: Moment, said: readonly Piece[], again: ReadonlySet<MessageId>): void {
-    if (said.length === 0) return this.texts.remove(this.name);
-    const text: OfferedText = { ...this.text, printed, whole: [], signs: [], again: [] };
-    for (const { mail, kind } of said) {
-      const { id } = mail.message;
-      if (again.has(id)) text.again.push(id);
-      else if (kind === 'whole') text.whole.push(id);
-      else text.signs.push({ id, injection: mail.attention.injection });
-    }
-    this.texts.write(this.name, text);
   }
 }
 
