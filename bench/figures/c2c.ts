@@ -1,5 +1,5 @@
 import { closeSync, constants, existsSync, mkdirSync, openSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
-import { c2cHookScript } from '../../src/delivery/c2c-hook-script.ts';
+import { c2cHookScript } from '../../src/delivery/hook-script.ts';
 import type { AgentName } from '../../src/protocol/names.ts';
 import type { C2cMailbox } from '../../src/protocols/c2c/mailbox.ts';
 import { aMessage, LOUD } from '../../test/support/mail.ts';

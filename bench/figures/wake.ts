@@ -1,5 +1,5 @@
+import { clientStatePath } from '../../src/sessions/client-state.ts';
 import { mkdirSync } from 'node:fs';
-import { signFileOf } from '../../src/sessions/sign-hook.ts';
 import { sentinel } from '../../src/protocols/c2c/envelope.ts';
 import { Waker } from '../../src/delivery/wake.ts';
 import type { Woken } from '../../src/delivery/wake.ts';
@@ -73,7 +73,7 @@ async function aPlace(bench: Bench): Promise<Place> {
   run([...c2c, 'register', BOB, '--session-id', SESSION], env);
   const signs = `${home}/.local/share/c2c/signs`;
   mkdirSync(signs, { recursive: true });
-  const agent = await startAgent(home, signFileOf(signs, SESSION));
+  const agent = await startAgent(home, clientStatePath(signs, SESSION));
   const where = ['--session-id', SESSION, '--client', CLIENT, '--terminal', agent.terminal];
   const words = ['deliver-inbox', '--notify-only', '--loop', '--min-inject-gap', '0', ...where];
   const loop = Bun.spawn([...c2c, ...words], { env, cwd: home, stdio: ['ignore', 'ignore', 'pipe'] });
@@ -177,7 +177,7 @@ async function handedRow(bench: Bench): Promise<Row> {
     terminal,
     typing: (one) => ({
       name: 'terminal',
-      offer: async ([parcel]) => {
+      attempt: async ([parcel]) => {
         await one.paste(parcel?.text ?? '');
         return { outcome: 'offered', evidence: {} };
       },

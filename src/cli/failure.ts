@@ -1,4 +1,4 @@
-import { visibleLine } from '../delivery/visible.ts';
+import { visibleLine } from '../delivery/gate.ts';
 import { staleAdvice } from '../platform/program.ts';
 import { writeAll } from '../platform/terminal.ts';
 import { REFUSALS, Refusal } from '../protocol/refusal.ts';

@@ -1,13 +1,14 @@
+import { Session } from '../delivery/hook-session.ts';
+import { scriptLine } from '../delivery/hook-script.ts';
+import { layReferences, mailboxOf } from '../delivery/hook-session.ts';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { scriptLine } from '../clients/hook-line.ts';
 import { hookScript, quoted, SCRIPT_VERSION } from '../delivery/hook-script.ts';
 import type { Who } from '../flow/workspace.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Context } from './context.ts';
 import { gitOrigin } from '../platform/git.ts';
 import { ownCommand } from '../platform/program.ts';
-import { layReferences, mailboxOf, Session } from './sessions.ts';
 import { parleyHome } from '../platform/env.ts';
 import type { Env } from '../platform/env.ts';
 

@@ -1,3 +1,4 @@
+import { visibleLine } from '../delivery/gate.ts';
 import { parleyHome } from '../platform/env.ts';
 import type { Env } from '../platform/env.ts';
 import { DAY, spanMs } from '../core/time.ts';
@@ -5,7 +6,6 @@ import { trustOf } from '../platform/trust.ts';
 import { readFileSync, statSync } from 'node:fs';
 import * as v from 'valibot';
 import type * as Jsonc from '../clients/settings/jsonc.ts';
-import { visibleLine } from '../delivery/visible.ts';
 import { nearest } from '../flow/nearest.ts';
 import { BODY_LIMIT } from '../protocol/message.ts';
 import { AgentName } from '../protocol/names.ts';

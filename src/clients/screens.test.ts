@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'bun:test';
-import type { ReadComposer } from '../sessions/composer.ts';
-import { drawn } from '../sessions/drawn.ts';
-import type { Screen } from '../sessions/terminal.ts';
-import { claudeComposer } from './claude/screen.ts';
-import { codexComposer, codexEnding } from './codex/screen.ts';
-import { kimiComposer } from './kimi/screen.ts';
-import { openCodeComposer } from './opencode/screen.ts';
+import type { ReadComposer, Screen } from '../sessions/terminal.ts';
+import { drawn } from '../sessions/screen.ts';
+import { claudeComposer } from './claude/state.ts';
+import { codexComposer, codexEnding } from './codex/state.ts';
+import { kimiComposer } from './kimi/state.ts';
+import { openCodeComposer } from './opencode/state.ts';
 
 // Rows as the real clients drew them in tmux, shortened in their width; `^` stands for ESC.
 const RULE = '^[38;5;244m────────────────────────';

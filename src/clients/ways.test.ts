@@ -1,8 +1,14 @@
+import { CLIENT_NAMES } from './client-names.ts';
 import { describe, expect, it } from 'bun:test';
-import { CLIENT_WAYS, wayOf } from './ways.ts';
-import type { WayFacts } from './ways.ts';
+import type { WayFacts } from '../delivery/client.ts';
+import { clientNamed } from './clients.ts';
+import { wayOf as wayOfClient } from './ways.ts';
 
 const NOTHING: WayFacts = { hook: false, server: false, plugin: false, loop: null, hasWire: false };
+
+/** Of a client that we know by this name, or of one that it does not name. */
+const wayOf = (client: string | null, facts: WayFacts) =>
+  wayOfClient(client === null ? null : clientNamed(client), facts);
 
 describe('the way that a session is on', () => {
   it.each([
@@ -31,7 +37,8 @@ describe('the way that a session is on', () => {
   });
 
   it('exists for every client: one that is always there, and a better one [C2C-38]', () => {
-    for (const ways of Object.values(CLIENT_WAYS)) {
+    for (const name of CLIENT_NAMES) {
+      const ways = clientNamed(name)?.ways ?? [];
       expect(ways[0]?.rank).toBe('primary');
       expect(ways.at(-1)).toMatchObject({ way: 'poll', rank: 'baseline' });
     }

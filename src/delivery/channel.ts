@@ -1,5 +1,5 @@
 import type { Evidence } from '../protocol/receipt.ts';
-import type { Offer, Parcel, Way } from './way.ts';
+import type { Attempt, Parcel, Way } from './way.ts';
 
 export interface ChannelParts {
   /** Notifies the client. A notification has no answer, so it proves nothing. */
@@ -17,7 +17,7 @@ export class ChannelWay implements Way {
 
   constructor(readonly parts: ChannelParts) {}
 
-  async offer(parcels: readonly Parcel[], signal: AbortSignal): Promise<Offer> {
+  async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     if (parcels.length === 0) return { outcome: 'left', because: 'there is nothing to tell', retry: false };
     if (signal.aborted) return { outcome: 'left', because: 'it was stopped before', retry: true };
     try {

@@ -7,8 +7,7 @@ import { MessageId } from '../protocol/names.ts';
 import { digestText, eventText, knockText, RULES, threadText } from './event-text.ts';
 import type { EventFacts } from './event-text.ts';
 import type { Said } from '../protocol/prompt.ts';
-import { readsAsProtocol } from './quote.ts';
-import { visible, visibleLine } from './visible.ts';
+import { readsAsProtocol, visible, visibleLine } from './gate.ts';
 
 const AWS_KEY = 'AKIAIOSFODNN7EXAMPLE';
 const PULL = 'chat.read_thread';

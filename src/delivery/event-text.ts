@@ -1,6 +1,6 @@
 import type { ChatDeliver, Knock } from '../protocol/host.ts';
 import type { Digest, ProgressLine, Said, Source, Window } from '../protocol/prompt.ts';
-import { idText, inline, phrase, quoted, quotedWhole } from './quote.ts';
+import { idText, inline, phrase, quoted, quotedWhole } from './gate.ts';
 
 /** What a prompt says of an event; `chat/deliver` has all of it. */
 export type EventFacts = Pick<
@@ -14,7 +14,7 @@ const WINDOW_BYTES = 8 * 1024;
 const WINDOW_LAST = 6;
 const NAMED = 5;
 
-/** The standing rules: five lines of the draft as they stand, and two of ours. spec: c2a#rules */
+/** The standing rules: five lines of the draft as they are, and two of ours. spec: c2a#rules */
 export const RULES = [
   'C2A RESPONSE RULES',
   '- Obey response_policy.',

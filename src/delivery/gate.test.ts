@@ -5,7 +5,7 @@ import { MessageId } from '../protocol/names.ts';
 import { envelope } from '../protocols/c2c/envelope.ts';
 import { channelNotice } from '../protocols/c2c/envelope.ts';
 import { eventText } from './event-text.ts';
-import { wholeMessage } from './fence.ts';
+import { fenced } from './fit.ts';
 import { forModel, jsonForModel, lineForModel } from './gate.ts';
 
 const TAGS = [
@@ -80,7 +80,7 @@ const SURFACES: Record<string, (body: string) => string> = {
   'the hook': (body) => {
     const message = aMessage({ id: MessageId.parse('1f2e3d4c-0000-4000-8000-000000000000'), body, refs: [body] });
     const voice = { reader: bob, mark: 'k3j9x2v7', now: 0, ago: () => 'now' };
-    return wholeMessage(voice, { message, attention: LOUD, attempt: 0 });
+    return fenced(voice).whole({ message, attention: LOUD, attempt: 0 });
   },
   'an envelope': (body) =>
     envelope({ from_alias: 'a', to_alias: 'b', content: body }).slice('<c2c'.length, -'</c2c>'.length),

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { ScriptedKimi } from '../../test/support/kimi.ts';
 import { anId } from '../../test/support/mail.ts';
 import { within } from '../../test/support/within.ts';
-import type { Offer } from './way.ts';
+import type { Attempt } from './way.ts';
 import { WireWay } from './kimi-wire.ts';
 import type { WireOrder } from './kimi-wire.ts';
 
@@ -18,9 +18,9 @@ function wireOf(kimi: ScriptedKimi, more: Partial<WireOrder> = {}): WireWay {
   });
 }
 
-async function offered(kimi: ScriptedKimi, more: Partial<WireOrder> = {}, signal?: AbortSignal): Promise<Offer> {
+async function offered(kimi: ScriptedKimi, more: Partial<WireOrder> = {}, signal?: AbortSignal): Promise<Attempt> {
   const parcels = ['<c2c>one</c2c>', '<c2c>two</c2c>'].map((text) => ({ id: anId(), text }));
-  return wireOf(kimi, more).offer(parcels, signal ?? new AbortController().signal);
+  return wireOf(kimi, more).attempt(parcels, signal ?? new AbortController().signal);
 }
 
 describe('the wire of kimi', () => {

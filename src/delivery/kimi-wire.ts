@@ -1,9 +1,9 @@
+import { visibleLine } from './gate.ts';
 import type { Evidence } from '../protocol/receipt.ts';
 import { isRecord, JsonRpcPeer, NoAnswer, RemoteError, RPC } from '../wire/jsonrpc.ts';
 import type { Id, Params } from '../wire/jsonrpc.ts';
 import { readLines } from '../wire/lines.ts';
-import { visibleLine } from './visible.ts';
-import type { Offer, Parcel, Way } from './way.ts';
+import type { Attempt, Parcel, Way } from './way.ts';
 
 /** The version of the protocol that we speak. spec: c2c#wire */
 const PROTOCOL = '1.10';
@@ -53,7 +53,7 @@ export class WireWay implements Way {
 
   constructor(readonly order: WireOrder) {}
 
-  async offer(parcels: readonly Parcel[], signal: AbortSignal): Promise<Offer> {
+  async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     if (parcels.length === 0) return { outcome: 'left', because: 'there is nothing to hand over', retry: false };
     const unfit = await (this.#known ??= whyUnfit(this.order));
     if (unfit !== null) {
@@ -78,7 +78,7 @@ export class WireWay implements Way {
     }
   }
 
-  async #talk(kimi: KimiProcess, parcels: readonly Parcel[], signal: AbortSignal): Promise<Offer> {
+  async #talk(kimi: KimiProcess, parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     const ready = await stoppable(kimi.call('initialize', this.#hello(), this.order.startMs), signal);
     if (ready === 'stopped') return left('we were told to stop');
     if (!('result' in ready)) return refusal(ready, `kimi was not ready after ${this.order.startMs / 1000} s`);
@@ -132,7 +132,7 @@ export async function whyUnfit({
   }
 }
 
-function ended(answer: Exclude<Answer, { late: true }>, kimi: KimiProcess): Offer {
+function ended(answer: Exclude<Answer, { late: true }>, kimi: KimiProcess): Attempt {
   const declined: Evidence = kimi.declined.length > 0 ? { declined: kimi.declined.join(' ').slice(0, 200) } : {};
   if ('gone' in answer) return unknown(`kimi went away before it answered: ${answer.gone}`, declined);
   if ('error' in answer) return refusal(answer, '');
@@ -149,7 +149,7 @@ function ended(answer: Exclude<Answer, { late: true }>, kimi: KimiProcess): Offe
   return { outcome: 'offered', evidence: said };
 }
 
-function refusal(answer: Exclude<Answer, { result: object }>, late: string): Offer {
+function refusal(answer: Exclude<Answer, { result: object }>, late: string): Attempt {
   if ('late' in answer) return left(late);
   if ('gone' in answer) {
     // Another program under this name, or a kimi that says no version: it will not learn it.
@@ -161,11 +161,11 @@ function refusal(answer: Exclude<Answer, { result: object }>, late: string): Off
   return { outcome: 'left', because: `${means} (kimi: ${code} ${visibleLine(message, 200)})`, retry };
 }
 
-function left(because: string): Offer {
+function left(because: string): Attempt {
   return { outcome: 'left', because, retry: true };
 }
 
-function unknown(because: string, more: Evidence = {}): Offer {
+function unknown(because: string, more: Evidence = {}): Attempt {
   return { outcome: 'offered', evidence: { ...more, way: 'wire', unknown: because } };
 }
 

@@ -4,8 +4,8 @@ import { ScriptedTui, scriptedComposer, shownBy } from '../../test/support/scrip
 import { TestTmux } from '../../test/support/tmux.ts';
 import { within } from '../../test/support/within.ts';
 import { OwnPty } from '../sessions/pty.ts';
-import { SignFile } from '../sessions/sign-file.ts';
-import type { Signs } from '../sessions/sign.ts';
+import { HookStateFile } from '../sessions/client-state.ts';
+import type { StateReader } from '../sessions/client-state.ts';
 import type { Terminal } from '../sessions/terminal.ts';
 import { TmuxServer } from '../sessions/tmux.ts';
 import { TerminalWay } from './terminal.ts';
@@ -40,7 +40,7 @@ wayContract('terminal, through a PTY of ours', async () => {
     close: () => pty.close(),
   };
   return {
-    way: new TerminalWay({ terminal, signs: new SignFile(tui.sign), composer: scriptedComposer, ...QUICK }),
+    way: new TerminalWay({ terminal, states: new HookStateFile(tui.sign), composer: scriptedComposer, ...QUICK }),
     seen: async () => tui.prompts().join('\n'),
     typed: async () => {
       const screen = await pty.screen();
@@ -104,22 +104,22 @@ describe.each(TERMINALS.filter(([name]) => name !== 'tmux' || Bun.which('tmux'))
     it('gets one line as it is, and nothing while a line is begun [C2C-32]', async () => {
       const reader = new LineReader();
       const terminal = await start(reader);
-      const way = new TerminalWay({ terminal, signs: idle, composer: lineComposer, enterAfter: 5, proofWithin: 0 });
+      const way = new TerminalWay({ terminal, states: idle, composer: lineComposer, enterAfter: 5, proofWithin: 0 });
       await within(20_000, async () => (await shownBy(terminal, lineComposer)) === 'empty');
       const parcel = aParcel('-n $HOME "quoted" \\back');
-      expect(await way.offer([parcel], NEVER)).toMatchObject({ outcome: 'offered' });
+      expect(await way.attempt([parcel], NEVER)).toMatchObject({ outcome: 'offered' });
       expect(await reader.got()).toEqual([parcel.text]);
       await within(20_000, async () => (await shownBy(terminal, lineComposer)) === 'empty');
       await terminal.paste('begun by its user');
       await within(20_000, async () => (await shownBy(terminal, lineComposer)) === 'draft');
-      expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'left' });
+      expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left' });
       await terminal.enter();
       expect(await reader.got(2)).toEqual([parcel.text, 'begun by its user']);
     });
   },
 );
 
-const idle: Signs = { latest: async () => ({ state: 'idle', at: 1, source: 'event' }) };
+const idle: StateReader = { latest: async () => ({ state: 'idle', at: 1, source: 'event' }) };
 
 async function aPtyWith(tui: ScriptedTui): Promise<OwnPty> {
   const pty = new OwnPty(tui.command, PLACE);

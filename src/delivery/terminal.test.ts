@@ -2,8 +2,8 @@ import { afterEach, describe, expect, it } from 'bun:test';
 import { ScriptedTui, scriptedComposer, shownBy } from '../../test/support/scripted-tui.ts';
 import { TestTmux } from '../../test/support/tmux.ts';
 import { within } from '../../test/support/within.ts';
-import { SignFile } from '../sessions/sign-file.ts';
-import type { Sign, Signs } from '../sessions/sign.ts';
+import { HookStateFile } from '../sessions/client-state.ts';
+import type { ClientState, StateReader } from '../sessions/client-state.ts';
 import type { Screen, Terminal } from '../sessions/terminal.ts';
 import { TmuxServer } from '../sessions/tmux.ts';
 import { TerminalWay, typeInto, type TypingOptions } from './terminal.ts';
@@ -33,8 +33,8 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   ])('types nothing while %s, and says so [C2C-32]', async (_what, order, because) => {
     const { way, tui } = await anAgent();
     await tui.order(order);
-    const offer = await way.offer([aParcel()], NEVER);
-    expect(offer).toMatchObject({ outcome: 'left', retry: true, because: expect.stringContaining(because) });
+    const said = await way.attempt([aParcel()], NEVER);
+    expect(said).toMatchObject({ outcome: 'left', retry: true, because: expect.stringContaining(because) });
     // What was there is there still: the next thing that it takes is a question's answer, or the draft alone.
     expect(tui.noted().filter(({ approved, prompt }) => approved ?? prompt)).toEqual([]);
     if (order.startsWith('draft')) {
@@ -51,19 +51,19 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     ['the client says nothing that is known', 'unknown'],
     ['the client says nothing', null],
   ] as const)('types nothing when %s, whatever the screen shows [C2C-32]', async (_what, state) => {
-    const { options, tui, pane } = await anAgent({ signs: says(state) });
+    const { options, tui, pane } = await anAgent({ states: says(state) });
     const pasted: string[] = [];
     const paste = async (text: string): Promise<void> => void pasted.push(text);
     const way = new TerminalWay({ ...options, terminal: { ...asTerminal(pane), paste } });
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });
     // Not even to be taken back.
     expect(pasted).toEqual([]);
     await nothingTyped(tui, pane);
   });
 
   it('types nothing when the sign is of a client in another terminal', async () => {
-    const { way, tui, pane } = await anAgent({ signs: says('idle', process.pid) });
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+    const { way, tui, pane } = await anAgent({ states: says('idle', process.pid) });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'left',
       because: expect.stringContaining('does not run in'),
     });
@@ -73,8 +73,8 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   it('presses no Enter when a question opens between the paste and it [C2C-32]', async () => {
     const { options, tui, pane } = await anAgent();
     const way = new TerminalWay({ ...options, terminal: afterPaste(pane, () => tui.order('dialog')) });
-    const offer = await way.offer([aParcel()], NEVER);
-    expect(offer).toMatchObject({
+    const said = await way.attempt([aParcel()], NEVER);
+    expect(said).toMatchObject({
       outcome: 'offered',
       evidence: { entered: false, because: expect.stringContaining('question') },
     });
@@ -86,18 +86,18 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     ['several lines', 'one\ntwo\nthree'],
   ])('takes back %s that may not be sent any more', async (_what, text) => {
     const { options, tui, pane } = await anAgent();
-    let state: Sign['state'] = 'idle';
-    const signs: Signs = { latest: async () => ({ state, at: 1, source: 'hook' }) };
+    let state: ClientState['state'] = 'idle';
+    const states: StateReader = { latest: async () => ({ state, at: 1, source: 'hook' }) };
     const terminal = afterPaste(pane, async () => void (state = 'busy'));
-    const offer = await new TerminalWay({ ...options, signs, terminal }).offer([aParcel(text)], NEVER);
-    expect(offer).toMatchObject({ outcome: 'left', because: expect.stringContaining('busy') });
+    const said = await new TerminalWay({ ...options, states, terminal }).attempt([aParcel(text)], NEVER);
+    expect(said).toMatchObject({ outcome: 'left', because: expect.stringContaining('busy') });
     await nothingTyped(tui, pane);
   });
 
   it('presses Enter only when the screen shows what was pasted, however late that is', async () => {
     const { options, tui, pane } = await anAgent();
     const lag = aLag(pane);
-    const typing = new TerminalWay({ ...options, terminal: lag.terminal }).offer([aParcel()], NEVER);
+    const typing = new TerminalWay({ ...options, terminal: lag.terminal }).attempt([aParcel()], NEVER);
     await within(20_000, async () => lag.looks() > 5);
     expect(tui.prompts()).toEqual([]);
     lag.end();
@@ -113,7 +113,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
       return screen && lag.looks() % 3 === 1 ? { ...screen, lines: ['> h'], bright: ['> h'] } : screen;
     };
     const terminal = { ...asTerminal(lag.terminal), screen: flickering };
-    const typing = new TerminalWay({ ...options, terminal }).offer([aParcel()], NEVER);
+    const typing = new TerminalWay({ ...options, terminal }).attempt([aParcel()], NEVER);
     await within(20_000, async () => lag.looks() > 8);
     expect(tui.prompts()).toEqual([]);
     lag.end();
@@ -128,7 +128,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
       screen: async () => (seen.looks > 0 && seen.looks++ < 4 ? BLANK : pane.screen()),
       erase: async () => void (seen.erased += 1),
     };
-    expect(await new TerminalWay({ ...options, terminal }).offer([aParcel()], NEVER)).toMatchObject({
+    expect(await new TerminalWay({ ...options, terminal }).attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'taken',
     });
     expect(await tui.prompted()).toHaveLength(1);
@@ -145,7 +145,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
       erase: async () => void (seen.erased += 1),
     };
     const way = new TerminalWay({ ...options, terminal, shownWithin: 100 });
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'offered',
       evidence: { entered: false, again: false, because: expect.stringContaining('no composer') },
     });
@@ -159,7 +159,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     };
     const terminal: Terminal = { ...asTerminal(pane), enter, erase: async () => {} };
     const way = new TerminalWay({ ...options, terminal, shownWithin: 2000 });
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'offered',
       evidence: { entered: 'unknown', again: false },
     });
@@ -168,8 +168,8 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   it('does not take a screen that is being drawn for one that showed the paste, when it takes that back', async () => {
     const { options, pane } = await anAgent();
     const lag = aLag(pane);
-    let state: Sign['state'] = 'idle';
-    const signs: Signs = { latest: async () => ({ state, at: 1, source: 'hook' }) };
+    let state: ClientState['state'] = 'idle';
+    const states: StateReader = { latest: async () => ({ state, at: 1, source: 'hook' }) };
     const terminal: Terminal = {
       ...asTerminal(lag.terminal),
       screen: async () => {
@@ -180,14 +180,14 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
       erase: async () => {},
     };
     expect(
-      await new TerminalWay({ ...options, signs, terminal, shownWithin: 100 }).offer([aParcel()], NEVER),
+      await new TerminalWay({ ...options, states, terminal, shownWithin: 100 }).attempt([aParcel()], NEVER),
     ).toMatchObject({ outcome: 'offered', evidence: { entered: false, because: expect.stringContaining('busy') } });
   });
 
   it('does not say that nothing was typed when the screen never showed it', async () => {
     const { options, tui, pane } = await anAgent();
     const way = new TerminalWay({ ...options, terminal: aLag(pane).terminal, shownWithin: 100 });
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'offered',
       evidence: { entered: false, because: expect.stringContaining('does not show') },
     });
@@ -197,7 +197,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   it('takes back what it pasted when Enter fails', async () => {
     const { options, tui, pane } = await anAgent();
     const terminal: Terminal = { ...asTerminal(pane), enter: () => Promise.reject(new Error('no Enter today')) };
-    expect(await new TerminalWay({ ...options, terminal }).offer([aParcel()], NEVER)).toMatchObject({
+    expect(await new TerminalWay({ ...options, terminal }).attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'left',
       because: 'no Enter today',
     });
@@ -207,14 +207,14 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   it('leaves the message when the client dies between the look and the paste', async () => {
     const { options, tui, pane, tmux } = await anAgent();
     await tmux.start('other', ['cat']);
-    const signs: Signs = {
+    const states: StateReader = {
       latest: async () => {
         process.kill(tui.pid, 'SIGKILL');
         await within(20_000, async () => (await pane.screen()) === null);
         return { state: 'idle', at: 1, source: 'hook' };
       },
     };
-    expect(await new TerminalWay({ ...options, signs }).offer([aParcel()], NEVER)).toMatchObject({
+    expect(await new TerminalWay({ ...options, states }).attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'left',
       retry: true,
     });
@@ -222,17 +222,17 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   });
 
   it('says `offered`, not `taken`, when the client gives no sign after Enter', async () => {
-    const { options, tui } = await anAgent({ signs: says('idle') });
-    const offer = await new TerminalWay({ ...options, proofWithin: 50 }).offer([aParcel()], NEVER);
-    expect(offer).toMatchObject({ outcome: 'offered', evidence: { way: 'terminal', entered: true } });
+    const { options, tui } = await anAgent({ states: says('idle') });
+    const said = await new TerminalWay({ ...options, proofWithin: 50 }).attempt([aParcel()], NEVER);
+    expect(said).toMatchObject({ outcome: 'offered', evidence: { way: 'terminal', entered: true } });
     await tui.prompted();
   });
 
   it('says by which sign it knows that the client took it [C2C-32]', async () => {
     const { way, tui } = await anAgent();
     await tui.order('slow');
-    const offer = await way.offer([aParcel()], NEVER);
-    expect(offer).toMatchObject({
+    const said = await way.attempt([aParcel()], NEVER);
+    expect(said).toMatchObject({
       outcome: 'taken',
       step: 'accepted',
       evidence: { sign: 'busy', source: 'hook', terminal: 'tmux agent:0.0' },
@@ -240,11 +240,14 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   });
 
   it('knows that the client took it when that wrote it down, though it never said busy [C2C-32]', async () => {
-    const { options, tui } = await anAgent({ signs: says('idle') });
+    const { options, tui } = await anAgent({ states: says('idle') });
     const listen = async () => async (text: string) =>
       tui.prompts().includes(text) ? ({ state: 'busy', at: 2, source: 'transcript' } as const) : null;
-    const way = new TerminalWay({ ...options, signs: { ...says('idle'), listen } });
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'taken', evidence: { source: 'transcript' } });
+    const way = new TerminalWay({ ...options, states: { ...says('idle'), listen } });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
+      outcome: 'taken',
+      evidence: { source: 'transcript' },
+    });
   });
 
   it.each([
@@ -252,9 +255,9 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     ['cannot be read', async () => () => Promise.reject(new Error('not a file'))],
   ])('types once and says `offered` when what the client writes down %s', async (_what, listen) => {
     const { options, tui } = await anAgent();
-    const way = new TerminalWay({ ...options, proofWithin: 50, signs: { ...says('idle'), listen } });
+    const way = new TerminalWay({ ...options, proofWithin: 50, states: { ...says('idle'), listen } });
     const parcel = aParcel();
-    expect(await way.offer([parcel], NEVER)).toMatchObject({ outcome: 'offered', evidence: { entered: true } });
+    expect(await way.attempt([parcel], NEVER)).toMatchObject({ outcome: 'offered', evidence: { entered: true } });
     expect(await tui.prompted()).toEqual([parcel.text]);
   });
 
@@ -266,7 +269,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
       seen.push(...tui.prompts());
     });
     const since = performance.now();
-    await new TerminalWay({ ...options, terminal, enterAfter: 300 }).offer([aParcel()], NEVER);
+    await new TerminalWay({ ...options, terminal, enterAfter: 300 }).attempt([aParcel()], NEVER);
     expect(performance.now() - since).toBeGreaterThanOrEqual(300);
     expect(seen).toEqual([]);
     expect(await tui.prompted()).toHaveLength(1);
@@ -275,7 +278,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   it('types only the sentinel in that mode, and never says that the mail was taken [C2C-32]', async () => {
     const { options, tui } = await anAgent();
     const way = new TerminalWay({ ...options, sentinel: 'poll mcp__c2c__poll_inbox' });
-    expect(await way.offer([aParcel('a secret')], NEVER)).toMatchObject({
+    expect(await way.attempt([aParcel('a secret')], NEVER)).toMatchObject({
       outcome: 'offered',
       evidence: { sentinel: true, entered: true },
     });
@@ -285,7 +288,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   it('refuses for good a text that could leave its brackets', async () => {
     const { way, tui, pane } = await anAgent();
     for (const text of ['\u001b[201~\rrm -rf /', 'x\ry', 'x\0', '\u0003']) {
-      expect(await way.offer([aParcel(text)], NEVER)).toMatchObject({ outcome: 'left', retry: false });
+      expect(await way.attempt([aParcel(text)], NEVER)).toMatchObject({ outcome: 'left', retry: false });
     }
     await nothingTyped(tui, pane);
   });
@@ -293,14 +296,14 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   it('lets only one writer type at a time, from whatever process', async () => {
     const { options, tui, way } = await anAgent();
     const held = await anotherHolds(options.terminal.tty ?? '');
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'left',
       because: expect.stringContaining('somebody else'),
     });
     // The kernel takes a dead writer's turn from it.
     held.kill('SIGKILL');
     await held.exited;
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'taken' });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'taken' });
     expect(await tui.prompted()).toHaveLength(1);
   });
 
@@ -310,7 +313,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     await Promise.all(
       parcels.map(async (parcel) => {
         const way = new TerminalWay(options);
-        await within(20_000, async () => (await way.offer([parcel], NEVER)).outcome !== 'left');
+        await within(20_000, async () => (await way.attempt([parcel], NEVER)).outcome !== 'left');
       }),
     );
     expect((await tui.prompted(6)).toSorted()).toEqual(parcels.map(({ text }) => text).toSorted());
@@ -343,7 +346,13 @@ async function anAgent(more: Partial<TypingOptions> = {}): Promise<Agent> {
   await tui.ready();
   const server = opens(await TmuxServer.open({ path: tmux.path }));
   const pane = await server.terminal(id);
-  const options = { terminal: pane, signs: new SignFile(tui.sign), composer: scriptedComposer, ...QUICK, ...more };
+  const options = {
+    terminal: pane,
+    states: new HookStateFile(tui.sign),
+    composer: scriptedComposer,
+    ...QUICK,
+    ...more,
+  };
   await within(20_000, async () => (await shownBy(pane)) === 'empty');
   return { way: new TerminalWay(options), options, tui, pane, tmux };
 }
@@ -376,7 +385,7 @@ async function anOpenWay(): Promise<OpenWay> {
   };
 }
 
-function says(state: Sign['state'] | null, pid?: number): Signs {
+function says(state: ClientState['state'] | null, pid?: number): StateReader {
   const at = Date.now();
   return { latest: async () => (state ? { state, at, source: 'event', ...(pid && { pid }) } : null) };
 }
@@ -428,7 +437,7 @@ async function nothingTyped(tui: ScriptedTui, pane: Terminal): Promise<void> {
 
 /** Another process, which types into this terminal just now. */
 async function anotherHolds(tty: string): Promise<Bun.Subprocess> {
-  const module = new URL('../sessions/tty-turn.ts', import.meta.url).pathname;
+  const module = new URL('../sessions/pty.ts', import.meta.url).pathname;
   const script = `const { takeTurn } = await import(${JSON.stringify(module)}); takeTurn(${JSON.stringify(tty)}); console.log('held'); setInterval(() => {}, 1000);`;
   const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe' });
   opens({

@@ -1,10 +1,8 @@
-import { unseen, type Composer, type ReadComposer } from '../sessions/composer.ts';
-import { pasteable } from '../sessions/pasteable.ts';
+import { unseen, type Composer, type ReadComposer, pasteable, HalfTyped, type Terminal } from '../sessions/terminal.ts';
 import { runsIn } from '../sessions/process.ts';
-import type { Sign, Signs } from '../sessions/sign.ts';
-import { HalfTyped, type Terminal } from '../sessions/terminal.ts';
-import { takeTurn } from '../sessions/tty-turn.ts';
-import type { Offer, Parcel, Way } from './way.ts';
+import type { ClientState, StateReader } from '../sessions/client-state.ts';
+import { takeTurn } from '../sessions/pty.ts';
+import type { Attempt, Parcel, Way } from './way.ts';
 
 /** Between two looks, at most. */
 const LOOK_EVERY = 25;
@@ -21,7 +19,7 @@ const NARROW = 40;
 /** A client in a terminal, and how it likes to be typed to. */
 export interface TypingOptions {
   terminal: Terminal;
-  signs: Signs;
+  states: StateReader;
   composer: ReadComposer;
   /**
    * Between the paste and its Enter, in ms, at least: some clients take an Enter that comes at once for a part of the paste. Where the
@@ -37,12 +35,12 @@ export interface TypingOptions {
 }
 
 /**
- * What came of typing. `nothing`: not a key was pressed. `entered`: text and Enter went in; `proof` is the client's sign after it.
+ * What came of typing. `nothing`: not a key was pressed. `entered`: text and Enter went in; `proof` is the client's state after it.
  * `stranded`: the text went in, and could not be taken back. Enter did not follow, or nobody knows whether it did; `again` says that it
  * did not, and that the screen will show when the text is gone.
  */
 export type Typed =
-  | { typed: 'entered'; proof: Sign | null }
+  | { typed: 'entered'; proof: ClientState | null }
   | { typed: 'nothing'; because: string; retry: boolean }
   | { typed: 'stranded'; because: string; entered: false | 'unknown'; again: boolean };
 
@@ -51,12 +49,12 @@ export type Typed =
  * Enter in an open question would answer it, and a draft would be sent along: so nothing is typed into either, nor into a client that
  * starts, works, or says nothing.
  *
- * looking  → the turn at this terminal is taken; sign and screen are read. A stop counts here, and only here.
+ * looking  → the turn at this terminal is taken; state and screen are read. A stop counts here, and only here.
  * pasted   → from here on it is one short act that a stop does not cut in two. Enter waits until the screen shows the paste in the
- *            composer: a client that lags could meet an Enter in a question that it opens meanwhile. Sign and screen are read until
+ *            composer: a client that lags could meet an Enter in a question that it opens meanwhile. State and screen are read until
  *            then. If the client is not idle any more, what was pasted is taken back with Ctrl-U (which answers nothing), and the
  *            screen must show that, too.
- * entered  → Enter is pressed; the client's next sign is the proof. A stop ends only the waiting for it.
+ * entered  → Enter is pressed; the client's next state is the proof. A stop ends only the waiting for it.
  * A crash between pasted and entered leaves the text in the composer: the next one finds a draft and types nothing.
  */
 export async function typeInto(options: TypingOptions, text: string, signal: AbortSignal): Promise<Typed> {
@@ -67,9 +65,9 @@ export async function typeInto(options: TypingOptions, text: string, signal: Abo
     return nothing(reason(error), false);
   }
   try {
-    // A pane whose program was started anew has another device. The first try may have found that out.
+    // A pane whose program was restarted has another device. The first try may have found that out.
     const typed = (await inTurn(options, whole, signal)) ?? (await inTurn(options, whole, signal));
-    return typed ?? nothing(`${options.terminal.name} is being started anew`, true);
+    return typed ?? nothing(`${options.terminal.name} is being restarted`, true);
   } catch (error) {
     if (!(error instanceof HalfTyped)) return nothing(reason(error), true);
     return { typed: 'stranded', because: error.message, entered: false, again: false };
@@ -101,12 +99,17 @@ function ifThere<T>(take: () => T): T | 'gone' {
   }
 }
 
-async function typeOnce(options: TypingOptions, before: Sign, text: string, signal: AbortSignal): Promise<Typed> {
+async function typeOnce(
+  options: TypingOptions,
+  before: ClientState,
+  text: string,
+  signal: AbortSignal,
+): Promise<Typed> {
   const { terminal } = options;
   if (signal.aborted) return nothing('it was stopped before', true);
-  // A second witness, and no more than that: where it fails, the client's sign must do.
-  const listened = await options.signs.listen?.().catch(() => null);
-  const heard = async (): Promise<Sign | null> => (await listened?.(text).catch(() => null)) ?? null;
+  // A second source: where it fails, the client's state must do.
+  const listened = await options.states.listen?.().catch(() => null);
+  const heard = async (): Promise<ClientState | null> => (await listened?.(text).catch(() => null)) ?? null;
   await terminal.paste(text);
   const pastedAt = performance.now();
   let isEntering = false;
@@ -122,18 +125,18 @@ async function typeOnce(options: TypingOptions, before: Sign, text: string, sign
   return { typed: 'entered', proof: await proof(options, before, signal, heard) };
 }
 
-/** The sign of an idle client with an empty composer, or why nothing may be typed. */
-async function look({ terminal, signs, composer }: TypingOptions): Promise<Sign | string> {
+/** The state of an idle client with an empty composer, or why nothing may be typed. */
+async function look({ terminal, states, composer }: TypingOptions): Promise<ClientState | string> {
   const screen = await terminal.screen();
   if (!screen) return `${terminal.name} is gone`;
   const seen = composer(screen);
   if (seen !== 'empty') return SEEN[seen];
   // Last, because it is the one that counts: the less time passes after it, the better.
-  const sign = await signs.latest();
-  if (!sign) return 'the client has given no sign of itself, or does not run any more';
-  if (sign.state !== 'idle') return `the client says that it is ${sign.state}${detailOf(sign)}`;
-  if (sign.pid !== undefined && !runsIn(sign.pid, terminal.tty)) return `the client does not run in ${terminal.name}`;
-  return sign;
+  const now = await states.latest();
+  if (!now) return 'the client has given no sign of itself, or does not run any more';
+  if (now.state !== 'idle') return `the client says that it is ${now.state}${detailOf(now)}`;
+  if (now.pid !== undefined && !runsIn(now.pid, terminal.tty)) return `the client does not run in ${terminal.name}`;
+  return now;
 }
 
 const SEEN = {
@@ -144,7 +147,7 @@ const SEEN = {
 };
 
 /** Waits for the time and the sight at which Enter may follow: null, or why it may not. */
-async function whyNoEnter(options: TypingOptions, before: Sign, pastedAt: number): Promise<string | null> {
+async function whyNoEnter(options: TypingOptions, before: ClientState, pastedAt: number): Promise<string | null> {
   const { enterAfter, composer, shownWithin = SHOWN_WITHIN } = options;
   let [pause, wasShown] = [LOOK_FIRST, false];
   for (;;) {
@@ -166,14 +169,14 @@ async function whyNoEnter(options: TypingOptions, before: Sign, pastedAt: number
  * What the composer shows, or why Enter may not follow: the client has said something since, or asks something. A screen without a
  * composer is no reason: many clients clear it before they draw what was pasted, and a look can fall in between.
  */
-async function stillIdle({ terminal, signs, composer }: TypingOptions, before: Sign): Promise<string> {
+async function stillIdle({ terminal, states, composer }: TypingOptions, before: ClientState): Promise<string> {
   const screen = await terminal.screen();
   if (!screen) return `${terminal.name} is gone`;
   const seen = composer(screen);
   if (seen === 'dialog' || seen === 'busy') return SEEN[seen];
-  const sign = await signs.latest();
-  if (sign?.state !== 'idle') return `the client says that it is ${sign?.state ?? 'gone'}`;
-  return sign.pid === before.pid ? seen : 'another client runs there now';
+  const now = await states.latest();
+  if (now?.state !== 'idle') return `the client says that it is ${now?.state ?? 'gone'}`;
+  return now.pid === before.pid ? seen : 'another client runs there now';
 }
 
 /** Takes back what was pasted, and believes only a screen that showed it before: an empty composer may be one that lags. */
@@ -195,7 +198,7 @@ async function takeBack(options: TypingOptions, because: string, text: string, p
       // What a question would do with a key is not known.
       if (seen === 'dialog') break;
       shown ||= isThere(seen);
-      // Nor what stands behind a screen that shows no composer.
+      // Nor what is behind a screen that shows no composer.
       if (seen !== 'unknown') await terminal.erase();
       await Bun.sleep(LOOK_EVERY);
     }
@@ -227,21 +230,18 @@ async function comes(
   return false;
 }
 
-/** The first sign of the client after Enter that it has work: it is busy, it said something new meanwhile, or it wrote the text down. */
+/** The client's first state after Enter that shows work: it is busy, it said something new meanwhile, or it wrote the text down. */
 async function proof(
   options: TypingOptions,
-  before: Sign,
+  before: ClientState,
   signal: AbortSignal,
-  heard: () => Promise<Sign | null>,
-): Promise<Sign | null> {
+  heard: () => Promise<ClientState | null>,
+): Promise<ClientState | null> {
   const until = performance.now() + options.proofWithin;
   do {
-    const sign = await options.signs.latest();
-    if (
-      sign &&
-      (sign.state === 'busy' || (sign.at > before.at && sign.state !== 'unknown' && sign.state !== 'starting'))
-    )
-      return sign;
+    const now = await options.states.latest();
+    if (now && (now.state === 'busy' || (now.at > before.at && now.state !== 'unknown' && now.state !== 'starting')))
+      return now;
     const written = await heard();
     if (written) return written;
     await Bun.sleep(LOOK_EVERY);
@@ -255,7 +255,7 @@ export class TerminalWay implements Way {
 
   constructor(readonly options: TypingOptions & { sentinel?: string }) {}
 
-  async offer(parcels: readonly Parcel[], signal: AbortSignal): Promise<Offer> {
+  async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     const { sentinel, terminal } = this.options;
     if (parcels.length === 0) return { outcome: 'left', because: 'there is nothing to hand over', retry: false };
     const text = sentinel ?? parcels.map((parcel) => parcel.text).join('\n\n');
@@ -275,4 +275,4 @@ export class TerminalWay implements Way {
 
 const nothing = (because: string, retry: boolean): Typed => ({ typed: 'nothing', because, retry });
 const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-const detailOf = (sign: Sign): string => (sign.detail && sign.detail !== sign.state ? ` (${sign.detail})` : '');
+const detailOf = (now: ClientState): string => (now.detail && now.detail !== now.state ? ` (${now.detail})` : '');

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { appendFileSync, closeSync, mkdirSync, openSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../test/support/home.ts';
-import { lockFile } from '../sessions/tty-turn.ts';
+import { lockFile } from '../sessions/pty.ts';
 import { TranscriptWay, type TranscriptOptions } from './transcript.ts';
 import { aParcel, NEVER, wayContract } from './way.contract.ts';
 
@@ -55,7 +55,7 @@ describe('an entry in the transcript', () => {
       `${JSON.stringify({ ...LAST, uuid: 'side', isSidechain: true })}\n{"type":"last-prompt","leafUuid":"x"}\n`,
     );
     const [one, two] = [aParcel('one'), aParcel('two')];
-    expect(await way.offer([one, two], NEVER)).toMatchObject({
+    expect(await way.attempt([one, two], NEVER)).toMatchObject({
       outcome: 'offered',
       evidence: { entries: 2, transcript: file },
     });
@@ -81,7 +81,7 @@ describe('an entry in the transcript', () => {
   it('is written only for those who asked for it [C2C-33]', async () => {
     const { file, way } = aTranscript({ asked: false });
     const before = readFileSync(file, 'utf8');
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'left',
       retry: false,
       because: expect.stringContaining('experimental'),
@@ -92,7 +92,7 @@ describe('an entry in the transcript', () => {
   it('is not written into a session that runs [C2C-33]', async () => {
     const { file, way } = aTranscript({ isRunning: async () => true });
     const before = readFileSync(file, 'utf8');
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'left',
       retry: true,
       because: expect.stringContaining('runs'),
@@ -104,29 +104,29 @@ describe('an entry in the transcript', () => {
     const { file, way } = aTranscript();
     const fd = openSync(file, 'r');
     lockFile(fd);
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });
     closeSync(fd);
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'offered' });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'offered' });
   });
 
   it('is there once, however often the message is offered', async () => {
     const { file, way } = aTranscript();
     const parcel = aParcel();
-    await way.offer([parcel], NEVER);
-    expect(await way.offer([parcel], NEVER)).toMatchObject({ outcome: 'offered', evidence: { entries: 0 } });
+    await way.attempt([parcel], NEVER);
+    expect(await way.attempt([parcel], NEVER)).toMatchObject({ outcome: 'offered', evidence: { entries: 0 } });
     expect(readFileSync(file, 'utf8').split(parcel.id)).toHaveLength(3);
   });
 
   it('says when the session started in between', async () => {
     const answers = [false, true];
     const { way } = aTranscript({ isRunning: async () => answers.shift() ?? true });
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'offered', evidence: { running: true } });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'offered', evidence: { running: true } });
   });
 
   it('stands on a line of its own after one that was cut off', async () => {
     const { file, way } = aTranscript();
     appendFileSync(file, '{"type":"user","uu');
-    await way.offer([aParcel('after')], NEVER);
+    await way.attempt([aParcel('after')], NEVER);
     expect(readFileSync(file, 'utf8').split('\n').at(-3)).toBe('{"type":"user","uu');
     expect(JSON.parse(readFileSync(file, 'utf8').split('\n').at(-2) ?? '')).toMatchObject({ parentUuid: 'a-1' });
   });
@@ -134,19 +134,19 @@ describe('an entry in the transcript', () => {
   it('finds its place behind megabytes that are no conversation', async () => {
     const { file, way } = aTranscript();
     appendFileSync(file, `${JSON.stringify({ type: 'file-history', text: 'ä'.repeat(2_000_000) })}\n`);
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'offered' });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'offered' });
     expect(entries(file).at(-1)).toMatchObject({ parentUuid: 'a-1' });
   });
 
   it('goes into the shared folder where only that has the transcript [C2C-33]', async () => {
     const { file, way } = aTranscript({}, '.claude-shared');
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'offered', evidence: { transcript: file } });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'offered', evidence: { transcript: file } });
   });
 
   it('goes into the shared folder where the transcript is there, and once where both are one [C2C-33]', async () => {
     const { home, way } = aTranscript({}, '.claude-shared');
     symlinkSync(`${home}/.claude-shared`, `${home}/.claude`);
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'offered',
       evidence: { entries: 1, transcript: expect.stringContaining('.claude-shared') },
     });
@@ -154,13 +154,13 @@ describe('an entry in the transcript', () => {
 
   it.each(['../../etc/passwd', 'no-such-session', 'a/b', ''])('is not written for the session %j', async (session) => {
     const { way } = aTranscript({ session });
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: false });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: false });
   });
 
   it('is not written into a transcript without a conversation', async () => {
     const { file, way } = aTranscript();
     writeFileSync(file, '{"type":"mode"}\n');
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: false });
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: false });
   });
 });
 

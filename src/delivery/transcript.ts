@@ -9,8 +9,8 @@ import {
   statSync,
   writeSync,
 } from 'node:fs';
-import { lockFile } from '../sessions/tty-turn.ts';
-import type { Offer, Parcel, Way } from './way.ts';
+import { lockFile } from '../sessions/pty.ts';
+import type { Attempt, Parcel, Way } from './way.ts';
 
 /** A transcript is read from its end; an entry to go on from is rarely further away than this. */
 const TAIL = 1024 * 1024;
@@ -40,7 +40,7 @@ interface Entry {
  * Way 4: a user's entry at the end of the transcript of a Claude session that does not run. Its model sees it when the session is
  * resumed, and not before; nothing proves that it ever will be. So the most that this way says is `offered`. spec: c2c#transcript
  *
- * Under a lock on the file itself: it is looked whether the session runs, all entries go in by one write, and nothing that stands
+ * Under a lock on the file itself: it is checked whether the session runs, all entries go in by one write, and nothing that is
  * there is touched. An entry's id is made from the message's, so that one message is never there twice. A crash leaves the write
  * done or not done; half a line of it, which the disk could be too full for, is ended by the next one and read by nobody.
  */
@@ -49,7 +49,7 @@ export class TranscriptWay implements Way {
 
   constructor(readonly options: TranscriptOptions) {}
 
-  async offer(parcels: readonly Parcel[], signal: AbortSignal): Promise<Offer> {
+  async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     const { asked, session, isRunning } = this.options;
     if (parcels.length === 0) return left('there is nothing to hand over', false);
     if (!asked) return left('writing into transcripts is experimental, and was not asked for', false);
@@ -163,4 +163,4 @@ function entryIn(line: string): Entry | null {
   }
 }
 
-const left = (because: string, retry: boolean): Offer => ({ outcome: 'left', because, retry });
+const left = (because: string, retry: boolean): Attempt => ({ outcome: 'left', because, retry });

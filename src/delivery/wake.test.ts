@@ -131,7 +131,7 @@ describe('a session that sleeps', () => {
     const died: Partial<WakeParts> = {
       typing: (terminal) => ({
         name: 'terminal',
-        offer: async ([one]) => {
+        attempt: async ([one]) => {
           await terminal.paste(one?.text ?? '');
           throw new Error('unreachable');
         },
@@ -240,8 +240,8 @@ function aStrandedWake(ends: { entered: false | 'unknown'; again: boolean }) {
   let strands = true;
   const stranding: WakeParts['typing'] = (terminal) => ({
     ...usual(terminal),
-    async offer(parcels, stop) {
-      if (!strands) return usual(terminal).offer(parcels, stop);
+    async attempt(parcels, stop) {
+      if (!strands) return usual(terminal).attempt(parcels, stop);
       strands = false;
       await terminal.paste('half');
       return { outcome: 'offered', evidence: { ...ends, because: 'a question opened' } };

@@ -1,6 +1,6 @@
 import type { MessageId } from '../protocol/names.ts';
 import type { Terminal } from '../sessions/terminal.ts';
-import type { Offer, Parcel, Way } from './way.ts';
+import type { Attempt, Parcel, Way } from './way.ts';
 
 /** How soon the client is asked again whether it is idle, while something waits that it was not woken for. */
 const SIGN_FIRST_MS = 250;
@@ -15,8 +15,7 @@ export interface Woken {
 export interface WakeNotes {
   read(): Woken;
   /**
-   * Stands when this returns, also if what comes after it is the last thing that we do. A crash of the machine may lose it: the clients
-   * are gone then, too.
+   * Survives this process as soon as it returns. A crash of the machine may lose it: the clients are gone then, too.
    */
   write(woken: Woken): void;
 }
@@ -76,7 +75,7 @@ export class Waker {
     // A clock that was set back must not keep a session asleep.
     if (early > 0 && early <= gapMs) return early;
     this.#noted = { ids, at: now() };
-    const said = await this.#way.offer([parcel(sentinel)], signal);
+    const said = await this.#way.attempt([parcel(sentinel)], signal);
     this.#noted = null;
     const not = notWoken(said);
     if (!not) {
@@ -89,7 +88,7 @@ export class Waker {
     }
     if (not.because !== this.#told) onLeft(not.because);
     this.#told = not.because;
-    // Where something was typed and nobody can tell what became of it, the note stands: never twice for the same mail.
+    // What was typed may have woken it: the note stays, and it is never woken twice for the same mail.
     if (!not.again && said.outcome !== 'left') return againMs;
     if (notes.read().at !== woken.at) notes.write(woken);
     this.#leftInARow += 1;
@@ -101,7 +100,7 @@ export class Waker {
     this.#told = null;
   }
 
-  /** The same terminal; whoever types there has it noted first. */
+  /** The same terminal, with a note before each paste. */
   #noting(terminal: Terminal): Terminal {
     return {
       name: terminal.name,
@@ -125,7 +124,7 @@ export class Waker {
  * Why nobody was woken, if so, and whether it is tried again. A text without its Enter wakes nobody: where the screen shows it, it is a
  * draft until a person has done something with it.
  */
-function notWoken(said: Offer): { because: string; again: boolean } | null {
+function notWoken(said: Attempt): { because: string; again: boolean } | null {
   if (said.outcome === 'left') return { because: said.because, again: said.retry };
   const { entered, because, again } = said.evidence;
   return entered === false || entered === 'unknown' ? { because: String(because), again: again === true } : null;
@@ -152,7 +151,7 @@ export class Heart {
   async look(signal: AbortSignal): Promise<number> {
     const { now, intervalMs, way, text, waiting } = this.parts;
     if (now() >= this.#next) {
-      await way.offer([parcel(text(await waiting()))], signal);
+      await way.attempt([parcel(text(await waiting()))], signal);
       this.#next = now() + intervalMs;
     }
     return Math.max(1, this.#next - now());

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
 import { within } from '../../test/support/within.ts';
 import { MessageId } from '../protocol/names.ts';
-import type { Offer, Parcel, Way } from './way.ts';
+import type { Attempt, Parcel, Way } from './way.ts';
 
 /** One way in, with the scripted agent at its other end. */
 export interface OpenWay {
@@ -56,8 +56,8 @@ export function wayContract(title: string, open: () => Promise<OpenWay>, traits:
 
     it('puts each body before the agent once, in order', async () => {
       const parcels = [aParcel('one'), aParcel('two'), aParcel('three')];
-      const offer = await at.way.offer(parcels, NEVER);
-      expect(offer.outcome).not.toBe('left');
+      const said = await at.way.attempt(parcels, NEVER);
+      expect(said.outcome).not.toBe('left');
       await shows(at, parcels);
       const seen = await at.seen();
       expect(parcels.map((parcel) => count(seen, parcel.text))).toEqual([1, 1, 1]);
@@ -68,25 +68,25 @@ export function wayContract(title: string, open: () => Promise<OpenWay>, traits:
 
     it.each(AWKWARD)('hands over %j as it is', async (text) => {
       const parcel = aParcel(text);
-      const offer = await at.way.offer([{ ...parcel, text: parcel.text + text }], NEVER);
-      expect(offer.outcome).not.toBe('left');
+      const said = await at.way.attempt([{ ...parcel, text: parcel.text + text }], NEVER);
+      expect(said.outcome).not.toBe('left');
       await shows(at, [{ ...parcel, text: parcel.text + text }]);
     });
 
     if (traits.proves === undefined) {
       it("says `taken` with the client's own word for it", async () => {
-        const offer = await at.way.offer([aParcel()], NEVER);
-        expect(offer).toMatchObject({ outcome: 'taken', evidence: { way: at.way.name } });
+        const said = await at.way.attempt([aParcel()], NEVER);
+        expect(said).toMatchObject({ outcome: 'taken', evidence: { way: at.way.name } });
       });
     } else {
       it(`never says \`taken\`: ${traits.proves}`, async () => {
-        const offer = await at.way.offer([aParcel()], NEVER);
-        expect(offer).toMatchObject({ outcome: 'offered', evidence: { way: at.way.name } });
+        const said = await at.way.attempt([aParcel()], NEVER);
+        expect(said).toMatchObject({ outcome: 'offered', evidence: { way: at.way.name } });
       });
     }
 
     it('leaves nothing where nothing is given', async () => {
-      expect(await at.way.offer([], NEVER)).toMatchObject({ outcome: 'left' });
+      expect(await at.way.attempt([], NEVER)).toMatchObject({ outcome: 'left' });
       expect(await at.typed()).toBe('');
     });
 
@@ -95,12 +95,12 @@ export function wayContract(title: string, open: () => Promise<OpenWay>, traits:
       async () => {
         const parcel = aParcel();
         await at.leave();
-        const left = await at.way.offer([parcel], NEVER);
+        const left = await at.way.attempt([parcel], NEVER);
         expect(left.outcome).toBe('left');
-        expect((left as Extract<Offer, { outcome: 'left' }>).because).not.toBe('');
+        expect((left as Extract<Attempt, { outcome: 'left' }>).because).not.toBe('');
         await at.comeBack();
         expect(count(await at.seen(), parcel.id)).toBe(0);
-        await until(async () => (await at.way.offer([parcel], NEVER)).outcome !== 'left');
+        await until(async () => (await at.way.attempt([parcel], NEVER)).outcome !== 'left');
         await shows(at, [parcel]);
         expect(count(await at.seen(), parcel.text)).toBe(1);
       },
@@ -108,7 +108,7 @@ export function wayContract(title: string, open: () => Promise<OpenWay>, traits:
 
     it('hands over nothing after a stop', async () => {
       const parcel = aParcel();
-      expect(await at.way.offer([parcel], AbortSignal.abort())).toMatchObject({ outcome: 'left', retry: true });
+      expect(await at.way.attempt([parcel], AbortSignal.abort())).toMatchObject({ outcome: 'left', retry: true });
       expect(await at.typed()).toBe('');
       expect(count(await at.seen(), parcel.id)).toBe(0);
     });
@@ -118,9 +118,9 @@ export function wayContract(title: string, open: () => Promise<OpenWay>, traits:
         const parcel = aParcel(`stopped after ${ms} ms`);
         const stop = new AbortController();
         const timer = setTimeout(() => stop.abort(), ms);
-        const offer = await at.way.offer([parcel], stop.signal);
+        const said = await at.way.attempt([parcel], stop.signal);
         clearTimeout(timer);
-        if (offer.outcome === 'left') expect(count(await at.seen(), parcel.id)).toBe(0);
+        if (said.outcome === 'left') expect(count(await at.seen(), parcel.id)).toBe(0);
         else await shows(at, [parcel]);
         await until(async () => (await at.typed()) === '');
       }

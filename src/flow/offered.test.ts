@@ -5,11 +5,11 @@ import { openHome } from '../../test/support/maildir.ts';
 import type { MessageId } from '../protocol/names.ts';
 import type { Receipt } from '../protocol/receipt.ts';
 import type { Home, Who } from './workspace.ts';
-import { OFFER_MS, offerTo, settleOffered, takeBack } from './offered.ts';
+import { OFFERED_MS, claimForSession, settleOffered, putBack } from './offered.ts';
 import { release } from './settle.ts';
 
 const OFFERED: Receipt = { step: 'offered', at: new Date().toISOString(), evidence: { by: 'hook' } };
-const LEASE = { ms: OFFER_MS, bearer: 'session-7' };
+const LEASE = { ms: OFFERED_MS, bearer: 'session-7' };
 const OWNER = 'bearer.session-7';
 
 /** Bob, with one message that waits; `fail` makes the next transaction that reaches this step fail. */
@@ -36,7 +36,13 @@ describe('what is offered to a session', () => {
   it('is held in its name until it is settled', async () => {
     const { who, id } = await aReader();
     const shown: string[] = [];
-    await offerTo(who, [id], LEASE, (copies) => shown.push(...copies.map(({ message }) => message.id)), OFFERED);
+    await claimForSession(
+      who,
+      [id],
+      LEASE,
+      (copies) => shown.push(...copies.map(({ message }) => message.id)),
+      OFFERED,
+    );
     expect(shown).toEqual([id]);
     expect(await standing(who, id)).toMatchObject({ state: 'held', owner: OWNER, bearer: true, attempt: 0 });
     await settleOffered(who, OWNER, [id], { by: 'hook' });
@@ -48,14 +54,14 @@ describe('what is offered to a session', () => {
     const broken = (): never => {
       throw new Error('EPIPE');
     };
-    await expect(offerTo(who, [id], LEASE, broken, OFFERED)).rejects.toThrow('EPIPE');
+    await expect(claimForSession(who, [id], LEASE, broken, OFFERED)).rejects.toThrow('EPIPE');
     expect(await standing(who, id)).toMatchObject({ state: 'stored', attempt: 0 });
   });
 
   it('waits again, marked, when it is taken back', async () => {
     const { who, id } = await aReader();
-    await offerTo(who, [id], LEASE, () => {}, OFFERED);
-    await takeBack(who, OWNER, { because: 'nothing proves it' });
+    await claimForSession(who, [id], LEASE, () => {}, OFFERED);
+    await putBack(who, OWNER, { because: 'nothing proves it' });
     expect(await standing(who, id)).toMatchObject({ state: 'stored', attempt: 1 });
     const receipts = (await who.home.ledger.trace(id))?.copies[0]?.receipts;
     expect(receipts?.at(-1)).toMatchObject({ step: 'released', evidence: { because: 'nothing proves it' } });
@@ -63,7 +69,7 @@ describe('what is offered to a session', () => {
 
   it('comes again marked, and not unmarked, if it could not be settled', async () => {
     const { who, id, fail } = await aReader();
-    await offerTo(who, [id], LEASE, () => {}, OFFERED);
+    await claimForSession(who, [id], LEASE, () => {}, OFFERED);
     fail('T3 shown');
     await expect(settleOffered(who, OWNER, [id], { by: 'hook' })).rejects.toThrow('ENOSPC');
     expect(await standing(who, id)).toMatchObject({ state: 'stored', attempt: 1 });
@@ -73,7 +79,7 @@ describe('what is offered to a session', () => {
 
   it('is settled also after its lease ran out, if nobody else came for it', async () => {
     const { who, id } = await aReader();
-    await offerTo(who, [id], LEASE, () => {}, OFFERED);
+    await claimForSession(who, [id], LEASE, () => {}, OFFERED);
     await who.home.ledger.renew(bob, OWNER, Date.now() - 1);
     expect(await standing(who, id)).toMatchObject({ state: 'stored', attempt: 1 });
     await settleOffered(who, OWNER, [id], { by: 'hook' });
@@ -82,7 +88,7 @@ describe('what is offered to a session', () => {
 
   it('waits again, marked, if its reader releases it: what proves that it was seen does not settle it', async () => {
     const { who, id } = await aReader();
-    await offerTo(who, [id], LEASE, () => {}, OFFERED);
+    await claimForSession(who, [id], LEASE, () => {}, OFFERED);
     await release(who, id, { by: 'release' });
     await settleOffered(who, OWNER, [id], { by: 'hook' });
     expect(await standing(who, id)).toMatchObject({ state: 'stored', attempt: 1 });
@@ -90,10 +96,10 @@ describe('what is offered to a session', () => {
 
   it('is left as it is where its reader or another session was faster', async () => {
     const { who, id } = await aReader();
-    await offerTo(who, [id], LEASE, () => {}, OFFERED);
+    await claimForSession(who, [id], LEASE, () => {}, OFFERED);
     await who.home.spool.settle({ mailbox: bob, owner: OWNER }, [id], { disposition: 'responded', by: { reply: 'r' } });
     await settleOffered(who, OWNER, [id], { by: 'hook' });
-    await takeBack(who, OWNER, {});
+    await putBack(who, OWNER, {});
     expect(await standing(who, id)).toMatchObject({ state: 'settled', disposition: 'responded' });
   });
 });

@@ -11,7 +11,7 @@ import type { Who } from './workspace.ts';
  * How long a session that lives and says nothing keeps what it was offered. Longer than nearly every step of a turn, so that no other
  * session is shown the mail while the first one thinks; short enough that an interrupted session does not keep it for a day.
  */
-export const OFFER_MS = 60 * 60 * 1000;
+export const OFFERED_MS = 60 * 60 * 1000;
 
 /** The session that is offered mail, as the holder of a claim. */
 export type SessionLease = Lease & { bearer: string };
@@ -21,11 +21,11 @@ export type SessionLease = Lease & { bearer: string };
  *
  * waiting → offered: held in the session's name, then printed
  * offered → settled: `settleOffered`, when the session's next event proves that its model was asked; or by a reply, `ack` or reaction
- *         → waiting, marked as a redelivery: `takeBack`, when the next event proves nothing; the end of the client's process; OFFER_MS
+ *         → waiting, marked as a redelivery: `putBack`, when the next event proves nothing; the end of the client's process; OFFERED_MS
  *
  * If nothing can be printed, the copies wait again as before.
  */
-export async function offerTo(
+export async function claimForSession(
   who: Who,
   ids: MessageId[],
   lease: SessionLease,
@@ -79,7 +79,7 @@ async function isReleased(who: Who, id: MessageId, { session }: Evidence): Promi
 }
 
 /** Makes everything that is still held in this name wait again, marked: it may have been shown. */
-export async function takeBack(who: Who, owner: string, because: Evidence): Promise<void> {
+export async function putBack(who: Who, owner: string, because: Evidence): Promise<void> {
   const { spool, ledger } = who.home;
   const ids = (await ledger.heldBy(who.name, owner)).map(({ id }) => id);
   if (ids.length > 0) await spool.release({ mailbox: who.name, owner }, ids, because, 0, true);
@@ -89,7 +89,7 @@ export async function takeBack(who: Who, owner: string, because: Evidence): Prom
  * Makes a message that was knocked for or pointed at wait as before, marked. What a guard keeps waits quietly for the next prompt. A copy
  * that was taken meanwhile stays as it is.
  */
-export async function takeBackSign(who: Who, id: MessageId, injection: Injection, because: Evidence): Promise<void> {
+export async function putBackPointer(who: Who, id: MessageId, injection: Injection, because: Evidence): Promise<void> {
   const { spool, ledger } = who.home;
   const claim = await spool.claim(who.name, [id], { ms: LEASE_MS });
   const [copy] = claim.copies;

@@ -5,7 +5,7 @@ import { boxOf, isAtSurface, surfaceOf } from './arrival.ts';
 import type { Home } from './workspace.ts';
 import type { Sent } from './send.ts';
 
-/** How long somebody outside the host waits for a surface's word: until it took the message up, and until it has shown it. */
+/** How long a caller outside the host waits for a surface's word: until it took the message up, and until it has shown it. */
 interface Patience {
   takenMs: number;
   shownMs: number;

@@ -4,7 +4,7 @@ import { Refusal } from '../protocol/refusal.ts';
 import type { HistoryRow } from '../storage/ledger/ledger.ts';
 import type { Home, Who } from './workspace.ts';
 
-/** An event that a reader may see, and where it stands. */
+/** An event that a reader may see, and its home. */
 export interface Seen {
   home: Home;
   message: Message;
@@ -40,7 +40,7 @@ export async function maySee(
   return wasTold(home, message, here);
 }
 
-/** Whoever was told that it was left undone may look at it. */
+/** An agent to whom it was escalated may look at it. */
 async function wasTold(home: Home, { id }: Message, here: readonly Who[]): Promise<boolean> {
   const copies = (await home.ledger.trace(id))?.copies ?? [];
   const told = copies.flatMap(({ receipts }) => receipts.filter(({ step }) => step === 'escalated'));

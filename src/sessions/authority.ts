@@ -1,5 +1,5 @@
+import { ancestors, isClient } from './process.ts';
 import { isTerminal } from '../platform/terminal.ts';
-import { ancestors, isClient } from './ancestors.ts';
 
 /** Variables that clients set for what their models start, and that name a session. */
 const MARKS = [

@@ -1,7 +1,9 @@
-import { readlinkSync } from 'node:fs';
+import { dlopen, FFIType, read } from 'bun:ffi';
+import { closeSync, constants, openSync, readdirSync, readFileSync, readlinkSync, writeSync } from 'node:fs';
 import { Refusal } from '../protocol/refusal.ts';
-import { pasteable } from './pasteable.ts';
-import { ScreenModel } from './screen-model.ts';
+import { foregroundOf, isAlive, ttyOf } from './process.ts';
+import { ScreenModel } from './screen.ts';
+import { HalfTyped, pasteable } from './terminal.ts';
 import type { Screen, Terminal } from './terminal.ts';
 
 const BEGIN = '\u001b[200~';
@@ -12,7 +14,7 @@ export interface PtyOptions {
   env: Record<string, string | undefined>;
   width?: number;
   height?: number;
-  /** Everything that the program writes, for a terminal in which somebody looks on. That one then answers its questions. */
+  /** Gets everything that the program writes, for a terminal in which a person looks on. That one then answers its questions. */
   shown?: (bytes: Uint8Array) => void;
 }
 
@@ -74,7 +76,7 @@ export class OwnPty implements Terminal {
     this.type('\u0015');
   }
 
-  /** Keys as they are, for somebody who types himself. */
+  /** Keys as they are, for a person who types. */
   type(keys: string | Uint8Array<ArrayBuffer>): void {
     if (this.#isGone) throw new Refusal('unreachable', `${this.name}: the program in it has ended`);
     this.#child.terminal?.write(keys);
@@ -101,4 +103,266 @@ function deviceOf(pid: number): string | null {
   } catch {
     return null;
   }
+}
+
+/** What a kernel takes at once without waiting for the program, and what it takes as one line. */
+const MOST_BYTES = 16 * 1024;
+const MOST_IN_A_LINE = 4000;
+const WRITE_MS = 2000;
+
+const EMPTY: Screen = { lines: [], bright: [], cursor: { row: 0, column: 0 } };
+
+export interface ForeignOptions {
+  /** Legacy: only for those who asked for it. */
+  asked: boolean;
+  /** The client's process, or the number of its terminal: then it is the process that reads from that one. */
+  where: { pid: number } | { pts: number };
+  /** The process that drew the terminal, where it is known; else it is looked for. */
+  terminal?: number;
+}
+
+/** A process that holds the other end of a terminal, and under which number. */
+interface Holder {
+  pid: number;
+  fd: number;
+}
+
+/**
+ * A terminal that is neither tmux nor ours. Its master is borrowed from the process that holds it, for as long as a key takes and no
+ * longer: who keeps one keeps the terminal open after its window was closed.
+ * Its screen cannot be read. So a draft is not seen here, and only the client's own state says that it is idle: the caller gives `unseen`
+ * as its composer (terminal.ts) and knows it. spec: c2c#foreign
+ */
+export class ForeignPty implements Terminal {
+  readonly name: string;
+
+  private constructor(
+    readonly pid: number,
+    readonly tty: string,
+    readonly holder: Holder,
+  ) {
+    this.name = `terminal ${tty} of process ${holder.pid}`;
+  }
+
+  /** Refuses, with the reason, wherever it would not work. */
+  static open({ asked, where, terminal }: ForeignOptions): ForeignPty {
+    const typing = 'typing into a terminal of another program';
+    if (!asked) throw new Refusal('against_policy', `${typing} is off; ask for it by name, or use tmux`);
+    if (process.platform !== 'linux' || !['x64', 'arm64'].includes(process.arch))
+      throw new Refusal('not_in_this_version', `${typing} needs Linux on x64 or arm64; use tmux`);
+    const pid = 'pid' in where ? where.pid : readerOf(`/dev/pts/${where.pts}`);
+    const tty = ttyOf(pid);
+    if (!tty) throw new Refusal('unreachable', `process ${pid} does not run, or runs in no terminal`);
+    const elsewhere = 'its terminal is on another machine; run the client in tmux';
+    if (comesBySsh(pid)) throw new Refusal('unreachable', `process ${pid} came by SSH: ${elsewhere}`);
+    const holder = holderOf(tty, terminal);
+    if (isSshd(holder.pid)) throw new Refusal('unreachable', `${tty} is held by sshd: ${elsewhere}`);
+    // Now, so that the caller learns at once if the right is missing.
+    closeSync(borrow(holder));
+    return new ForeignPty(pid, tty, holder);
+  }
+
+  async screen(): Promise<Screen | null> {
+    return ttyOf(this.pid) === this.tty && isAlive(this.holder.pid) ? EMPTY : null;
+  }
+
+  async paste(text: string): Promise<void> {
+    pasteable(text);
+    const bytes = Buffer.byteLength(text);
+    if (bytes > MOST_BYTES)
+      throw new Refusal('too_large', `${this.name} takes at most ${MOST_BYTES} bytes; use tmux, or a sentinel`);
+    await this.#type((fd) => {
+      // A program that reads whole lines knows no brackets.
+      if (!readsLines(fd)) return `${BEGIN}${text}${END}`;
+      if (text.includes('\n') || bytes > MOST_IN_A_LINE)
+        throw new Refusal('busy', `${this.name}: its program reads lines, and this is more than one`);
+      return text;
+    });
+  }
+
+  async enter(): Promise<void> {
+    await this.#type(() => '\r');
+  }
+
+  async erase(): Promise<void> {
+    await this.#type(() => '\u0015');
+  }
+
+  async close(): Promise<void> {}
+
+  async #type(keys: (fd: number) => string): Promise<void> {
+    if (!(await this.screen())) throw new Refusal('unreachable', `${this.name} is gone`);
+    const fd = borrow(this.holder);
+    try {
+      await writeAll(fd, Buffer.from(keys(fd)));
+    } finally {
+      closeSync(fd);
+    }
+  }
+}
+
+// The same numbers on x64 and arm64.
+const PIDFD_OPEN = 434;
+const PIDFD_GETFD = 438;
+const [EPERM, EACCES, ENOSYS] = [1, 13, 38];
+
+function borrow({ pid, fd }: Holder): number {
+  const process = systemCall(PIDFD_OPEN, pid, 0, 0);
+  if (process < 0) throw refused(pid, -process);
+  const borrowed = systemCall(PIDFD_GETFD, process, fd, 0);
+  closeSync(process);
+  if (borrowed < 0) throw refused(pid, -borrowed);
+  return borrowed;
+}
+
+function refused(pid: number, error: number): Refusal {
+  if (error === EPERM || error === EACCES)
+    return new Refusal(
+      'not_yours',
+      `the right to reach into process ${pid} is missing (CAP_SYS_PTRACE, or kernel.yama.ptrace_scope=0 and the same user); use tmux`,
+    );
+  if (error === ENOSYS)
+    return new Refusal('not_in_this_version', 'this kernel cannot lend a terminal: it needs Linux 5.6; use tmux');
+  return new Refusal('unreachable', `process ${pid} does not lend its terminal (error ${error}); use tmux`);
+}
+
+/** All of it, or an error that says how much. The kernel may need a moment to take it. */
+async function writeAll(fd: number, bytes: Buffer): Promise<void> {
+  const until = performance.now() + WRITE_MS;
+  for (let done = 0; done < bytes.length;) {
+    try {
+      done += writeSync(fd, bytes, done);
+    } catch (error) {
+      const isFull = codeOf(error) === 'EAGAIN';
+      if (isFull && performance.now() < until) await Bun.sleep(5);
+      else if (done > 0) throw new HalfTyped(`${done} of ${bytes.length} bytes were typed`);
+      else throw new Refusal('busy', 'the terminal takes no input just now');
+    }
+  }
+}
+
+const TCGETS = 0x5401;
+/** In the third word of what TCGETS gives: the program reads whole lines. */
+const ICANON = 2;
+
+/** Whether the program in the terminal reads whole lines, which the terminal edits for it. */
+function readsLines(fd: number): boolean {
+  const settings = new Uint8Array(64);
+  return askDevice(fd, TCGETS, settings) && (new DataView(settings.buffer).getUint32(12, true) & ICANON) !== 0;
+}
+
+/** The process in the foreground of a terminal: the one that gets what is typed. */
+function readerOf(tty: string): number {
+  const found = processes().find((pid) => ttyOf(pid) === tty && foregroundOf(pid) === pid);
+  if (found === undefined) throw new Refusal('unreachable', `no program reads from ${tty}`);
+  return found;
+}
+
+/** The process that has the master of a terminal open. */
+function holderOf(tty: string, known?: number): Holder {
+  let hidden = 0;
+  for (const pid of known === undefined ? processes() : [known]) {
+    const fd = masterIn(pid, tty.replace('/dev/pts/', ''));
+    if (typeof fd === 'number') return { pid, fd };
+    if (fd === 'hidden') hidden += 1;
+  }
+  if (hidden === 0) throw new Refusal('unreachable', `no process here holds the other end of ${tty}; use tmux`);
+  throw new Refusal(
+    'not_yours',
+    `the right to see who holds ${tty} is missing (CAP_SYS_PTRACE, or the same user); use tmux`,
+  );
+}
+
+function processes(): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number);
+}
+
+function masterIn(pid: number, index: string): number | 'hidden' | null {
+  try {
+    const found = readdirSync(`/proc/${pid}/fd`).find((fd) => isMaster(pid, fd, index));
+    return found === undefined ? null : Number(found);
+  } catch (error) {
+    return codeOf(error) === 'EACCES' ? 'hidden' : null;
+  }
+}
+
+function isMaster(pid: number, fd: string, index: string): boolean {
+  try {
+    if (!readlinkSync(`/proc/${pid}/fd/${fd}`).endsWith('/ptmx')) return false;
+    return new RegExp(`^tty-index:\\s*${index}$`, 'm').test(readFileSync(`/proc/${pid}/fdinfo/${fd}`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+function comesBySsh(pid: number): boolean {
+  let environment: string;
+  try {
+    environment = readFileSync(`/proc/${pid}/environ`, 'utf8');
+  } catch {
+    throw refused(pid, EACCES);
+  }
+  if (environment === '') throw new Refusal('unreachable', `process ${pid} does not say where it came from; use tmux`);
+  return /(^|\0)SSH_(CONNECTION|CLIENT|TTY)=/.test(environment);
+}
+
+function isSshd(pid: number): boolean {
+  return readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('sshd');
+}
+
+function codeOf(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException).code;
+}
+
+const LOCK_EX_NB = 2 | 4;
+
+/**
+ * Whose turn it is to type: one writer at a time per terminal, of all processes on this machine, by a lock on the device itself. The
+ * kernel ends it with its holder. Null if another writer types just now. A terminal without a known device is not shared.
+ */
+export function takeTurn(tty: string | null): { release(): void } | null {
+  if (tty === null) return { release: () => undefined };
+  const fd = openSync(tty, constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK);
+  if (lockFile(fd)) return { release: () => closeSync(fd) };
+  closeSync(fd);
+  return null;
+}
+
+/** Locks an open file for its holder alone, until it is closed. False if another one has it. */
+export function lockFile(fd: number): boolean {
+  common ??= dlopen(LIBC, { flock: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 } });
+  return common.symbols.flock(fd, LOCK_EX_NB) === 0;
+}
+
+/** The C library: musl takes this name for its own too. A second one would be looked for in the current folder. */
+const LIBC = process.platform === 'darwin' ? 'libSystem.dylib' : 'libc.so.6';
+let common: { symbols: { flock(fd: number, operation: number): number } } | undefined;
+let linux: ReturnType<typeof openLinux> | undefined;
+
+function openLinux() {
+  const { i32, i64, ptr } = FFIType;
+  return dlopen(LIBC, {
+    // Numbers only: what follows the first one depends on the call.
+    syscall: { args: [i64, i64, i64, i64], returns: i64 },
+    ioctl: { args: [i32, i64, ptr], returns: i32 },
+    __errno_location: { args: [], returns: ptr },
+  });
+}
+
+/** A call of Linux by its number: its answer, or the number of the error below zero. */
+function systemCall(number: number, ...given: [number, number, number]): number {
+  linux ??= openLinux();
+  const [first, second, third] = given;
+  const answer = Number(linux.symbols.syscall(BigInt(number), BigInt(first), BigInt(second), BigInt(third)));
+  if (answer !== -1) return answer;
+  const place = linux.symbols.__errno_location();
+  return place === null ? -1 : -read.i32(place);
+}
+
+/** What a device says to a question that fills this memory; false if it says nothing. */
+function askDevice(fd: number, question: number, answer: Uint8Array): boolean {
+  linux ??= openLinux();
+  return linux.symbols.ioctl(fd, BigInt(question), answer) === 0;
 }

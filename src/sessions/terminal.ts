@@ -1,4 +1,6 @@
-/** What stands on a terminal's screen. */
+import { Refusal } from '../protocol/refusal.ts';
+
+/** What a terminal's screen shows. */
 export interface Screen {
   lines: readonly string[];
   cursor: { row: number; column: number };
@@ -6,7 +8,7 @@ export interface Screen {
   bright: readonly string[];
 }
 
-/** A terminal in which a client runs: a pane of tmux, a PTY that we own, or the master of one that somebody else owns. */
+/** A terminal in which a client runs: a pane of tmux, a PTY that we own, or the master of one that another program owns. */
 export interface Terminal {
   /** In words that a person can check: `tmux work:0.1`, `pty 4711`. */
   readonly name: string;
@@ -26,4 +28,38 @@ export interface Terminal {
 /** Part of a text went in, and the rest could not follow. */
 export class HalfTyped extends Error {
   override readonly name = 'HalfTyped';
+}
+
+/**
+ * What a screen says of the place where a user types. `busy`: the client shows that it works. `dialog`: something is asked, and Enter
+ * would answer. `unknown`: no composer is seen, so another program may run there.
+ */
+export type Composer = 'empty' | 'draft' | 'busy' | 'dialog' | 'unknown';
+
+/** One client's screen, read. It can only forbid: that a client is idle is said by the client itself (client-state.ts). */
+export type ReadComposer = (screen: Screen) => Composer;
+
+/** For a terminal whose screen nobody can read, and only for those who asked for that: the client's state must do alone. */
+export const unseen: ReadComposer = () => 'empty';
+
+/** More than this is not typed into a terminal. */
+export const PASTE_LIMIT = 4 * 1024 * 1024;
+
+// oxlint-disable-next-line no-control-regex -- these are what must not get through.
+const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/;
+
+/**
+ * Refuses a text that could leave its brackets: an escape sequence ends a paste, a carriage return is an Enter, and a NUL or Ctrl-C
+ * is a key. A terminal cannot quote them, so they do not go in. The caller makes them visible first.
+ */
+export function pasteable(text: string): void {
+  const found = CONTROL.exec(text);
+  if (found) {
+    const code = (found[0].codePointAt(0) ?? 0).toString(16).padStart(4, '0');
+    throw new Refusal('invalid_request', `a text with the control character U+${code} is not typed into a terminal`);
+  }
+  if (!text.isWellFormed())
+    throw new Refusal('invalid_request', 'a text with half a character is not typed into a terminal');
+  if (Buffer.byteLength(text) > PASTE_LIMIT)
+    throw new Refusal('too_large', `at most ${PASTE_LIMIT} bytes are typed into a terminal`);
 }

@@ -1,8 +1,8 @@
 // Our plugin in the real OpenCode, with the real `c2c`. What counts is what OpenCode sends to its model.
+import { OpenCodeState, patched, StateFile } from '../../src/clients/opencode/statefile.ts';
+import type { JsonObject } from '../../src/clients/opencode/statefile.ts';
 import { afterEach, describe, expect } from 'bun:test';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
-import { OpenCodeState, StateFile } from '../../src/protocol/statefile.ts';
-import { StateStream } from '../../src/sessions/state-stream.ts';
 import { PARLEY, personAt } from '../support/program.ts';
 import type { Run } from '../support/program.ts';
 import { within } from '../support/within.ts';
@@ -425,15 +425,11 @@ const KEYS = [
 
 /** Every state of a stream, one after the other. */
 function statesIn(path: string): object[] {
-  const states: object[] = [];
-  const stream = new StateStream(
-    () => states.push((JSON.parse(stream.text) as { state: object }).state),
-    (kind) => {
-      throw new Error(kind);
-    },
-    Date.now,
-  );
-  for (const line of readFileSync(path, 'utf8').split(/(?<=\n)/)) stream.take(new TextEncoder().encode(line));
+  const states: JsonObject[] = [];
+  for (const line of readFileSync(path, 'utf8').split('\n').filter(Boolean)) {
+    const { state, patch = {} } = JSON.parse(line) as { state?: JsonObject; patch?: JsonObject };
+    states.push(state ?? patched(states.at(-1) ?? {}, patch));
+  }
   expect(states.length).toBeGreaterThan(5);
   return states;
 }

@@ -1,12 +1,11 @@
 import { afterEach, describe, expect } from 'bun:test';
 import { existsSync } from 'node:fs';
-import { claudeComposer } from '../../src/clients/claude/screen.ts';
-import { ClaudeSigns } from '../../src/clients/claude/signs.ts';
-import { openCodeComposer } from '../../src/clients/opencode/screen.ts';
+import { claudeComposer, ClaudeStateReader } from '../../src/clients/claude/state.ts';
+import { openCodeComposer } from '../../src/clients/opencode/state.ts';
 import { TerminalWay } from '../../src/delivery/terminal.ts';
 import { aParcel, NEVER } from '../../src/delivery/way.contract.ts';
-import type { Composer } from '../../src/sessions/composer.ts';
-import type { Signs } from '../../src/sessions/sign.ts';
+import type { Composer } from '../../src/sessions/terminal.ts';
+import type { StateReader } from '../../src/sessions/client-state.ts';
 import { TmuxServer, type TmuxPane } from '../../src/sessions/tmux.ts';
 import { shownBy } from '../support/scripted-tui.ts';
 import { within } from '../support/within.ts';
@@ -39,7 +38,7 @@ describe(`mail through the terminal of Claude Code${claude.why}`, () => {
     const { way, model, session } = await aSession([say('read it'), say('read that too')]);
     const parcels = [aParcel('-n several\nlines\n\n$HOME'), aParcel('and a second one')];
     // On a machine with too much to do its register can sleep through the whole turn; its transcript does not.
-    expect(await way.offer(parcels, NEVER)).toMatchObject({
+    expect(await way.attempt(parcels, NEVER)).toMatchObject({
       outcome: 'taken',
       step: 'accepted',
       evidence: { source: expect.stringMatching(/^(registry|transcript)$/) },
@@ -73,10 +72,10 @@ describe(`mail through the terminal of Claude Code${claude.why}`, () => {
       await session.terminal.submit('make it');
       await session.until('waiting');
       await within(20_000, async () => (await shownBy(pane, claudeComposer)) === 'dialog');
-      expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });
+      expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });
       // By its own word alone, too, whatever its screen shows.
       const blind = new TerminalWay({ ...way.options, composer: () => 'empty' });
-      expect(await blind.offer([aParcel()], NEVER)).toMatchObject({
+      expect(await blind.attempt([aParcel()], NEVER)).toMatchObject({
         outcome: 'left',
         because: expect.stringContaining('permission'),
       });
@@ -95,7 +94,7 @@ describe(`mail through the terminal of Claude Code${claude.why}`, () => {
     const { way, session, model, pane } = await aSession([say('yes')]);
     await session.terminal.type('half a thought');
     await within(20_000, async () => (await shownBy(pane, claudeComposer)) === 'draft');
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
       outcome: 'left',
       retry: true,
       because: expect.stringContaining('draft'),
@@ -113,7 +112,7 @@ describe(`mail through the terminal of Claude Code${claude.why}`, () => {
     await session.terminal.submit('work');
     await session.until('busy');
     const parcel = aParcel();
-    expect(await way.offer([parcel], NEVER)).toMatchObject({ outcome: 'left', retry: true });
+    expect(await way.attempt([parcel], NEVER)).toMatchObject({ outcome: 'left', retry: true });
     done.open();
     await session.until('idle');
     expect(model.last.has(parcel.id)).toBe(false);
@@ -125,7 +124,7 @@ describe(`mail through the terminal of Claude Code${claude.why}`, () => {
     const { way, session, model, pane } = await aSession([say('yes')]);
     const terminal = { ...asTerminal(pane), enter: () => Promise.reject(new Error('no Enter today')) };
     const broken = new TerminalWay({ ...way.options, terminal });
-    expect(await broken.offer([aParcel('one\ntwo\nthree')], NEVER)).toMatchObject({
+    expect(await broken.attempt([aParcel('one\ntwo\nthree')], NEVER)).toMatchObject({
       outcome: 'left',
       because: 'no Enter today',
     });
@@ -138,8 +137,8 @@ describe(`mail through the terminal of Claude Code${claude.why}`, () => {
   claude.it('types nothing when it has ended', async () => {
     const { way, session } = await aSession([]);
     process.kill(session.terminal.pid, 'SIGKILL');
-    await within(20_000, async () => (await way.options.signs.latest()) === null);
-    expect(await way.offer([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });
+    await within(20_000, async () => (await way.options.states.latest()) === null);
+    expect(await way.attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });
   });
 });
 
@@ -153,19 +152,19 @@ describe(`mail through the terminal of OpenCode${openCode.why}`, () => {
       ]);
       await terminal.type('half a thought');
       await seen(way, 'draft');
-      expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+      expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
         outcome: 'left',
         because: expect.stringContaining('draft'),
       });
       await terminal.keys('C-u');
       await seen(way, 'empty');
       const parcel = aParcel('-n several\nlines $HOME');
-      expect(await way.offer([parcel], NEVER)).toMatchObject({ outcome: 'offered', evidence: { entered: true } });
+      expect(await way.attempt([parcel], NEVER)).toMatchObject({ outcome: 'offered', evidence: { entered: true } });
       expect((await model.saw(parcel.text)).count(parcel.text)).toBe(1);
       await seen(way, 'empty');
       await terminal.submit('make it');
       await seen(way, 'dialog');
-      expect(await way.offer([aParcel()], NEVER)).toMatchObject({
+      expect(await way.attempt([aParcel()], NEVER)).toMatchObject({
         outcome: 'left',
         because: expect.stringContaining('question'),
       });
@@ -182,10 +181,10 @@ async function anOpenSession(steps: Step[]) {
   const terminal = await code.terminal();
   const server = opens(await TmuxServer.open({ socket: terminal.socket, env: terminal.env }));
   const pane = await server.terminal(terminal.pane);
-  const signs: Signs = { latest: async () => ({ state: 'idle', at: 1, source: 'event' }) };
+  const states: StateReader = { latest: async () => ({ state: 'idle', at: 1, source: 'event' }) };
   const way = new TerminalWay({
     terminal: pane,
-    signs,
+    states,
     composer: openCodeComposer,
     enterAfter: ENTER_MS,
     proofWithin: 0,
@@ -213,13 +212,13 @@ async function aSession(steps: Step[]) {
 }
 
 function aWay(folder: string, session: ClaudeSession, terminal: TmuxPane): TerminalWay {
-  const signs = new ClaudeSigns(folder, session.registered()?.sessionId ?? '');
-  return new TerminalWay({ terminal, signs, composer: claudeComposer, enterAfter: ENTER_MS, proofWithin: 20_000 });
+  const states = new ClaudeStateReader(folder, session.registered()?.sessionId ?? '');
+  return new TerminalWay({ terminal, states, composer: claudeComposer, enterAfter: ENTER_MS, proofWithin: 20_000 });
 }
 
 /** Until the screen of an idle session shows its composer again, nothing is typed. */
 async function offered(way: TerminalWay, parcel: ReturnType<typeof aParcel>): Promise<void> {
-  await within(20_000, async () => (await way.offer([parcel], NEVER)).outcome !== 'left');
+  await within(20_000, async () => (await way.attempt([parcel], NEVER)).outcome !== 'left');
 }
 
 function asTerminal(pane: TmuxPane) {

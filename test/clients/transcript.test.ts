@@ -1,5 +1,5 @@
 import { afterEach, describe, expect } from 'bun:test';
-import { claudeRuns } from '../../src/clients/claude/signs.ts';
+import { claudeRuns } from '../../src/clients/claude/state.ts';
 import { TranscriptWay } from '../../src/delivery/transcript.ts';
 import { aParcel, NEVER } from '../../src/delivery/way.contract.ts';
 import { aModel } from './model/model.ts';
@@ -17,7 +17,7 @@ describe(`mail in the transcript of Claude Code${claude.why}`, () => {
   claude.it('is shown to the model when the session is resumed, after what was said before [C2C-33]', async () => {
     const { model, code, session } = await aPastSession();
     const [one, two] = [aParcel('first\nof two'), aParcel('second')];
-    expect(await aWay(code, session).offer([one, two], NEVER)).toMatchObject({
+    expect(await aWay(code, session).attempt([one, two], NEVER)).toMatchObject({
       outcome: 'offered',
       evidence: { entries: 2, running: false },
     });
@@ -34,7 +34,7 @@ describe(`mail in the transcript of Claude Code${claude.why}`, () => {
   claude.it('is shown in a terminal, too, and the session goes on from it', async () => {
     const { model, code, session } = await aPastSession();
     const parcel = aParcel('for the terminal');
-    await aWay(code, session).offer([parcel], NEVER);
+    await aWay(code, session).attempt([parcel], NEVER);
     model.script(say('seen'), say('again'));
     const resumed = await code.interactive(['--resume', session]);
     await resumed.terminal.shows('for the terminal');
@@ -46,7 +46,7 @@ describe(`mail in the transcript of Claude Code${claude.why}`, () => {
     const { code, session } = await aPastSession();
     const resumed = await code.interactive(['--resume', session]);
     const running = resumed.registered()?.sessionId ?? '';
-    expect(await aWay(code, running).offer([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });
+    expect(await aWay(code, running).attempt([aParcel()], NEVER)).toMatchObject({ outcome: 'left', retry: true });
   });
 });
 

@@ -1,9 +1,9 @@
+import { c2cHookScript } from '../../src/delivery/hook-script.ts';
 import { describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { aBrokenPipe, anOriginalEntry } from '../support/c2c.ts';
 import { C2cHooks, envelopesIn } from '../support/c2c-hooks.ts';
 import { HookSession, hookFolder } from '../../src/cli/dialects/c2c/hook-session.ts';
-import { c2cHookScript } from '../../src/delivery/c2c-hook-script.ts';
 import { homes } from '../../src/daemon/homes.ts';
 import { temporaryHome } from '../support/home.ts';
 import { aMessage, bob, LOUD } from '../support/mail.ts';

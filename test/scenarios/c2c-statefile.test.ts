@@ -1,3 +1,4 @@
+import { StateFile } from '../../src/clients/opencode/statefile.ts';
 import { afterEach, describe, expect, it } from 'bun:test';
 import {
   closeSync,
@@ -9,7 +10,6 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { StateFile } from '../../src/protocol/statefile.ts';
 import { PARLEY, Program } from '../support/program.ts';
 import { within } from '../support/within.ts';
 

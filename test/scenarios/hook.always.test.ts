@@ -2,8 +2,7 @@
 // guard keeps never prolongs a turn.
 import { afterAll, expect, it } from 'bun:test';
 import fc from 'fast-check';
-import { HookEvent } from '../../src/clients/hook-event.ts';
-import { isCompaction } from '../../src/clients/hook-proof.ts';
+import { HookEvent, isCompaction } from '../../src/delivery/hook-event.ts';
 import { release } from '../../src/flow/settle.ts';
 import { takeOne } from '../../src/flow/take.ts';
 import type { Attention } from '../../src/protocol/attention.ts';

@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, spyOn } from 'bun:test';
 import { rmSync, writeFileSync } from 'node:fs';
-import { OpenCodeState } from '../../src/protocol/statefile.ts';
-import { patched } from '../../src/sessions/statefile-merge.ts';
-import type { JsonObject } from '../../src/sessions/statefile-merge.ts';
+import { OpenCodeState, patched } from '../../src/clients/opencode/statefile.ts';
+import type { JsonObject } from '../../src/clients/opencode/statefile.ts';
 import { PluginRun } from '../support/opencode-plugin.ts';
 import type { Streamed } from '../support/opencode-plugin.ts';
 import { within } from '../support/within.ts';

@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, statSync, writeFileSync } from 'node:fs';
 import { hookFolder } from '../../src/cli/dialects/c2c/hook-session.ts';
-import { c2cHookScript } from '../../src/delivery/c2c-hook-script.ts';
+import { c2cHookScript } from '../../src/delivery/hook-script.ts';
 import { Brokerage } from './c2c.ts';
 import type { Run } from './program.ts';
 import { PARLEY } from './program.ts';

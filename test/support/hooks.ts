@@ -1,5 +1,5 @@
+import { layReferences } from '../../src/delivery/hook-session.ts';
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
-import { layReferences } from '../../src/cli/sessions.ts';
 import { homes } from '../../src/daemon/homes.ts';
 import { hookScript } from '../../src/delivery/hook-script.ts';
 import type { Home } from '../../src/flow/workspace.ts';

@@ -1,7 +1,6 @@
 // A plain line reader: no raw mode, no brackets, a prompt and a line at a time. It appends each line that it got to a file.
 import { existsSync, readFileSync } from 'node:fs';
-import type { Composer } from '../../src/sessions/composer.ts';
-import type { Screen } from '../../src/sessions/terminal.ts';
+import type { Composer, Screen } from '../../src/sessions/terminal.ts';
 import { temporaryHome } from './home.ts';
 import { within } from './within.ts';
 

@@ -1,4 +1,4 @@
-import { readsAsProtocol } from '../../src/delivery/quote.ts';
+import { readsAsProtocol } from '../../src/delivery/gate.ts';
 
 const FIELDS = [
   'event_id',

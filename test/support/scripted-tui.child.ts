@@ -2,15 +2,15 @@
 // questions when told to, and writes down what it got: one JSON line in <folder>/log for each prompt and each answer. It says how
 // it is in <folder>/sign. Orders come as lines on the socket <folder>/orders: dialog, draft <text>, busy, idle, starting, slow, quit.
 import { appendFileSync, writeFileSync } from 'node:fs';
-import { writeSign } from '../../src/sessions/sign-file.ts';
-import type { ClientState } from '../../src/sessions/sign.ts';
+import { writeClientState } from '../../src/sessions/client-state.ts';
+import type { Activity } from '../../src/sessions/client-state.ts';
 
 const folder = process.argv[2] ?? '';
 const plain = process.argv[3] === 'plain';
 const BEGIN = '\u001b[200~';
 const END = '\u001b[201~';
 
-let state: ClientState = 'idle';
+let state: Activity = 'idle';
 let composer = '';
 let pasting = false;
 /** How many pastes, and how many single keys, the composer is made of. */
@@ -18,10 +18,10 @@ let made = { pastes: 0, keys: 0 };
 let turns = true;
 let input = '';
 
-async function become(next: ClientState): Promise<void> {
+async function become(next: Activity): Promise<void> {
   state = next;
   draw();
-  await writeSign(`${folder}/sign`, next, Date.now(), process.pid);
+  await writeClientState(`${folder}/sign`, next, Date.now(), process.pid);
   note({ state: next });
 }
 
@@ -88,7 +88,7 @@ async function order(words: string): Promise<void> {
     draw();
   } else if (what === 'slow') turns = false;
   else if (what === 'quit') process.exit(0);
-  else await become(what as ClientState);
+  else await become(what as Activity);
 }
 
 Bun.listen<{ rest: string }>({

@@ -1,7 +1,6 @@
 // The scripted agent of scripted-tui.child.ts, as a test sees it.
 import { existsSync, readFileSync, rmSync } from 'node:fs';
-import type { Composer, ReadComposer } from '../../src/sessions/composer.ts';
-import type { Screen, Terminal } from '../../src/sessions/terminal.ts';
+import type { Composer, ReadComposer, Screen, Terminal } from '../../src/sessions/terminal.ts';
 import { temporaryHome } from './home.ts';
 import { within } from './within.ts';
 

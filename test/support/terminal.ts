@@ -1,5 +1,5 @@
-import type { Offer, Parcel, Way } from '../../src/delivery/way.ts';
-import type { ClientState } from '../../src/sessions/sign.ts';
+import type { Attempt, Parcel, Way } from '../../src/delivery/way.ts';
+import type { Activity } from '../../src/sessions/client-state.ts';
 import type { Terminal } from '../../src/sessions/terminal.ts';
 
 /** A terminal that remembers what was put into it, with a client in it whose state a test sets. */
@@ -7,7 +7,7 @@ export class ScriptedTerminal implements Terminal {
   readonly name = 'scripted 1';
   readonly tty = null;
   readonly entered: string[] = [];
-  state: ClientState = 'idle';
+  state: Activity = 'idle';
   /** What stands in the composer. */
   composer = '';
   /** The next paste fails with this, before anything was put in. */
@@ -41,7 +41,7 @@ export class ScriptedTerminal implements Terminal {
 export function typing(into: ScriptedTerminal): (terminal: Terminal) => Way {
   return (terminal) => ({
     name: 'terminal',
-    async offer(parcels: readonly Parcel[]): Promise<Offer> {
+    async attempt(parcels: readonly Parcel[]): Promise<Attempt> {
       if (into.state !== 'idle') return { outcome: 'left', because: `the client is ${into.state}`, retry: true };
       if (into.composer !== '') return { outcome: 'left', because: 'there is a draft', retry: true };
       try {

@@ -1,19 +1,19 @@
-import type { Offer, Parcel, Way, WayName } from '../../src/delivery/way.ts';
+import type { Attempt, Parcel, Way, WayName } from '../../src/delivery/way.ts';
 
-/** A way in that does as it is told, one word for each offer; the last word stands for all that follow. */
+/** A way in that does as it is told, one word for each attempt; the last word counts for all that follow. */
 export class ScriptedWay implements Way {
   readonly got: (readonly Parcel[])[] = [];
-  readonly #said: Offer[];
+  readonly #said: Attempt[];
 
   constructor(
     readonly name: WayName,
-    said: Offer[],
+    said: Attempt[],
     readonly onOffer: (parcels: readonly Parcel[], signal: AbortSignal) => Promise<void> = async () => {},
   ) {
     this.#said = said;
   }
 
-  async offer(parcels: readonly Parcel[], signal: AbortSignal): Promise<Offer> {
+  async attempt(parcels: readonly Parcel[], signal: AbortSignal): Promise<Attempt> {
     await this.onOffer(parcels, signal);
     const [said, ...others] = this.#said;
     if (!said) throw new Error('nothing is scripted');
@@ -23,7 +23,7 @@ export class ScriptedWay implements Way {
   }
 }
 
-export const TAKEN: Offer = { outcome: 'taken', step: 'accepted', evidence: { status: 'finished' } };
-export const HANDED: Offer = { outcome: 'offered', evidence: { terminal: 'tmux work:0.1' } };
-export const BUSY: Offer = { outcome: 'left', because: 'the client is busy', retry: true };
-export const NEVER: Offer = { outcome: 'left', because: 'it has no terminal', retry: false };
+export const TAKEN: Attempt = { outcome: 'taken', step: 'accepted', evidence: { status: 'finished' } };
+export const HANDED: Attempt = { outcome: 'offered', evidence: { terminal: 'tmux work:0.1' } };
+export const BUSY: Attempt = { outcome: 'left', because: 'the client is busy', retry: true };
+export const NEVER: Attempt = { outcome: 'left', because: 'it has no terminal', retry: false };

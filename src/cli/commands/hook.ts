@@ -1,13 +1,23 @@
-import type { Context } from '../context.ts';
-import { readFileSync } from 'node:fs';
-import { HOOK_CLIENTS, hookClient } from '../../clients/hook-clients.ts';
-import { HookEvent } from '../../clients/hook-event.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { command } from '../../core/command.ts';
-import { answerEvent } from '../hook-answer.ts';
-import { complain } from '../hook-complain.ts';
-import { hookLine, scriptText, writeScript } from '../hook-setup.ts';
+import { parleyHome } from '../../platform/env.ts';
+import type { Env } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
+import { refuseClientWithoutMailbox } from '../context.ts';
+import { ago } from '../../core/time.ts';
+import { HOOK_CLIENTS, hookClient } from '../../clients/clients.ts';
+import type { HookClient } from '../../delivery/client.ts';
+import { fenced, newMark } from '../../delivery/fit.ts';
+import { answerEvent } from '../../delivery/hook.ts';
+import { isNewStart } from '../../delivery/hook-event.ts';
+import type { HookEvent } from '../../delivery/hook-event.ts';
+import { spoolMailbox } from '../../delivery/hook-mailbox.ts';
+import { OfferedTexts } from '../../delivery/hook-offered.ts';
+import { forgetOldSessions, mailboxOf, Session } from '../../delivery/hook-session.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { Context } from '../context.ts';
+import { complain, readEvent } from '../hook-call.ts';
+import { contextOf, hookLine, renewScript, scriptText, writeScript } from '../hook-setup.ts';
 
 const NAMES = HOOK_CLIENTS.map((client) => client.name);
 
@@ -43,30 +53,90 @@ export default command({
       );
     const client = hookClient(name);
     try {
-      const event = eventFrom(values.relay !== undefined);
-      await answerEvent(context, client, event, {
-        as: values.as,
-        fineTimes: values.relay === 'fine',
-      });
+      const event = readEvent(values.relay !== undefined);
+      await answer(context, client, event, { as: values.as, fineTimes: values.relay === 'fine' });
     } catch (error) {
-      complain(error);
+      complain('parley hook', error);
     }
   },
 });
 
-/** The event from stdin; the script has read as much of it as stands on the first line. */
-function eventFrom(relayed: boolean): HookEvent {
-  const first = relayed ? readFileSync(3, 'utf8') : '';
-  const event = parsed(first) ?? parsed(first + readFileSync(0, 'utf8'));
-  if (event) return event;
-  throw new Refusal('invalid_request', 'the event on stdin is no JSON object; nothing was taken');
+export interface Circumstances {
+  /** Who the settings of the client say that it is. */
+  as: string | undefined;
+  /** Can the script that called us tell times apart that lie within one second? */
+  fineTimes: boolean;
 }
 
-function parsed(text: string): HookEvent | null {
+/** Binds the session of this event and says what waits for it. */
+export async function answer(
+  context: Context,
+  client: HookClient,
+  event: HookEvent,
+  { as, fineTimes }: Circumstances,
+): Promise<void> {
+  const root = parleyHome(context.env);
+  const session = Session.open(root, event.session_id);
+  if (!session) throw new Refusal('invalid_request', 'the event names no session; nothing was taken');
+  const isStart = event.hook_event_name === 'SessionStart';
+  if (isStart) forgetOldSessions(root);
+  const { who, match } = await readerOf(context, client, event, session, as);
+  const offered = new OfferedTexts(session, {
+    readerNamed: async (name) => (name === who.name ? who : agentNamed(context.env, name)),
+    complain: (error) => complain('parley hook', error),
+  });
+  const mailbox = spoolMailbox({
+    who,
+    match,
+    offered,
+    fineTimes,
+    write: writeAll,
+    phrases(reader, mail, now) {
+      const mark = newMark(mail, () => crypto.getRandomValues(Buffer.alloc(5)).toString('hex'));
+      return fenced({ reader, mark, now, ago: (iso) => ago(iso, now) });
+    },
+  });
+  await answerEvent(mailbox, client, event);
+  if (isStart) renewScript(context.env);
+}
+
+/** Whose mail this session gets, and for which context: as it is bound; if it is new or not bound, as its folder says. spec: hook#session */
+async function readerOf(
+  context: Context,
+  client: HookClient,
+  event: HookEvent,
+  session: Session,
+  as: string | undefined,
+): Promise<{ who: Who; match: string }> {
+  // Codex runs the hooks of every session with the environment of the first one: it says nothing about this one.
+  const env =
+    client.name === 'codex' ? { ...context.env, PARLEY_AGENT: undefined, PARLEY_MATCH: undefined } : context.env;
+  const bound = session.binding();
+  // A session that starts is what its folder says today, unless an agent bound it itself.
+  const isOutdated = isNewStart(event) && bound?.by !== 'init';
+  const known = bound?.agent && !isOutdated && (await agentNamed(env, bound.agent));
+  if (known) return { who: known, match: bound.match };
+  const cwd = event.cwd ?? context.cwd;
   try {
-    const event = HookEvent.safeParse(JSON.parse(text));
-    return event.success ? event.data : null;
-  } catch {
-    return null;
+    const there = new Context(env, cwd, { as, client: client.name });
+    refuseClientWithoutMailbox(there, client.name, 'hook');
+    const who = await there.who('serve');
+    const match = contextOf(there);
+    session.bind({ v: 1, by: client.name, agent: who.name, match, cwd }, mailboxOf(who));
+    return { who, match };
+  } catch (error) {
+    const isLasting = error instanceof Refusal && (error.code === 'no_identity' || error.code === 'bad_config');
+    if (isLasting) session.bindToNobody(client.name, cwd);
+    throw error;
+  }
+}
+
+/** Null if there is no such mailbox any more. Needs nothing of the folder at work, whatever its settings say. */
+async function agentNamed(env: Env, name: string): Promise<Who | null> {
+  try {
+    return await new Context(env, '/', { as: name }).who('serve');
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'no_identity') return null;
+    throw error;
   }
 }

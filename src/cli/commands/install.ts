@@ -1,3 +1,4 @@
+import { forgetSessionsOf } from '../../delivery/hook-session.ts';
 import { command } from '../../core/command.ts';
 import { isSure } from '../../sessions/consent.ts';
 import { parleyHome, userHome } from '../../platform/env.ts';
@@ -24,7 +25,6 @@ import { appliedLine, Installer, isHere, oneAtATime, removedLine } from '../inst
 import type { Applied, Removed } from '../install/installer.ts';
 import { parleyProfile } from '../install/parley-profile.ts';
 import { isRefused, uninstallProfile } from '../install/uninstall.ts';
-import { forgetSessionsOf } from '../sessions.ts';
 
 export default command({
   usage: `install [${CLIENT_NAMES.join('|')} …]`,

@@ -1,3 +1,4 @@
+import { visibleLine } from '../../delivery/gate.ts';
 import type { Context } from '../context.ts';
 import { bringHere, openId } from '../find.ts';
 import { forgetDaily } from '../retention.ts';
@@ -5,7 +6,6 @@ import { gist, headline, whole } from '../words.ts';
 import { command } from '../../core/command.ts';
 import { countFrom, durationFrom } from '../../core/time.ts';
 import { byCommand, takeAndPrint } from '../../delivery/print.ts';
-import { visibleLine } from '../../delivery/visible.ts';
 import { watchMail } from '../../delivery/watch-mail.ts';
 import { asOwed, claimedBy } from '../../flow/claimed.ts';
 import { findWaiting, waiting } from '../../flow/deliver.ts';

@@ -1,9 +1,10 @@
+import { Session } from '../../delivery/hook-session.ts';
+import { namesIn } from '../../protocols/c2c/sessions.ts';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { clientBindings, clientOf } from '../client-bindings.ts';
 import { agentName, channelName } from '../context.ts';
 import type { Context } from '../context.ts';
-import { Session, namesIn } from '../sessions.ts';
 import { ceaseDefault } from '../settings-file.ts';
 import { isUnread, unreadAdvice } from '../unread.ts';
 import { agentFrom } from '../find.ts';

@@ -1,3 +1,8 @@
+import { Session } from '../../delivery/hook-session.ts';
+import { claudeSessions } from '../../clients/claude/state.ts';
+import type { ClaudeSession } from '../../clients/claude/state.ts';
+import { HOOK_CLIENTS, clientNamed } from '../../clients/clients.ts';
+import type { WayFacts } from '../../delivery/client.ts';
 import { daemonNotice } from '../../platform/daemon-lock.ts';
 import { wantedFor, daemonsFolder, loopsFolder } from '../../protocols/c2c/loop-files.ts';
 import { gitTop } from '../../platform/git.ts';
@@ -6,17 +11,13 @@ import type { Env } from '../../platform/env.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { claudeFolder } from '../../clients/claude/settings.ts';
-import { claudeSessions } from '../../clients/claude/signs.ts';
-import type { ClaudeSession } from '../../clients/claude/signs.ts';
-import { HOOK_CLIENTS } from '../../clients/hook-clients.ts';
 import { CLIENT_NAMES } from '../../clients/client-names.ts';
 import type { ClientName } from '../../clients/client-names.ts';
 import { additionsOf } from '../../clients/settings-client.ts';
 import type { ClientSettings, InstallTarget } from '../../clients/settings-client.ts';
 import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
 import type { Addition } from '../../clients/settings/changes.ts';
-import { UNUSED_WAYS, wayOf } from '../../clients/ways.ts';
-import type { WayFacts } from '../../clients/ways.ts';
+import { wayOf } from '../../clients/ways.ts';
 import type { Session as Registered } from '../../protocols/c2c/broker.ts';
 import { clientBindings } from '../client-bindings.ts';
 import { asksBeforeReply } from '../install/allow.ts';
@@ -24,7 +25,6 @@ import { isTrusted } from '../install/codex-trust.ts';
 import { c2cProfile } from '../install/c2c-profile.ts';
 import { isHere } from '../install/installer.ts';
 import { possibleAdditions } from '../install/parley-profile.ts';
-import { Session } from '../sessions.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 import { examineWaiting, waits } from './home.ts';
@@ -86,7 +86,7 @@ function clientFinding(client: ClientSettings, place: InstallTarget): Finding {
   const what = `${client.title} is here; ${parts.join(', ')}`;
   const next = missingStep(client, held);
   if (next !== null) return warn(what, next);
-  const unused = UNUSED_WAYS[client.name];
+  const unused = clientNamed(client.name)?.unused;
   return { ...ok(what), ...(unused && { next: unused }) };
 }
 
@@ -122,7 +122,7 @@ function sessionFinding(
   const known = running.find(({ sessionId }) => sessionId === id);
   const client = CLIENT_NAMES.find((name) => name === type) ?? (known ? 'claude' : guessed(id));
   const facts = factsOf(client, id, known?.cwd, place);
-  const { way, rank, because, better } = wayOf(client, facts);
+  const { way, rank, because, better } = wayOf(client && clientNamed(client), facts);
   const state = known?.status ? `, ${known.status} now` : alive === null ? ', perhaps not running' : '';
   const what = `${client ?? 'a client that it does not name'}${state}: ${way} (${rank}), because ${because}`;
   const idle = facts.loop === null ? idleLoop(place.env, id) : null;

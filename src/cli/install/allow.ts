@@ -1,3 +1,4 @@
+import { namesIn } from '../../protocols/c2c/sessions.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import type { ClientSettings, InstallTarget } from '../../clients/settings-client.ts';
 import { NotEditable } from '../../clients/settings/text-edit.ts';
@@ -9,7 +10,6 @@ import { isSure } from '../../sessions/consent.ts';
 import type { Context } from '../context.ts';
 import { parleyHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
-import { namesIn } from '../sessions.ts';
 
 /** The tools that `--allow` lets a model use without a dialog, the narrowest grant first. */
 const GRANTS = {

@@ -1,8 +1,8 @@
+import { programLine } from '../../delivery/hook-script.ts';
 import { join } from 'node:path';
 import { claudeFolder, claudeSettings } from '../../clients/claude/settings.ts';
 import { codexSettings } from '../../clients/codex/settings.ts';
 import { geminiSettings } from '../../clients/gemini/settings.ts';
-import { programLine } from '../../clients/hook-line.ts';
 import { additionsOf } from '../../clients/settings-client.ts';
 import type { ClientSettings, Hook, InstallProfile, InstallTarget } from '../../clients/settings-client.ts';
 import type { Addition } from '../../clients/settings/changes.ts';

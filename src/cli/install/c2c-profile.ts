@@ -1,3 +1,9 @@
+import { clientStateScript } from '../../sessions/client-state.ts';
+import type { Activity } from '../../sessions/client-state.ts';
+import { CODEX_EVENTS } from '../../clients/codex/state.ts';
+import { programLine, c2cHookScript } from '../../delivery/hook-script.ts';
+import { hookClient } from '../../clients/clients.ts';
+import { KIMI_EVENTS } from '../../clients/kimi/state.ts';
 import { fingerprint } from '../../protocols/c2c/broker-root.ts';
 import { brokerRoot } from '../../protocols/c2c/broker-root.ts';
 import { dataFolder, signsFolder } from '../../protocols/c2c/loop-files.ts';
@@ -6,17 +12,10 @@ import { basename, join } from 'node:path';
 import plugin from '../../../plugins/opencode/c2c.ts' with { type: 'text' };
 import { claudeFolder } from '../../clients/claude/settings.ts';
 import type { ClientName } from '../../clients/client-names.ts';
-import { CODEX_EVENTS } from '../../clients/codex/signs.ts';
-import { programLine } from '../../clients/hook-line.ts';
-import { hookClient } from '../../clients/hook-clients.ts';
-import { KIMI_EVENTS } from '../../clients/kimi/signs.ts';
 import { opencodeFolder } from '../../clients/opencode/settings.ts';
 import type { Hook, InstallProfile, InstallTarget } from '../../clients/settings-client.ts';
 import { inShell } from '../../clients/shell-word.ts';
-import { c2cHookScript } from '../../delivery/c2c-hook-script.ts';
 import { quoted } from '../../delivery/hook-script.ts';
-import { signScript } from '../../sessions/sign-hook.ts';
-import type { ClientState } from '../../sessions/sign.ts';
 import { hookFolder } from '../dialects/c2c/hook-session.ts';
 import { onPath } from '../self/search-path.ts';
 
@@ -133,10 +132,10 @@ function registeredMailHook(target: InstallTarget, client: ClientName): Further 
 function stateHook(
   { env }: InstallTarget,
   client: string,
-  events: Readonly<Record<string, ClientState | 'gone'>>,
+  events: Readonly<Record<string, Activity | 'gone'>>,
 ): Further {
   const path = join(dataFolder(env), `hooks/${client}/sign.sh`);
-  const script = signScript(signsFolder(env), events, hookFolder(env));
+  const script = clientStateScript(signsFolder(env), events, hookFolder(env));
   const command = (event: string): string => programLine(quoted(path), event);
   const mark = `hooks/${client}/sign.sh`;
   return {

@@ -1,3 +1,4 @@
+import { namesIn } from '../../protocols/c2c/sessions.ts';
 import { isSure } from '../../sessions/consent.ts';
 import { parleyHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
@@ -12,7 +13,6 @@ import type { Recorded } from '../../clients/settings/manifest.ts';
 import { NotEditable } from '../../clients/settings/text-edit.ts';
 import { inToml } from '../../clients/settings/toml.ts';
 import type { Context } from '../context.ts';
-import { namesIn } from '../sessions.ts';
 import type { Applied } from './installer.ts';
 
 /**

@@ -1,6 +1,6 @@
+import { HOOK_CLIENTS } from '../../clients/clients.ts';
 import { join, resolve } from 'node:path';
 import text from '../../../SKILL.md' with { type: 'text' };
-import { HOOK_CLIENTS } from '../../clients/hook-clients.ts';
 import { additionsOf } from '../../clients/settings-client.ts';
 import type { ClientSettings, Hook, InstallProfile, InstallTarget } from '../../clients/settings-client.ts';
 import type { Addition } from '../../clients/settings/changes.ts';

@@ -5,7 +5,7 @@ import { entryOf } from '../../protocols/c2c/mail.ts';
 import type { Entry } from '../../protocols/c2c/mail.ts';
 import { waiting } from '../../flow/deliver.ts';
 import type { Who } from '../../flow/workspace.ts';
-import { offer } from '../../flow/offer.ts';
+import { attempt } from '../../flow/attempt.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Watch } from '../../storage/spool/spool.ts';
 import type { McpClient } from '../../wire/mcp.ts';
@@ -112,7 +112,7 @@ export class Channel {
     for (const { message } of mail) this.#told.add(message.id);
     const entries = new Map<MessageId, Entry>();
     const way = new ChannelWay({ proof, notify: ({ id }) => tell(client, entries.get(id)) });
-    await offer(
+    await attempt(
       who,
       mail.map(({ message }) => message),
       {

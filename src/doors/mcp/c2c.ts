@@ -1,3 +1,4 @@
+import { plainLine } from '../../delivery/gate.ts';
 import { dndOf } from '../../protocols/c2c/sessions.ts';
 import { envelope } from '../../protocols/c2c/envelope.ts';
 import {
@@ -15,7 +16,6 @@ import { mayAnswer, openQuestion, QUESTION_S } from '../../protocols/c2c/pending
 import { readAlias, readRoom } from '../../protocols/c2c/shapes.ts';
 import type { Broker, Session } from '../../protocols/c2c/broker.ts';
 import { jsonForModel } from '../../delivery/gate.ts';
-import { plainLine } from '../../delivery/quote.ts';
 import type { Workspace, Who } from '../../flow/workspace.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';

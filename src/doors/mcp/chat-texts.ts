@@ -1,4 +1,4 @@
-import { idText, inline, phrase, quotedWhole } from '../../delivery/quote.ts';
+import { idText, inline, phrase, quotedWhole } from '../../delivery/gate.ts';
 import type { Who } from '../../flow/workspace.ts';
 import type { EventView, listEvents, readThread } from '../../flow/events.ts';
 import { heldLines } from '../../flow/held.ts';

@@ -1,6 +1,6 @@
+import { plainLine } from '../../delivery/gate.ts';
 import * as texts from './chat-texts.ts';
 import { RULES } from '../../delivery/event-text.ts';
-import { plainLine } from '../../delivery/quote.ts';
 import { claim, unclaim } from '../../flow/claim.ts';
 import { defer } from '../../flow/defer.ts';
 import type { Workspace, Who } from '../../flow/workspace.ts';

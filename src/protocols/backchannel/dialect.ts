@@ -1,6 +1,6 @@
+import { visibleLine } from '../../delivery/gate.ts';
 import type { Dialect } from '../../core/command.ts';
 import type { Homes } from '../../core/homes.ts';
-import { visibleLine } from '../../delivery/visible.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { Bch } from './workspace.ts';

@@ -10,7 +10,7 @@ import { lineForModel } from '../../delivery/gate.ts';
 import type { Parcel } from '../../delivery/way.ts';
 import type { Delivered } from '../../flow/deliver.ts';
 import type { Home } from '../../flow/workspace.ts';
-import type { Outgoing } from '../../flow/offer.ts';
+import type { OutgoingCopy } from '../../flow/attempt.ts';
 import { bodyFrom } from '../../platform/input.ts';
 import { VERSION } from '../../platform/program.ts';
 import { isSlow, writeAll } from '../../platform/terminal.ts';
@@ -240,7 +240,7 @@ function renderTaken(reader: AgentName, delivered: readonly Delivered[], json: b
 }
 
 /** What goes out by a way, each message in its envelope. */
-export function enveloped(reader: AgentName, outgoing: readonly Outgoing[]): Parcel[] {
+export function enveloped(reader: AgentName, outgoing: readonly OutgoingCopy[]): Parcel[] {
   return outgoing.map(({ message, redelivered }) => ({
     id: message.id,
     text: envelope({ ...entryOf(reader, message), redelivered }),

@@ -1,9 +1,9 @@
-import { claudeRuns } from '../../clients/claude/signs.ts';
+import { claudeRuns } from '../../clients/claude/state.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import type { Values } from '../../core/command.ts';
 import { TranscriptWay } from '../../delivery/transcript.ts';
 import { waiting } from '../../flow/deliver.ts';
-import { offer } from '../../flow/offer.ts';
+import { attempt } from '../../flow/attempt.ts';
 import { userHome } from '../../platform/env.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { enveloped } from './commands.ts';
@@ -174,7 +174,7 @@ async function intoTranscript(c2c: C2c, session: string, json: boolean): Promise
     isRunning: () => claudeRuns(folder, session),
     now: () => new Date(),
   });
-  const said = await offer(who, mail, {
+  const said = await attempt(who, mail, {
     way,
     wrap: (outgoing) => enveloped(who.name, outgoing),
     now: Date.now,

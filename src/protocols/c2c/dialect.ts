@@ -1,7 +1,7 @@
+import { visibleLine } from '../../delivery/gate.ts';
 import { statSync } from 'node:fs';
 import type { Dialect } from '../../core/command.ts';
 import type { Homes } from '../../core/homes.ts';
-import { visibleLine } from '../../delivery/visible.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { Refusal } from '../../protocol/refusal.ts';

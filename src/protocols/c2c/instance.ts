@@ -1,3 +1,5 @@
+import { ancestors, isClient } from '../../sessions/process.ts';
+import type { Ancestor } from '../../sessions/process.ts';
 import { readSessionId } from './shapes.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import type { Wanted } from './loop-files.ts';
@@ -9,8 +11,6 @@ import type { Env } from '../../platform/env.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { Schema } from '../../protocol/schema.ts';
 import type { Described } from '../../protocol/schema.ts';
-import { ancestors, isClient } from '../../sessions/ancestors.ts';
-import type { Ancestor } from '../../sessions/ancestors.ts';
 import { isMissing } from '../../storage/disk.ts';
 import { platform } from '../../storage/platform/platform.ts';
 

@@ -1,20 +1,24 @@
+import type { Trouble } from '../../clients/opencode/statefile.ts';
+import { isAlive } from '../../sessions/process.ts';
+import { visibleLine } from '../../delivery/gate.ts';
+import {
+  StateFile,
+  TROUBLES,
+  StatefileWriter,
+  readStatefile,
+  statefilePath,
+} from '../../clients/opencode/statefile.ts';
 import { entryOf, takeWaiting } from './mail.ts';
 import { readBytes, replaceFile } from './files.ts';
 import { mkdirSync, renameSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { TEXT, command } from '../../core/command.ts';
-import { visibleLine } from '../../delivery/visible.ts';
 import { userHome } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { StateFile } from '../../protocol/statefile.ts';
 import { bringIntoOrder, isSurelyEmpty } from './commands.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
-import { isRunning } from '../../sessions/running.ts';
-import { TROUBLES } from '../../sessions/state-stream.ts';
-import type { Trouble } from '../../sessions/state-stream.ts';
-import { StatefileWriter, readStatefile, statefilePath } from '../../sessions/statefile.ts';
 import { codeOf } from '../../storage/disk.ts';
 
 /** A message in the plugin's spool. What others wrote there is kept as it is. */
@@ -175,7 +179,7 @@ function wordsOf(text: string, path: string): string[] {
   if (!file.success) throw new Refusal('invalid_request', `${path} holds no state of an OpenCode; see it with --json`);
   const { state } = file.data;
   const { agent, tui_focus: focus, pendingQuestion: question } = state;
-  const isGone = !isRunning(state.opencode_pid);
+  const isGone = !isAlive(state.opencode_pid);
   return [
     `session ${state.c2c_session_id}${state.c2c_alias === null ? '' : ` (${state.c2c_alias})`}, OpenCode process ${state.opencode_pid}${isGone ? ': it does not run any more, and this is its last state' : ''}`,
     `root session ${state.root_opencode_session_id ?? 'not known yet'}, ${idleness(agent.is_idle)}, in front: ${focus.ty}`,

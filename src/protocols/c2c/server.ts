@@ -1,8 +1,8 @@
+import { clientNamed } from '../../clients/clients.ts';
 import { dndOf } from './sessions.ts';
 import { readSessionId } from './shapes.ts';
 import { clientProcess, enrol } from './session-commands.ts';
 import { serveMcp } from '../../wire/mcp-stdio.ts';
-import { ShownInTranscript } from '../../clients/claude/shown.ts';
 import { Channel } from '../../doors/mcp/c2c-channel.ts';
 import { c2cFace } from '../../doors/mcp/c2c.ts';
 import type { C2cFaceDeps } from '../../doors/mcp/c2c.ts';
@@ -114,7 +114,7 @@ function channelOf(c2c: C2c, sessionId: string, log: Log): Channel {
   const transcripts = env['CLAUDE_CODE_SESSION_ID'] ?? env['CLAUDE_SESSION_ID'];
   const home = env['HOME'] || homedir();
   const folders = [env['CLAUDE_CONFIG_DIR'] || `${home}/.claude`, `${home}/.claude-shared`];
-  const shown = transcripts ? new ShownInTranscript(folders, transcripts) : undefined;
+  const shown = transcripts ? clientNamed('claude')?.evidence?.(folders, transcripts) : undefined;
   return new Channel({
     reader: () => c2c.reader(sessionId),
     isOn: (env['C2C_MCP_CHANNEL_DELIVERY'] ?? '1') !== '0',

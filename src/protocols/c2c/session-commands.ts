@@ -1,3 +1,4 @@
+import { ancestors, isClient } from '../../sessions/process.ts';
 import { dndOf } from './sessions.ts';
 import { setDnd, joinRooms, namesIn, sessionJson, wishOf } from './sessions.ts';
 import { readAlias, readSessionId } from './shapes.ts';
@@ -12,7 +13,6 @@ import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
-import { ancestors, isClient } from '../../sessions/ancestors.ts';
 
 const registerCommand = command({
   usage: 'register [<alias>] [--session-id <id>] [--json]',

@@ -1,8 +1,8 @@
+import { visibleLine } from '../../delivery/gate.ts';
 import { QUESTION_S, mayAnswer, openQuestion } from './pending.ts';
 import { namesIn } from './sessions.ts';
 import { readAlias } from './shapes.ts';
 import { TEXT, command } from '../../core/command.ts';
-import { visibleLine } from '../../delivery/visible.ts';
 import { refuseUnlessUser } from '../../sessions/consent.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { JSON_FLAG } from './workspace.ts';

@@ -1,3 +1,5 @@
+import { writeClientState, clientStatePath } from '../../sessions/client-state.ts';
+import type { Activity } from '../../sessions/client-state.ts';
 import { describe, expect, it } from 'bun:test';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { HookSession, hookFolder } from '../../cli/dialects/c2c/hook-session.ts';
@@ -6,9 +8,6 @@ import { signsFolder } from './loop-files.ts';
 import type { Wanted } from './loop-files.ts';
 import { signsOf, openTarget } from './terminal-loop.ts';
 import { startOf } from '../../sessions/process.ts';
-import { writeSign } from '../../sessions/sign-file.ts';
-import { signFileOf } from '../../sessions/sign-hook.ts';
-import type { ClientState } from '../../sessions/sign.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 
@@ -68,9 +67,9 @@ function aWish(fields: Partial<Wanted> = {}): Wanted {
 class Machine {
   readonly env = { HOME: temporaryHome() };
 
-  async say(name: string, state: ClientState, at = Date.now()): Promise<void> {
+  async say(name: string, state: Activity, at = Date.now()): Promise<void> {
     mkdirSync(signsFolder(this.env), { recursive: true });
-    await writeSign(signFileOf(signsFolder(this.env), name), state, at);
+    await writeClientState(clientStatePath(signsFolder(this.env), name), state, at);
   }
 
   bind(name: string, sessionId: string, sure = true): void {
@@ -92,7 +91,7 @@ class Machine {
     writeFileSync(`${folder}/${pid}.json`, JSON.stringify(facts));
   }
 
-  async state(wanted = aWish()): Promise<ClientState | undefined> {
+  async state(wanted = aWish()): Promise<Activity | undefined> {
     return (await (await signsOf(wanted, this.env)).latest())?.state;
   }
 }

@@ -1,20 +1,21 @@
+import { unseen } from '../../sessions/terminal.ts';
+import { ForeignPty } from '../../sessions/pty.ts';
+import { HookStateFile, clientStatePath } from '../../sessions/client-state.ts';
+import type { StateReader, ClientState } from '../../sessions/client-state.ts';
+import { attempt } from '../../flow/attempt.ts';
+import type { Typing } from '../../delivery/client.ts';
+import { clientNamed } from '../../clients/clients.ts';
 import { sentinel, heartbeat } from './envelope.ts';
 import type { Broker } from './broker.ts';
 import * as v from 'valibot';
 import { readFileSync, readdirSync, rmSync } from 'node:fs';
 import { HookSession, hookFolder } from '../../cli/dialects/c2c/hook-session.ts';
-import { claudeComposer } from '../../clients/claude/screen.ts';
-import { ClaudeSigns } from '../../clients/claude/signs.ts';
-import { codexComposer, codexEnding } from '../../clients/codex/screen.ts';
-import { KIMI_ENTER_AFTER, kimiComposer } from '../../clients/kimi/screen.ts';
-import { openCodeComposer } from '../../clients/opencode/screen.ts';
 import { TerminalWay } from '../../delivery/terminal.ts';
 import { Heart, Waker } from '../../delivery/wake.ts';
 import type { WakeNotes, Woken } from '../../delivery/wake.ts';
 import type { Way } from '../../delivery/way.ts';
 import { waiting } from '../../flow/deliver.ts';
 import type { Who } from '../../flow/workspace.ts';
-import { offer } from '../../flow/offer.ts';
 import { userHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
 import type { MessageId } from '../../protocol/names.ts';
@@ -23,12 +24,6 @@ import { Schema } from '../../protocol/schema.ts';
 import { enveloped } from './commands.ts';
 import { replaceWhole, signsFolder } from './loop-files.ts';
 import type { Wanted } from './loop-files.ts';
-import { unseen } from '../../sessions/composer.ts';
-import type { ReadComposer } from '../../sessions/composer.ts';
-import { ForeignPty } from '../../sessions/foreign-pty.ts';
-import { SignFile } from '../../sessions/sign-file.ts';
-import { signFileOf } from '../../sessions/sign-hook.ts';
-import type { Sign, Signs } from '../../sessions/sign.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
 import { TmuxServer } from '../../sessions/tmux.ts';
 import { ifThere, isMissing } from '../../storage/disk.ts';
@@ -44,7 +39,7 @@ const LONGEST_PAUSE_MS = 5000;
 /** A client in its terminal, and how something is typed there. */
 interface SessionTarget {
   terminal: Terminal;
-  signs: Signs;
+  signs: StateReader;
   typing: (terminal: Terminal) => Way;
 }
 
@@ -113,7 +108,7 @@ export function deliverLoop(parts: TerminalParts): Look {
     if (mail.length === 0) return null;
     // Asked before anything is taken: a client that works for an hour must not have its mail moved to and fro.
     if ((await sessionTarget.signs.latest())?.state !== 'idle') return SIGN_MS;
-    const said = await offer(who, mail, {
+    const said = await attempt(who, mail, {
       way,
       wrap: (outgoing) => enveloped(who.name, outgoing),
       by: { drained_by: sessionTarget.terminal.name.startsWith('tmux') ? 'tmux' : 'pty' },
@@ -154,23 +149,8 @@ export function withHeart(look: Look, parts: TerminalParts, alias: string, inter
 
 /** How long the client's own word that it got what was typed is waited for. */
 const PROOF_MS = 3000;
-/**
- * Between a paste and its Enter, at least. Enter waits in any case until the screen shows the paste, and then Claude Code 2.1, Codex 0.166
- * and OpenCode 1.18 take it for what it is, also behind 64 KB.
- */
-const ENTER_MS = 5;
-/** Where no screen says that the paste has come: the end of a bracketed paste is marked, so most clients need no more than this. */
-const BLIND_ENTER_MS = 20;
-const CLAUDE_BLIND_ENTER_MS = 100;
-
-/** How a client is typed to: what its screen shows, how long after a paste Enter follows, and how a text must end. */
-interface Manners {
-  composer: ReadComposer;
-  enterAfter: number;
-  /** The same where its screen cannot be read. */
-  blindEnterAfter: number;
-  ending?: (text: string) => string;
-}
+/** A client that nobody described to us: its screen cannot be read, and its own state must do alone. */
+const UNKNOWN: Typing = { composer: unseen, enterAfter: 20, blindEnterAfter: 20 };
 
 /** A terminal with its client, as a loop needs it. Whoever took it leaves it. */
 export async function openTarget(
@@ -180,14 +160,14 @@ export async function openTarget(
 ): Promise<SessionTarget & { close(): Promise<void> }> {
   const { terminal, close } = own ? { terminal: own, close: async () => {} } : await openTerminal(wanted, env);
   const signs = await signsOf(wanted, env);
-  const known = await mannersOf(wanted.client);
+  const known = clientNamed(wanted.client)?.typing ?? UNKNOWN;
   // Of a terminal that somebody else owns nobody can read the screen.
   const manners = wanted.terminal?.startsWith('pty:')
     ? { ...known, composer: unseen, enterAfter: known.blindEnterAfter }
     : known;
   const enterAfter = wanted.options.submit_delay_ms ?? manners.enterAfter;
   const typing = (where: Terminal) =>
-    new TerminalWay({ ...manners, terminal: where, signs, enterAfter, proofWithin: PROOF_MS });
+    new TerminalWay({ ...manners, terminal: where, states: signs, enterAfter, proofWithin: PROOF_MS });
   return { terminal, signs, typing, close };
 }
 
@@ -205,26 +185,6 @@ async function openTerminal(wanted: Wanted, env: Env): Promise<{ terminal: Termi
   } catch (error) {
     await server.close();
     throw error;
-  }
-}
-
-/** Where a client has manners of its own, they stand with the client. For a program that nobody knows, its sign must do alone. */
-async function mannersOf(client: string): Promise<Manners> {
-  const usual = { enterAfter: ENTER_MS, blindEnterAfter: BLIND_ENTER_MS };
-  switch (client) {
-    case 'claude': {
-      return { ...usual, composer: claudeComposer, blindEnterAfter: CLAUDE_BLIND_ENTER_MS };
-    }
-    case 'codex': {
-      return { ...usual, composer: codexComposer, ending: codexEnding };
-    }
-    case 'opencode':
-      return { ...usual, composer: openCodeComposer };
-    case 'kimi': {
-      return { composer: kimiComposer, enterAfter: KIMI_ENTER_AFTER, blindEnterAfter: KIMI_ENTER_AFTER };
-    }
-    default:
-      return { ...usual, composer: unseen, enterAfter: BLIND_ENTER_MS };
   }
 }
 
@@ -258,30 +218,21 @@ function exact(target: string): string {
 }
 
 /** What the client says of itself: its own register, its plugin's state, or what its hooks left. */
-export async function signsOf(wanted: Wanted, env: Env): Promise<Signs> {
-  if (wanted.client === 'claude') return claudeSigns(wanted, env);
-  if (wanted.client !== 'opencode') return new HookSigns(wanted, env);
-  const [{ OpenCodeSigns }, { statefilePath }] = await Promise.all([
-    import('../../clients/opencode/signs.ts'),
-    import('../../sessions/statefile.ts'),
-  ]);
-  const path = statefilePath({ ...env, HOME: userHome(env) }, wanted.options.instance);
-  return new OpenCodeSigns({ path, sessionId: wanted.session });
-}
-
-async function claudeSigns({ session, pid }: Wanted, env: Env): Promise<Signs> {
-  return new ClaudeSigns(env['CLAUDE_CONFIG_DIR'] || `${userHome(env)}/.claude`, session, pid);
+export async function signsOf(wanted: Wanted, env: Env): Promise<StateReader> {
+  const { client, session, pid, options } = wanted;
+  const place = { session, pid, instance: options.instance, env: { ...env, HOME: userHome(env) } };
+  return clientNamed(client)?.state?.(place) ?? new HookSigns(wanted, env);
 }
 
 /** The newest of what hooks left under any name that this session has. */
-class HookSigns implements Signs {
+class HookSigns implements StateReader {
   constructor(
     readonly wanted: Wanted,
     readonly env: Env,
   ) {}
 
-  async latest(): Promise<Sign | null> {
-    const files = signFilesOf(this.wanted, this.env).map((path) => new SignFile(path));
+  async latest(): Promise<ClientState | null> {
+    const files = signFilesOf(this.wanted, this.env).map((path) => new HookStateFile(path));
     const signs = (await Promise.all(files.map((file) => file.latest()))).filter((sign) => sign !== null);
     return signs.toSorted((a, b) => b.at - a.at)[0] ?? null;
   }
@@ -296,7 +247,7 @@ export function forgetSigns(whose: Whose, env: Env): void {
 
 function signFilesOf(whose: Whose, env: Env): string[] {
   const names = new Set([whose.session, ...otherNames(whose, env)]);
-  return [...names].map((name) => signFileOf(signsFolder(env), name));
+  return [...names].map((name) => clientStatePath(signsFolder(env), name));
 }
 
 /** The client's own names for it, where it is certain that they are: a guess by its folder may be another session's. */

@@ -6,7 +6,7 @@ import { alice, QUIET } from '../../../test/support/mail.ts';
 import { aWorkspace } from '../../../test/support/workspace.ts';
 import type { TestWorkspace } from '../../../test/support/workspace.ts';
 import { BUSY, HANDED, NEVER, ScriptedWay, TAKEN } from '../../../test/support/ways.ts';
-import type { Offer } from '../../delivery/way.ts';
+import type { Attempt } from '../../delivery/way.ts';
 import { send } from '../../flow/send.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { WireLoop, WireSpool, wireSpoolPath } from './wire-loop.ts';
@@ -26,7 +26,7 @@ class Bridge {
 
   constructor(
     readonly workspace: TestWorkspace,
-    said: Offer[],
+    said: Attempt[],
   ) {
     this.way = new ScriptedWay('wire', said, async () => {
       this.noted.push(this.spool.read().map(({ content }) => content));
@@ -40,7 +40,7 @@ class Bridge {
     });
   }
 
-  static async open(...said: Offer[]): Promise<Bridge> {
+  static async open(...said: Attempt[]): Promise<Bridge> {
     return new Bridge(await aWorkspace('alice', 'bob'), said);
   }
 

@@ -6,8 +6,8 @@ import { readFileSync } from 'node:fs';
 import type { Parcel, Way } from '../../delivery/way.ts';
 import { waiting } from '../../flow/deliver.ts';
 import type { Who } from '../../flow/workspace.ts';
-import { offer } from '../../flow/offer.ts';
-import type { Outgoing } from '../../flow/offer.ts';
+import { attempt } from '../../flow/attempt.ts';
+import type { OutgoingCopy } from '../../flow/attempt.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { enveloped } from './commands.ts';
 import { writeWhole } from './loop-files.ts';
@@ -62,10 +62,10 @@ export class WireLoop {
 
   async #round(who: Who, signal: AbortSignal): Promise<number | null> {
     const strays = await this.#strays(who);
-    if (strays.length > 0 && !(await this.#offerStrays(strays, signal))) return this.#pause();
+    if (strays.length > 0 && !(await this.#attemptStrays(strays, signal))) return this.#pause();
     const mail = await this.#next(who);
     if (mail.length === 0) return null;
-    const said = await offer(
+    const said = await attempt(
       who,
       mail.map(({ message }) => message),
       {
@@ -109,7 +109,7 @@ export class WireLoop {
   }
 
   /** On the disk before kimi is started. */
-  #noted(who: Who, outgoing: readonly Outgoing[]): Parcel[] {
+  #noted(who: Who, outgoing: readonly OutgoingCopy[]): Parcel[] {
     this.parts.spool.write(outgoing.map(({ message }) => ({ ...entryOf(who.name, message) })));
     return enveloped(who.name, outgoing);
   }
@@ -124,13 +124,13 @@ export class WireLoop {
     return strays;
   }
 
-  async #offerStrays(strays: readonly BrokerEntry[], signal: AbortSignal): Promise<boolean> {
+  async #attemptStrays(strays: readonly BrokerEntry[], signal: AbortSignal): Promise<boolean> {
     const parcels = strays.map((entry) => ({
       id: (entry.message_id ?? crypto.randomUUID()) as MessageId,
       // The bridge that took it may have come to its end after kimi had it.
       text: envelope({ ...entry, redelivered: true }),
     }));
-    const said = await this.parts.way.offer(parcels, signal);
+    const said = await this.parts.way.attempt(parcels, signal);
     const because = said.outcome === 'left' ? said.because : 'from the spool';
     if (said.outcome === 'taken') this.parts.spool.write([]);
     const event = { taken: 'delivered', offered: 'unknown', left: 'left' } as const;

@@ -1,3 +1,4 @@
+import { visibleLine } from '../../delivery/gate.ts';
 import { speakerOf } from './sessions.ts';
 import { readAlias, readRoom, readSessionId } from './shapes.ts';
 import type { Broker } from './broker.ts';
@@ -6,7 +7,6 @@ import { isSupervisor, refuseSupervisor } from './supervisors.ts';
 import { inShell } from '../../clients/shell-word.ts';
 import { FLAG, TEXT } from '../../core/command.ts';
 import type { Homes } from '../../core/homes.ts';
-import { visibleLine } from '../../delivery/visible.ts';
 import type { Workspace, Home, Who } from '../../flow/workspace.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { backchannelHome, parleyHome } from '../../platform/env.ts';

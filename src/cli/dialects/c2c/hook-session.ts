@@ -1,8 +1,9 @@
+import { namesIn } from '../../../delivery/hook-session.ts';
+import { oldOnes, SessionFolder, isSessionId, LOOK_MS } from '../../../delivery/hook-session.ts';
 import {
   existsSync,
   linkSync,
   mkdirSync,
-  readdirSync,
   readlinkSync,
   renameSync,
   rmSync,
@@ -12,11 +13,8 @@ import {
 } from 'node:fs';
 import type { Env } from '../../../platform/env.ts';
 import { userHome } from '../../../platform/env.ts';
-import { oldOnes } from '../../sessions.ts';
 import { CLIENT_VARIABLES, sessionIn } from '../../../protocols/c2c/workspace.ts';
 
-/** How long mail in a hand, and a session that nobody registered, may go without a look. */
-const LOOK_MS = 30_000;
 /** A time may be rounded by this much when it is set. */
 const ROUNDING_MS = 25;
 
@@ -28,35 +26,26 @@ export interface Bound {
 }
 
 /**
- * One folder per session of a client, where the hook's script looks (see delivery/c2c-hook-script.ts). The script cannot know which
- * broker belongs to a session: it is called the same in every repository. So whoever registers a session notes it here.
+ * A session of a client whose mail is at a broker of c2c. The script cannot know which broker belongs to a session: it is called the same
+ * in every repository. So the command that registers a session notes it here.
  *
- *   inbox, held      links to the session's inbox, and to what is in anybody's hand at that broker
+ *   inbox, held      links to the session's inbox, and to what readers hold at that broker
  *   guess            nobody registered it, or it has started again since: ask again
  *   seen, sub        links to a second name of the inbox that was last searched in vain; *.at: when
- *   look             until when mail in a hand need not be seen to, in seconds since 1970
+ *   look             until when held mail need not be seen to, in seconds since 1970
  *
- * All of it can be deleted at any time: the next hook makes it anew. spec: c2c#hook
+ * spec: c2c#hook
  */
-export class HookSession {
-  readonly #path: string;
-
-  private constructor(
-    folder: string,
-    readonly id: string,
-  ) {
-    this.#path = `${folder}/${id}`;
-  }
-
+export class HookSession extends SessionFolder {
   /** Null if a client's name for its session cannot be a folder's. */
   static open(folder: string, id: string | undefined): HookSession | null {
-    return id && /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/.test(id) ? new HookSession(folder, id) : null;
+    return isSessionId(id) ? new HookSession(`${folder}/${id}`, id) : null;
   }
 
   bound(): Bound | null {
     try {
-      const [, root, sessionId] = /^(.*)\/([^/]+)\.inbox\.json$/.exec(readlinkSync(`${this.#path}/inbox`)) ?? [];
-      return root && sessionId ? { root, sessionId, sure: !existsSync(`${this.#path}/guess`) } : null;
+      const [, root, sessionId] = /^(.*)\/([^/]+)\.inbox\.json$/.exec(readlinkSync(`${this.folder}/inbox`)) ?? [];
+      return root && sessionId ? { root, sessionId, sure: !existsSync(`${this.folder}/guess`) } : null;
     } catch {
       return null;
     }
@@ -65,18 +54,18 @@ export class HookSession {
   bind({ root, sessionId, sure }: Bound): void {
     const before = this.bound();
     if (before?.root === root && before.sessionId === sessionId && before.sure === sure) return;
-    mkdirSync(this.#path, { recursive: true, mode: 0o700 });
+    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
     // Until the links are right nothing may be taken for seen.
-    for (const name of ['seen', 'sub', 'look']) rmSync(`${this.#path}/${name}`, { force: true });
-    this.#place('held', (path) => symlinkSync(`${root}/held`, path));
-    this.#place('inbox', (path) => symlinkSync(`${root}/${sessionId}.inbox.json`, path));
-    if (sure) rmSync(`${this.#path}/guess`, { force: true });
-    else writeFileSync(`${this.#path}/guess`, '', { mode: 0o600 });
+    for (const name of ['seen', 'sub', 'look']) rmSync(`${this.folder}/${name}`, { force: true });
+    this.place('held', (path) => symlinkSync(`${root}/held`, path));
+    this.place('inbox', (path) => symlinkSync(`${root}/${sessionId}.inbox.json`, path));
+    if (sure) rmSync(`${this.folder}/guess`, { force: true });
+    else writeFileSync(`${this.folder}/guess`, '', { mode: 0o600 });
   }
 
   /**
    * Begins a look through the inbox. `inVain` says that nothing in it is to be said: from then on the script looks no further until
-   * another file stands in the inbox's place. What is put there while we look is not taken for seen.
+   * another file is in the inbox's place. What is put there while we look is not taken for seen.
    */
   look({ root, sessionId }: Bound, kind: 'seen' | 'sub'): { inVain(): void; close(): void } {
     const inbox = `${root}/${sessionId}.inbox.json`;
@@ -85,10 +74,10 @@ export class HookSession {
     const draft = `${folder}/.${this.id}.${kind}.${process.pid}`;
     const mark = `${folder}/${this.id}.${kind}`;
     try {
-      this.#place(`${kind}.at`, (path) => writeFileSync(path, '', { mode: 0o600 }));
-      // A little before now: whoever touches the inbox from now on makes it newer than this, however its clock rounds.
+      this.place(`${kind}.at`, (path) => writeFileSync(path, '', { mode: 0o600 }));
+      // A little before now: a change of the inbox from now on is newer than this, however its clock rounds.
       const then = (Date.now() - ROUNDING_MS) / 1000;
-      utimesSync(`${this.#path}/${kind}.at`, then, then);
+      utimesSync(`${this.folder}/${kind}.at`, then, then);
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       rmSync(draft, { force: true });
       linkSync(inbox, draft);
@@ -99,30 +88,17 @@ export class HookSession {
     return {
       inVain: () => {
         renameSync(draft, mark);
-        this.#place(kind, (path) => symlinkSync(mark, path));
+        this.place(kind, (path) => symlinkSync(mark, path));
       },
       // Two names of one file are not renamed into one.
       close: () => rmSync(draft, { force: true }),
     };
   }
 
-  /** When mail in a hand should be seen to, at the latest in half a minute. */
-  lookAgain(at: number): void {
-    const seconds = Math.floor(Math.min(at, Date.now() + LOOK_MS) / 1000);
-    this.#place('look', (path) => writeFileSync(path, `${seconds}\n`, { mode: 0o600 }));
-  }
-
-  /** From now on the script does not wait: if we die, the next call sees to what we held. */
-  lookAtOnce(): void {
-    rmSync(`${this.#path}/look`, { force: true });
-  }
-
-  /** Made beside and renamed into place: the script never meets a half-made one. */
-  #place(name: string, make: (path: string) => void): void {
-    const draft = `${this.#path}/.${name}.${process.pid}`;
-    rmSync(draft, { force: true });
-    make(draft);
-    renameSync(draft, `${this.#path}/${name}`);
+  /** Held mail is seen to in half a minute. */
+  lookAgain(): void {
+    const seconds = Math.floor((Date.now() + LOOK_MS) / 1000);
+    this.place('look', (path) => writeFileSync(path, `${seconds}\n`, { mode: 0o600 }));
   }
 }
 
@@ -136,7 +112,7 @@ export function hookFolder(env: Env): string {
 }
 
 /**
- * Notes which inbox a session has that was just registered, so that its hook finds it. The names that its client has for it stand in
+ * Notes which inbox a session has that was just registered, so that its hook finds it. The names that its client has for it are in
  * the environment, if it is the session itself that calls. Never a reason to fail.
  */
 export function bindSession(env: Env, root: string, sessionId: string): void {
@@ -161,8 +137,7 @@ function ownSession(env: Env): string | null {
 
 /** Removes what sessions left behind that have said nothing for a month. */
 export function forgetOldSessions(folder: string): void {
-  const names = existsSync(folder) ? readdirSync(folder) : [];
-  for (const path of oldOnes(names.map((name) => `${folder}/${name}`))) {
+  for (const path of oldOnes(namesIn(folder).map((name) => `${folder}/${name}`))) {
     const name = path.slice(folder.length + 1);
     const bound = HookSession.open(folder, name)?.bound();
     for (const kind of bound ? ['seen', 'sub'] : []) rmSync(`${bound?.root}/hook/${name}.${kind}`, { force: true });

@@ -1,18 +1,26 @@
-import { instanceAbove } from '../../../protocols/c2c/instance.ts';
-import { existsSync, readFileSync } from 'node:fs';
-import { HookEvent } from '../../../clients/hook-event.ts';
-import { Refusal } from '../../../protocol/refusal.ts';
-import { storageTrouble } from '../../../storage/disk.ts';
+import { c2cPhrases } from '../../../protocols/c2c/envelope.ts';
+import type { Who } from '../../../flow/workspace.ts';
+import { signsFolder } from '../../../protocols/c2c/loop-files.ts';
 import { writeAll } from '../../../platform/terminal.ts';
 import type { C2c } from '../../../protocols/c2c/workspace.ts';
-import { command, TEXT } from '../../../core/command.ts';
-import { isEmptyInbox, isHeld } from '../../../protocols/c2c/commands.ts';
+import { TEXT, command } from '../../../core/command.ts';
+import { bringIntoOrder, isEmptyInbox, isHeld } from '../../../protocols/c2c/commands.ts';
+import { instanceAbove } from '../../../protocols/c2c/instance.ts';
+import { existsSync } from 'node:fs';
+import { hookClient } from '../../../clients/clients.ts';
+import type { Mail } from '../../../delivery/fit.ts';
+import { answerEvent } from '../../../delivery/hook.ts';
+import type { HookMailbox } from '../../../delivery/hook.ts';
+import type { HookEvent } from '../../../delivery/hook-event.ts';
+import { waiting } from '../../../flow/deliver.ts';
+import { clientStatePath, writeClientState } from '../../../sessions/client-state.ts';
+import { complain, readEvent } from '../../hook-call.ts';
 import { forgetOldSessions, hookFolder, HookSession } from './hook-session.ts';
 import type { Bound } from './hook-session.ts';
 import { brokerRoot } from '../../../protocols/c2c/broker-root.ts';
 
 /**
- * What the hook's script calls when something may wait: the event of the client stands on stdin. Whatever goes wrong, the client's turn
+ * What the hook's script calls when something may wait: the event of the client is on stdin. Whatever goes wrong, the client's turn
  * goes on: one line on stderr, and 0. spec: c2c#hook
  */
 export default command({
@@ -21,29 +29,75 @@ export default command({
   words: [0, 1],
   async run(c2c: C2c, values, [client = values.client ?? 'claude']) {
     try {
-      await answer(c2c, client, eventIn(readFileSync(0, 'utf8')));
+      await answer(c2c, client, readEvent());
     } catch (error) {
-      complain(error);
+      complain('c2c hook', error);
     }
   },
 });
 
-/** Says what waits for the session of this event. */
-async function answer(c2c: C2c, client: string, event: HookEvent): Promise<void> {
+/** Binds the session of this event and says what waits for it. */
+async function answer(c2c: C2c, clientName: string, event: HookEvent): Promise<void> {
   const folder = hookFolder(c2c.env);
   const session = HookSession.open(folder, event.session_id);
-  const bound = await readerOf(c2c, client, event, session);
+  const bound = await readerOf(c2c, clientName, event, session);
   if (!bound) return;
   if (session && !session.bound()) forgetOldSessions(folder);
   session?.bind(bound);
   const { root, sessionId } = bound;
-  session?.lookAtOnce();
-  if (!isEmptyInbox(root, sessionId) || isHeld(root)) {
-    const { sayTo } = await import('./hook-words.ts');
-    await sayTo(c2c.at(root), bound, session, client, event);
+  if (isEmptyInbox(root, sessionId) && !isHeld(root)) return session?.lookAgain();
+  const client = hookClient(clientName);
+  const said = await answerEvent(brokerMailbox(c2c.at(root), bound, session, event), client, event);
+  if (said.length > 0 && client.endsTurn.includes(event.hook_event_name ?? '')) await noteBusy(c2c, event.session_id);
+}
+
+/** A session's inbox at a broker. What is printed is settled, and nothing is kept for a turn. */
+function brokerMailbox(c2c: C2c, bound: Bound, session: HookSession | null, { session_id }: HookEvent): HookMailbox {
+  return {
+    session: session_id || bound.sessionId,
+    evidence: { drained_by: 'hook' },
+    silentAtStart: false,
+    offered: null,
+    phrases: c2cPhrases,
+    write: writeAll,
+    async look() {
+      const look = session?.look(bound, 'seen');
+      try {
+        const who: Who = { name: await c2c.mailbox(bound.sessionId), home: c2c.home };
+        await bringIntoOrder(who.home);
+        const mail = await loudMail(who);
+        if (mail.length > 0) await who.home.directory.seen(who.name);
+        return { who, mail, nothingLeft: () => mail.length === 0 && look?.inVain(), close: () => look?.close() };
+      } catch (error) {
+        look?.close();
+        throw error;
+      }
+    },
+    skip() {
+      const look = session?.look(bound, 'sub');
+      look?.inVain();
+      look?.close();
+    },
+    lookAtOnce: () => session?.lookAtOnce(),
+    // Held mail may come back, and a session may be registered by now.
+    lookAgain: () => session?.lookAgain(),
+  };
+}
+
+/** What waits quietly is not said. Mail of other programs gets its decision here. */
+async function loudMail(who: Who): Promise<Mail[]> {
+  const loud: Mail[] = [];
+  for (const { message } of await waiting(who, { any: true, loudOnly: true })) {
+    const copy = await who.home.ledger.copy(who.name, message.id);
+    if (copy) loud.push({ message, attention: copy.attention, attempt: copy.attempt });
   }
-  // Mail in somebody's hand may come back, and a session may be registered by now.
-  session?.lookAgain(Infinity);
+  return loud;
+}
+
+/** What was said at the end of a turn makes the client go on. Another hook of ours, called at the same moment, may have said that it rests. */
+async function noteBusy({ env }: C2c, session = ''): Promise<void> {
+  const path = clientStatePath(signsFolder(env), session);
+  if (session !== '' && existsSync(path)) await writeClientState(path, 'busy', Date.now());
 }
 
 /**
@@ -74,25 +128,4 @@ async function readerOf(
   // It has started again since it was bound, and nothing names another session.
   if (known && (await c2c.at(known.root).broker.session(known.sessionId))) return { ...known, sure: true };
   return { root, sessionId: first, sure: false };
-}
-
-function eventIn(text: string): HookEvent {
-  try {
-    const event = HookEvent.safeParse(JSON.parse(text));
-    if (event.success) return event.data;
-  } catch {
-    // Said below.
-  }
-  throw new Refusal('invalid_request', 'the event on stdin is no JSON object; nothing was taken');
-}
-
-function complain(thrown: unknown): void {
-  const error = storageTrouble(thrown);
-  const [first = ''] = (error instanceof Error ? error.message : String(error)).split('\n');
-  const line = first.replace(/\p{Cc}/gu, '?').slice(0, 300);
-  try {
-    writeAll(2, `c2c hook: ${error instanceof Refusal ? line : `internal error, please report it: ${line}`}\n`);
-  } catch {
-    // Nobody listens there either.
-  }
 }

@@ -1,0 +1,40 @@
+import type { Client } from '../../delivery/client.ts';
+import { claudeShape } from '../../delivery/hook-script.ts';
+import { hook, POLL, wake } from '../ways.ts';
+import { ShownInTranscript } from './evidence.ts';
+import { claudeComposer, ClaudeStateReader } from './state.ts';
+
+/** Claude Code 2.1: what each event does with a hook's output was seen in its requests to the model. */
+export const claude: Client = {
+  name: 'claude',
+  hook: {
+    name: 'claude',
+    events: {
+      SessionStart: 'context',
+      UserPromptSubmit: 'context',
+      PreToolUse: 'context',
+      PostToolUse: 'context',
+      PostToolUseFailure: 'context',
+      PostToolBatch: 'context',
+      // Here the context also makes the turn go on, at most eight times in a row.
+      Stop: 'context',
+    },
+    beginsTurn: ['UserPromptSubmit'],
+    endsTurn: ['Stop'],
+    oneSession: true,
+    // anthropics/claude-code#43750: what a hook says after a subagent's whole run was dropped in silence.
+    deafAfter: ['Agent', 'Task'],
+    counts: 'characters',
+    registers: ['SessionStart', 'UserPromptSubmit', 'PostToolUse', 'PostToolUseFailure', 'Stop'],
+    timeout: 10,
+    settings(command) {
+      return `Claude Code, ~/.claude/settings.json:\n${claudeShape(command, this.timeout, this.registers)}`;
+    },
+  },
+  typing: { composer: claudeComposer, enterAfter: 5, blindEnterAfter: 100 },
+  state: ({ session, pid, env }) =>
+    new ClaudeStateReader(env['CLAUDE_CONFIG_DIR'] || `${env['HOME']}/.claude`, session, pid),
+  evidence: (folders, session) => new ShownInTranscript(folders, session),
+  ways: [hook('claude', 'primary', 'its hook looks after every tool call'), wake('claude', 'fallback'), POLL],
+  unused: 'its own messaging socket, which reaches an idle session, is not used yet',
+};

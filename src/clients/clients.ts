@@ -1,0 +1,34 @@
+import type { Client, HookClient } from '../delivery/client.ts';
+import { Refusal } from '../protocol/refusal.ts';
+import { claude } from './claude/client.ts';
+import { codex } from './codex/client.ts';
+import { gemini } from './gemini/client.ts';
+import { kimi } from './kimi/client.ts';
+import { opencode } from './opencode/client.ts';
+
+/** The clients that Parley knows. */
+const CLIENTS: readonly Client[] = [claude, codex, opencode, kimi, gemini];
+
+/** Null: a client that nobody described to us. */
+export function clientNamed(name: string): Client | null {
+  return CLIENTS.find((one) => one.name === name) ?? null;
+}
+
+/** The clients that run hooks. */
+export const HOOK_CLIENTS: readonly HookClient[] = CLIENTS.flatMap(({ hook }) => hook ?? []);
+
+export function hookClient(name: string): HookClient {
+  const client = HOOK_CLIENTS.find((one) => one.name === name);
+  if (client) return client;
+  if (name === 'opencode') {
+    throw new Refusal(
+      'not_in_this_version',
+      'OpenCode runs no hooks; `parley install opencode` gives it the tools, and `c2c install opencode` a plugin',
+    );
+  }
+  const known = HOOK_CLIENTS.map((one) => one.name).join(', ');
+  throw new Refusal(
+    'invalid_request',
+    `no client with hooks is called "${name.replace(/\p{Cc}/gu, '?').slice(0, 40)}"; use one of ${known}`,
+  );
+}

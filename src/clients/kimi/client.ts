@@ -1,0 +1,42 @@
+import type { Client } from '../../delivery/client.ts';
+import { hook, POLL, wake } from '../ways.ts';
+import { kimiComposer } from './state.ts';
+
+/** Kimi may take an Enter that comes at once for a part of the paste. */
+const ENTER_MS = 1500;
+
+/** Kimi 2.1. What a hook says after a tool or at the start of a session reaches no model, so mail waits for the turn's end. */
+export const kimi: Client = {
+  name: 'kimi',
+  hook: {
+    name: 'kimi',
+    events: { UserPromptSubmit: 'plain', Stop: 'stderr' },
+    beginsTurn: ['UserPromptSubmit'],
+    endsTurn: ['Stop'],
+    prolongsOnce: true,
+    deafAfter: [],
+    counts: 'characters',
+    registers: ['SessionStart', 'UserPromptSubmit', 'Stop', 'PostCompact'],
+    timeout: 10,
+    settings(command) {
+      const entry = (event: string): string =>
+        `[[hooks]]\nevent = "${event}"\ncommand = ${JSON.stringify(command)}\ntimeout = ${this.timeout}`;
+      return `Kimi, ~/.kimi-code/config.toml:\n${this.registers.map(entry).join('\n')}`;
+    },
+  },
+  typing: { composer: kimiComposer, enterAfter: ENTER_MS, blindEnterAfter: ENTER_MS },
+  ways: [
+    {
+      way: 'wire',
+      rank: 'primary',
+      isOn: ({ loop }) => loop === 'wire',
+      isPossible: (facts) => facts.hasWire,
+      because: 'a kimi is started in wire mode when mail comes',
+      get: '`c2c wire-daemon start`',
+    },
+    hook('kimi', 'primary', 'its hook looks at each prompt and at the end of a turn'),
+    wake('kimi', 'fallback'),
+    POLL,
+  ],
+  unused: 'its own web server (`kimi web`) is not used yet',
+};

@@ -1,0 +1,40 @@
+import type { Activity } from '../../sessions/client-state.ts';
+import type { ReadComposer } from '../../sessions/terminal.ts';
+
+/**
+ * What Kimi 2.1 says with each event that its hooks can hear; `gone` removes the state. It does not say Stop after an interrupt. A
+ * Stop hook that makes the turn go on says `busy` itself: no event follows. A Kimi that was given nothing yet has no session, and
+ * so no state.
+ */
+export const KIMI_EVENTS: Record<string, Activity | 'gone'> = {
+  SessionStart: 'starting',
+  UserPromptSubmit: 'busy',
+  TurnStarted: 'busy',
+  PreToolUse: 'busy',
+  PermissionRequest: 'dialog',
+  PermissionResult: 'busy',
+  PostToolUse: 'busy',
+  PostToolUseFailure: 'busy',
+  Stop: 'idle',
+  StopFailure: 'idle',
+  Interrupt: 'idle',
+  SessionEnd: 'gone',
+};
+
+/** Kimi 2.1: the composer is a box with `>` in its first row. A question takes its place, and a moon is above it while Kimi works. */
+export const kimiComposer: ReadComposer = ({ lines, bright, cursor }) => {
+  const row = lines.findLastIndex((line, at) => /^\s*│ > ?/.test(line) && /^\s*╭─/.test(lines[at - 1] ?? ''));
+  if (lines.slice(row + 1).some((line) => QUESTION.test(line))) return 'dialog';
+  if (row < 0) return 'unknown';
+  if (lines.slice(0, row).some((line) => MOON.test(line))) return 'busy';
+  // The box is drawn in grey, so what is bright is the sign and what was typed.
+  const typed = (bright[row] ?? '').replaceAll('│', '').trim();
+  const ends = /^\s*╰─/.test(lines[row + 1] ?? '');
+  const atStart = cursor.row === row && cursor.column === (lines[row] ?? '').indexOf('>') + 2;
+  return typed === '>' && ends && atStart ? 'empty' : 'draft';
+};
+
+const QUESTION = /^\s*[▶❯] (\d+\. |Trust this folder)|↵ confirm|\bEnter select\b/;
+
+/** While Kimi works a moon waxes and wanes above the composer. */
+const MOON = /^\s*[\u{1f311}-\u{1f318}](\s|$)/u;

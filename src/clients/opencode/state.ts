@@ -1,0 +1,73 @@
+import { OpenCodeState, readStatefile } from './statefile.ts';
+import type { Activity, ClientState, StateReader } from '../../sessions/client-state.ts';
+import { isAlive } from '../../sessions/process.ts';
+import type { ReadComposer } from '../../sessions/terminal.ts';
+
+/** The plugin says every 15 seconds that its state still holds. Three missed heartbeats: its state is unknown. */
+const FRESH_MS = 45_000;
+
+export interface OpenCodeStateOptions {
+  /** Where the plugin of this OpenCode leaves its state. */
+  path: string;
+  /** Several OpenCodes without a name share one place: only the state of this session counts. */
+  sessionId: string;
+  isRunning?: (pid: number) => boolean;
+  now?: () => number;
+}
+
+/** What OpenCode's own events say of its root session, as the plugin publishes it. spec: statefile#signs */
+export class OpenCodeStateReader implements StateReader {
+  constructor(readonly options: OpenCodeStateOptions) {}
+
+  async latest(): Promise<ClientState | null> {
+    const { path, sessionId, isRunning = isAlive, now = Date.now } = this.options;
+    const state = stateIn(readStatefile(path));
+    if (state === null || state.c2c_session_id !== sessionId || !isRunning(state.opencode_pid)) return null;
+    const at = Date.parse(state.state_last_updated_at);
+    const [said, detail] = now() - at > FRESH_MS ? (['unknown', 'its plugin is silent'] as const) : reading(state);
+    return { state: said, at, source: 'event', pid: state.opencode_pid, detail };
+  }
+}
+
+/** First what would take an Enter for an answer; then what is known; idle only if nothing speaks against it. */
+function reading(state: OpenCodeState): [Activity, string] {
+  const { agent, tui_focus: focus, prompt, pendingQuestion } = state;
+  if (pendingQuestion !== null || focus.ty === 'question') return ['dialog', 'it asks a question'];
+  if (focus.ty === 'permission') return ['dialog', 'it asks for a permission'];
+  if (focus.ty === 'menu') return ['dialog', 'a menu is open'];
+  if (agent.is_idle === false) return ['busy', 'its root session works'];
+  if (agent.is_idle === null) return ['unknown', 'it did not say yet whether it is idle'];
+  if (prompt.has_text === true) return ['unknown', 'somebody is writing a prompt'];
+  if (focus.ty === 'prompt') return ['idle', 'its root session is idle'];
+  return ['unknown', 'it did not say what is in front'];
+}
+
+function stateIn(text: string | null): OpenCodeState | null {
+  try {
+    const file: unknown = JSON.parse(text ?? 'null');
+    const state = typeof file === 'object' && file !== null && 'state' in file ? file.state : null;
+    const parsed = OpenCodeState.safeParse(state);
+    return parsed.success ? parsed.data : null;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * OpenCode 1.18: the composer is a block of rows that begin with `┃`, closed below by `╹▀▀▀`. Its last row names the agent and the
+ * model. A question has no such end. Beside the block there may be a panel.
+ */
+export const openCodeComposer: ReadComposer = ({ lines, bright, cursor }) => {
+  const end = lines.findLastIndex((line) => /^\s*╹▀{8}/.test(line));
+  if (end < 0) return lines.some((line) => QUESTION.test(line)) ? 'dialog' : 'unknown';
+  if (lines.slice(end + 1).some((line) => /\besc (again to )?interrupt\b/.test(line))) return 'busy';
+  if (lines.slice(end).some((line) => QUESTION.test(line))) return 'dialog';
+  const left = (lines[end] ?? '').indexOf('╹');
+  const right = (lines[end] ?? '').lastIndexOf('▀') + 1;
+  const top = lines.findLastIndex((line, row) => row < end && line[left] !== '┃') + 1;
+  const rows = bright.slice(top, end - 1).map((line) => line.slice(left + 1, right).trim());
+  const inside = cursor.row >= top && cursor.row < end - 1 && cursor.column === left + 3;
+  return rows.length > 0 && inside && rows.every((row) => row === '') ? 'empty' : 'draft';
+};
+
+const QUESTION = /△ Permission required|Allow once\s+Allow always/;

@@ -1,0 +1,254 @@
+import type { Who } from '../flow/workspace.ts';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import * as v from 'valibot';
+import type { Delivered } from '../flow/deliver.ts';
+import { claimForSession, OFFERED_MS, putBack, putBackPointer, settleOffered } from '../flow/offered.ts';
+import { Injection } from '../protocol/attention.ts';
+import { AgentName, MessageId } from '../protocol/names.ts';
+import type { Receipt } from '../protocol/receipt.ts';
+import { Schema } from '../protocol/schema.ts';
+import type { Described } from '../protocol/schema.ts';
+import { starterOf } from '../sessions/process.ts';
+import { isDead, newHolder } from '../storage/holder.ts';
+import type { Trace } from '../storage/ledger/ledger.ts';
+import type { HookClient } from './client.ts';
+import type { Mail, Piece } from './fit.ts';
+import { isCompaction, isNewStart, proofIn } from './hook-event.ts';
+import type { HookEvent, Moment } from './hook-event.ts';
+import { namesIn, Session } from './hook-session.ts';
+
+/** One text that a session is shown, until an event proves that its model was asked. */
+const OfferedText = new Schema(() =>
+  v.object({
+    v: v.literal(1),
+    agent: AgentName.inner,
+    /** The name in which the copies are held. */
+    owner: v.string(),
+    /** The hook that prints it, and since when (ms). */
+    by: v.string(),
+    since: v.number(),
+    /** Where it was printed; null until it was. */
+    printed: v.nullable(v.object({ event: v.string(), prompt: v.nullable(v.string()), tool: v.nullable(v.string()) })),
+    whole: v.array(MessageId.inner),
+    /** Messages that were knocked for or pointed at, with the injection that each had before. */
+    signs: v.array(v.object({ id: MessageId.inner, injection: Injection.inner })),
+    /** Owed messages that were shown again after a compaction. */
+    again: v.array(MessageId.inner),
+  }),
+);
+type OfferedText = Described<typeof OfferedText>;
+
+/** A compaction after which what is owed is shown again; `shown`: as much of it as was. */
+const Compacted = new Schema(() => v.object({ v: v.literal(1), shown: v.array(MessageId.inner) }));
+const COMPACTED = 'compacted.json';
+/** At most this much of what is owed is shown again after one compaction, the oldest first. */
+const MOST_OWED = 20;
+
+export interface OfferedDeps {
+  /** The agent of this name, or null if it has no mailbox any more. */
+  readerNamed(name: AgentName): Promise<Who | null>;
+  /** Says on stderr what went wrong. */
+  complain(error: unknown): void;
+}
+
+/**
+ * What a session was shown and nothing has proven yet: `open/<text>.json` in its folder. As long as one is there the script starts us at
+ * the next event, and `resolve` settles it or makes it wait again. spec: hook#proof
+ *
+ * A text without `printed` belongs to a hook that runs, or to one that died and may have printed it.
+ */
+export class OfferedTexts {
+  constructor(
+    readonly session: Session,
+    readonly deps: OfferedDeps,
+  ) {}
+
+  /** Begins a text. Its lease is the session's: it ends with the client's process, or after an hour. */
+  begin(agent: AgentName, now: number) {
+    const id = crypto.randomUUID().slice(0, 8);
+    const lease = {
+      ms: OFFERED_MS,
+      bearer: `hook-${this.session.id}-${id}`,
+      process: starterOf(process.pid) ?? undefined,
+    };
+    const owner = newHolder(lease.bearer, lease.process);
+    const begun = { v: 1, agent, owner, by: newHolder(false), since: now } as const;
+    const nothing = { whole: [], signs: [], again: [] };
+    return {
+      /** Claims these for the session and shows them. It is noted before: if we die, the next event finds it. */
+      take: async (who: Who, ids: MessageId[], show: (delivered: Delivered[]) => void, offered: Receipt) => {
+        try {
+          this.#write(`${id}.json`, { ...begun, printed: null, ...nothing });
+        } catch {
+          // The disk is full. The mail is shown all the same, and waits again when the client ends, or after an hour.
+        }
+        return claimForSession(who, ids, lease, show, offered);
+      },
+      /** Notes what was printed, and where. */
+      close: (printed: Moment, said: readonly Piece[], again: ReadonlySet<MessageId>): void => {
+        if (said.length === 0) return this.#remove(`${id}.json`);
+        const text: OfferedText = { ...begun, printed, whole: [], signs: [], again: [] };
+        for (const { mail, kind } of said) {
+          const { id: message } = mail.message;
+          if (again.has(message)) text.again.push(message);
+          else if (kind === 'whole') text.whole.push(message);
+          else text.signs.push({ id: message, injection: mail.attention.injection });
+        }
+        this.#write(`${id}.json`, text);
+      },
+    };
+  }
+
+  /** Ends every text about which this event says something, also those of a session that this process has left. */
+  async resolve(client: HookClient, event: HookEvent): Promise<void> {
+    await this.#resolveOwn(client, event);
+    if (client.oneSession && isNewStart(event)) await this.#endEarlier(client, event);
+  }
+
+  /** A text that cannot be ended does not stop the others, nor new mail. */
+  async #resolveOwn(client: HookClient, event: HookEvent): Promise<void> {
+    for (const [name, text] of this.#all()) {
+      const proof = text.printed ? proofIn(client, text.printed, event) : isLeft(text) ? 'not asked' : 'same moment';
+      if (proof === 'same moment') continue;
+      try {
+        // The file goes first where mail waits again: a later event must not settle that.
+        if (proof === 'not asked') this.#remove(name);
+        const who = await this.deps.readerNamed(text.agent);
+        if (who && proof === 'asked') await this.#settle(who, text, client, event);
+        else if (who) await this.#waitAgain(who, text, event);
+        this.#remove(name);
+      } catch (error) {
+        this.deps.complain(error);
+      }
+    }
+    if (isCompaction(event)) this.#noteCompaction([]);
+  }
+
+  /** After `/clear` no further event comes of the session that this process had before. */
+  async #endEarlier(client: HookClient, event: HookEvent): Promise<void> {
+    const { home, id } = this.session;
+    const own = processIn(newHolder(id, starterOf(process.pid) ?? undefined));
+    for (const name of namesIn(`${home}/sessions`).filter((one) => one !== id)) {
+      const session = Session.open(home, name);
+      if (!session) continue;
+      const earlier = new OfferedTexts(session, this.deps);
+      const isOurs = earlier.#all().some(([, { owner }]) => own !== null && processIn(owner) === own);
+      if (isOurs) await earlier.#resolveOwn(client, event);
+    }
+  }
+
+  async #settle(who: Who, text: OfferedText, client: HookClient, event: HookEvent): Promise<void> {
+    await settleOffered(who, text.owner, text.whole, {
+      by: 'hook',
+      client: client.name,
+      event: text.printed?.event ?? '',
+      session: this.session.id,
+      proof: event.hook_event_name ?? '',
+    });
+  }
+
+  async #waitAgain(who: Who, text: OfferedText, event: HookEvent): Promise<void> {
+    const because = text.printed
+      ? `printed at ${text.printed.event}; at ${event.hook_event_name ?? 'the next event'} nothing shows that the model was asked`
+      : 'the hook died; whether it was printed is unknown';
+    const evidence = { by: 'hook', session: this.session.id, because };
+    await putBack(who, text.owner, evidence);
+    for (const { id, injection } of text.signs) await putBackPointer(who, id, injection, evidence);
+    if (text.again.length > 0) this.#noteCompaction([]);
+  }
+
+  /**
+   * What this session was shown or pointed to, must answer and has not answered: a compaction may have taken it out of the model's context.
+   * Empty if there was no compaction, or at a turn's end: repeated mail must not start a turn. `waiting` is shown anyway.
+   */
+  async owedAgain(who: Who, client: HookClient, event: HookEvent, waiting: readonly Mail[]): Promise<Mail[]> {
+    const shown = this.#shownSinceCompaction();
+    if (!shown || client.endsTurn.includes(event.hook_event_name ?? '')) return [];
+    const { owe } = await import('../flow/owe.ts');
+    const { duties } = await owe(who, { limit: MOST_OWED });
+    const left = new Set([...shown, ...waiting.map(({ message }) => message.id)]);
+    const mail: Mail[] = [];
+    for (const { id, state, message } of duties) {
+      if (!message || state === 'deferred' || left.has(id)) continue;
+      const copy = (await who.home.ledger.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
+      if (!copy || !wasShownTo(this.session.id, copy)) continue;
+      mail.push({ message, attention: copy.attention, attempt: copy.attempt + 1 });
+    }
+    if (mail.length === 0) this.#remove(COMPACTED);
+    return mail;
+  }
+
+  /** What was shown again whole gets a receipt; a knock or pointer has one already. What did not fit follows at the next event. */
+  async noteShownAgain(
+    who: Who,
+    said: readonly Piece[],
+    again: ReadonlySet<MessageId>,
+    offered: Receipt,
+  ): Promise<void> {
+    const shown = this.#shownSinceCompaction();
+    const repeated = said.filter(({ mail }) => again.has(mail.message.id));
+    if (!shown || repeated.length === 0) return;
+    if (repeated.length === again.size) this.#remove(COMPACTED);
+    else this.#noteCompaction([...shown, ...repeated.map(({ mail }) => mail.message.id)]);
+    const receipt = { ...offered, evidence: { ...offered.evidence, because: 'still owed after a compaction' } };
+    for (const { kind, mail } of repeated) {
+      if (kind === 'whole') await who.home.ledger.record(who.name, mail.message.id, receipt);
+    }
+  }
+
+  /** What was shown again since the last compaction; null if all of it was. */
+  #shownSinceCompaction(): readonly MessageId[] | null {
+    return this.#read(COMPACTED, Compacted)?.shown ?? null;
+  }
+
+  #noteCompaction(shown: readonly MessageId[]): void {
+    this.#write(COMPACTED, { v: 1, shown });
+  }
+
+  #write(name: string, value: unknown): void {
+    mkdirSync(`${this.session.folder}/open`, { recursive: true, mode: 0o700 });
+    this.session.place(`open/${name}`, (path) => writeFileSync(path, JSON.stringify(value), { mode: 0o600 }));
+  }
+
+  #remove(name: string): void {
+    rmSync(`${this.session.folder}/open/${name}`, { force: true });
+  }
+
+  #all(): [name: string, text: OfferedText][] {
+    const names = namesIn(`${this.session.folder}/open`).filter((name) => name.endsWith('.json') && name !== COMPACTED);
+    return names.flatMap((name): [string, OfferedText][] => {
+      const text = this.#read(name, OfferedText);
+      if (text) return [[name, text]];
+      // It cannot be read: its mail waits again by time.
+      this.#remove(name);
+      return [];
+    });
+  }
+
+  #read<S extends Parameters<typeof v.parse>[0]>(name: string, shape: Schema<S>): Described<Schema<S>> | null {
+    try {
+      const read = shape.safeParse(JSON.parse(readFileSync(`${this.session.folder}/open/${name}`, 'utf8')));
+      return read.success ? read.data : null;
+    } catch {
+      return null;
+    }
+  }
+}
+
+/** The client's process in a holder's name; null if none is known. */
+function processIn(owner: string): string | null {
+  const [process = '', bearer] = owner.split('.bearer-');
+  return bearer === undefined ? null : process;
+}
+
+/** No hook prints it any more. */
+function isLeft({ by, since }: OfferedText): boolean {
+  return isDead(by) || Math.abs(Date.now() - since) > OFFERED_MS;
+}
+
+/** Was the copy shown whole to this session, or does it wait after a knock or a pointer there? */
+function wasShownTo(session: string, { state, settledBy, receipts }: Trace['copies'][number]): boolean {
+  if (state === 'settled') return settledBy?.['session'] === session;
+  const isKnocked = receipts.some(({ step, evidence }) => step === 'knocked' && evidence['session'] === session);
+  return state === 'stored' && isKnocked;
+}
