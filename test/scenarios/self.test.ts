@@ -294,7 +294,7 @@ describe('the launcher of the npm package', () => {
     const modules = installedAt(folder);
     mkdirSync(`${modules}/bun/bin`, { recursive: true });
     symlinkSync(bun, `${modules}/bun/bin/bun.exe`);
-    symlinkSync(`${ROOT}node_modules/valibot`, `${modules}/valibot`);
+    for (const name of ['valibot', 'jsonc-parser']) symlinkSync(`${ROOT}node_modules/${name}`, `${modules}/${name}`);
     expect(run(`${folder}/bin/parley`, ['version'], { env: USER(temporaryHome()) }).code).toBe(0);
   });
 
@@ -310,7 +310,7 @@ describe('the launcher of the npm package', () => {
     }
     mkdirSync(`${modules}/bun/bin`, { recursive: true });
     writeFileSync(`${modules}/bun/bin/bun.exe`, '#!/bin/sh\necho placeholder; exit 1\n', { mode: 0o755 });
-    symlinkSync(`${ROOT}node_modules/valibot`, `${modules}/valibot`);
+    for (const name of ['valibot', 'jsonc-parser']) symlinkSync(`${ROOT}node_modules/${name}`, `${modules}/${name}`);
     expect(run(`${folder}/bin/parley`, ['version'], { env: USER(temporaryHome()) }).code).toBe(0);
   });
 

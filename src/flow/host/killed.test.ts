@@ -16,12 +16,17 @@ describe('after the host was killed', () => {
     const wire = new FakeWire();
     await host.bind(wire, 'lead');
     const surface = await new TestSurface(host).bind();
-    surface.wire.showing = () => new Promise(() => {});
+    const asked = Promise.withResolvers<void>();
+    surface.wire.showing = () => {
+      asked.resolve();
+      return new Promise(() => {});
+    };
     const { eventId } = await surface.dm('U1', 'lead', 'is it done?');
     await host.pass(5000);
     const answer = { target: '@slack.U1', text: 'yes', inReplyTo: eventId, idempotencyKey: 'k' };
     const saying = { ...answer, visibility: 'dm', directedness: 'to_me' };
     void host.call(wire, 'chat.send_message', saying);
+    await asked.promise;
     await host.pass(1000);
     expect(surface.wire.shown).toHaveLength(1);
 

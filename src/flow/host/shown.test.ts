@@ -218,8 +218,13 @@ describe('an answer that a surface has not shown yet', () => {
     const { host, wire, surface, token } = await aTown();
     const { eventId } = await surface.dm('U1', 'lead', 'is the lock free?');
     await host.pass(5000);
-    surface.wire.showing = () => new Promise(() => {});
+    const asked = Promise.withResolvers<void>();
+    surface.wire.showing = () => {
+      asked.resolve();
+      return new Promise(() => {});
+    };
     void host.call(wire, 'chat.send_message', said());
+    await asked.promise;
     await host.calm();
     // Killed while the surface was about to answer: it does nothing more, and gives nothing back.
     const next = new TestHost(host.workspace);
