@@ -30,15 +30,6 @@ export interface OpenCopy {
   hasFile: boolean;
 }
 
-/**
- * A place in the log of an in-tray (see spool/in-tray.ts): which use of its file, and how many bytes of it. Everything before it is in
- * the ledger.
- */
-export interface TrayPlace {
-  round: number;
-  bytes: number;
-}
-
 /** Before all copies. */
 export const FIRST: CopyNumber = { seq: 0, mailbox: '' as AgentName };
 
@@ -56,16 +47,13 @@ export type Filed = 'filed' | 'draft' | 'nowhere';
 export interface LateCopies {
   /**
    * Accepts many entries as one act, each with its own outcome: a refusal of one never hurts the others. Their copies are
-   * unfiled. What is accepted is on disk only after `flush`. `upTo`: they come from an in-tray, of which the ledger has everything
-   * before this place from now on.
+   * unfiled. What is accepted is on disk only after `flush`.
    */
-  acceptTogether(entries: Entry[], upTo?: TrayPlace): Promise<(Acceptance | Refusal)[]>;
-  /** Up to where the ledger has what was laid in its tray, and which life of the ledger this is: a log of another says nothing. */
-  tray(): Promise<{ life: string; place: TrayPlace }>;
+  acceptTogether(entries: Entry[]): Promise<(Acceptance | Refusal)[]>;
   /** Everything committed before this call is on disk when it returns. `alone`: nobody else waits for this thread meanwhile. */
   flush(alone?: boolean): Promise<void>;
-  /** Somebody else does this ledger's housekeeping from now on: no commit waits for it. */
-  leaveLog(): void;
+  /** This process is asked by many at once. */
+  tuneForServer(): void;
   /** The number of the newest message. */
   newest(): Promise<number>;
   /** One waiting copy, or null. */

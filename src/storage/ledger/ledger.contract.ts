@@ -840,14 +840,6 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
         expect(await ledger.waitingCount(bob)).toBe(1);
       });
 
-      it('knows up to where it has what lay in a tray', async () => {
-        const { life, place } = await ledger.tray();
-        expect(place).toEqual({ round: 0, bytes: 0 });
-        await ledger.acceptTogether([anEntry()], { round: 2, bytes: 700 });
-        await ledger.acceptTogether([anEntry()]);
-        expect(await ledger.tray()).toEqual({ life, place: { round: 2, bytes: 700 } });
-      });
-
       it('lists them until they are filed, and says what to write', async () => {
         const entry = anEntry({}, { copies: [...copiesFor(bob), { mailbox: carol, attention: QUIET }] });
         const [id] = await late(entry);

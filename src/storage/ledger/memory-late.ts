@@ -1,7 +1,7 @@
 import { isQuiet } from '../../protocol/attention.ts';
 import type { Attention } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { CopyNumber, Filed, OpenCopy, Shelved, Standing, TrayPlace, Unfiled } from './late.ts';
+import type { CopyNumber, Filed, OpenCopy, Shelved, Standing, Unfiled } from './late.ts';
 import type { CopyRecord } from './ledger.ts';
 import { MemoryRecords } from './memory-records.ts';
 import type { Row } from './memory-records.ts';
@@ -12,15 +12,9 @@ export class MemoryLate extends MemoryRecords {
   readonly #unfiled = new Set<CopyRecord>();
   readonly #drafted = new Set<CopyRecord>();
 
-  protected place: TrayPlace = { round: 0, bytes: 0 };
-
   async flush(): Promise<void> {}
 
-  async tray(): Promise<{ life: string; place: TrayPlace }> {
-    return { life: 'this process', place: this.place };
-  }
-
-  leaveLog(): void {}
+  tuneForServer(): void {}
 
   async newest(): Promise<number> {
     return this.rows.at(-1)?.seq ?? 0;

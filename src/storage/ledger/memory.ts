@@ -2,7 +2,6 @@ import type { Attention } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { Evidence, Receipt } from '../../protocol/receipt.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import type { TrayPlace } from './late.ts';
 import type { Acceptance, Claimed, CopyRecord, Entry, Ledger, Settlement, Troubles } from './ledger.ts';
 import { MemoryDuties } from './memory-duties.ts';
 import type { Row } from './memory-records.ts';
@@ -27,8 +26,7 @@ export class MemoryLedger extends MemoryDuties implements Ledger {
     return { message, copies: entry.copies, first: true };
   }
 
-  async acceptTogether(entries: Entry[], upTo?: TrayPlace): Promise<(Acceptance | Refusal)[]> {
-    if (upTo) this.place = upTo;
+  async acceptTogether(entries: Entry[]): Promise<(Acceptance | Refusal)[]> {
     const outcomes: (Acceptance | Refusal)[] = [];
     for (const entry of entries) {
       try {

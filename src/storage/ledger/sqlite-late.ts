@@ -1,8 +1,7 @@
 import type { Database } from 'bun:sqlite';
 import { isQuiet } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { CopyNumber, Filed, OpenCopy, Shelved, Standing, TrayPlace, Unfiled } from './late.ts';
-import { metaOf, setMeta } from './meta.ts';
+import type { CopyNumber, Filed, OpenCopy, Shelved, Standing, Unfiled } from './late.ts';
 import { attentionFrom, FILELESS } from './rows.ts';
 import { SETTLED, STORED } from './schema.ts';
 import { SqliteAdoption } from './sqlite-adopt.ts';
@@ -56,31 +55,17 @@ interface StandingRow {
  */
 export class SqliteLate extends SqliteAdoption {
   async flush(alone?: boolean): Promise<void> {
-    if (this.connection.log.hasFailed) this.connection.beginLogAnew();
+    if (this.connection.log.hasFailed) this.connection.restartLog();
     await this.connection.log.flush(alone);
   }
 
-  async tray(): Promise<{ life: string; place: TrayPlace }> {
-    return this.connection.read((db) => {
-      const [round = 0, bytes = 0] = (metaOf(db, 'tray') ?? '').split(' ').map(Number);
-      return { life: metaOf(db, 'generation') ?? '', place: { round, bytes } };
-    });
+  tuneForServer(): void {
+    this.connection.tuneForServer();
   }
 
-  /** In the transaction that enters what lay before this place. */
-  noteTray(db: Database, { round, bytes }: TrayPlace): void {
-    setMeta(db, 'tray', `${round} ${bytes}`);
-  }
-
-  leaveLog(): void {
-    this.connection.leaveLog();
-  }
-
-  /** Moves the log into the ledger as far as nobody has to wait for it. Says how many pages it has, and how many were moved. */
-  moveLog(): { pages: number; moved: number } {
-    const sql = 'PRAGMA wal_checkpoint(PASSIVE)';
-    const row = this.connection.read((db) => db.query<{ log: number; checkpointed: number }, []>(sql).get());
-    return { pages: row?.log ?? 0, moved: row?.checkpointed ?? 0 };
+  /** Copies the log into the ledger as far as nobody has to wait for it. */
+  checkpoint(): void {
+    this.connection.read((db) => db.query('PRAGMA wal_checkpoint(PASSIVE)').get());
   }
 
   async newest(): Promise<number> {

@@ -1,12 +1,11 @@
 import type { Database } from 'bun:sqlite';
-import { existsSync } from 'node:fs';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { trayOf } from './connection.ts';
-import type { CopyNumber, TrayPlace } from './late.ts';
+import type { CopyNumber } from './late.ts';
 import { LAST_MESSAGES } from './ledger.ts';
 import type { Acceptance, Entry, Troubles } from './ledger.ts';
+import { importOldTray } from './old-tray.ts';
 import { messageFrom } from './rows.ts';
 import { HELD } from './schema.ts';
 import { SqliteCopies } from './sqlite-copies.ts';
@@ -41,38 +40,43 @@ export class SqliteSending extends SqliteCopies {
     });
   }
 
-  async acceptTogether(entries: Entry[], upTo?: TrayPlace): Promise<(Acceptance | Refusal)[]> {
-    return this.connection.writeNew((db) => {
-      const { late, unfiled } = statementsOf(db);
-      let unplaced: { seq: number; copies: Entry['copies'] }[] = [];
-      // One table after the other: so the inserts take about a sixth less than one message after the other, as the pages of each stay at hand.
-      const place = (): void => {
-        for (const { seq, copies } of unplaced) {
-          for (const { mailbox, attention } of copies) late.run(seq, mailbox, attentionText(attention));
-        }
-        for (const { seq, copies } of unplaced) for (const { mailbox } of copies) unfiled.run(seq, mailbox);
-        unplaced = [];
-      };
-      // Nobody else gives out numbers meanwhile.
-      let last: number | undefined;
-      const outcomes = entries.map((entry) => {
-        try {
-          const { message, copies } = entry;
-          const seq = this.#new(db, entry, place, last && last + 1);
-          if (typeof seq !== 'number') return seq;
-          last = seq;
-          unplaced.push({ seq, copies });
-          return { message, copies, first: true, seq };
-        } catch (error) {
-          // A refused entry has written nothing.
-          if (error instanceof Refusal) return error;
-          throw error;
-        }
-      });
-      place();
-      if (upTo) this.noteTray(db, upTo);
-      return outcomes;
+  async acceptTogether(entries: Entry[]): Promise<(Acceptance | Refusal)[]> {
+    return this.connection.writeNew((db) => this.#acceptAll(db, entries));
+  }
+
+  importOldTray(): void {
+    importOldTray(this.connection, (db, entries) => this.#acceptAll(db, entries));
+  }
+
+  #acceptAll(db: Database, entries: Entry[]): (Acceptance | Refusal)[] {
+    const { late, unfiled } = statementsOf(db);
+    let unplaced: { seq: number; copies: Entry['copies'] }[] = [];
+    // One table after the other: so the inserts take about a sixth less than one message after the other, as the pages of each stay at hand.
+    const place = (): void => {
+      for (const { seq, copies } of unplaced) {
+        for (const { mailbox, attention } of copies) late.run(seq, mailbox, attentionText(attention));
+      }
+      for (const { seq, copies } of unplaced) for (const { mailbox } of copies) unfiled.run(seq, mailbox);
+      unplaced = [];
+    };
+    // Nobody else gives out numbers meanwhile.
+    let last: number | undefined;
+    const outcomes = entries.map((entry) => {
+      try {
+        const { message, copies } = entry;
+        const seq = this.#new(db, entry, place, last && last + 1);
+        if (typeof seq !== 'number') return seq;
+        last = seq;
+        unplaced.push({ seq, copies });
+        return { message, copies, first: true, seq };
+      } catch (error) {
+        // A refused entry has written nothing.
+        if (error instanceof Refusal) return error;
+        throw error;
+      }
     });
+    place();
+    return outcomes;
   }
 
   async placed(copies: CopyNumber[]): Promise<boolean[]> {
@@ -91,8 +95,7 @@ export class SqliteSending extends SqliteCopies {
     const row = this.connection.read((db) =>
       db.query<{ life: string | null; held: number; unfiled: number }, []>(TROUBLES).get(),
     );
-    const unfiled = row?.unfiled === 1 || existsSync(trayOf(this.connection.options.path));
-    return { fresh: row?.life !== this.connection.life, held: row?.held === 1, unfiled };
+    return { fresh: row?.life !== this.connection.life, held: row?.held === 1, unfiled: row?.unfiled === 1 };
   }
 
   async unanswered(from: AgentName, to: AgentName, since: number): Promise<Message | null> {

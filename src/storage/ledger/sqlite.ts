@@ -3,10 +3,12 @@ import type { LedgerOptions } from './connection.ts';
 import type { Ledger } from './ledger.ts';
 import { SqliteDuties } from './sqlite-duties.ts';
 
-/** `moveLog` is for who keeps house for it. */
-export type SqliteLedger = Ledger & Pick<SqliteDuties, 'moveLog'>;
+/** `checkpoint` is for the exporter. */
+export type SqliteLedger = Ledger & Pick<SqliteDuties, 'checkpoint'>;
 
 /** Opens (or makes) the ledger of one home. Safe for many processes at once. */
 export function openSqliteLedger(options: LedgerOptions): SqliteLedger {
-  return new SqliteDuties(new Connection(options));
+  const ledger = new SqliteDuties(new Connection(options));
+  ledger.importOldTray();
+  return ledger;
 }

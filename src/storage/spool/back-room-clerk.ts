@@ -20,16 +20,7 @@ const GIVE_WAY = 5000;
 const LOOK_MS = 500;
 /** What could not be written is tried again after this. */
 const TROUBLE_MS = 1000;
-/**
- * Under steady load the end of the log is never reached: what is added while it is moved stays, and so it does not begin anew. It is
- * moved again until that is little, and for the rest the counter is asked to wait a moment.
- */
-const LITTLE_PAGES = 256;
-const MOST_ROUNDS = 5;
-/** A log this short is left to grow: nobody has to wait for it. */
-const HOLD_PAGES = 3072;
-
-/** Does the paperwork of one home: late files, looks into folders, the ledger's log. */
+/** Does the paperwork of one home: late files, looks into folders, a checkpoint of the log when nothing else is to do. */
 export class Clerk {
   readonly #ledger: SqliteLedger;
   readonly #late: LateFiles;
@@ -41,7 +32,6 @@ export class Clerk {
   #filing: Promise<void> | null = null;
   #hearMine: (mine: boolean[] | null) => void = () => {};
   #wake: () => void = () => {};
-  #held: PromiseWithResolvers<void> | null = null;
   #closed = false;
 
   constructor(
@@ -94,19 +84,6 @@ export class Clerk {
       case 'put back':
         this.#looker.expected(order.mailbox, order.ids);
         break;
-      case 'move log':
-        await this.#tendLog();
-        break;
-      case 'held':
-        try {
-          this.#ledger.moveLog();
-        } finally {
-          // Whatever came of it: the counter waits.
-          this.report({ say: 'log moved' });
-          this.#held?.resolve();
-          this.#held = null;
-        }
-        break;
       case 'close':
         await this.#close();
     }
@@ -156,6 +133,7 @@ export class Clerk {
       }
     }
     this.#hurry = false;
+    this.#ledger.checkpoint();
     const left = await this.#ledger.unfiledCount(1);
     this.report({ say: 'idle', turn, left });
     if (left > 0 && !this.#closed) setTimeout(() => this.#file(), TROUBLE_MS);
@@ -166,18 +144,16 @@ export class Clerk {
     this.#hearMine = resolve;
     this.report({ say: 'drafted', copies: numbersOf(drafted) });
     const mine = await promise;
-    await this.#held?.promise;
     if (!mine) return;
     const published = this.#late.publish(drafted, mine, (error) => this.#trouble(error));
     for (const { mailbox, id } of published) this.#looker.expected(mailbox, [id]);
     this.report({ say: 'filed', copies: numbersOf(published), handled: drafted.length });
   }
 
-  /** Between two bites: others are heard, and while the log is moved nobody waits for our files. */
+  /** Between two bites others are heard. */
   async #mayGoOn(isFull: boolean): Promise<void> {
     if (!isFull) await this.#giveWay();
     await new Promise<void>((resolve) => setImmediate(resolve));
-    await this.#held?.promise;
   }
 
   /** Waits until nothing came for a moment, too long ago something did, or too many files are missing. */
@@ -214,29 +190,6 @@ export class Clerk {
     this.report({ say: 'looked', ticket: null, mailbox, found });
   }
 
-  async #tendLog(): Promise<void> {
-    if (this.#held) return;
-    let pages = 0;
-    try {
-      for (let round = 0, before = -Infinity; pages - before > LITTLE_PAGES && round < MOST_ROUNDS; round += 1) {
-        before = pages;
-        ({ pages } = this.#ledger.moveLog());
-        // Others are heard meanwhile.
-        await new Promise<void>((resolve) => setImmediate(resolve));
-        // Nobody would end a wait that begins after the end.
-        if (this.#closed) return;
-      }
-    } catch (error) {
-      this.#trouble(error);
-      pages = 0;
-    }
-    if (pages < HOLD_PAGES) this.report({ say: 'log moved' });
-    else {
-      this.#held = Promise.withResolvers();
-      this.report({ say: 'hold' });
-    }
-  }
-
   #trouble(error: unknown): void {
     if (!this.#closed) this.report({ say: 'trouble', trouble: troubleOf(error) });
   }
@@ -246,7 +199,6 @@ export class Clerk {
     clearInterval(this.#timer);
     this.#wake();
     this.#hearMine(null);
-    this.#held?.resolve();
     try {
       await this.#filing;
       await this.#ledger.close();

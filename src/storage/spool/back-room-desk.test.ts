@@ -58,8 +58,6 @@ it('a relay whose back room cannot open the ledger answers whoever asks for a lo
   expect(answerTo({ say: 'file', turn: 7, mayFile: true, hurry: false })).toEqual(['trouble', 'idle']);
   expect(answerTo({ say: 'file', turn: 8, mayFile: true, hurry: false })).toEqual(['idle']);
   expect(answerTo({ say: 'watch', mailbox: bob, since: 0 })).toEqual([]);
-  expect(answerTo({ say: 'move log' })).toEqual(['log moved']);
-  expect(answerTo({ say: 'held' })).toEqual(['log moved']);
   expect(answerTo({ say: 'look', ticket: 1, mailbox: bob })).toEqual(['failed']);
   expect(answerTo({ say: 'list', ticket: 2, folder: root })).toEqual(['failed']);
   expect(answerTo({ say: 'close' })).toEqual(['closed']);

@@ -44,7 +44,7 @@ export class Desk {
 
   #isToCall(order: Errand): boolean {
     const isAwaited = 'ticket' in order || (order.say === 'file' && order.hurry);
-    return isAwaited || (!this.#pause && (isKept(order) || order.say === 'move log'));
+    return isAwaited || (!this.#pause && isKept(order));
   }
 
   #call(): Trouble | null {
@@ -75,7 +75,6 @@ export class Desk {
     if (trouble && 'ticket' in order) this.report({ say: 'failed', ticket: order.ticket, trouble });
     else if (trouble) this.report({ say: 'trouble', trouble });
     if (order.say === 'file') this.report({ say: 'idle', turn: order.turn, left: 1 });
-    else if (order.say === 'move log' || order.say === 'held') this.report({ say: 'log moved' });
     else if (order.say === 'close') this.report({ say: 'closed' });
   }
 }

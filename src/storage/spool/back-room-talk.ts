@@ -17,10 +17,6 @@ export type Order =
   | { say: 'unwatch'; mailbox: AgentName }
   /** We put these back into new/ ourselves: no news. */
   | { say: 'put back'; mailbox: AgentName; ids: MessageId[] }
-  /** The ledger's log has grown. */
-  | { say: 'move log' }
-  /** The answer to `hold`: nobody commits now. */
-  | { say: 'held' }
   | { say: 'close' };
 
 /** An order for the clerk of a home. */
@@ -37,9 +33,6 @@ export type Report =
   | { say: 'listed'; ticket: number; ids: MessageId[] }
   /** What was asked for under this ticket cannot be done. */
   | { say: 'failed'; ticket: number; trouble: Trouble }
-  /** Nobody should commit for a moment, so that the log can begin anew. */
-  | { say: 'hold' }
-  | { say: 'log moved' }
   | { say: 'trouble'; trouble: Trouble }
   | { say: 'closed' };
 

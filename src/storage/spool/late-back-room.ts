@@ -19,9 +19,6 @@ export interface Counter {
   /** A look that nobody asked for found something. */
   noticed(mailbox: AgentName, found: Looked): Promise<void>;
   idle(left: number): void;
-  /** Nobody should commit until `goOn`. Resolves when nobody does. */
-  hold(): Promise<void>;
-  goOn(): void;
   trouble(error: unknown): void;
 }
 
@@ -46,11 +43,7 @@ function start(): Worker {
     if (worker !== started) return;
     worker = null;
     started.terminate();
-    for (const { counter } of rooms.values()) {
-      counter.trouble(new Error(`the back room failed: ${event.message}`));
-      // Nobody there is left to say so.
-      counter.goOn();
-    }
+    for (const { counter } of rooms.values()) counter.trouble(new Error(`the back room failed: ${event.message}`));
     setTimeout(() => {
       for (const room of rooms.values()) room.beginAgain();
     }, REPLACE_MS).unref();
@@ -122,10 +115,6 @@ export class BackRoom {
     if (this.#watched.has(mailbox)) this.#order({ say: 'put back', mailbox, ids });
   }
 
-  moveLog(): void {
-    this.#order({ say: 'move log' });
-  }
-
   async close(): Promise<void> {
     await new Promise<void>((resolve) => {
       this.#onClosed = resolve;
@@ -174,13 +163,6 @@ export class BackRoom {
       case 'failed':
         this.#asked.get(report.ticket)?.reject(explained(errorOf(report.trouble), this.root) as Error);
         this.#asked.delete(report.ticket);
-        break;
-      case 'hold':
-        await this.counter.hold();
-        this.#order({ say: 'held' });
-        break;
-      case 'log moved':
-        this.counter.goOn();
         break;
       case 'trouble':
         this.counter.trouble(explained(errorOf(report.trouble), this.root));

@@ -2,7 +2,7 @@ import { closeSync, linkSync, mkdirSync, openSync, writeSync } from 'node:fs';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { codeOf, isMissing } from '../disk.ts';
 import type { HeldLock } from '../lock-file.ts';
-import { keeperLock } from '../ledger/log.ts';
+import { exportLock } from '../ledger/log.ts';
 import { FIRST } from '../ledger/late.ts';
 import type { Filed, LateCopies, Unfiled } from '../ledger/late.ts';
 import type { MaildirFiles } from './maildir-files.ts';
@@ -15,7 +15,7 @@ const PATIENCE_MS = 1000;
 /** Who holds this lock writes the files of late copies, and nobody else does. It ends with its process. */
 export function filerLock(root: string): HeldLock | null {
   mkdirSync(root, { recursive: true, mode: 0o700 });
-  return keeperLock(`${root}/ledger.db`);
+  return exportLock(`${root}/ledger.db`);
 }
 
 /**

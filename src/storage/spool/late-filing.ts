@@ -22,8 +22,6 @@ export class LateFiling {
     readonly ledger: LateCopies,
     readonly room: BackRoom,
     readonly most: number,
-    /** We write the files from now on, and nobody else does. */
-    readonly onOurs: () => void,
   ) {
     this.#takeLock();
     this.#timer = setInterval(() => void this.#lookAgain(), LOCK_MS);
@@ -91,9 +89,7 @@ export class LateFiling {
 
   #takeLock(): void {
     this.#lock = filerLock(this.root);
-    if (!this.#lock) return;
-    this.room.mayFile(true);
-    this.onOurs();
+    if (this.#lock) this.room.mayFile(true);
   }
 
   #letIn(): void {

@@ -7,14 +7,9 @@ import type { CopyNumber, Standing } from '../ledger/late.ts';
 import type { Acceptance, CopyRecord, Entry, Ledger, Mail, Settlement } from '../ledger/ledger.ts';
 import { messageFrom } from '../ledger/rows.ts';
 import type { Looked } from './back-room-talk.ts';
-import { InTray } from './in-tray.ts';
-import type { Outcome, Sender } from './in-tray-enter.ts';
+import { GroupCommit } from './group-commit.ts';
 import { BackRoom } from './late-back-room.ts';
 import { LateFiling, MOST_UNFILED } from './late-filing.ts';
-import { behindTray } from './late-fence.ts';
-import { answer, GroupCommit, RUSH, withoutNumber } from './late-group.ts';
-import type { Rush } from './late-group.ts';
-import { LateLog } from './late-log.ts';
 import { LateRaised } from './late-raised.ts';
 import { wholeShelf } from './late-shelf.ts';
 import { LateWatchers } from './late-watchers.ts';
@@ -28,19 +23,16 @@ export interface LateMaildirOptions extends Omit<MaildirOptions, 'backRoom'> {
   onTrouble?: (error: unknown) => void;
   /** How many copies may wait for their files before senders wait too. */
   mostUnfiled?: number;
-  /** When to use the in-tray (see late-group.ts). */
-  rush?: Rush;
 }
 
 /**
  * Backchannel's Maildir for a process that lives long and is asked by many at once.
  *
  * put    P1 accept in the ledger everything that came in this turn, as one act      P2 flush the ledger's log once      ← stored
- * rush   R1 write it to the in-tray      R2 flush that once      ← stored      R3 accept it in the ledger: see in-tray.ts
  * file   F1 write tmp/<id>.late      F2 `drafted` in the ledger      F3 rename to new/ or quiet/      F4 `filed` in the ledger
  * take   T1 claim in the ledger: a copy without a file comes from there, and never gets one; any other as in maildir-send.ts
  *
- * The log that was flushed, the ledger's or the tray's, is the proof of `stored`; the files follow, and are what other programs see.
+ * The log that was flushed is the proof of `stored`; the files follow, and are what other programs see.
  * They are written by one process only, the keeper of the ledger: by the back room of a living relay, or by `heal` of anybody after it died.
  *
  * | killed                 | files               | ledger              | answered | then                                        |
@@ -68,26 +60,14 @@ export class LateMaildir implements Spool {
   readonly #watchers: LateWatchers;
   readonly #filing: LateFiling;
   readonly #raised: LateRaised;
-  readonly #tray: InTray;
-  /** With everything that we have answered, entered or not. */
   readonly ledger: Ledger;
-  readonly #log: LateLog;
   #closing: Promise<void> | null = null;
 
   constructor(readonly options: LateMaildirOptions) {
-    const { root } = options;
-    const tray = new InTray(root, options.ledger, {
-      entered: (group, outcomes) => this.#entered(group, outcomes),
-      trouble: (error) => options.onTrouble?.(error),
-    });
-    const ledger = behindTray(options.ledger, tray);
-    this.#tray = tray;
+    const { root, ledger } = options;
     this.ledger = ledger;
     this.#room = new BackRoom(root, {
-      drafted: async (copies) => {
-        await this.#log.free;
-        return ledger.drafted(copies);
-      },
+      drafted: (copies) => ledger.drafted(copies),
       filed: (copies, handled) => this.#filed(copies, handled),
       noticed: async (mailbox, found) => void (await this.#square(mailbox, found)),
       idle: () => {
@@ -95,24 +75,14 @@ export class LateMaildir implements Spool {
         this.#raised.allFiled();
         this.#filing.idle();
       },
-      hold: async () => this.#log.hold(),
-      goOn: () => this.#log.moved(),
       trouble: (error) => options.onTrouble?.(error),
     });
     this.#watchers = new LateWatchers(ledger, this.#room, (error) => options.onTrouble?.(error));
     this.#maildir = new Maildir({ ...options, ledger, backRoom: this.#room });
     this.#raised = new LateRaised(ledger, this.#maildir, this.#watchers);
-    const on = {
-      commit: (outcomes: (Acceptance | Refusal)[]) => this.#committed(outcomes),
-      isAwaited: ({ copies }: Entry) => copies.some(({ mailbox }) => this.#watchers.has(mailbox)),
-    };
-    this.#group = new GroupCommit(root, ledger, tray, on, options.rush ?? RUSH);
-    this.#log = new LateLog(
-      () => this.#room.moveLog(),
-      (until) => this.#group.pause(until),
-    );
-    ledger.leaveLog();
-    this.#filing = new LateFiling(root, ledger, this.#room, options.mostUnfiled ?? MOST_UNFILED, () => tray.open());
+    this.#group = new GroupCommit(root, ledger, (outcomes) => this.#committed(outcomes));
+    ledger.tuneForServer();
+    this.#filing = new LateFiling(root, ledger, this.#room, options.mostUnfiled ?? MOST_UNFILED);
   }
 
   async put(entry: Entry): Promise<Acceptance> {
@@ -124,30 +94,18 @@ export class LateMaildir implements Spool {
     return { ...accepted, text };
   }
 
-  /** What lies in the tray has no number yet: of that is told when it has. */
   #tell({ seq, copies }: Acceptance, text: string): void {
     if (seq === undefined) return;
     for (const { mailbox, attention } of copies) if (!isQuiet(attention)) this.#watchers.tell(mailbox, { seq, text });
   }
 
-  /** From the tray into the ledger. All are told of in order, before anybody who waits for the ledger's word goes on. */
-  #entered(group: Sender[], outcomes: Outcome[]): void {
-    this.#committed(outcomes);
-    group.forEach((one, at) => answer(one, withoutNumber(outcomes[at])));
-    group.forEach(({ entry }, at) => {
-      const outcome = outcomes[at];
-      if (outcome && !(outcome instanceof Refusal)) this.#tell(outcome, entry.text ?? '');
-    });
-  }
-
-  #committed(outcomes: Outcome[]): void {
+  #committed(outcomes: (Acceptance | Refusal)[]): void {
     for (const one of outcomes) {
-      if (!one || one instanceof Refusal || one.seq === undefined) continue;
+      if (one instanceof Refusal || one.seq === undefined) continue;
       this.#filing.added(one.copies.length);
       if (this.#filing.isOurs) this.#watchers.tellOurselves(one.seq);
     }
     this.#room.file();
-    this.#log.count(outcomes.length);
   }
 
   async peek(mailbox: AgentName): Promise<Waiting[]> {
@@ -178,7 +136,6 @@ export class LateMaildir implements Spool {
     lease: Lease,
     read?: ReadonlyMap<MessageId, Message>,
   ): Promise<Claim> {
-    this.#log.count(ids.length);
     return this.#maildir.claim(mailbox, ids, lease, read);
   }
 
@@ -192,7 +149,6 @@ export class LateMaildir implements Spool {
     settlement: Settlement,
     show?: Show,
   ): Promise<boolean> {
-    this.#log.count(ids.length);
     try {
       return await this.#maildir.settle(claim, ids, settlement, show);
     } catch (error) {
@@ -234,7 +190,6 @@ export class LateMaildir implements Spool {
   }
 
   async heal(): Promise<void> {
-    await this.#tray.opened();
     const abandoned = await this.ledger.abandoned();
     await this.#maildir.heal();
     for (const { mailbox, id } of abandoned) await this.#watchers.tellOf(mailbox, [id]);
@@ -242,7 +197,6 @@ export class LateMaildir implements Spool {
 
   async flush(): Promise<void> {
     await this.#group.settled();
-    await this.#tray.catchUp();
     await this.#filing.finish();
   }
 
@@ -264,11 +218,7 @@ export class LateMaildir implements Spool {
 
   async #close(): Promise<void> {
     await this.#group.settled();
-    try {
-      await this.#tray.close();
-    } finally {
-      await this.#filing.close();
-    }
+    await this.#filing.close();
   }
 
   /** Everything that waits, in order of arrival, with what other programs left. */
@@ -286,7 +236,6 @@ export class LateMaildir implements Spool {
   }
 
   async #filed(copies: CopyNumber[], handled: number): Promise<void> {
-    await this.#log.free;
     await this.ledger.filed(copies);
     this.#filing.filed(handled);
     await this.#watchers.filed(copies);

@@ -7,7 +7,6 @@ import { isDiskFull } from '../disk.ts';
 import { newHolder } from '../holder.ts';
 import { FEW } from '../reserve.ts';
 import type { Entry } from '../ledger/ledger.ts';
-import { enterTrayOfDead } from './in-tray-enter.ts';
 import { fileLeftovers, LateFiles } from './late-files.ts';
 import { compared, withLineage } from './maildir-found.ts';
 import type { Found } from './maildir-found.ts';
@@ -38,8 +37,6 @@ export class MaildirHealer {
 
   async heal(): Promise<void> {
     await this.#finishSends();
-    // Before anything is adopted: what lay in a tray knows all of its copies, and came before.
-    if (!this.options.backRoom) await enterTrayOfDead(this.options.root, this.options.ledger);
     const { held, fresh, unfiled } = await this.options.ledger.troubles();
     if (held) await this.#freeAbandoned();
     if (fresh) await this.#adoptEverything();

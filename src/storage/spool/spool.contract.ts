@@ -11,7 +11,6 @@ import {
   LOUD,
   QUIET,
 } from '../../../test/support/mail.ts';
-import { within } from '../../../test/support/within.ts';
 import { parseAddress } from '../../protocol/address.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { MessageId } from '../../protocol/names.ts';
@@ -32,18 +31,15 @@ export interface OpenSpool {
   close(): Promise<void>;
 }
 
-/** Where backends differ: why a test does not apply, if so; and whether other processes see only a moment later what was put. */
+/** Where backends differ: why a test does not apply, if so. */
 interface Traits {
   durable: string;
   shared: string;
-  isLate?: true;
 }
 
 const TRAITS = {
   maildir: { durable: '', shared: '' },
   'late-maildir': { durable: '', shared: '' },
-  // Other processes see it a moment later, while this one lives; when it is dead, at once: see in-tray.test.ts.
-  'late-maildir in a rush': { durable: '', shared: '', isLate: true as const },
   'c2c-broker': { durable: '', shared: '' },
   memory: { durable: ' (skipped: gone with its process)', shared: ' (skipped: no other program reaches it)' },
 };
@@ -70,7 +66,7 @@ const HOSTILE = [
 
 /** What every spool promises. Each sentence of spool.ts is a test here. */
 export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<OpenSpool>): void {
-  const { durable, shared, isLate }: Traits = TRAITS[name];
+  const { durable, shared }: Traits = TRAITS[name];
   const whereDurable = durable === '' ? it : it.skip;
   const whereShared = shared === '' ? it : it.skip;
 
@@ -217,7 +213,6 @@ export function spoolContract(name: keyof typeof TRAITS, open: () => Promise<Ope
       whereDurable(`is durable before it answers: another process reads it${durable} [BC-8]`, async () => {
         const message = await arrived();
         const other = await here.another();
-        if (isLate) await within(20_000, async () => (await other.peek(bob)).length > 0);
         expect(await other.peek(bob)).toEqual([{ message, quiet: false }]);
         expect(await take(bob, [message.id], other)).toEqual([message.id]);
         expect(await waitingFor(bob)).toEqual([]);
