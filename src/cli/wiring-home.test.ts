@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { temporaryHome } from '../../test/support/home.ts';
 import { anEntry } from '../../test/support/mail.ts';
 import { FilesDirectory } from '../storage/directory/files.ts';
-import { LateMaildir } from '../storage/spool/late-maildir.ts';
+import { ExportedMaildir } from '../storage/spool/exported-maildir.ts';
 import { lazyHome } from './wiring-home.ts';
 
 it('a home whose spool cannot finish is closed all the same, and can be opened again', async () => {
@@ -11,7 +11,7 @@ it('a home whose spool cannot finish is closed all the same, and can be opened a
   let isFull = true;
   const open = () =>
     lazyHome('bch', root, 'normal', new FilesDirectory(root, Date.now), (parts) => {
-      const spool = new LateMaildir(parts);
+      const spool = new ExportedMaildir(parts);
       const flush = spool.flush.bind(spool);
       spool.flush = () => (isFull ? Promise.reject(new Error('no room')) : flush());
       return spool;

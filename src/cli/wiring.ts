@@ -110,11 +110,11 @@ export async function openRelayHouse(
   afterDeath: boolean,
   onTrouble: OnTrouble,
 ): Promise<RelayHouse> {
-  const [{ DEFAULT_ROOM }, { FilesRooms }, { WatchedDirectory }, { LateMaildir }] = await Promise.all([
+  const [{ DEFAULT_ROOM }, { FilesRooms }, { WatchedDirectory }, { ExportedMaildir }] = await Promise.all([
     import('../storage/rooms/rooms.ts'),
     import('../storage/rooms/files.ts'),
     import('../storage/directory/watched.ts'),
-    import('../storage/spool/late-maildir.ts'),
+    import('../storage/spool/exported-maildir.ts'),
   ]);
   const rooms = new FilesRooms(root, { defaultTokenHash });
   const homes = new Map<RoomId, OpenHome>();
@@ -123,7 +123,7 @@ export async function openRelayHouse(
     if (known) return known.home;
     const directory = new WatchedDirectory(rooms.root(id), Date.now);
     const told = (error: unknown): void => onTrouble(id, error);
-    const spool = (parts: SpoolParts) => new LateMaildir({ ...parts, onTrouble: told });
+    const spool = (parts: SpoolParts) => new ExportedMaildir({ ...parts, onTrouble: told });
     const opened = lazyHome('bch', rooms.root(id), durability, directory, spool, ({ ledger }) => ledger);
     const close = async (): Promise<void> => {
       await directory.close();

@@ -27,11 +27,10 @@ export interface LedgerOptions {
 const SHORT_NAPS = 'PRAGMA busy_timeout = 5';
 /** How long the write-ahead log may be before whoever opens the ledger empties it. */
 const LOG_BYTES = 400_000;
-/**
- * For a server. In the usual 2 MB of cache there is no room for the last page of each of a thousand mailboxes. A checkpoint at every 2 MB of log
- * would take as long as the commits themselves; mostly the exporter makes it in a quiet moment, before the log is so long.
- */
-const SERVER = 'PRAGMA wal_autocheckpoint = 8000; PRAGMA cache_size = -8000';
+/** For a server the log may have 64 MB: mostly the exporter makes a checkpoint before that, and no sender waits for it. */
+const RARE_CHECKPOINTS = 'PRAGMA wal_autocheckpoint = 32000';
+/** In the usual 2 MB there is no room for the last page of each of a thousand mailboxes. */
+const SERVER_CACHE_KB = 8000;
 
 // The runtime keeps twenty prepared statements and makes every further one anew, each time: a host has more, and needs them all.
 Database.MAX_QUERY_CACHE_SIZE = 200;
@@ -49,7 +48,7 @@ export class Connection {
   #inode: number | undefined;
   #log: LogFile | undefined;
   readonly #migrations: readonly string[];
-  #isServer = false;
+  #tuning = '';
 
   constructor(readonly options: LedgerOptions) {
     this.#migrations = options.migrations ?? MIGRATIONS;
@@ -132,9 +131,9 @@ export class Connection {
   }
 
   /** This process is asked by many at once. */
-  tuneForServer(): void {
-    this.#isServer = true;
-    this.#db.run(SERVER);
+  tuneForServer(cacheKb = SERVER_CACHE_KB): void {
+    this.#tuning = `${RARE_CHECKPOINTS}; PRAGMA cache_size = -${cacheKb}`;
+    this.#db.run(this.#tuning);
   }
 
   /** After a flush of the log that failed: all of it is copied into the ledger, which is flushed; if that cannot be done now, nothing changes. */
@@ -195,7 +194,7 @@ export class Connection {
     if (version < this.#newest) this.#make(db, version);
     this.#emptyLog(db);
     db.run(`PRAGMA synchronous = ${this.#synchronous}; ${SHORT_NAPS}`);
-    if (this.#isServer) db.run(SERVER);
+    if (this.#tuning) db.run(this.#tuning);
   }
 
   get #synchronous(): string {

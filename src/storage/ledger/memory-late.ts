@@ -1,7 +1,7 @@
 import { isQuiet } from '../../protocol/attention.ts';
 import type { Attention } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { CopyNumber, Filed, OpenCopy, Shelved, Standing, Unfiled } from './late.ts';
+import type { CopyNumber, FilePlace, OpenCopy, Shelved, Standing, Unexported } from './export-queue.ts';
 import type { CopyRecord } from './ledger.ts';
 import { MemoryRecords } from './memory-records.ts';
 import type { Row } from './memory-records.ts';
@@ -52,8 +52,8 @@ export class MemoryLate extends MemoryRecords {
     return [...new Set(open.map(({ mailbox }) => mailbox))].sort();
   }
 
-  async unfiled(after: CopyNumber, limit: number, drafted = false): Promise<Unfiled[]> {
-    const found: Unfiled[] = [];
+  async unexported(after: CopyNumber, limit: number, drafted = false): Promise<Unexported[]> {
+    const found: Unexported[] = [];
     for (const copy of drafted ? this.#drafted : this.#unfiled) {
       const row = this.row(copy.id);
       if (row) found.push({ ...standingIn(row, copy), mailbox: copy.mailbox });
@@ -64,7 +64,7 @@ export class MemoryLate extends MemoryRecords {
       .slice(0, limit);
   }
 
-  async unfiledCount(limit: number): Promise<number> {
+  async unexportedCount(limit: number): Promise<number> {
     return Math.min(limit, this.#unfiled.size + this.#drafted.size);
   }
 
@@ -78,7 +78,7 @@ export class MemoryLate extends MemoryRecords {
     });
   }
 
-  async filed(copies: CopyNumber[]): Promise<void> {
+  async exported(copies: CopyNumber[]): Promise<void> {
     for (const number of copies) {
       const copy = this.#copyAt(number);
       if (copy) this.#drafted.delete(copy);
@@ -87,12 +87,12 @@ export class MemoryLate extends MemoryRecords {
 
   async placed(copies: CopyNumber[]): Promise<boolean[]> {
     const mine = await this.drafted(copies);
-    await this.filed(copies.filter((_, at) => mine[at]));
+    await this.exported(copies.filter((_, at) => mine[at]));
     return mine;
   }
 
   /** Nothing here outlives the process, so nothing can be found otherwise after a restart. */
-  async recount(_look: (copy: { mailbox: AgentName; id: MessageId; quiet: boolean }) => Filed): Promise<void> {}
+  async recount(_look: (copy: { mailbox: AgentName; id: MessageId; quiet: boolean }) => FilePlace): Promise<void> {}
 
   /** Returns the number of the message. */
   protected unfileAll(id: MessageId): number | undefined {
@@ -105,7 +105,7 @@ export class MemoryLate extends MemoryRecords {
   }
 
   /** False if it has a file. */
-  protected unfile(copy: CopyRecord): boolean {
+  protected queueExport(copy: CopyRecord): boolean {
     if (copy.fileless) this.#unfiled.add(copy);
     return copy.fileless ?? false;
   }

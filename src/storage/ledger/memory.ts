@@ -96,7 +96,7 @@ export class MemoryLedger extends MemoryDuties implements Ledger {
   ): Promise<MessageId[]> {
     const held = this.#heldBy(mailbox, owner, ids);
     if (begun) for (const copy of held) copy.attempt += 1;
-    if (until === null) for (const copy of held) if (!this.unfile(copy)) putBack?.(copy.id, copy.attention);
+    if (until === null) for (const copy of held) if (!this.queueExport(copy)) putBack?.(copy.id, copy.attention);
     for (const copy of held) {
       Object.assign(copy, { state: until === null ? 'stored' : 'held', owner: null, bearer: false, until });
       this.#note(copy, 'released', because);
@@ -112,7 +112,7 @@ export class MemoryLedger extends MemoryDuties implements Ledger {
   async restore({ mailbox, id, owner }: CopyRecord, putBack: () => void): Promise<boolean> {
     const copy = this.row(id)?.copies.get(mailbox);
     if (copy?.state !== 'held' || copy.owner !== owner || !isAbandoned(copy, this.now())) return false;
-    if (!this.unfile(copy)) putBack();
+    if (!this.queueExport(copy)) putBack();
     if (owner !== null) this.#note(copy, 'released', { because: 'the reader died or let its lease run out' });
     const attempt = copy.attempt + (owner === null ? 0 : 1);
     Object.assign(copy, { state: 'stored', owner: null, bearer: false, until: null, attempt });
@@ -121,7 +121,7 @@ export class MemoryLedger extends MemoryDuties implements Ledger {
 
   async troubles(): Promise<Troubles> {
     const held = this.rows.some(({ copies }) => [...copies.values()].some(({ state }) => state === 'held'));
-    return { fresh: this.#fresh, held, unfiled: (await this.unfiledCount(1)) > 0 };
+    return { fresh: this.#fresh, held, unexported: (await this.unexportedCount(1)) > 0 };
   }
 
   async complete(): Promise<void> {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'bun:test';
 import { Database } from 'bun:sqlite';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
-import { openLateHome } from '../../../test/support/late.ts';
+import { openServerHome } from '../../../test/support/server-home.ts';
 import { anEntry, bob, carol, copiesFor } from '../../../test/support/mail.ts';
 import { openHome } from '../../../test/support/maildir.ts';
 import type { MessageId } from '../../protocol/names.ts';
@@ -48,7 +48,7 @@ describe('mail that an older relay left in its tray', () => {
     const torn = sheet(life, 1, anEntry()).subarray(0, -5);
     writeFileSync(tray, Buffer.concat([sheet(life, 1, ...first), sheet(life, 1, ...second), torn, Buffer.alloc(4096)]));
     for (let n = 0; n < 2; n += 1) {
-      const { spool, ledger, close } = await (who === 'a command' ? openHome(root) : openLateHome(root));
+      const { spool, ledger, close } = await (who === 'a command' ? openHome(root) : openServerHome(root));
       expect((await ledger.openCopies(bob, 0, 10)).map(({ id }) => id)).toEqual(idsOf(...first, ...second));
       expect((await spool.ids(carol)).toSorted()).toEqual(idsOf(...second));
       expect((await spool.put(anEntry({}, { key }))).first).toBe(false);

@@ -7,10 +7,7 @@ import { exportLock } from './log.ts';
 import { metaOf, setMeta } from './meta.ts';
 
 /** Which use of the file, and how many bytes of it. */
-interface Place {
-  round: number;
-  bytes: number;
-}
+type Place = { round: number; bytes: number };
 
 /** Before the entries that came together: the round, the length of what follows in bytes, and its checksum. */
 const HEAD = /^ *\d{1,12} ( *\d{1,10}) [0-9a-f]{8}\n$/;
@@ -99,11 +96,8 @@ function headOf(body: Uint8Array, life: string, round: number): string {
 /** Two lines each: the message, and the rest of its entry. */
 function entriesIn(body: string): Entry[] {
   const lines = body.split('\n');
-  const entries: Entry[] = [];
-  for (let at = 0; at + 1 < lines.length; at += 2) {
-    const text = lines[at] as string;
-    const rest = JSON.parse(lines[at + 1] as string) as Omit<Entry, 'message' | 'text'>;
-    entries.push({ ...rest, message: JSON.parse(text) as Entry['message'], text });
-  }
-  return entries;
+  return Array.from({ length: lines.length >> 1 }, (_, n) => {
+    const [text = '', rest = ''] = lines.slice(2 * n, 2 * n + 2);
+    return { ...(JSON.parse(rest) as Omit<Entry, 'message'>), message: JSON.parse(text) as Entry['message'], text };
+  });
 }

@@ -5,7 +5,7 @@ import type { Claimed } from './ledger.ts';
 import { attentionFrom } from './rows.ts';
 import { isAbandoned } from './rules.ts';
 import { GONE, HELD, SETTLED, STORED } from './schema.ts';
-import { withoutFile } from './sqlite-late.ts';
+import { withoutFile } from './sqlite-export-queue.ts';
 
 /** How a copy stands, as bare values: making an object of each row costs as much as the update. */
 type Standing = [

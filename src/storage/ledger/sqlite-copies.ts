@@ -9,7 +9,7 @@ import type { CopyRow } from './rows.ts';
 import { isAbandoned, isWaiting } from './rules.ts';
 import { catchUp } from './sqlite-catch-up.ts';
 import { claim } from './sqlite-claim.ts';
-import { SqliteLate, unfile } from './sqlite-late.ts';
+import { queueExport, SqliteExportQueue } from './sqlite-export-queue.ts';
 import { attentionText } from './sqlite-insert.ts';
 import { forget, prune } from './sqlite-retention.ts';
 import { GONE, HELD, SETTLED, STORED } from './schema.ts';
@@ -32,7 +32,7 @@ const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
 const NEVER_FILED = `DELETE FROM unfiled WHERE seq = ${SEQ} AND mailbox = ? AND drafted = 0`;
 
 /** What becomes of copies; every method is one transaction. What each promises stands in ledger.ts. */
-export class SqliteCopies extends SqliteLate {
+export class SqliteCopies extends SqliteExportQueue {
   async claim(mailbox: AgentName, ids: MessageId[], owner: string, until: number): Promise<Claimed> {
     const { connection } = this;
     const claimed = connection.write((db) => claim(db, mailbox, ids, { owner, until, now: connection.now() }));
@@ -99,7 +99,7 @@ export class SqliteCopies extends SqliteLate {
         const row = back.get(until === null ? STORED : HELD, until, begun ? 1 : 0, id, mailbox, owner);
         if (!row) continue;
         this.note(db, mailbox, id, 'released', because);
-        if (until === null && row.late === 2) unfile(db, { seq: row.seq, mailbox });
+        if (until === null && row.late === 2) queueExport(db, { seq: row.seq, mailbox });
         else if (until === null) putBack?.(id, attentionFrom(row.attention));
         released.push(id);
       }
@@ -129,7 +129,7 @@ export class SqliteCopies extends SqliteLate {
       const row = back.get(attempt, id, mailbox);
       if (owner !== null)
         this.note(db, mailbox, id, 'released', { because: 'the reader died or let its lease run out' });
-      if (row?.late === 2) unfile(db, { seq: row.seq, mailbox });
+      if (row?.late === 2) queueExport(db, { seq: row.seq, mailbox });
       else putBack();
       return true;
     });

@@ -14,8 +14,8 @@ const INSERT_NUMBERED = insertMessages('?');
 export const INSERT_COPY = `INSERT INTO copies (seq, mailbox, state, attention) VALUES (?, ?, ${STORED}, ?) ON CONFLICT DO NOTHING`;
 const INSERT_LATE = `INSERT INTO copies (seq, mailbox, state, attention, late) VALUES (?, ?, ${STORED}, ?, 1)`;
 
-/** Of two who would take a copy from the list of the unfiled, one does. */
-export const STILL_UNFILED = 'DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 0';
+/** Of two who would take a copy from the export queue, one does. */
+export const STILL_QUEUED = 'DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 0';
 
 /** The number of the new row; null if this id has one already: it keeps it. */
 export function insertMessage(
@@ -57,6 +57,6 @@ function prepared(db: Database) {
       return (numbered ??= db.query(INSERT_NUMBERED));
     },
     late: db.query(INSERT_LATE),
-    unfiled: db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?)'),
+    queue: db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?)'),
   };
 }

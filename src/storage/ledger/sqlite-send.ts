@@ -2,18 +2,18 @@ import type { Database } from 'bun:sqlite';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import type { CopyNumber } from './late.ts';
+import type { CopyNumber } from './export-queue.ts';
 import { LAST_MESSAGES } from './ledger.ts';
 import type { Acceptance, Entry, Troubles } from './ledger.ts';
 import { importOldTray } from './old-tray.ts';
 import { messageFrom } from './rows.ts';
 import { HELD } from './schema.ts';
 import { SqliteCopies } from './sqlite-copies.ts';
-import { attentionText, INSERT_COPY, insertMessage, statementsOf, STILL_UNFILED } from './sqlite-insert.ts';
+import { attentionText, INSERT_COPY, insertMessage, statementsOf, STILL_QUEUED } from './sqlite-insert.ts';
 
 /** Each part reads one entry of an index. */
 const TROUBLES = `SELECT (SELECT value FROM meta WHERE name = 'life') AS life,
-  EXISTS (SELECT 1 FROM copies WHERE state = ${HELD}) AS held, EXISTS (SELECT 1 FROM unfiled) AS unfiled`;
+  EXISTS (SELECT 1 FROM copies WHERE state = ${HELD}) AS held, EXISTS (SELECT 1 FROM unfiled) AS unexported`;
 
 const newestOf = (which: string): string =>
   `SELECT seq FROM (SELECT seq FROM copies WHERE mailbox = ?2 AND seq > ?4 AND ${which} ORDER BY seq DESC LIMIT ${LAST_MESSAGES})`;
@@ -27,7 +27,7 @@ const LAST_BY_NAME = `SELECT m.seq, m.json FROM
 const GOT_ANYTHING = `SELECT EXISTS (SELECT 1 FROM copies WHERE mailbox = ?1 AND settled_at IS NULL)
   OR EXISTS (SELECT 1 FROM copies WHERE mailbox = ?1 AND settled_at IS NOT NULL) AS yes`;
 
-/** What a send asks of the ledger. What each method promises stands in ledger.ts and late.ts. */
+/** What a send asks of the ledger. What each method promises stands in ledger.ts and export-queue.ts. */
 export class SqliteSending extends SqliteCopies {
   async accept(entry: Entry): Promise<Acceptance> {
     return this.connection.writeNew((db) => {
@@ -49,14 +49,14 @@ export class SqliteSending extends SqliteCopies {
   }
 
   #acceptAll(db: Database, entries: Entry[]): (Acceptance | Refusal)[] {
-    const { late, unfiled } = statementsOf(db);
+    const { late, queue } = statementsOf(db);
     let unplaced: { seq: number; copies: Entry['copies'] }[] = [];
     // One table after the other: so the inserts take about a sixth less than one message after the other, as the pages of each stay at hand.
     const place = (): void => {
       for (const { seq, copies } of unplaced) {
         for (const { mailbox, attention } of copies) late.run(seq, mailbox, attentionText(attention));
       }
-      for (const { seq, copies } of unplaced) for (const { mailbox } of copies) unfiled.run(seq, mailbox);
+      for (const { seq, copies } of unplaced) for (const { mailbox } of copies) queue.run(seq, mailbox);
       unplaced = [];
     };
     // Nobody else gives out numbers meanwhile.
@@ -81,21 +81,21 @@ export class SqliteSending extends SqliteCopies {
 
   async placed(copies: CopyNumber[]): Promise<boolean[]> {
     return this.connection.write((db) => {
-      const done = db.query(STILL_UNFILED);
+      const done = db.query(STILL_QUEUED);
       return copies.map(({ seq, mailbox }) => done.run(seq, mailbox).changes > 0);
     });
   }
 
-  async unfiledCount(limit: number): Promise<number> {
+  async unexportedCount(limit: number): Promise<number> {
     const sql = 'SELECT count(*) AS n FROM (SELECT 1 FROM unfiled LIMIT ?)';
     return this.connection.read((db) => db.query<{ n: number }, [number]>(sql).get(limit))?.n ?? 0;
   }
 
   async troubles(): Promise<Troubles> {
     const row = this.connection.read((db) =>
-      db.query<{ life: string | null; held: number; unfiled: number }, []>(TROUBLES).get(),
+      db.query<{ life: string | null; held: number; unexported: number }, []>(TROUBLES).get(),
     );
-    return { fresh: row?.life !== this.connection.life, held: row?.held === 1, unfiled: row?.unfiled === 1 };
+    return { fresh: row?.life !== this.connection.life, held: row?.held === 1, unexported: row?.unexported === 1 };
   }
 
   async unanswered(from: AgentName, to: AgentName, since: number): Promise<Message | null> {
@@ -113,13 +113,13 @@ export class SqliteSending extends SqliteCopies {
     this.connection.close();
   }
 
-  /** The number of what is new, or what is there already under its key or its id: whoever has copies in hand for others puts them there first. */
+  /** The number of what is new, or what is there already under its key or its id: copies of others in hand are placed before that is read. */
   #new(db: Database, entry: Entry, placeOthers: () => void, number?: number): number | Acceptance {
     const { message, key } = entry;
-    if (key) {
+    if (key && this.underKeyOf(db, entry)) {
       placeOthers();
-      const earlier = this.underKeyOf(db, entry);
-      if (earlier) return earlier;
+      // Perhaps it is one of those others: then its copies are there only now.
+      return this.underKeyOf(db, entry) as Acceptance;
     }
     const seq = insertMessage(this.connection, db, message, key, entry.text, number);
     if (seq !== null) return seq;

@@ -34,14 +34,14 @@ export class BrokerHealer {
 
   /** Cheap when nothing is wrong: one question to the ledger. */
   async heal(): Promise<void> {
-    const { held, fresh, unfiled } = await this.options.ledger.troubles();
+    const { held, fresh, unexported } = await this.options.ledger.troubles();
     if (held) await this.#freeAbandoned();
     if (fresh) {
       for (const mailbox of this.box.mailboxes()) await this.#adoptIfPlain(mailbox);
       this.#step('H complete');
       await this.options.ledger.complete();
     }
-    if (held || fresh || unfiled) await this.sender.fileLeftovers();
+    if (held || fresh || unexported) await this.sender.fileLeftovers();
   }
 
   /** Something odd in the place of one inbox must not stop everybody: whoever reads that one is told. */

@@ -7,8 +7,8 @@ import { appendLines } from '../c2c/lines-file.ts';
 import { withLock } from '../c2c/lock.ts';
 import { readBytes } from '../c2c/state-file.ts';
 import { explained } from '../disk.ts';
-import type { CopyNumber, Unfiled } from '../ledger/late.ts';
-import { FIRST } from '../ledger/late.ts';
+import type { CopyNumber, Unexported } from '../ledger/export-queue.ts';
+import { FIRST } from '../ledger/export-queue.ts';
 import type { Acceptance, Copy, Entry } from '../ledger/ledger.ts';
 import { messageFrom } from '../ledger/rows.ts';
 import type { BrokerBox } from './c2c-broker-box.ts';
@@ -74,18 +74,18 @@ export class BrokerSender {
   /** Finishes what a dead sender left: what was accepted stands in every mailbox then. */
   async fileLeftovers(): Promise<void> {
     const { ledger } = this.options;
-    if ((await ledger.unfiledCount(1)) === 0) return;
+    if ((await ledger.unexportedCount(1)) === 0) return;
     // An older Parley noted in two steps that a copy stands in its place: whoever came to the first had put it there.
-    await ledger.filed(await ledger.unfiled(FIRST, Number.MAX_SAFE_INTEGER, true));
-    let bite = await ledger.unfiled(FIRST, BITE);
+    await ledger.exported(await ledger.unexported(FIRST, Number.MAX_SAFE_INTEGER, true));
+    let bite = await ledger.unexported(FIRST, BITE);
     for (let last = bite.at(-1); last; last = bite.at(-1)) {
       await this.#filed(this.#appendAll(bite));
-      bite = await ledger.unfiled(last, BITE);
+      bite = await ledger.unexported(last, BITE);
     }
   }
 
   /** Each inbox is written once. One that cannot be written to must not hold up the others. */
-  #appendAll(copies: Unfiled[]): Numbered[] {
+  #appendAll(copies: Unexported[]): Numbered[] {
     const done: Numbered[] = [];
     for (const [mailbox, of] of Map.groupBy(copies, (copy) => copy.mailbox)) {
       try {

@@ -39,7 +39,7 @@ interface Traits {
 
 const TRAITS = {
   maildir: { durable: '', shared: '' },
-  'late-maildir': { durable: '', shared: '' },
+  'exported-maildir': { durable: '', shared: '' },
   'c2c-broker': { durable: '', shared: '' },
   memory: { durable: ' (skipped: gone with its process)', shared: ' (skipped: no other program reaches it)' },
 };

@@ -1,20 +1,20 @@
 import { aClock } from '../../../test/support/clock.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
-import { openLateHome } from '../../../test/support/late.ts';
+import { openServerHome } from '../../../test/support/server-home.ts';
 import { bob } from '../../../test/support/mail.ts';
 import { leaveFile } from '../../../test/support/maildir.ts';
 import type { Message } from '../../protocol/message.ts';
 import { spoolContract } from './spool.contract.ts';
 
-spoolContract('late-maildir', subject);
+spoolContract('exported-maildir', subject);
 
 async function subject() {
   const { now, pass } = aClock();
   const root = temporaryHome();
-  const home = await openLateHome(root, { now });
+  const home = await openServerHome(root, { now });
   const opened = [home];
   const another = async () => {
-    const other = await openLateHome(root, { now });
+    const other = await openServerHome(root, { now });
     opened.push(other);
     return other.spool;
   };
