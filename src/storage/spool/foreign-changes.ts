@@ -1,8 +1,10 @@
 import { statSync } from 'node:fs';
+import { isMessageId } from '../../protocol/names.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import type { ExportQueue, OpenCopy } from '../ledger/export-queue.ts';
 import type { Changes } from './export-messages.ts';
 import type { MaildirFiles } from './maildir-files.ts';
+import { list } from './maildir-places.ts';
 
 /** A folder that changed this shortly before it was listed may change once more without a new time. */
 const BLUR_MS = 100;
@@ -94,7 +96,7 @@ export class ForeignChanges {
     const changes: Changes = { missing: [], strangers: [], arrived: [] };
     const { seen } = known;
     const loud = new Set<number>();
-    for (const id of this.files.ids(mailbox, 'new')) {
+    for (const id of this.#ids(mailbox, 'new')) {
       const name = short(id);
       if (open.has(name)) open.set(name, false);
       else changes.strangers.push(id);
@@ -102,7 +104,7 @@ export class ForeignChanges {
       if (seen) loud.add(name);
     }
     if (seen) known.seen = loud;
-    for (const id of this.files.ids(mailbox, 'quiet')) if (open.has(short(id))) open.set(short(id), false);
+    for (const id of this.#ids(mailbox, 'quiet')) if (open.has(short(id))) open.set(short(id), false);
     if ([...open.values()].some(Boolean)) {
       for await (const { id, hasFile } of this.#open(mailbox)) {
         if (hasFile && open.get(short(id))) changes.missing.push(id);
@@ -118,6 +120,14 @@ export class ForeignChanges {
       page = await this.ledger().openCopies(mailbox, after, PAGE);
       yield* page;
       if (page.length < PAGE) return;
+    }
+  }
+
+  /** One at a time: the names alone are megabytes. */
+  *#ids(mailbox: AgentName, folder: 'new' | 'quiet'): Generator<MessageId> {
+    for (const name of list(this.files.folder(mailbox, folder))) {
+      const id = name.slice(0, -5);
+      if (name.endsWith('.json') && isMessageId(id)) yield id;
     }
   }
 
@@ -141,7 +151,7 @@ export class ForeignChanges {
  * happens once in a million such mailboxes, one of them is noticed when the other is gone.
  */
 function short(id: MessageId): number {
-  return Number(BigInt.asUintN(52, Bun.hash(id)));
+  return Bun.hash.xxHash32(id) * 2 ** 20 + (Bun.hash.xxHash32(id, 1) >>> 12);
 }
 
 function rest(known: Known, begun: number): void {
