@@ -22,22 +22,22 @@ export interface LedgerOptions {
 
 /**
  * SQLite waits for its lock in naps that grow to 100 ms, so that those who came last get it first, and some waited for over a
- * second. We let it give up after three short naps and begin anew. While a ledger is made it waits by itself.
+ * second. We let it give up after three short naps and begin again. While a ledger is made it waits by itself.
  */
 const SHORT_NAPS = 'PRAGMA busy_timeout = 5';
-/** How long the write-ahead log may be before whoever opens the ledger empties it. */
+/** How long the write-ahead log may be before the next to open the ledger empties it. */
 const LOG_BYTES = 400_000;
 /** For a server the log may have 64 MB: mostly the exporter makes a checkpoint before that, and no sender waits for it. */
 const RARE_CHECKPOINTS = 'PRAGMA wal_autocheckpoint = 32000';
 /** In the usual 2 MB there is no room for the last page of each of a thousand mailboxes. */
 const SERVER_CACHE_KB = 8000;
 
-// The runtime keeps twenty prepared statements and makes every further one anew, each time: a host has more, and needs them all.
+// The runtime keeps twenty prepared statements and makes every further one again, each time: a host has more, and needs them all.
 Database.MAX_QUERY_CACHE_SIZE = 200;
 
 /**
  * One SQLite file, held the way several processes need it: writers queue for the lock, a file that was replaced under us is
- * opened anew, a newer format is refused and left alone, and a damaged one is kept beside a fresh one.
+ * opened again, a newer format is refused and left alone, and a damaged one is kept beside a fresh one.
  */
 export class Connection {
   readonly now: () => number;

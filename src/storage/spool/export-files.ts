@@ -116,7 +116,7 @@ export class ExportFiles {
     const place = this.files.path(mailbox, quiet ? 'quiet' : 'new', id);
     // Missing: a reader took the draft itself in hand.
     if (this.files.move(draft, place) || !this.files.hasDraft(mailbox, id)) return;
-    // Whoever made this mailbox died over it, or is a program that knows no quiet/.
+    // Its maker died over it, or is a program that knows no quiet/.
     this.files.begin(mailbox);
     if (!this.files.move(draft, place) && this.files.hasDraft(mailbox, id)) throw new Error(`no place for ${draft}`);
   }

@@ -11,7 +11,7 @@ import { ExportJob } from './export-job.ts';
 import type { Report } from './export-messages.ts';
 import { ExportedMaildir } from './exported-maildir.ts';
 
-/** Whoever has this home's ledger open goes on; nobody else can open it until the returned function is called. */
+/** Who has this home's ledger open goes on; nobody else can open it until the returned function is called. */
 function shut(root: string): () => void {
   const lock = `${root}/ledger.db.lock`;
   rmSync(lock);
