@@ -30,7 +30,7 @@ export async function relayFigure(bench: Bench): Promise<Row[]> {
 async function rateRow(bench: Bench, ours: Relay, floor: Relay, connections: number, limit: number): Promise<Row> {
   const [mine, theirs] = await inTurn(bench, { ours, floor, connections });
   return {
-    what: `relay: durable sends, ${connections} connections`,
+    what: `relay: durable sends with a key, ${connections} connections`,
     floor: 'the same server with storage off',
     ...rates(mine, theirs),
     limit,
@@ -51,7 +51,7 @@ async function crowdRow(bench: Bench): Promise<Row> {
   }
   const ratios = pairs.map(([mine, theirs]) => rates(mine, theirs));
   return {
-    what: 'relay: durable sends with 1,000 agents, 64 connections',
+    what: 'relay: durable sends with a key, 1,000 agents, 64 connections',
     floor: 'with one agent',
     ...rates(middle(pairs.map(([mine]) => mine)), middle(pairs.map(([, theirs]) => theirs))),
     ratio: summary(ratios.map(({ ratio }) => ratio ?? NaN)).median,
@@ -66,9 +66,9 @@ async function aloneRow(bench: Bench, relay: Relay): Promise<Row> {
   const fd = openSync(`${bench.fresh()}/log`, 'a');
   const bytes = new TextEncoder().encode(JSON.stringify({ id: crypto.randomUUID(), to: '@agent-0', body: BODY }));
   const wire = await Wire.open(relay.port);
-  const request = sendRequest('token-0', '@agent-0', BODY);
   const times = { ours: [] as number[], floor: [] as number[] };
   for (let n = -30; n < (bench.quick ? 200 : 1000); n += 1) {
+    const request = sendRequest('token-0', '@agent-0', BODY);
     const ours = await timed(async () => {
       await wire.ask(request);
     });
@@ -85,7 +85,7 @@ async function aloneRow(bench: Bench, relay: Relay): Promise<Row> {
   const [ours, floor] = [summary(times.ours), summary(times.floor)];
   const spoken = ({ median, p99 }: typeof ours): string => `${median.toFixed(2)} / ${p99.toFixed(2)} ms`;
   return {
-    what: 'relay: a durable send, 1 connection',
+    what: 'relay: a durable send with a key, 1 connection',
     floor: 'append + fdatasync',
     ours: spoken(ours),
     beside: spoken(floor),
@@ -141,11 +141,10 @@ async function settled(relay: Relay): Promise<number> {
 /** From the answer to the last of so many sends at once to its file, where other programs look. The next are sent when all files are there. */
 async function fileTimes(bench: Bench, relay: Relay, home: string, agent: number, atOnce: number): Promise<Times> {
   const wires = await Promise.all(Array.from({ length: atOnce }, () => Wire.open(relay.port)));
-  const request = sendRequest('token-0', `@agent-${agent}`, BODY);
   const folder = `${home}/spool/agent-${agent}/new`;
   const times: number[] = [];
   for (let n = 1; n <= (bench.quick ? 10 : 101); n += 1) {
-    await Promise.all(wires.map((wire) => wire.ask(request)));
+    await Promise.all(wires.map((wire) => wire.ask(sendRequest('token-0', `@agent-${agent}`, BODY))));
     const ms = await timed(async () => {
       while (filesIn(folder) < n * atOnce) await Bun.sleep(1);
     });

@@ -1,6 +1,8 @@
 // Drives a relay over some connections until so many sends are answered; says how long they took.
+import type { AgentName } from '../../src/protocol/names.ts';
+import { newSenderId } from '../../src/protocol/sender-id.ts';
 import { summary } from '../measure.ts';
-import { sendHead, sendRest, Wire } from './wire.ts';
+import { keyLines, sendHead, sendRest, Wire } from './wire.ts';
 
 export interface Load {
   port: number;
@@ -29,6 +31,12 @@ const wires = await Promise.all(Array.from({ length: plan.connections }, () => W
  */
 const heads = wires.map((_, at) => sendHead(plan.tokens[at % plan.tokens.length] ?? ''));
 const rests = Array.from({ length: 1000 }, (_, at) => sendRest(plan.to[at % plan.to.length] ?? '', BODY));
+/** As our own clients send: under a key, with an id that only this sender may choose. The original knows neither. */
+const lines = wires.map((_, at) => {
+  const from = (plan.to[at % plan.to.length] ?? '').slice(1) as AgentName;
+  const many = Math.ceil(((plan.warmUp ?? 0) + plan.requests) / plan.connections) * 2;
+  return Array.from({ length: many }, () => keyLines(newSenderId(from)));
+});
 const times: number[] = [];
 let left = plan.warmUp ?? 0;
 await Promise.all(wires.map(drive));
@@ -46,8 +54,9 @@ async function drive(wire: Wire, at: number): Promise<void> {
   const head = heads[at] ?? '';
   for (let turn = at; left > 0; turn += plan.connections) {
     left -= 1;
+    const key = lines[at]?.pop() ?? keyLines(crypto.randomUUID());
     const before = Bun.nanoseconds();
-    const status = await wire.ask(head + (rests[turn % rests.length] ?? ''));
+    const status = await wire.ask(head + key + (rests[turn % rests.length] ?? ''));
     times.push((Bun.nanoseconds() - before) / 1e6);
     if (status !== 200) throw new Error(`a send was answered with ${status}`);
   }

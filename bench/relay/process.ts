@@ -31,7 +31,6 @@ export async function startRelay(plan: Serving): Promise<Relay> {
     names: numbers.map((n) => `agent-${n}`),
     memory: () => residentBytes(child.pid),
     async settled() {
-      if (plan.storage) await allEntered(port);
       await allFiled(`${plan.home}/ledger.db`);
     },
     async stop() {
@@ -51,14 +50,6 @@ export async function drive(relay: Relay, plan: Omit<Load, 'port' | 'tokens' | '
   const said = await new Response(child.stdout).text();
   if ((await child.exited) !== 0) throw new Error('the load ended early');
   return JSON.parse(said) as Loaded;
-}
-
-/** Who asks for anything gets an answer when everything is entered. */
-async function allEntered(port: number): Promise<void> {
-  const inbox = `http://127.0.0.1:${port}/v1/inbox/agent-0?limit=1`;
-  const answer = await fetch(inbox, { headers: { authorization: 'Bearer token-0' } });
-  if (answer.status !== 200) throw new Error(`it answered ${answer.status} to a look into an inbox`);
-  await answer.text();
 }
 
 async function allFiled(ledger: string): Promise<void> {

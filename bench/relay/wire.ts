@@ -53,12 +53,17 @@ export class Wire {
 
 /** One send, in plain letters. */
 export function sendRequest(token: string, to: string, body: string): string {
-  return sendHead(token) + sendRest(to, body);
+  return sendHead(token) + keyLines(crypto.randomUUID()) + sendRest(to, body);
 }
 
 /** What is the same for every send of one sender. */
 export function sendHead(token: string): string {
   return `POST /v1/send HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\n`;
+}
+
+/** A key of one send. A relay drops the id where it is not the sender's to choose. */
+export function keyLines(id: string): string {
+  return `Idempotency-Key: ${id}\r\nX-Parley-Id: ${id}\r\n`;
 }
 
 /** What is the same for every send to one agent. */

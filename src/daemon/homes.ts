@@ -105,7 +105,7 @@ async function openRelayRooms(order: RelayRoomsOrder): Promise<RelayRooms> {
   const { root, durability, defaultTokenHash, afterDeath, onTrouble } = order;
   // Loaded here: only a relay needs them, and they cost every start 4 %.
   const { FilesRooms } = await import('../storage/rooms/files.ts');
-  const { LateMaildir } = await import('../storage/spool/late-maildir.ts');
+  const { ExportedMaildir } = await import('../storage/spool/exported-maildir.ts');
   const rooms = new FilesRooms(root, { defaultTokenHash });
   const homes = new Map<RoomId, OpenHome>();
   const home = (id: RoomId): Home => {
@@ -113,8 +113,8 @@ async function openRelayRooms(order: RelayRoomsOrder): Promise<RelayRooms> {
     if (known) return known.home;
     const directory = new WatchedDirectory(rooms.root(id), Date.now);
     const told = (error: unknown): void => onTrouble(id, error);
-    const spool = (parts: SpoolParts) => new LateMaildir({ ...parts, onTrouble: told });
-    const opened = lazyHome('bch', rooms.root(id), durability, directory, spool, ({ ledger }) => ledger);
+    const spool = (parts: SpoolParts) => new ExportedMaildir({ ...parts, onTrouble: told });
+    const opened = lazyHome('bch', rooms.root(id), durability, directory, spool);
     const close = async (): Promise<void> => {
       await directory.close();
       await opened.close();
@@ -201,14 +201,12 @@ interface OpenHome {
 }
 
 /** The ledger is opened by the first who asks for it: `parley agents` should not wait for a database. */
-export function lazyHome<S extends Spool>(
+export function lazyHome(
   label: HomeLabel,
   root: string,
   durability: Durability,
   directory: Directory,
-  newSpool: (parts: SpoolParts) => S,
-  /** For a spool that enters some of it later: the ledger as everybody else should see it. */
-  ledgerOf?: (spool: S) => Ledger,
+  newSpool: (parts: SpoolParts) => Spool,
 ): OpenHome {
   let parts: { ledger: Ledger; spool: Spool } | undefined;
   const open = (): { ledger: Ledger; spool: Spool } => {
@@ -225,7 +223,7 @@ export function lazyHome<S extends Spool>(
     const judge = (reader: Parameters<typeof attendForeign>[1], message: Parameters<typeof attendForeign>[2]) =>
       attendForeign(home, reader, message);
     const spool = newSpool({ root, ledger, judge, now: Date.now });
-    return { ledger: ledgerOf?.(spool) ?? ledger, spool };
+    return { ledger, spool };
   };
   const home: Home = {
     label,

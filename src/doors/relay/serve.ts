@@ -3,7 +3,6 @@ import { appOf } from './app.ts';
 import { timesOf } from './deps.ts';
 import type { RelayDeps } from './deps.ts';
 import { Relay } from './relay.ts';
-import { Together } from './together.ts';
 import { Upkeep } from './upkeep.ts';
 
 /** A connection on which nothing moves is closed after this time; a stream is not. */
@@ -37,7 +36,6 @@ export function serveRelay(deps: RelayDeps, place: Place): RelayServer {
   const relay = new Relay(deps);
   const app = appOf(relay);
   const upkeep = new Upkeep(relay);
-  const together = new Together();
   const sockets: Server<undefined>[] = [];
   let stopped: Promise<void> | undefined;
 
@@ -53,7 +51,7 @@ export function serveRelay(deps: RelayDeps, place: Place): RelayServer {
       development: false,
       // We count ourselves: Bun's own answer would not be JSON.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-      fetch: (request, server) => (stopped ? stopping() : together.begin(() => app.fetch(request, server))),
+      fetch: (request, server) => (stopped ? stopping() : app.fetch(request, server)),
       error: (error) => {
         deps.log('failed', { route: 'none', error: error.message, stack: error.stack ?? '' });
         return Response.json({ error: "internal error — see the relay's log" }, { status: 500 });

@@ -290,8 +290,8 @@ export async function bringIntoOrder(home: Home): Promise<void> {
   const before = markOf(home.root);
   await home.spool.heal();
   if (before === null || Date.now() - changedAt(home.root) < TICK_MS) return;
-  const { fresh, unfiled } = await home.ledger.troubles();
-  if (fresh || unfiled) return;
+  const { fresh, unexported } = await home.ledger.troubles();
+  if (fresh || unexported) return;
   const draft = `${noteOf(home.root)}.tmp.${process.pid}`;
   writeFileSync(draft, before, { mode: 0o600 });
   renameSync(draft, noteOf(home.root));

@@ -199,7 +199,7 @@ it('what an older Parley had put in its place and not noted to the end is neithe
   db.close();
   const opened = await openBrokerHome(home);
   await opened.spool.heal();
-  expect(await opened.ledger.unfiledCount(10)).toBe(0);
+  expect(await opened.ledger.unexportedCount(10)).toBe(0);
   expect(await takeAll(opened, bob)).toHaveLength(1);
   await opened.close();
 });

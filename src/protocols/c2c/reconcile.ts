@@ -70,14 +70,14 @@ export class Reconciler {
   /** Cheap when nothing is wrong: one question to the ledger. */
   async heal(): Promise<void> {
     this.inboxes.makeFolder();
-    const { held, fresh, unfiled } = await this.options.ledger.troubles();
+    const { held, fresh, unexported } = await this.options.ledger.troubles();
     if (held) await this.#freeAbandoned();
     if (fresh) {
       for (const mailbox of this.inboxes.mailboxes()) await this.#reconcileIfPlain(mailbox);
       this.inboxes.onStep('H complete');
       await this.options.ledger.complete();
     }
-    if (held || fresh || unfiled) await this.sender.fileLeftovers();
+    if (held || fresh || unexported) await this.sender.fileLeftovers();
   }
 
   /** Something odd in the place of one inbox must not stop everybody: its own reader is told. */

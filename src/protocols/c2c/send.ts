@@ -1,9 +1,9 @@
+import { FIRST } from '../../storage/ledger/export-queue.ts';
+import type { CopyNumber, Unexported } from '../../storage/ledger/export-queue.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { explained } from '../../storage/disk.ts';
-import { FIRST } from '../../storage/ledger/late.ts';
-import type { CopyNumber, Unfiled } from '../../storage/ledger/late.ts';
 import type { Acceptance, Entry } from '../../storage/ledger/ledger.ts';
 import { messageFrom } from '../../storage/ledger/rows.ts';
 import { entryText } from './entry.ts';
@@ -79,18 +79,18 @@ export class Sender {
   /** Finishes what a dead sender left: all that was accepted is in its inbox then. */
   async fileLeftovers(): Promise<void> {
     const { ledger } = this.options;
-    if ((await ledger.unfiledCount(1)) === 0) return;
+    if ((await ledger.unexportedCount(1)) === 0) return;
     // An older Parley noted in two steps that a copy is in its inbox, the first of them after it had put it there.
-    await ledger.filed(await ledger.unfiled(FIRST, Number.MAX_SAFE_INTEGER, true));
-    let batch = await ledger.unfiled(FIRST, BATCH);
+    await ledger.exported(await ledger.unexported(FIRST, Number.MAX_SAFE_INTEGER, true));
+    let batch = await ledger.unexported(FIRST, BATCH);
     for (let last = batch.at(-1); last; last = batch.at(-1)) {
       await this.#filed(this.#appendAll(batch));
-      batch = await ledger.unfiled(last, BATCH);
+      batch = await ledger.unexported(last, BATCH);
     }
   }
 
   /** Each inbox is written once. One that cannot be written must not hold up the others. */
-  #appendAll(copies: Unfiled[]): Numbered[] {
+  #appendAll(copies: Unexported[]): Numbered[] {
     const done: Numbered[] = [];
     for (const [mailbox, of] of Map.groupBy(copies, (copy) => copy.mailbox)) {
       try {

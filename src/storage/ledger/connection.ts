@@ -5,7 +5,7 @@ import { explained, isMissing } from '../disk.ts';
 import { locked } from '../lock-file.ts';
 import { platform } from '../platform/platform.ts';
 import { Reserve } from '../reserve.ts';
-import { isKept, LogFile } from './log.ts';
+import { isExported, LogFile } from './log.ts';
 import { create, idFileOf as witnessOf, migrate } from './meta.ts';
 import { MIGRATIONS } from './schema.ts';
 import { isDamage, isFullLedger, PATIENCE_MS, patiently } from './trouble.ts';
@@ -21,20 +21,22 @@ export interface LedgerOptions {
 
 /**
  * SQLite waits for its lock in naps that grow to 100 ms, so that those who came last get it first, and some waited for over a
- * second. We let it give up after three short naps and begin anew. While a ledger is made it waits by itself.
+ * second. We let it give up after three short naps and begin again. While a ledger is made it waits by itself.
  */
 const SHORT_NAPS = 'PRAGMA busy_timeout = 5';
-/** How long the write-ahead log may be before whoever opens the ledger empties it. */
+/** How long the write-ahead log may be before the next to open the ledger empties it. */
 const LOG_BYTES = 400_000;
-/** For who is asked by many at once. In the usual 2 MB there is no room for the last page of each of a thousand mailboxes. */
-const BUSY = 'PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -8000';
+/** For a server the log may have 64 MB: mostly the exporter makes a checkpoint before that, and no sender waits for it. */
+const RARE_CHECKPOINTS = 'PRAGMA wal_autocheckpoint = 32000';
+/** In the usual 2 MB there is no room for the last page of each of a thousand mailboxes. */
+const SERVER_CACHE_KB = 8000;
 
-// The runtime keeps twenty prepared statements and makes every further one anew, each time: a host has more, and needs them all.
+// The runtime keeps twenty prepared statements and makes every further one again, each time: a host has more, and needs them all.
 Database.MAX_QUERY_CACHE_SIZE = 200;
 
 /**
  * One SQLite file, held the way several processes need it: writers queue for the lock, a file that was replaced under us is
- * opened anew, a newer format is refused and left alone, and a damaged one is kept beside a fresh one.
+ * opened again, a newer format is refused and left alone, and a damaged one is kept beside a fresh one.
  */
 export class Connection {
   readonly now: () => number;
@@ -45,7 +47,7 @@ export class Connection {
   #inode: number | undefined;
   #log: LogFile | undefined;
   readonly #migrations: readonly string[];
-  #leavesLog = false;
+  #tuning = '';
 
   constructor(readonly options: LedgerOptions) {
     this.#migrations = options.migrations ?? MIGRATIONS;
@@ -89,7 +91,6 @@ export class Connection {
     // IMMEDIATE: a deferred transaction that turns into a writer fails at once instead of waiting. `query` keeps the statement.
     patiently(() => db.query('BEGIN IMMEDIATE').run());
     try {
-      if (this.#leavesLog) this.log.layOut();
       const result = act(db);
       db.query('COMMIT').run();
       return result;
@@ -116,17 +117,29 @@ export class Connection {
     }
   }
 
-  /** Somebody else moves the log into the ledger from now on: no commit of ours ever waits for that. */
-  leaveLog(): void {
-    this.#leavesLog = true;
-    this.#db.run(BUSY);
+  /** The same as `writeNew`, and on disk when it returns. */
+  writeFlushed<T>(act: (db: Database) => T): T {
+    this.#follow();
+    const db = this.#db;
+    db.run('PRAGMA synchronous = FULL');
+    try {
+      return this.writeNew(act);
+    } finally {
+      db.run(`PRAGMA synchronous = ${this.#synchronous}`);
+    }
   }
 
-  /** After a flush of the log that failed: all of it is moved into the ledger, which is flushed; if that cannot be done now, nothing changes. */
-  beginLogAnew(): void {
+  /** This process is asked by many at once. */
+  tuneForServer(cacheKb = SERVER_CACHE_KB): void {
+    this.#tuning = `${RARE_CHECKPOINTS}; PRAGMA cache_size = -${cacheKb}`;
+    this.#db.run(this.#tuning);
+  }
+
+  /** After a flush of the log that failed: all of it is copied into the ledger, which is flushed; if that cannot be done now, nothing changes. */
+  restartLog(): void {
     const sql = 'PRAGMA wal_checkpoint(RESTART)';
     const row = this.read((db) => db.query<{ busy: number; log: number; checkpointed: number }, []>(sql).get());
-    if (row?.busy === 0 && row.checkpointed === row.log) this.log.hasBegunAnew();
+    if (row?.busy === 0 && row.checkpointed === row.log) this.log.wasRestarted();
   }
 
   close(): void {
@@ -179,8 +192,12 @@ export class Connection {
     const version = this.#version(db);
     if (version < this.#newest) this.#make(db, version);
     this.#emptyLog(db);
-    db.run(`PRAGMA synchronous = ${this.options.durability === 'full' ? 'FULL' : 'NORMAL'}; ${SHORT_NAPS}`);
-    if (this.#leavesLog) db.run(BUSY);
+    db.run(`PRAGMA synchronous = ${this.#synchronous}; ${SHORT_NAPS}`);
+    if (this.#tuning) db.run(this.#tuning);
+  }
+
+  get #synchronous(): string {
+    return this.options.durability === 'full' ? 'FULL' : 'NORMAL';
   }
 
   /**
@@ -191,7 +208,7 @@ export class Connection {
     const log = statSync(`${this.options.path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
     if (log < LOG_BYTES) return;
     // A relay's log is always long, and its own affair: no command should copy it, and the relay should not wait for one.
-    if (isKept(this.options.path)) {
+    if (isExported(this.options.path)) {
       db.run('PRAGMA wal_autocheckpoint = 0');
       return;
     }
@@ -260,11 +277,6 @@ export class Connection {
       `${path} was damaged; ${this.#moveAside()}, and the next command rebuilds the ledger from the messages on disk: run it again`,
     );
   }
-}
-
-/** Where a busy relay lays what is not in its ledger yet (see spool/in-tray.ts). It is only there while one is busy, or died so. */
-export function trayOf(path: string): string {
-  return `${path}.tray`;
 }
 
 /** Asked before every transaction, and nearly always there. To say `throwIfNoEntry` takes longer than to ask without. */

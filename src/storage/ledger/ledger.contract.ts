@@ -13,8 +13,8 @@ import {
 } from '../../../test/support/mail.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import { FIRST } from './late.ts';
-import type { CopyNumber } from './late.ts';
+import { FIRST } from './export-queue.ts';
+import type { CopyNumber } from './export-queue.ts';
 import type { Acceptance, CopyRecord, CopyState, Entry, HistoryRow, Ledger, Settlement } from './ledger.ts';
 
 export interface OpenLedger {
@@ -806,7 +806,7 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
         return entries.map(({ message }) => message.id);
       }
       async function unfiled(drafted = false): Promise<MessageId[]> {
-        return (await ledger.unfiled(FIRST, 10, drafted)).map(({ id }) => id);
+        return (await ledger.unexported(FIRST, 10, drafted)).map(({ id }) => id);
       }
 
       it('accepts many as one act, each with its own outcome', async () => {
@@ -840,38 +840,30 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
         expect(await ledger.waitingCount(bob)).toBe(1);
       });
 
-      it('knows up to where it has what lay in a tray', async () => {
-        const { life, place } = await ledger.tray();
-        expect(place).toEqual({ round: 0, bytes: 0 });
-        await ledger.acceptTogether([anEntry()], { round: 2, bytes: 700 });
-        await ledger.acceptTogether([anEntry()]);
-        expect(await ledger.tray()).toEqual({ life, place: { round: 2, bytes: 700 } });
-      });
-
       it('lists them until they are filed, and says what to write', async () => {
         const entry = anEntry({}, { copies: [...copiesFor(bob), { mailbox: carol, attention: QUIET }] });
         const [id] = await late(entry);
-        const list = await ledger.unfiled(FIRST, 10);
+        const list = await ledger.unexported(FIRST, 10);
         expect(list.map(({ mailbox, quiet, id: one }) => [mailbox, quiet, one])).toEqual([
           [bob, false, id as MessageId],
           [carol, true, id as MessageId],
         ]);
         expect(JSON.parse(list[0]?.text ?? '')).toEqual(entry.message);
-        expect(await ledger.unfiled(list[0] as CopyNumber, 10)).toEqual(list.slice(1));
+        expect(await ledger.unexported(list[0] as CopyNumber, 10)).toEqual(list.slice(1));
         expect(await ledger.drafted(list)).toEqual([true, true]);
         expect([await unfiled(), await unfiled(true)]).toEqual([[], [id as MessageId, id as MessageId]]);
-        expect(await ledger.unfiledCount(10)).toBe(2);
-        await ledger.filed(list);
-        expect(await ledger.unfiledCount(10)).toBe(0);
+        expect(await ledger.unexportedCount(10)).toBe(2);
+        await ledger.exported(list);
+        expect(await ledger.unexportedCount(10)).toBe(0);
       });
 
       it('lists no copy any more that was placed, and says so of those alone that nobody had claimed', async () => {
         const entry = anEntry({}, { copies: copiesFor(bob, carol) });
         const [id] = (await late(entry)) as [MessageId];
-        const list = await ledger.unfiled(FIRST, 10);
+        const list = await ledger.unexported(FIRST, 10);
         await ledger.claim(carol, [id], ME, until());
         expect(await ledger.placed(list)).toEqual([true, false]);
-        expect(await ledger.unfiledCount(10)).toBe(0);
+        expect(await ledger.unexportedCount(10)).toBe(0);
         const { won } = await ledger.claim(bob, [id], ME, until());
         expect([won.length, won[0]?.text]).toEqual([1, undefined]);
         expect(await ledger.placed(list)).toEqual([false, false]);
@@ -880,19 +872,19 @@ export function ledgerContract(name: string, open: () => Promise<OpenLedger>): v
       it('gives a claimer the message, and from then on nobody writes a file', async () => {
         const entry = anEntry();
         const [id] = (await late(entry)) as [MessageId];
-        const list = await ledger.unfiled(FIRST, 10);
+        const list = await ledger.unexported(FIRST, 10);
         expect((await ledger.copy(bob, id))?.fileless).toBe(true);
         const { won } = await ledger.claim(bob, [id], ME, until());
         expect(JSON.parse(won[0]?.text ?? 'null')).toEqual(entry.message);
         expect(await ledger.drafted(list)).toEqual([false]);
-        expect(await ledger.unfiledCount(10)).toBe(0);
+        expect(await ledger.unexportedCount(10)).toBe(0);
         await ledger.settle(bob, ME, [id], DONE);
         expect(await ledger.copy(bob, id)).toMatchObject({ state: 'settled', fileless: true });
       });
 
       it('gives a claimer no message once a draft may be published: the file decides', async () => {
         const [id] = (await late(anEntry())) as [MessageId];
-        await ledger.drafted(await ledger.unfiled(FIRST, 10));
+        await ledger.drafted(await ledger.unexported(FIRST, 10));
         const { won } = await ledger.claim(bob, [id], ME, until());
         expect([won.length, won[0]?.text]).toEqual([1, undefined]);
         expect((await ledger.copy(bob, id))?.fileless).toBeUndefined();

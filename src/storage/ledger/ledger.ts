@@ -3,7 +3,7 @@ import type { Message } from '../../protocol/message.ts';
 import type { AgentName, MessageId, SendKey } from '../../protocol/names.ts';
 import type { Disposition, Evidence, Receipt } from '../../protocol/receipt.ts';
 import type { Duties } from './duties.ts';
-import type { LateCopies } from './late.ts';
+import type { ExportQueue } from './export-queue.ts';
 
 /** One recipient's copy, with the decision how that recipient sees it. */
 export interface Copy {
@@ -143,7 +143,7 @@ export interface Troubles {
   /** A copy is held: it may be abandoned. */
   held: boolean;
   /** A copy waits without a file. */
-  unfiled: boolean;
+  unexported: boolean;
 }
 
 /** The outcome of trying to claim some ids. Each id is in exactly one list. */
@@ -173,7 +173,7 @@ export interface Claimed {
  * claimed again.
  * The write half below is for spools, which pair each step with their files; see spool.ts.
  */
-export interface Ledger extends Records, LateCopies, Duties {
+export interface Ledger extends Records, ExportQueue, Duties {
   /** Stores an entry in one transaction, or returns the entry that is already there under that sender and key. */
   accept(entry: Entry): Promise<Acceptance>;
   /** Makes rows for files without one, as waiting or as kept after reading. Existing rows stay unchanged. */

@@ -9,7 +9,7 @@ import { openSqliteLedger } from './sqlite.ts';
 const UNFLUSHED = '/dev/full';
 const onLinux = it.skipIf(!existsSync(UNFLUSHED));
 
-onLinux('after a flush that failed no other proves anything, until the log has begun anew', async () => {
+onLinux('after a flush that failed no other proves anything, until the log was restarted', async () => {
   const path = `${temporaryHome()}/log`;
   symlinkSync(UNFLUSHED, path);
   const log = new LogFile(path);
@@ -18,7 +18,7 @@ onLinux('after a flush that failed no other proves anything, until the log has b
   writeFileSync(path, 'a log');
   log.forget();
   expect(await log.flush().catch(() => 'failed')).toBe('failed');
-  log.hasBegunAnew();
+  log.wasRestarted();
   await log.flush();
 });
 

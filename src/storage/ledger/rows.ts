@@ -79,7 +79,7 @@ export const INSERT_COPY = `INSERT INTO copies (seq, mailbox, state, attention) 
 const INSERT_LATE = `INSERT INTO copies (seq, mailbox, state, attention, late) VALUES (?, ?, ${STORED}, ?, 1)`;
 
 /** Takes a copy from the list of copies without a file. Of two callers one succeeds. */
-export const STILL_UNFILED = 'DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 0';
+export const STILL_QUEUED = 'DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 0';
 
 /** Returns the sequence number of the new row, or null if this id already has one. */
 export function insertMessage(
@@ -121,6 +121,6 @@ function prepared(db: Database) {
       return (numbered ??= db.query(INSERT_NUMBERED));
     },
     late: db.query(INSERT_LATE),
-    unfiled: db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?)'),
+    queue: db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?)'),
   };
 }

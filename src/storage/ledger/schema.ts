@@ -52,7 +52,7 @@ export const MIGRATIONS: readonly string[] = [
 
   CREATE VIRTUAL TABLE words USING fts5 (body, content = '', contentless_delete = 1);
   `,
-  // Copies that are accepted before they have a file (see sqlite-late.ts), and duties (see sqlite-duties.ts). A number that waits as long as its copy would make
+  // Copies that are accepted before they have a file (see sqlite-export-queue.ts), and duties (see sqlite-duties.ts). A number that waits as long as its copy would make
   // every heal read it, so what has to be done stands in a table of its own that is nearly always empty.
   `
   ALTER TABLE copies ADD COLUMN late INTEGER NOT NULL DEFAULT 0;

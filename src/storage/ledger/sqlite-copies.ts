@@ -1,3 +1,4 @@
+import { withoutFile } from './sqlite-export-queue.ts';
 import type { Database } from 'bun:sqlite';
 import type { Attention } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
@@ -9,7 +10,7 @@ import { attentionFrom, attentionText, COPY_COLUMNS, copyFrom } from './rows.ts'
 import type { CopyRow } from './rows.ts';
 import { isAbandoned, isWaiting } from './rules.ts';
 import { catchUp } from './sqlite-records.ts';
-import { SqliteLate, unfile, withoutFile } from './sqlite-late.ts';
+import { queueExport, SqliteExportQueue } from './sqlite-export-queue.ts';
 import { forget, prune } from './sqlite-retention.ts';
 import { GONE, HELD, SETTLED, STORED } from './schema.ts';
 
@@ -31,7 +32,7 @@ const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
 const NEVER_FILED = `DELETE FROM unfiled WHERE seq = ${SEQ} AND mailbox = ? AND drafted = 0`;
 
 /** Claims, settles and releases copies. Every method is one transaction; ledger.ts documents each. */
-export class SqliteCopies extends SqliteLate {
+export class SqliteCopies extends SqliteExportQueue {
   async claim(mailbox: AgentName, ids: MessageId[], owner: string, until: number): Promise<Claimed> {
     const { connection } = this;
     const claimed = connection.write((db) => claim(db, mailbox, ids, { owner, until, now: connection.now() }));
@@ -98,7 +99,7 @@ export class SqliteCopies extends SqliteLate {
         const row = back.get(until === null ? STORED : HELD, until, begun ? 1 : 0, id, mailbox, owner);
         if (!row) continue;
         this.note(db, mailbox, id, 'released', because);
-        if (until === null && row.late === 2) unfile(db, { seq: row.seq, mailbox });
+        if (until === null && row.late === 2) queueExport(db, { seq: row.seq, mailbox });
         else if (until === null) putBack?.(id, attentionFrom(row.attention));
         released.push(id);
       }
@@ -128,7 +129,7 @@ export class SqliteCopies extends SqliteLate {
       const row = back.get(attempt, id, mailbox);
       if (owner !== null)
         this.note(db, mailbox, id, 'released', { because: 'the reader died or let its lease run out' });
-      if (row?.late === 2) unfile(db, { seq: row.seq, mailbox });
+      if (row?.late === 2) queueExport(db, { seq: row.seq, mailbox });
       else putBack();
       return true;
     });

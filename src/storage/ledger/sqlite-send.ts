@@ -1,19 +1,19 @@
+import { attentionText, INSERT_COPY, insertMessage, statementsOf, STILL_QUEUED } from './rows.ts';
 import type { Database } from 'bun:sqlite';
-import { existsSync } from 'node:fs';
 import type { Message } from '../../protocol/message.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { trayOf } from './connection.ts';
-import type { CopyNumber, TrayPlace } from './late.ts';
+import type { CopyNumber } from './export-queue.ts';
 import { LAST_MESSAGES } from './ledger.ts';
 import type { Acceptance, Entry, Troubles } from './ledger.ts';
-import { attentionText, INSERT_COPY, insertMessage, messageFrom, statementsOf, STILL_UNFILED } from './rows.ts';
+import { importOldTray } from './old-tray.ts';
+import { messageFrom } from './rows.ts';
 import { HELD } from './schema.ts';
 import { SqliteCopies } from './sqlite-copies.ts';
 
 /** Each part reads one index entry. */
 const TROUBLES = `SELECT (SELECT value FROM meta WHERE name = 'life') AS life,
-  EXISTS (SELECT 1 FROM copies WHERE state = ${HELD}) AS held, EXISTS (SELECT 1 FROM unfiled) AS unfiled`;
+  EXISTS (SELECT 1 FROM copies WHERE state = ${HELD}) AS held, EXISTS (SELECT 1 FROM unfiled) AS unexported`;
 
 const newestOf = (which: string): string =>
   `SELECT seq FROM (SELECT seq FROM copies WHERE mailbox = ?2 AND seq > ?4 AND ${which} ORDER BY seq DESC LIMIT ${LAST_MESSAGES})`;
@@ -27,7 +27,7 @@ const LAST_BY_NAME = `SELECT m.seq, m.json FROM
 const GOT_ANYTHING = `SELECT EXISTS (SELECT 1 FROM copies WHERE mailbox = ?1 AND settled_at IS NULL)
   OR EXISTS (SELECT 1 FROM copies WHERE mailbox = ?1 AND settled_at IS NOT NULL) AS yes`;
 
-/** Accepts messages. ledger.ts and late.ts document each method. */
+/** Accepts messages. ledger.ts and export-queue.ts document each method. */
 export class SqliteSending extends SqliteCopies {
   async accept(entry: Entry): Promise<Acceptance> {
     return this.connection.writeNew((db) => {
@@ -40,58 +40,62 @@ export class SqliteSending extends SqliteCopies {
     });
   }
 
-  async acceptTogether(entries: Entry[], upTo?: TrayPlace): Promise<(Acceptance | Refusal)[]> {
-    return this.connection.writeNew((db) => {
-      const { late, unfiled } = statementsOf(db);
-      let unplaced: { seq: number; copies: Entry['copies'] }[] = [];
-      // Table by table: the inserts take a sixth less time than message by message, because the pages of one table stay cached.
-      const place = (): void => {
-        for (const { seq, copies } of unplaced) {
-          for (const { mailbox, attention } of copies) late.run(seq, mailbox, attentionText(attention));
-        }
-        for (const { seq, copies } of unplaced) for (const { mailbox } of copies) unfiled.run(seq, mailbox);
-        unplaced = [];
-      };
-      // The transaction keeps other writers from using numbers.
-      let last: number | undefined;
-      const outcomes = entries.map((entry) => {
-        try {
-          const { message, copies } = entry;
-          const seq = this.#new(db, entry, place, last && last + 1);
-          if (typeof seq !== 'number') return seq;
-          last = seq;
-          unplaced.push({ seq, copies });
-          return { message, copies, first: true, seq };
-        } catch (error) {
-          // A refused entry wrote nothing.
-          if (error instanceof Refusal) return error;
-          throw error;
-        }
-      });
-      place();
-      if (upTo) this.noteTray(db, upTo);
-      return outcomes;
+  async acceptTogether(entries: Entry[]): Promise<(Acceptance | Refusal)[]> {
+    return this.connection.writeNew((db) => this.#acceptAll(db, entries));
+  }
+
+  importOldTray(): void {
+    importOldTray(this.connection, (db, entries) => this.#acceptAll(db, entries));
+  }
+
+  #acceptAll(db: Database, entries: Entry[]): (Acceptance | Refusal)[] {
+    const { late, queue } = statementsOf(db);
+    let unplaced: { seq: number; copies: Entry['copies'] }[] = [];
+    // One table after the other: so the inserts take about a sixth less than one message after the other, as the pages of each stay at hand.
+    const place = (): void => {
+      for (const { seq, copies } of unplaced) {
+        for (const { mailbox, attention } of copies) late.run(seq, mailbox, attentionText(attention));
+      }
+      for (const { seq, copies } of unplaced) for (const { mailbox } of copies) queue.run(seq, mailbox);
+      unplaced = [];
+    };
+    // Nobody else gives out numbers meanwhile.
+    let last: number | undefined;
+    const outcomes = entries.map((entry) => {
+      try {
+        const { message, copies } = entry;
+        const seq = this.#new(db, entry, place, last && last + 1);
+        if (typeof seq !== 'number') return seq;
+        last = seq;
+        unplaced.push({ seq, copies });
+        return { message, copies, first: true, seq };
+      } catch (error) {
+        // A refused entry has written nothing.
+        if (error instanceof Refusal) return error;
+        throw error;
+      }
     });
+    place();
+    return outcomes;
   }
 
   async placed(copies: CopyNumber[]): Promise<boolean[]> {
     return this.connection.write((db) => {
-      const done = db.query(STILL_UNFILED);
+      const done = db.query(STILL_QUEUED);
       return copies.map(({ seq, mailbox }) => done.run(seq, mailbox).changes > 0);
     });
   }
 
-  async unfiledCount(limit: number): Promise<number> {
+  async unexportedCount(limit: number): Promise<number> {
     const sql = 'SELECT count(*) AS n FROM (SELECT 1 FROM unfiled LIMIT ?)';
     return this.connection.read((db) => db.query<{ n: number }, [number]>(sql).get(limit))?.n ?? 0;
   }
 
   async troubles(): Promise<Troubles> {
     const row = this.connection.read((db) =>
-      db.query<{ life: string | null; held: number; unfiled: number }, []>(TROUBLES).get(),
+      db.query<{ life: string | null; held: number; unexported: number }, []>(TROUBLES).get(),
     );
-    const unfiled = row?.unfiled === 1 || existsSync(trayOf(this.connection.options.path));
-    return { fresh: row?.life !== this.connection.life, held: row?.held === 1, unfiled };
+    return { fresh: row?.life !== this.connection.life, held: row?.held === 1, unexported: row?.unexported === 1 };
   }
 
   async unanswered(from: AgentName, to: AgentName, since: number): Promise<Message | null> {
@@ -112,10 +116,10 @@ export class SqliteSending extends SqliteCopies {
   /** The sequence number of a new entry, or the existing entry under its key or id. `placeOthers` writes the copies of earlier entries first. */
   #new(db: Database, entry: Entry, placeOthers: () => void, number?: number): number | Acceptance {
     const { message, key } = entry;
-    if (key) {
+    if (key && this.underKeyOf(db, entry)) {
       placeOthers();
-      const earlier = this.underKeyOf(db, entry);
-      if (earlier) return earlier;
+      // Perhaps it is one of those others: then its copies are there only now.
+      return this.underKeyOf(db, entry) as Acceptance;
     }
     const seq = insertMessage(this.connection, db, message, key, entry.text, number);
     if (seq !== null) return seq;

@@ -6,12 +6,14 @@ import type { Ledger } from './ledger.ts';
 import { MIGRATIONS } from './schema.ts';
 import { SqliteDuties } from './sqlite-duties.ts';
 
-/** `moveLog` is for the process that holds the ledger's lock. */
-export type SqliteLedger = Ledger & Pick<SqliteDuties, 'moveLog'>;
+/** `checkpoint` is for the exporter. */
+export type SqliteLedger = Ledger & Pick<SqliteDuties, 'checkpoint'>;
 
 /** Opens (or makes) the ledger of one home. Safe for many processes at once. */
 export function openSqliteLedger(options: LedgerOptions): SqliteLedger {
-  return new SqliteDuties(new Connection(options));
+  const ledger = new SqliteDuties(new Connection(options));
+  ledger.importOldTray();
+  return ledger;
 }
 
 /** The state of a ledger file. The check changes nothing. */

@@ -17,7 +17,7 @@ export type Reading = Message | null | 'unreadable' | 'shut';
 
 /** The files of one home's spool, as who looks for them and reads them needs them. */
 export class MaildirFiles extends MaildirPlaces {
-  /** A draft that only its writer may publish, and only once the ledger says so: see late-files.ts. */
+  /** A draft that only its writer may publish, and only once the ledger says so: see export-files.ts. */
   draft(mailbox: AgentName, id: MessageId): string {
     return `${this.folder(mailbox, 'tmp')}/${id}.late`;
   }

@@ -7,8 +7,7 @@ import { isDiskFull } from '../disk.ts';
 import { newHolder } from '../holder.ts';
 import { FEW } from '../reserve.ts';
 import type { Entry } from '../ledger/ledger.ts';
-import { enterTrayOfDead } from './in-tray-enter.ts';
-import { fileLeftovers, LateFiles } from './late-files.ts';
+import { ExportFiles, exportLeftovers } from './export-files.ts';
 import { compared, withLineage } from './maildir-found.ts';
 import type { Found } from './maildir-found.ts';
 import type { MaildirFiles } from './maildir-files.ts';
@@ -26,24 +25,22 @@ const PUT_BACK_MS = 30 * 1000;
 /** Finishes what others left half done, and gives rows to files that have none. */
 export class MaildirHealer {
   readonly #tidied = new Map<AgentName, number>();
-  readonly #late: LateFiles;
+  readonly #export: ExportFiles;
 
   constructor(
     readonly files: MaildirFiles,
     readonly publisher: MaildirPublisher,
     readonly options: MaildirOptions,
   ) {
-    this.#late = new LateFiles(files, options.onStep);
+    this.#export = new ExportFiles(files, options.onStep);
   }
 
   async heal(): Promise<void> {
     await this.#finishSends();
-    // Before anything is adopted: what lay in a tray knows all of its copies, and came before.
-    if (!this.options.backRoom) await enterTrayOfDead(this.options.root, this.options.ledger);
-    const { held, fresh, unfiled } = await this.options.ledger.troubles();
+    const { held, fresh, unexported } = await this.options.ledger.troubles();
     if (held) await this.#freeAbandoned();
     if (fresh) await this.#adoptEverything();
-    if (held || fresh || unfiled) await this.fileLeftovers();
+    if (held || fresh || unexported) await this.exportLeftovers();
   }
 
   async #freeAbandoned(): Promise<void> {
@@ -56,9 +53,9 @@ export class MaildirHealer {
   }
 
   /** Copies that a relay accepted get their files, if it does not live to write them itself. */
-  async fileLeftovers(): Promise<void> {
-    if (this.options.backRoom) this.options.backRoom.file();
-    else await fileLeftovers(this.options.root, this.#late, this.options.ledger);
+  async exportLeftovers(): Promise<void> {
+    if (this.options.exporter) this.options.exporter.wake();
+    else await exportLeftovers(this.options.root, this.#export, this.options.ledger);
   }
 
   /** T4: the ledger says settled; the file follows, even one that somebody put back meanwhile. */
@@ -175,7 +172,7 @@ export class MaildirHealer {
   }
 
   async #list(folder: string): Promise<MessageId[]> {
-    return this.options.backRoom ? this.options.backRoom.list(folder) : idsIn(folder);
+    return this.options.exporter ? this.options.exporter.list(folder) : idsIn(folder);
   }
 
   /** Publishes what was accepted and not published; drops what nobody accepted. */
@@ -201,7 +198,7 @@ export class MaildirHealer {
   /** After a lost ledger or a restart of the machine: every file gets its row. */
   async #adoptEverything(): Promise<void> {
     // First, because a file that was never flushed may be there without its text: the ledger has it.
-    await this.options.ledger.recount((copy) => this.#late.whereIs(copy));
+    await this.options.ledger.recount((copy) => this.#export.whereIs(copy));
     this.#step('H recounted');
     const mailboxes = this.files.mailboxes();
     for (const mailbox of mailboxes) {

@@ -22,8 +22,8 @@ export interface MaildirOptions {
   /** How a copy is to be seen that another program left here, and where it stands in its exchange: nothing it says is believed. */
   judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;
   now: () => number;
-  /** Somebody in this process who lists folders and writes the files of late copies, so that we need not. */
-  backRoom?: { list(folder: string): Promise<MessageId[]>; file(): void };
+  /** In a server: a worker that lists folders and exports mail, so that we need not. */
+  exporter?: { list(folder: string): Promise<MessageId[]>; wake(): void };
   /** Told before each step that a crash could separate from the next one. Tests die here. */
   onStep?: (step: string) => void;
 }
@@ -71,8 +71,8 @@ export class MaildirSender {
   async heal(): Promise<void> {
     // Whoever stays may find that its home was removed: it begins anew.
     mkdirSync(this.options.root, { recursive: true, mode: 0o700 });
-    const { held, fresh, unfiled } = await this.options.ledger.troubles();
-    if (held || fresh || unfiled || this.#isSending()) await this.healer.heal();
+    const { held, fresh, unexported } = await this.options.ledger.troubles();
+    if (held || fresh || unexported || this.#isSending()) await this.healer.heal();
   }
 
   /** Here every copy has its place before it is accepted. */

@@ -144,7 +144,7 @@ export class MaildirTaker {
       },
       begun,
     );
-    await this.healer.fileLeftovers();
+    await this.healer.exportLeftovers();
     return released;
   }
 

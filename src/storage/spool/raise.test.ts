@@ -2,14 +2,12 @@
 import { describe, expect, it } from 'bun:test';
 import { readdirSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
-import { openLateHome } from '../../../test/support/late.ts';
+import { openServerHome } from '../../../test/support/server-home.ts';
 import { anEntry, bob, QUIET } from '../../../test/support/mail.ts';
 import { openHome } from '../../../test/support/maildir.ts';
 import type { Entry } from '../ledger/ledger.ts';
-import { FIRST } from '../ledger/late.ts';
-import { LateFiles } from './late-files.ts';
-import { LateRaised } from './late-raised.ts';
-import type { LateWatchers } from './late-watchers.ts';
+import { FIRST } from '../ledger/export-queue.ts';
+import { ExportFiles } from './export-files.ts';
 import { MaildirFiles } from './maildir-files.ts';
 
 function aQuietEntry(): Entry {
@@ -38,7 +36,7 @@ describe('a raised copy', () => {
 
   it('of a relay stands in new/, whether it had its file before or gets it later', async () => {
     const home = temporaryHome();
-    const { spool, close } = await openLateHome(home);
+    const { spool, close } = await openServerHome(home);
     const early = (await spool.put(aQuietEntry())).message;
     await spool.flush();
     const late = (await spool.put(aQuietEntry())).message;
@@ -52,21 +50,15 @@ describe('a raised copy', () => {
   it('of a relay stands in new/ also if its file was just being written into quiet/', async () => {
     const home = temporaryHome();
     const { spool, ledger, close } = await openHome(home);
-    const told: string[] = [];
-    const watchers = { tellOf: async (_mailbox, ids) => void told.push(...ids) } as LateWatchers;
-    const raised = new LateRaised(ledger, spool, watchers);
     const entry = aQuietEntry();
     await ledger.acceptTogether([entry]);
-    const copies = await ledger.unfiled(FIRST, 10);
-    expect(await raised.raise(bob, entry.message.id)).toBe(true);
-    const writer = new LateFiles(new MaildirFiles(home));
-    const mine = await ledger.drafted(writer.draft(copies, fail));
-    await ledger.filed(writer.publish(copies, mine, fail));
-    expect(filesIn(home, 'quiet')).toEqual([`${entry.message.id}.json`]);
-    await raised.filed(copies);
+    const copies = await ledger.unexported(FIRST, 10);
+    expect(copies).toMatchObject([{ quiet: true }]);
+    // Not there yet, so nothing is moved.
+    expect(await spool.raise(bob, entry.message.id)).toBe(false);
+    await new ExportFiles(new MaildirFiles(home)).exportBatch(ledger, copies, fail);
     expect(filesIn(home, 'new')).toEqual([`${entry.message.id}.json`]);
     expect(filesIn(home, 'quiet')).toEqual([]);
-    expect(told).toEqual([entry.message.id, entry.message.id]);
     await close();
   });
 });

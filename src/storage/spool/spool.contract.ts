@@ -11,7 +11,6 @@ import {
   LOUD,
   QUIET,
 } from '../../../test/support/mail.ts';
-import { within } from '../../../test/support/within.ts';
 import { parseAddress } from '../../protocol/address.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { MessageId } from '../../protocol/names.ts';
@@ -53,12 +52,7 @@ const HOSTILE = [
 ];
 
 /** What every spool promises. Each sentence of spool.ts is a test here. */
-export function spoolContract(
-  name: string,
-  open: () => Promise<OpenSpool>,
-  // Other processes see a message a moment later while this one lives, and at once when it is dead: see in-tray.test.ts.
-  { isLate = false } = {},
-): void {
+export function spoolContract(name: string, open: () => Promise<OpenSpool>): void {
   describe(`the ${name} spool`, () => {
     let here: OpenSpool;
     let spool: Spool;
@@ -202,7 +196,6 @@ export function spoolContract(
       it('is durable before it answers: another process reads it [BC-8]', async () => {
         const message = await arrived();
         const other = await here.another();
-        if (isLate) await within(20_000, async () => (await other.peek(bob)).length > 0);
         expect(await other.peek(bob)).toEqual([{ message, quiet: false }]);
         expect(await take(bob, [message.id], other)).toEqual([message.id]);
         expect(await waitingFor(bob)).toEqual([]);

@@ -4,7 +4,7 @@ import { temporaryHome } from '../../../test/support/home.ts';
 import { aMessage, anEntry, bob } from '../../../test/support/mail.ts';
 import { leaveFile, openHome } from '../../../test/support/maildir.ts';
 import type { OpenHome } from '../../../test/support/maildir.ts';
-import { Looker } from './back-room-look.ts';
+import { ForeignChanges } from './foreign-changes.ts';
 import { MaildirFiles } from './maildir-files.ts';
 
 /** So long it takes to read a mailbox here. */
@@ -13,7 +13,7 @@ const REST_MS = 5 * READ_MS;
 
 let root: string;
 let home: OpenHome;
-let looker: Looker;
+let changes: ForeignChanges;
 let reads: number;
 let now: number;
 beforeEach(async () => {
@@ -28,7 +28,7 @@ beforeEach(async () => {
     pass(READ_MS);
     return read(...page);
   };
-  looker = new Looker(new MaildirFiles(root), ledger);
+  changes = new ForeignChanges(new MaildirFiles(root), () => ledger);
   pass(READ_MS);
 });
 afterEach(async () => {
@@ -43,45 +43,45 @@ function pass(ms: number): void {
 
 /** A stream of this mailbox is opened. */
 async function opens(): Promise<void> {
-  await looker.watch(bob, 1000);
-  await looker.look(bob);
+  await changes.watch(bob, 1000);
+  await changes.look(bob);
 }
 
-it('streams that come and go do not make the back room read a huge mailbox again and again', async () => {
+it('streams that come and go do not make the exporter read a huge mailbox again and again', async () => {
   await opens();
   for (let n = 0; n < 20; n += 1) {
-    looker.unwatch(bob);
-    looker.due();
+    changes.unwatch(bob);
+    changes.due();
     await opens();
   }
   expect(reads).toBe(1);
-  expect(looker.due()).toEqual([bob]);
+  expect(changes.due()).toEqual([bob]);
   // What others brought meanwhile is found by the look that is due after the pause.
   const { id } = aMessage();
   leaveFile(root, bob, `${id}.json`, '');
   pass(REST_MS);
-  expect((await looker.look(bob)).arrived).toEqual([id]);
+  expect((await changes.look(bob)).arrived).toEqual([id]);
   expect(reads).toBe(2);
 });
 
 it('who comes back to a huge mailbox is told of what a reader had in hand then, and puts back', async () => {
   const { message } = await home.spool.put(anEntry());
   await opens();
-  looker.unwatch(bob);
+  changes.unwatch(bob);
   const path = (folder: string): string => `${root}/spool/bob/${folder}/${message.id}.json`;
   mkdirSync(`${root}/spool/bob/held`, { recursive: true });
   renameSync(path('new'), path('held'));
   await opens();
   renameSync(path('held'), path('new'));
   pass(REST_MS);
-  expect((await looker.look(bob)).arrived).toEqual([message.id]);
+  expect((await changes.look(bob)).arrived).toEqual([message.id]);
 });
 
 it('of a huge mailbox that nobody listens to any more nothing is kept when its pause is over', async () => {
   await opens();
-  looker.unwatch(bob);
+  changes.unwatch(bob);
   pass(REST_MS);
-  looker.due();
+  changes.due();
   await opens();
   expect(reads).toBe(2);
 });

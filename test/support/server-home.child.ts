@@ -1,11 +1,11 @@
 // A relay's storage at work until it is killed: `late.child.ts <home> <putters>`. Says every id that was answered, one a line.
 import { writeSync } from 'node:fs';
 import { SendKey } from '../../src/protocol/names.ts';
-import { openLateHome } from './late.ts';
+import { openServerHome } from './server-home.ts';
 import { anEntry, bob, carol, LOUD, QUIET } from './mail.ts';
 
 const [, , root = '', putters = '16'] = process.argv;
-const { spool } = await openLateHome(root);
+const { spool } = await openServerHome(root);
 const copies = [
   { mailbox: bob, attention: LOUD },
   { mailbox: carol, attention: QUIET },

@@ -20,7 +20,7 @@ export interface Standing extends Mail {
 export type Shelved = 'loud' | 'digest' | 'kept';
 
 /** A waiting copy that somebody should write a file for. */
-export type Unfiled = Standing & CopyNumber;
+export type Unexported = Standing & CopyNumber;
 
 /** A copy that waits or is in a hand: whether it waits, and whether its file should stand in the mailbox. */
 export interface OpenCopy {
@@ -30,42 +30,30 @@ export interface OpenCopy {
   hasFile: boolean;
 }
 
-/**
- * A place in the log of an in-tray (see spool/in-tray.ts): which use of its file, and how many bytes of it. Everything before it is in
- * the ledger.
- */
-export interface TrayPlace {
-  round: number;
-  bytes: number;
-}
-
 /** Before all copies. */
 export const FIRST: CopyNumber = { seq: 0, mailbox: '' as AgentName };
 
 /** Where a whole file of a copy was found: where it waits, as a draft, or nowhere. */
-export type Filed = 'filed' | 'draft' | 'nowhere';
+export type FilePlace = 'exported' | 'draft' | 'nowhere';
 
 /**
  * The ledger's part for a spool that answers first and writes its files later.
  *
- * A copy accepted together with others is *fileless*: its message stands in the ledger alone. While it waits it is also *unfiled*:
- * somebody should write its file. It leaves that list in one of two ways, and the ledger lets only one of them happen:
- * a reader claims it and gets the message from the ledger, so that it never has a file (put back, it is unfiled again);
- * or whoever wrote a draft of it says `drafted`, and from then on it has a file like every other copy, if not one that was flushed.
+ * A copy accepted together with others is *fileless*: its message stands in the ledger alone. While it waits it is also *unexported*:
+ * somebody should write its file. It leaves that queue in one of two ways, and the ledger lets only one of them happen:
+ * a reader claims it and gets the message from the ledger, so that it never has a file (put back, it is unexported again);
+ * or the exporter, which wrote a draft of it, says `drafted`, and from then on it has a file like every other copy, if not one that was flushed.
  */
-export interface LateCopies {
+export interface ExportQueue {
   /**
    * Accepts many entries as one act, each with its own outcome: a refusal of one never hurts the others. Their copies are
-   * unfiled. What is accepted is on disk only after `flush`. `upTo`: they come from an in-tray, of which the ledger has everything
-   * before this place from now on.
+   * unexported. What is accepted is on disk only after `flush`.
    */
-  acceptTogether(entries: Entry[], upTo?: TrayPlace): Promise<(Acceptance | Refusal)[]>;
-  /** Up to where the ledger has what was laid in its tray, and which life of the ledger this is: a log of another says nothing. */
-  tray(): Promise<{ life: string; place: TrayPlace }>;
+  acceptTogether(entries: Entry[]): Promise<(Acceptance | Refusal)[]>;
   /** Everything committed before this call is on disk when it returns. `alone`: nobody else waits for this thread meanwhile. */
   flush(alone?: boolean): Promise<void>;
-  /** Somebody else does this ledger's housekeeping from now on: no commit waits for it. */
-  leaveLog(): void;
+  /** This process is asked by many at once. */
+  tuneForServer(cacheKb?: number): void;
   /** The number of the newest message. */
   newest(): Promise<number>;
   /** One waiting copy, or null. */
@@ -79,16 +67,16 @@ export interface LateCopies {
   openCopies(mailbox: AgentName, after: number, limit: number): Promise<OpenCopy[]>;
   /** The mailboxes whose names begin so and in which something waits or is held, by name. Costs as many as there are, whatever waits. */
   mailboxesWithMail(prefix: string): Promise<AgentName[]>;
-  /** Copies without a file, oldest first, or those that were drafted and are not known to be filed. */
-  unfiled(after: CopyNumber, limit: number, drafted?: boolean): Promise<Unfiled[]>;
+  /** Copies without a file, oldest first, or those that were drafted and are not known to be exported. */
+  unexported(after: CopyNumber, limit: number, drafted?: boolean): Promise<Unexported[]>;
   /** Nearly always zero where no relay runs. At most `limit` are counted. */
-  unfiledCount(limit: number): Promise<number>;
+  unexportedCount(limit: number): Promise<number>;
   /** A draft of each of these is written: those that still wait may be published, and they alone. Returns which. */
   drafted(copies: CopyNumber[]): Promise<boolean[]>;
   /** These drafted copies are published, or were taken before that. */
-  filed(copies: CopyNumber[]): Promise<void>;
+  exported(copies: CopyNumber[]): Promise<void>;
   /** Both at once, for a spool in which a draft stands where readers look. Returns which of these still waited for that. */
   placed(copies: CopyNumber[]): Promise<boolean[]>;
-  /** After a restart of the machine: asks for every late copy that waits where its file is, and believes it. */
-  recount(look: (copy: { mailbox: AgentName; id: MessageId; quiet: boolean }) => Filed): Promise<void>;
+  /** After a restart of the machine: asks for every exported copy that waits where its file is, and believes it. */
+  recount(look: (copy: { mailbox: AgentName; id: MessageId; quiet: boolean }) => FilePlace): Promise<void>;
 }

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { run, start, stepsOf } from '../../../test/support/crash.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
-import { openLateHome } from '../../../test/support/late.ts';
+import { openServerHome } from '../../../test/support/server-home.ts';
 import { anEntry, bob, carol, LOUD, QUIET } from '../../../test/support/mail.ts';
 import { openHome } from '../../../test/support/maildir.ts';
 import type { OpenHome } from '../../../test/support/maildir.ts';
@@ -25,7 +25,7 @@ function entryFor(key: string): Entry {
 }
 
 /** A home in which a relay accepted these and died before it wrote any file. */
-async function homeWithUnfiled(...keys: string[]): Promise<{ home: string; ids: MessageId[] }> {
+async function homeWithUnexported(...keys: string[]): Promise<{ home: string; ids: MessageId[] }> {
   const home = temporaryHome();
   const { ledger, close } = await openHome(home);
   const entries = keys.map(entryFor);
@@ -59,10 +59,13 @@ async function killedAfter(
   home: string,
   lines: number,
 ): Promise<{ answered: Map<MessageId, string>; taken: string[] }> {
-  const child = Bun.spawn([process.execPath, `${import.meta.dir}/../../../test/support/late.child.ts`, home, '16'], {
-    stdout: 'pipe',
-    stderr: 'inherit',
-  });
+  const child = Bun.spawn(
+    [process.execPath, `${import.meta.dir}/../../../test/support/server-home.child.ts`, home, '16'],
+    {
+      stdout: 'pipe',
+      stderr: 'inherit',
+    },
+  );
   let heard = '';
   const decoder = new TextDecoder();
   for await (const chunk of child.stdout) {
@@ -80,7 +83,7 @@ async function killedAfter(
   };
 }
 
-const FILE = await stepsOf({ home: (await homeWithUnfiled('k1', 'k2')).home, act: 'heal' });
+const FILE = await stepsOf({ home: (await homeWithUnexported('k1', 'k2')).home, act: 'heal' });
 
 describe('a relay that is killed', () => {
   it.each([
@@ -93,10 +96,10 @@ describe('a relay that is killed', () => {
     const home = temporaryHome();
     const { answered, taken } = await killedAfter(home, lines);
     expect(answered.size).toBeGreaterThan(lines / 3);
-    const opened = who === 'a command' ? await openHome(home) : await openLateHome(home);
+    const opened = who === 'a command' ? await openHome(home) : await openServerHome(home);
     await opened.spool.flush();
     // One command works for a second on what others left; the next goes on.
-    while ((await opened.ledger.unfiledCount(1)) > 0) await opened.spool.heal();
+    while ((await opened.ledger.unexportedCount(1)) > 0) await opened.spool.heal();
     for (const [id, key] of [...answered].slice(0, 20)) {
       const retry = await opened.spool.put(entryFor(key));
       expect([retry.first, retry.message.id]).toEqual([false, id]);
@@ -114,20 +117,20 @@ describe('a relay that is killed', () => {
   });
 
   it.each(FILE)('while its files are written, at %s (%i), is followed by one that finishes it', async (step, nth) => {
-    const { home, ids } = await homeWithUnfiled('k1', 'k2');
+    const { home, ids } = await homeWithUnexported('k1', 'k2');
     expect((await run({ home, act: 'heal', step, nth })).died).toBe(true);
     const opened = await openHome(home);
     expect((await opened.spool.ids(bob)).toSorted()).toEqual(ids);
     expect(filesOf(home, carol, 'quiet')).toHaveLength(2);
     expect(await takeAll(opened, bob)).toEqual(ids);
     expect(await takeAll(opened, carol)).toEqual(ids);
-    expect(await opened.ledger.unfiledCount(10)).toBe(0);
+    expect(await opened.ledger.unexportedCount(10)).toBe(0);
     expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
     await opened.close();
   });
 
   it.each(FILE)('while its files are written, at %s (%i), leaves what can be claimed as it is', async (step, nth) => {
-    const { home, ids } = await homeWithUnfiled('k1', 'k2');
+    const { home, ids } = await homeWithUnexported('k1', 'k2');
     await run({ home, act: 'heal', step, nth });
     const opened = await openHome(home, { heal: false });
     const claim = await opened.spool.claim(bob, ids, LEASE);
@@ -142,7 +145,7 @@ describe('a relay that is killed', () => {
 
   it('writes files at every step that these tests know', () => {
     expect(new Set(FILE.map(([step]) => step))).toEqual(
-      new Set(['F1 drafted one', 'F2 drafted', 'F3 published one', 'F4 filed']),
+      new Set(['F1 drafted one', 'F2 drafted', 'F3 published one', 'F4 exported']),
     );
   });
 });
@@ -155,7 +158,7 @@ async function settledIn(ledger: Ledger, ids: MessageId[]): Promise<MessageId[]>
 }
 
 it('a mailbox that is only half made gets its files all the same', async () => {
-  const { home, ids } = await homeWithUnfiled('k1');
+  const { home, ids } = await homeWithUnexported('k1');
   for (const folder of ['tmp', 'new', 'cur']) mkdirSync(`${home}/spool/carol/${folder}`, { recursive: true });
   const opened = await openHome(home);
   expect(await opened.spool.ids(carol)).toEqual(ids);
@@ -164,7 +167,7 @@ it('a mailbox that is only half made gets its files all the same', async () => {
 
 describe('a copy without a file', () => {
   it('that is taken never gets one, whatever stands in tmp/ [BC-10]', async () => {
-    const { home, ids } = await homeWithUnfiled('k1');
+    const { home, ids } = await homeWithUnexported('k1');
     const opened = await openHome(home, { heal: false });
     const [id] = ids as [MessageId];
     const claim = await opened.spool.claim(bob, [id], LEASE);
@@ -179,7 +182,7 @@ describe('a copy without a file', () => {
   });
 
   it('that is put back gets one', async () => {
-    const { home, ids } = await homeWithUnfiled('k1');
+    const { home, ids } = await homeWithUnexported('k1');
     const opened = await openHome(home, { heal: false });
     const claim = await opened.spool.claim(bob, ids, LEASE);
     await opened.spool.release(claim, ids, { because: 'busy' });
@@ -190,7 +193,7 @@ describe('a copy without a file', () => {
   });
 
   it('that was in the hand of a reader who died waits again, marked, and gets one [BC-6]', async () => {
-    const { home, ids } = await homeWithUnfiled('k1');
+    const { home, ids } = await homeWithUnexported('k1');
     const reader = start({ home, act: 'holdAll', keys: ids, env: { HEAL: 'no' } });
     await reader.saying('held');
     const early = await openHome(home);
@@ -204,7 +207,7 @@ describe('a copy without a file', () => {
   });
 
   it('that is kept after reading stands in cur/ like any other [BC-9]', async () => {
-    const { home, ids } = await homeWithUnfiled('k1');
+    const { home, ids } = await homeWithUnexported('k1');
     const opened = await openHome(home, { heal: false });
     const claim = await opened.spool.claim(bob, ids, LEASE);
     await opened.spool.settle(claim, ids, { ...DONE, keep: true });
@@ -213,7 +216,7 @@ describe('a copy without a file', () => {
   });
 
   it('is not taken for one that another program took', async () => {
-    const { home, ids } = await homeWithUnfiled('k1');
+    const { home, ids } = await homeWithUnexported('k1');
     const opened = await openHome(home, { heal: false });
     await opened.spool.adopt(bob);
     expect((await opened.ledger.copy(bob, ids[0] as MessageId))?.state).toBe('stored');
@@ -231,7 +234,7 @@ describe('after a restart of the machine', () => {
   /** A home of which a relay has written all files, none of them flushed. */
   async function homeWithFiles(count: number): Promise<{ home: string; ids: MessageId[] }> {
     const home = temporaryHome();
-    const { spool, close } = await openLateHome(home);
+    const { spool, close } = await openServerHome(home);
     const ids = await Promise.all(
       Array.from({ length: count }, async (_, n) => (await spool.put(entryFor(`k${n}`))).message.id),
     );

@@ -1,23 +1,22 @@
 import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
 import type { SqliteLedger } from '../../src/storage/ledger/sqlite.ts';
-import { LateMaildir } from '../../src/storage/spool/late-maildir.ts';
-import type { Rush } from '../../src/storage/spool/late-group.ts';
+import { ExportedMaildir } from '../../src/storage/spool/exported-maildir.ts';
 import type { HomeOptions } from './maildir.ts';
 import { LOUD } from './mail.ts';
 
-export interface OpenLateHome {
-  spool: LateMaildir;
+export interface OpenServerHome {
+  spool: ExportedMaildir;
   ledger: SqliteLedger;
   troubles: unknown[];
   close: () => Promise<void>;
 }
 
 /** Opens a home's ledger and spool the way a relay does. */
-export async function openLateHome(root: string, options: HomeOptions & { rush?: Rush } = {}): Promise<OpenLateHome> {
-  const { now = Date.now, judge = async () => LOUD, heal = true, rush } = options;
+export async function openServerHome(root: string, options: HomeOptions = {}): Promise<OpenServerHome> {
+  const { now = Date.now, judge = async () => LOUD, heal = true } = options;
   const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal', now });
   const troubles: unknown[] = [];
-  const spool = new LateMaildir({
+  const spool = new ExportedMaildir({
     root,
     ledger,
     judge: async (mailbox, message) => ({
@@ -26,7 +25,6 @@ export async function openLateHome(root: string, options: HomeOptions & { rush?:
     }),
     now,
     onTrouble: (error) => troubles.push(error),
-    ...(rush !== undefined && { rush }),
   });
   if (heal) await spool.heal();
   const close = async (): Promise<void> => {

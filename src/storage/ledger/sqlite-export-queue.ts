@@ -1,9 +1,9 @@
+import { STILL_QUEUED } from './rows.ts';
 import type { Database } from 'bun:sqlite';
 import { isQuiet } from '../../protocol/attention.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { CopyNumber, Filed, OpenCopy, Shelved, Standing, TrayPlace, Unfiled } from './late.ts';
-import { metaOf, setMeta } from './meta.ts';
-import { attentionFrom, FILELESS, STILL_UNFILED } from './rows.ts';
+import type { CopyNumber, FilePlace, OpenCopy, Shelved, Standing, Unexported } from './export-queue.ts';
+import { attentionFrom, FILELESS } from './rows.ts';
 import { SETTLED, STORED } from './schema.ts';
 import { SqliteAdoption } from './sqlite-adopt.ts';
 
@@ -32,7 +32,7 @@ const WITH_MAIL = `WITH RECURSIVE box (name) AS (
   SELECT name FROM box WHERE name IS NOT NULL`;
 const STANDING_ONE = `SELECT c.seq, c.mailbox, m.id, c.attention, m.json FROM messages m JOIN copies c USING (seq)
   WHERE m.id = ? AND c.mailbox = ? AND c.state = ${STORED}`;
-const UNFILED = `SELECT u.seq, u.mailbox, m.id, c.attention, m.json FROM unfiled u
+const QUEUE = `SELECT u.seq, u.mailbox, m.id, c.attention, m.json FROM unfiled u
   CROSS JOIN copies c ON c.seq = u.seq AND c.mailbox = u.mailbox CROSS JOIN messages m ON m.seq = u.seq
   WHERE (u.seq, u.mailbox) > (?, ?) AND u.drafted = ? ORDER BY u.seq, u.mailbox LIMIT ?`;
 const LATE = `SELECT c.seq, c.mailbox, m.id, c.attention, '' AS json FROM copies c INDEXED BY copies_open
@@ -53,33 +53,19 @@ interface StandingRow {
  * flushed; 2 for one that has none: it is in a hand, or ended there. `unfiled` has a row for every copy that waits without a
  * file (`drafted` 0), and for those that are just being published (`drafted` 1).
  */
-export class SqliteLate extends SqliteAdoption {
+export class SqliteExportQueue extends SqliteAdoption {
   async flush(alone?: boolean): Promise<void> {
-    if (this.connection.log.hasFailed) this.connection.beginLogAnew();
+    if (this.connection.log.hasFailed) this.connection.restartLog();
     await this.connection.log.flush(alone);
   }
 
-  async tray(): Promise<{ life: string; place: TrayPlace }> {
-    return this.connection.read((db) => {
-      const [round = 0, bytes = 0] = (metaOf(db, 'tray') ?? '').split(' ').map(Number);
-      return { life: metaOf(db, 'generation') ?? '', place: { round, bytes } };
-    });
+  tuneForServer(cacheKb?: number): void {
+    this.connection.tuneForServer(cacheKb);
   }
 
-  /** In the transaction that enters what lay before this place. */
-  noteTray(db: Database, { round, bytes }: TrayPlace): void {
-    setMeta(db, 'tray', `${round} ${bytes}`);
-  }
-
-  leaveLog(): void {
-    this.connection.leaveLog();
-  }
-
-  /** Moves the log into the ledger as far as nobody has to wait for it. Says how many pages it has, and how many were moved. */
-  moveLog(): { pages: number; moved: number } {
-    const sql = 'PRAGMA wal_checkpoint(PASSIVE)';
-    const row = this.connection.read((db) => db.query<{ log: number; checkpointed: number }, []>(sql).get());
-    return { pages: row?.log ?? 0, moved: row?.checkpointed ?? 0 };
+  /** Copies the log into the ledger as far as nobody has to wait for it. */
+  checkpoint(): void {
+    this.connection.read((db) => db.query('PRAGMA wal_checkpoint(PASSIVE)').get());
   }
 
   async newest(): Promise<number> {
@@ -113,10 +99,10 @@ export class SqliteLate extends SqliteAdoption {
     return rows.map(({ name }) => name);
   }
 
-  async unfiled(after: CopyNumber, limit: number, drafted = false): Promise<Unfiled[]> {
+  async unexported(after: CopyNumber, limit: number, drafted = false): Promise<Unexported[]> {
     const rows = this.connection.read((db) =>
       db
-        .query<StandingRow, [number, string, number, number]>(UNFILED)
+        .query<StandingRow, [number, string, number, number]>(QUEUE)
         .all(after.seq, after.mailbox, drafted ? 1 : 0, limit),
     );
     return rows.map((row) => ({ ...standingFrom(row), mailbox: row.mailbox }));
@@ -130,14 +116,14 @@ export class SqliteLate extends SqliteAdoption {
     });
   }
 
-  async filed(copies: CopyNumber[]): Promise<void> {
+  async exported(copies: CopyNumber[]): Promise<void> {
     this.connection.write((db) => {
       const done = db.query('DELETE FROM unfiled WHERE seq = ? AND mailbox = ? AND drafted = 1');
       for (const { seq, mailbox } of copies) done.run(seq, mailbox);
     });
   }
 
-  async recount(look: (copy: { mailbox: AgentName; id: MessageId; quiet: boolean }) => Filed): Promise<void> {
+  async recount(look: (copy: { mailbox: AgentName; id: MessageId; quiet: boolean }) => FilePlace): Promise<void> {
     let last: [string, number] = ['', 0];
     let rows: StandingRow[];
     do {
@@ -153,10 +139,10 @@ export class SqliteLate extends SqliteAdoption {
   }
 }
 
-function recountOne(db: Database, row: StandingRow, found: Filed): void {
+function recountOne(db: Database, row: StandingRow, found: FilePlace): void {
   const { seq, mailbox } = row;
-  if (found === 'filed') db.query('DELETE FROM unfiled WHERE seq = ? AND mailbox = ?').run(seq, mailbox);
-  else if (found === 'nowhere') unfile(db, row);
+  if (found === 'exported') db.query('DELETE FROM unfiled WHERE seq = ? AND mailbox = ?').run(seq, mailbox);
+  else if (found === 'nowhere') queueExport(db, row);
   // A draft that has its row is on its way; one without was published, and the rename was not on disk yet.
   else db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?) ON CONFLICT DO NOTHING').run(seq, mailbox);
 }
@@ -165,14 +151,14 @@ function recountOne(db: Database, row: StandingRow, found: Filed): void {
 export function withoutFile(db: Database, copy: { seq: number; mailbox: string; late: number }): string | undefined {
   if (copy.late === 0) return undefined;
   if (copy.late === 1) {
-    if (db.query(STILL_UNFILED).run(copy.seq, copy.mailbox).changes === 0) return undefined;
+    if (db.query(STILL_QUEUED).run(copy.seq, copy.mailbox).changes === 0) return undefined;
     db.query('UPDATE copies SET late = 2 WHERE seq = ? AND mailbox = ?').run(copy.seq, copy.mailbox);
   }
   return db.query<{ json: string }, [number]>('SELECT json FROM messages WHERE seq = ?').get(copy.seq)?.json;
 }
 
 /** A copy that has no file waits (again): somebody should write one. */
-export function unfile(db: Database, { seq, mailbox }: { seq: number; mailbox: string }): void {
+export function queueExport(db: Database, { seq, mailbox }: { seq: number; mailbox: string }): void {
   db.query('UPDATE copies SET late = 1 WHERE seq = ? AND mailbox = ?').run(seq, mailbox);
   db.query('INSERT INTO unfiled (seq, mailbox) VALUES (?, ?) ON CONFLICT DO UPDATE SET drafted = 0').run(seq, mailbox);
 }

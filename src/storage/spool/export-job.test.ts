@@ -1,4 +1,4 @@
-// A back room that cannot open a home's ledger: nobody waits for it for ever, and it comes back to what it was told.
+// An export worker that cannot open a home's ledger: nobody waits for it for ever, and it comes back to what it was told.
 import { expect, it } from 'bun:test';
 import { mkdirSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
@@ -7,11 +7,11 @@ import { leaveFile } from '../../../test/support/maildir.ts';
 import { within } from '../../../test/support/within.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { openSqliteLedger } from '../ledger/sqlite.ts';
-import { Desk } from './back-room-desk.ts';
-import type { Report } from './back-room-talk.ts';
-import { LateMaildir } from './late-maildir.ts';
+import { ExportJob } from './export-job.ts';
+import type { Report } from './export-messages.ts';
+import { ExportedMaildir } from './exported-maildir.ts';
 
-/** Whoever has this home's ledger open goes on; nobody else can open it until the returned function is called. */
+/** Who has this home's ledger open goes on; nobody else can open it until the returned function is called. */
 function shut(root: string): () => void {
   const lock = `${root}/ledger.db.lock`;
   rmSync(lock);
@@ -19,7 +19,7 @@ function shut(root: string): () => void {
   return () => rmdirSync(lock);
 }
 
-it('a relay whose back room cannot open the ledger at first writes its files and looks around when it can', async () => {
+it('a relay whose export worker cannot open the ledger at first writes its files and looks around when it can', async () => {
   const root = temporaryHome();
   const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
   const mend = shut(root);
@@ -27,15 +27,15 @@ it('a relay whose back room cannot open the ledger at first writes its files and
   const told: MessageId[] = [];
   const judge = async () => ({ attention: LOUD, lineage: undefined });
   const onTrouble = (error: unknown): void => void troubles.push(error);
-  const spool = new LateMaildir({ root, ledger, judge, now: Date.now, onTrouble, mostUnfiled: 5 });
+  const spool = new ExportedMaildir({ root, ledger, judge, now: Date.now, onTrouble, mostUnexported: 5 });
   const watch = spool.watch(bob, (mail) => told.push(JSON.parse(mail?.text ?? '').id));
   // More than may wait for their files, and an end to the wait for them.
   for (let n = 0; n < 20; n += 1) await spool.put(anEntry());
   await spool.flush();
   expect(troubles).not.toEqual([]);
-  expect(await ledger.unfiledCount(100)).toBe(20);
+  expect(await ledger.unexportedCount(100)).toBe(20);
   mend();
-  await within(20_000, async () => (await ledger.unfiledCount(1)) === 0);
+  await within(20_000, async () => (await ledger.unexportedCount(1)) === 0);
   expect(readdirSync(`${root}/spool/bob/new`)).toHaveLength(20);
   const brought = aMessage();
   leaveFile(root, bob, `${brought.id}.json`, JSON.stringify(brought));
@@ -45,23 +45,26 @@ it('a relay whose back room cannot open the ledger at first writes its files and
   await ledger.close();
 });
 
-it('a relay whose back room cannot open the ledger answers whoever asks for a look, and ends when it is told to', async () => {
+it('an export worker that cannot open the ledger answers every request, and ends when it is told to', async () => {
   const root = temporaryHome();
   await openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' }).close();
   const mend = shut(root);
   const said: Report[] = [];
-  const desk = new Desk(root, (what) => said.push(what));
-  const answerTo = (order: Parameters<Desk['take']>[0]): Report['say'][] => {
-    desk.take(order);
+  let heard = (): void => {};
+  const job = new ExportJob(root, (what) => {
+    said.push(what);
+    heard();
+  });
+  const answerTo = async (request: Parameters<ExportJob['take']>[0], many: number): Promise<Report['say'][]> => {
+    job.take(request);
+    while (said.length < many) await new Promise<void>((resolve) => (heard = resolve));
     return said.splice(0).map(({ say }) => say);
   };
-  expect(answerTo({ say: 'file', turn: 7, mayFile: true, hurry: false })).toEqual(['trouble', 'idle']);
-  expect(answerTo({ say: 'file', turn: 8, mayFile: true, hurry: false })).toEqual(['idle']);
-  expect(answerTo({ say: 'watch', mailbox: bob, since: 0 })).toEqual([]);
-  expect(answerTo({ say: 'move log' })).toEqual(['log moved']);
-  expect(answerTo({ say: 'held' })).toEqual(['log moved']);
-  expect(answerTo({ say: 'look', ticket: 1, mailbox: bob })).toEqual(['failed']);
-  expect(answerTo({ say: 'list', ticket: 2, folder: root })).toEqual(['failed']);
-  expect(answerTo({ say: 'close' })).toEqual(['closed']);
+  expect(await answerTo({ do: 'export', turn: 7, isUrgent: false }, 2)).toEqual(['trouble', 'idle']);
+  // Not again at once, unless somebody waits for it.
+  expect(await answerTo({ do: 'export', turn: 8, isUrgent: false }, 1)).toEqual(['idle']);
+  expect(await answerTo({ do: 'export', turn: 9, isUrgent: true }, 2)).toEqual(['trouble', 'idle']);
+  expect(await answerTo({ do: 'look', ticket: 1, mailbox: bob }, 1)).toEqual(['failed']);
+  expect(await answerTo({ do: 'close' }, 1)).toEqual(['closed']);
   mend();
 });
