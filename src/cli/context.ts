@@ -131,12 +131,12 @@ export class Context {
     writeAll(2, `${text}\n`);
   }
 
-  /** Somebody wants to see everything. */
+  /** Everything is to be logged. */
   get verbose(): boolean {
     return this.#flags.verbose === true || this.env['PARLEY_LOG'] === 'debug';
   }
 
-  /** For whoever wants to know more: `--verbose`, or PARLEY_LOG=debug, or PARLEY_LOG=json. Never a body. */
+  /** Says more with `--verbose`, or PARLEY_LOG=debug, or PARLEY_LOG=json. Never a body. */
   log(event: string, facts: Record<string, string | number | boolean> = {}): void {
     const level = this.env['PARLEY_LOG'];
     if (level === 'json') writeAll(2, `${JSON.stringify({ at: new Date().toISOString(), event, ...facts })}\n`);

@@ -19,9 +19,9 @@ export function cutBy(context: Context): Cut {
 }
 
 /**
- * Once a day, when somebody looks at their mail: never on the way of a message, because it reads the whole history.
+ * Once a day, when mail is looked at: never on the way of a message, because it reads the whole history.
  *
- * A clock may jump, and what is forgotten does not come back. So this goes by the days on which somebody looked, each noted in the file
+ * A clock may jump, and what is forgotten does not come back. So this goes by the days on which mail was looked at, each noted in the file
  * `pruned`: what is to be kept for 30 days goes only after 30 such days, and only if it is that old by the clock too. A jump is one day,
  * however far it goes. A home that is rarely used keeps its mail longer; `parley prune` goes by the clock alone.
  */
@@ -59,7 +59,7 @@ function earlier(cut: number | null, now: number, days: readonly number[]): numb
   return day === undefined ? null : Math.min(cut, day);
 }
 
-/** When somebody looked, oldest first. The first builds noted only the last time, as the time of the file. */
+/** When mail was looked at, oldest first. The first builds noted only the last time, as the time of the file. */
 function daysIn(path: string): number[] {
   const text = ifThere(() => readFileSync(path, 'utf8'));
   if (text === null) return [];

@@ -127,7 +127,7 @@ function listenToSignals(): { stop: AbortSignal; kill: AbortSignal; close(): voi
     stop.abort();
     patience = setTimeout(() => kill.abort(), COMMAND_END_MS);
   };
-  // Not SIGHUP: whoever runs this under nohup wants it ignored.
+  // Not SIGHUP: under nohup it is to be ignored.
   const names = ['SIGINT', 'SIGTERM'] as const;
   for (const name of names) process.on(name, onSignal);
   return {

@@ -6,7 +6,7 @@ import { writeAll } from './terminal.ts';
 
 /** Of one kind of event, so many are written in a second; the rest is counted. A storm must not fill a disk or stop the work. */
 const PER_SECOND = 50;
-/** One per request: only for whoever wants to see everything. */
+/** One per request: only with `verbose`. */
 const EVERYTHING = ['answered', 'listener_open', 'listener_closed'];
 
 /** A log on stderr: one line per event, as words for people or as JSON for programs. */

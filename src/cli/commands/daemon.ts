@@ -326,7 +326,7 @@ function tellUp(context: Context, home: string, notice: Notice, log: string): vo
   context.say(`log: ${log}      look: parley status      end: parley down`);
 }
 
-/** Somebody who wants it up finds it up; somebody who wants another door has to end it first. */
+/** It runs already. For a service that it does not run it has to be ended first. */
 function tellRunning(context: Context, home: string, notice: Notice, rows: readonly ServiceRow[]): void {
   const missing = rows.filter((row) => !notice.doors.some(({ name }) => name === row.name));
   if (missing.length > 0) {

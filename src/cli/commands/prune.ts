@@ -124,7 +124,7 @@ function endOf(trace: Trace | null): number {
   return ends.length > 0 ? Math.max(...ends) : sent;
 }
 
-/** When the last one ended who was obliged by it; never, while one still is, or may be as soon as somebody enters it. */
+/** When the last obligation for it ended; never, while one is open or may still be entered. */
 async function endOfDuties(home: Home, trace: Trace | null): Promise<number> {
   let last = -Infinity;
   for (const { mailbox, id, attention } of trace?.copies ?? []) {

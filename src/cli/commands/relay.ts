@@ -65,7 +65,7 @@ const relayCommand = command({
 const USAGE =
   'usage: parley relay token list | issue <agent> | rotate <agent> | revoke <agent>, each with --room <id> or without';
 
-/** Somebody's record, in a room. */
+/** The record of an agent in a room. */
 interface Bearer {
   directory: Directory;
   room: RoomId;
@@ -74,7 +74,7 @@ interface Bearer {
 
 /**
  * `parley relay token …`: who may sign in at the relay of this machine. It works on the records; a relay that runs sees them, so
- * nothing has to be started anew. A token is told once: what is kept of it cannot be turned back.
+ * nothing has to be restarted. A token is told once: only its hash is kept.
  */
 export async function relayToken(context: Context, words: string[], values: { room?: string }): Promise<void> {
   refuseOthers(values);

@@ -227,7 +227,7 @@ const forgetCommand = command({
     forgetSessions(who);
     const { copies, messages } = await home.ledger.forget(name);
     await home.directory.remove(name);
-    // Somebody may have sent to it before its record was gone.
+    // Mail may have been sent to it before its record was gone.
     await home.spool.remove(name);
     const wasDefault = home.label === 'parley' && ceaseDefault(join(parleyHome(context.env), 'config.json'), name);
     if (context.json)
@@ -250,7 +250,7 @@ async function remove({ name, home }: Who): Promise<number> {
   return asides.length;
 }
 
-/** A session that was bound to it asks anew who it is. */
+/** A session that was bound to it asks again who it is. */
 function forgetSessions({ name, home }: Who): void {
   for (const id of namesIn(`${home.root}/sessions`)) {
     const session = Session.open(home.root, id);

@@ -143,7 +143,7 @@ function refusePersonsSession(name: AgentName, isPerson: boolean, session: strin
     throw new Refusal('invalid_request', `@${name} is a person; bind the session to an agent: parley init <agent>`);
 }
 
-/** Under the name of a platform are the people of its surface: whoever has that id there would speak for this agent. */
+/** Under the name of a platform are the people of its surface: a person with that id there would speak for this agent. */
 export async function refuseSurfaceName(home: Home, name: AgentName): Promise<void> {
   const platform = AgentName.safeParse(name.split('.')[0]);
   if (!name.includes('.') || !platform.success || !(await home.directory.get(bridgeName(platform.data)))) return;

@@ -198,7 +198,7 @@ interface RelayPlace {
 }
 
 /**
- * Where the mail of whoever is set up so waits: at a relay; null for the local spool. The environment beats the config, even when
+ * At which relay the mail waits; null for the local spool. The environment beats the config, even when
  * it is set to nothing. Any other place is refused in one line: that mail must not land where nobody looks.
  */
 function relayPlace(env: Env, config: Config): RelayPlace | null {
@@ -208,7 +208,7 @@ function relayPlace(env: Env, config: Config): RelayPlace | null {
   return place;
 }
 
-/** The same for whoever is about to name a relay: that none was named before is no fault then. */
+/** The same before a relay is named: that none was named is no fault then. */
 export function relayInUse(env: Env, config: Config): RelayPlace | null {
   const local = isLocalSpool(env, config);
   const url = (env['BACKCHANNEL_URL'] ?? config.url)?.replace(/\/+$/, '');

@@ -257,14 +257,14 @@ const TICK_MS = 25;
  * mail in a hand, and nobody wrote into the ledger since everything that was accepted was found to be in an inbox.
  *
  * The last of these is what makes it right. A send that was killed after it was accepted has left its message in the ledger alone;
- * it wrote there, so the mark below no longer fits, and whoever looks next opens the ledger and finishes the send. In doubt the
+ * it wrote there, so the mark below no longer fits, and the next look opens the ledger and finishes the send. In doubt the
  * answer is no, which costs the time to open the ledger and nothing else. spec: c2c#empty
  */
 export function isSurelyEmpty(root: string, sessionId: string): boolean {
   return isEmptyInbox(root, sessionId) && !isHeld(root) && isInOrder(root);
 }
 
-/** Somebody has mail of this broker in a hand, and may have died over it. */
+/** A process holds mail of this broker, and may have died. */
 export function isHeld(root: string): boolean {
   return (ifThere(() => readdirSync(`${root}/held`)) ?? []).some((name) => name.endsWith('.held'));
 }
@@ -303,7 +303,7 @@ function noteOf(root: string): string {
 
 /**
  * Changes whenever anything is written into the ledger. Null without one. When anything else about its files was changed says
- * nothing: every connection that opens them sets their owner anew.
+ * nothing: every connection that opens them sets their owner again.
  */
 function markOf(root: string): string | null {
   const [ledger, log] = ledgerFiles(root).map((file) => (file ? `${file.ino}:${file.size}:${file.mtimeMs}` : '-'));

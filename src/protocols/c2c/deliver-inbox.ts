@@ -114,7 +114,7 @@ function terminalFrom(values: Given): string | undefined {
   return `pty:${number('terminal-pid', values['terminal-pid'])}:${number('pts', values.pts ?? '')}`;
 }
 
-/** A pane's number means one server only: the one in which we are now, whoever runs the loop later. */
+/** A pane's number means one server only: the one in which we are now, also if another process runs the loop later. */
 function withServer(terminal: string, inside: string | undefined): string {
   const path = inside?.split(',')[0];
   return terminal.startsWith('tmux:') && path && !path.includes(':') ? `tmux@${path}:${terminal.slice(5)}` : terminal;

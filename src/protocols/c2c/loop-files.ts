@@ -133,7 +133,7 @@ export function instancesFolder(env: Env): string {
   return env['C2C_INSTANCES_DIR'] || `${dataFolder(env)}/instances`;
 }
 
-/** Writes a small file so that whoever reads it, also after a crash of the machine, finds the old or the new text. */
+/** Writes a small file. A reader finds the old or the new text, also after a crash of the machine. */
 export function writeWhole(path: string, text: string): void {
   replace(path, text, true);
 }

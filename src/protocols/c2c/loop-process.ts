@@ -85,7 +85,7 @@ export async function runHere(wanted: Wanted, place: LoopPlace): Promise<string>
   return because;
 }
 
-/** Ends the loop of a session, whoever runs it. `was`: who ran it until now. */
+/** Ends the loop of a session. `was`: the process that ran it. */
 export async function endLoop(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>): Promise<{ was: Notice | null }> {
   const was = whoRuns(env, wanted);
   unwant(loopsFolder(env), wanted.session);

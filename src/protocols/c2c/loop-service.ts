@@ -106,7 +106,7 @@ class Reconciler {
     if (this.#running.get(session)?.loop !== loop) return;
     this.#running.delete(session);
     if (because === 'told to stop') return;
-    // The client has ended: nobody wants its loop any more. Unless it was started anew meanwhile.
+    // The client has ended, and its loop is not wanted any more, unless it was started again meanwhile.
     const still = allWanted(this.folder).find((one) => one.session === session);
     if (because === 'watched_pid_exited' && textOf(still) === textOf(wanted)) {
       rmSync(`${this.folder}/${session}.json`, { force: true });

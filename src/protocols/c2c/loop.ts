@@ -38,7 +38,7 @@ export interface RunningLoop {
 
 type Look = Parameters<typeof rounds>[1];
 
-/** The notice of whoever runs the loop of a session. */
+/** The path of the lock that the process with a session's loop holds. */
 export function lockPathOf(env: Env, { kind, session }: Pick<Wanted, 'kind' | 'session'>): string {
   return kind === 'wire' ? `${daemonsFolder(env)}/${session}` : `${loopsFolder(env)}/run/${session}`;
 }

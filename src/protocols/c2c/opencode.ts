@@ -128,7 +128,7 @@ const ocPluginStateCommand = command({
   words: [0, 0],
   async run(c2c: C2c) {
     const writer = new StatefileWriter(statefilePath({ ...c2c.env, HOME: userHome(c2c.env) }), eachOnce());
-    // Whoever ends us politely loses nothing: the last state may still wait for its moment.
+    // A polite end loses nothing: the last state may still wait to be written.
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
       process.once(signal, () => process.exit(writer.end() ? 0 : 1));
     }

@@ -29,7 +29,7 @@ export async function startInPty(c2c: C2c, plan: Plan): Promise<Instance> {
 }
 
 /**
- * Holds the terminal of a client in this process until one of the two ends. If this process has a terminal itself, whoever sits at it
+ * Holds the terminal of a client in this process until one of the two ends. If this process has a terminal itself, its user
  * sees the client and types to it as if nobody stood between.
  */
 export async function hold(c2c: C2c, plan: Plan): Promise<void> {
@@ -59,7 +59,7 @@ export async function hold(c2c: C2c, plan: Plan): Promise<void> {
   try {
     await registerAndKeep(c2c, { ...instance, holder: undefined });
     const loop = plan.loop === 'none' ? null : await startLoop(loopFor(instance), c2c, log, pty);
-    // Only now: whoever waits for it may rely on its loop.
+    // Only now: a process that waits for it may rely on its loop.
     keep(c2c.env, instance);
     // Either can be ended for itself; then the other goes, too.
     await Promise.race([pty.exited, ...(loop ? [loop.ended] : [])]);

@@ -93,7 +93,7 @@ class Machine {
   }
 
   async state(wanted = aWish()): Promise<ClientState | undefined> {
-    return (await (await signsOf(wanted, this.env)).latest())?.state;
+    return (await signsOf(wanted, this.env).latest())?.state;
   }
 }
 

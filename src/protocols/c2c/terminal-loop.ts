@@ -1,3 +1,5 @@
+import { OpenCodeSigns } from '../../clients/opencode/signs.ts';
+import { statefilePath } from '../../sessions/statefile.ts';
 import { readFileSync, readdirSync, rmSync } from 'node:fs';
 import * as v from 'valibot';
 import { HookSession, hookFolder } from '../../cli/dialects/c2c/hook-session.ts';
@@ -170,16 +172,16 @@ interface Manners {
   ending?: (text: string) => string;
 }
 
-/** A terminal with its client, as a loop needs it. Whoever took it leaves it. */
+/** A terminal with its client, as a loop needs it. The caller closes it. */
 export async function openTarget(
   wanted: Wanted,
   env: Env,
   own?: Terminal,
 ): Promise<SessionTarget & { close(): Promise<void> }> {
   const { terminal, close } = own ? { terminal: own, close: async () => {} } : await openTerminal(wanted, env);
-  const signs = await signsOf(wanted, env);
-  const known = await mannersOf(wanted.client);
-  // Of a terminal that somebody else owns nobody can read the screen.
+  const signs = signsOf(wanted, env);
+  const known = MANNERS.get(wanted.client) ?? UNKNOWN;
+  // The screen of a terminal that is not ours cannot be read.
   const manners = wanted.terminal?.startsWith('pty:')
     ? { ...known, composer: unseen, enterAfter: known.blindEnterAfter }
     : known;
@@ -192,7 +194,7 @@ export async function openTarget(
 async function openTerminal(wanted: Wanted, env: Env): Promise<{ terminal: Terminal; close(): Promise<void> }> {
   const spec = readTerminal(wanted.terminal ?? '');
   if (spec.kind === 'foreign') {
-    // Whoever names a terminal by its numbers has asked for it.
+    // A terminal that is named by its numbers was asked for.
     const terminal = ForeignPty.open({ asked: true, where: { pts: spec.pts }, terminal: spec.terminalPid });
     return { terminal, close: () => terminal.close() };
   }
@@ -206,25 +208,18 @@ async function openTerminal(wanted: Wanted, env: Env): Promise<{ terminal: Termi
   }
 }
 
-/** Where a client has manners of its own, they stand with the client. For a program that nobody knows, its sign must do alone. */
-async function mannersOf(client: string): Promise<Manners> {
-  const usual = { enterAfter: ENTER_MS, blindEnterAfter: BLIND_ENTER_MS };
-  switch (client) {
-    case 'claude': {
-      return { ...usual, composer: claudeComposer, blindEnterAfter: CLAUDE_BLIND_ENTER_MS };
-    }
-    case 'codex': {
-      return { ...usual, composer: codexComposer, ending: codexEnding };
-    }
-    case 'opencode':
-      return { ...usual, composer: openCodeComposer };
-    case 'kimi': {
-      return { composer: kimiComposer, enterAfter: KIMI_ENTER_AFTER, blindEnterAfter: KIMI_ENTER_AFTER };
-    }
-    default:
-      return { ...usual, composer: unseen, enterAfter: BLIND_ENTER_MS };
-  }
-}
+const USUAL = { enterAfter: ENTER_MS, blindEnterAfter: BLIND_ENTER_MS };
+
+/** Clients whose screen we can read. For any other program its signs must do alone. */
+const MANNERS = new Map<string, Manners>(
+  Object.entries({
+    claude: { ...USUAL, composer: claudeComposer, blindEnterAfter: CLAUDE_BLIND_ENTER_MS },
+    codex: { ...USUAL, composer: codexComposer, ending: codexEnding },
+    opencode: { ...USUAL, composer: openCodeComposer },
+    kimi: { composer: kimiComposer, enterAfter: KIMI_ENTER_AFTER, blindEnterAfter: KIMI_ENTER_AFTER },
+  }),
+);
+const UNKNOWN: Manners = { ...USUAL, composer: unseen, enterAfter: BLIND_ENTER_MS };
 
 /** Where a client runs, as it is written on a command line and in a file. spec: c2c#terminals */
 type TerminalSpec =
@@ -256,30 +251,28 @@ function exact(target: string): string {
 }
 
 /** What the client says of itself: its own register, its plugin's state, or what its hooks left. */
-export async function signsOf(wanted: Wanted, env: Env): Promise<Signs> {
-  if (wanted.client === 'claude') return claudeSigns(wanted, env);
-  if (wanted.client !== 'opencode') return new HookSigns(wanted, env);
-  const [{ OpenCodeSigns }, { statefilePath }] = await Promise.all([
-    import('../../clients/opencode/signs.ts'),
-    import('../../sessions/statefile.ts'),
-  ]);
-  const path = statefilePath({ ...env, HOME: userHome(env) }, wanted.options.instance);
-  return new OpenCodeSigns({ path, sessionId: wanted.session });
-}
-
-async function claudeSigns({ session, pid }: Wanted, env: Env): Promise<Signs> {
-  return new ClaudeSigns(env['CLAUDE_CONFIG_DIR'] || `${userHome(env)}/.claude`, session, pid);
+export function signsOf({ client, session, pid, ...wanted }: Wanted, env: Env): Signs {
+  switch (client) {
+    case 'claude':
+      return new ClaudeSigns(env['CLAUDE_CONFIG_DIR'] || `${userHome(env)}/.claude`, session, pid);
+    case 'opencode': {
+      const path = statefilePath({ ...env, HOME: userHome(env) }, wanted.options.instance);
+      return new OpenCodeSigns({ path, sessionId: session });
+    }
+    default:
+      return new HookSigns({ session, broker_root: wanted.broker_root }, env);
+  }
 }
 
 /** The newest of what hooks left under any name that this session has. */
 class HookSigns implements Signs {
   constructor(
-    readonly wanted: Wanted,
+    readonly whose: Whose,
     readonly env: Env,
   ) {}
 
   async latest(): Promise<Sign | null> {
-    const files = signFilesOf(this.wanted, this.env).map((path) => new SignFile(path));
+    const files = signFilesOf(this.whose, this.env).map((path) => new SignFile(path));
     const signs = (await Promise.all(files.map((file) => file.latest()))).filter((sign) => sign !== null);
     return signs.toSorted((a, b) => b.at - a.at)[0] ?? null;
   }

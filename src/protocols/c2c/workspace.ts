@@ -48,7 +48,7 @@ export class C2c {
     return new C2c({ ...this.env, C2C_MCP_SESSION_ID: sessionId }, this.cwd, this.homes);
   }
 
-  /** The session of whoever calls; null if nothing names one. */
+  /** The session of the caller; null if nothing names one. */
   get sessionId(): string | null {
     return sessionIn(this.env, this.cwd);
   }
@@ -80,7 +80,7 @@ export class C2c {
       this.refuseSupervisor(alias, 'read');
       return alias;
     }
-    // The inbox of that name is somebody else's.
+    // The inbox of that name is another session's.
     const other = await this.broker.called(sessionId);
     if (!other) return sessionId as AgentName;
     throw new Refusal(
@@ -129,7 +129,7 @@ export class C2c {
     refuseSupervisor(this.env, alias, use);
   }
 
-  /** The session that is named, or that of whoever calls. */
+  /** The session that is named, or the caller's. */
   session(named?: string): string {
     const id = named === undefined ? this.sessionId : readSessionId(named);
     if (id !== null) return id;
@@ -235,7 +235,7 @@ export const CLIENT_VARIABLES = ['CLAUDE_CODE_SESSION_ID', 'CLAUDE_SESSION_ID', 
 /** Where a session is named, in the order in which they are believed. */
 const SESSION_VARIABLES = ['C2C_MCP_SESSION_ID', 'C2C_SESSION_ID', ...CLIENT_VARIABLES] as const;
 
-/** The session of whoever calls; null if nothing names one. */
+/** The session of the caller; null if nothing names one. */
 export function sessionIn(env: Env, cwd: string): string | null {
   for (const name of SESSION_VARIABLES) {
     const value = env[name];
