@@ -1,9 +1,9 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, join, resolve, sep } from 'node:path';
-import { Refusal } from '../protocol/refusal.ts';
 import { parleyHome, userHome } from '../platform/env.ts';
 import type { Env } from '../platform/env.ts';
 import { isCompiled } from '../platform/program.ts';
+import { Refusal } from '../protocol/refusal.ts';
 import { readManifest } from './self/manifest.ts';
 
 /** Folders that package runners empty at any time. */

@@ -1,8 +1,8 @@
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import type { Home } from '../flow/workspace.ts';
 import { ifThere, StorageFailure, storageTrouble } from '../storage/disk.ts';
-import type { Context } from './context.ts';
 import type { Cut } from './commands/prune.ts';
+import type { Context } from './context.ts';
 
 const DAY = 24 * 60 * 60 * 1000;
 /** As many days as the longest time that anybody keeps mail for; then the oldest are left out. */

@@ -1,9 +1,9 @@
 import { mkdirSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { NotEditable } from '../clients/settings/not-editable.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { explained, isMissing } from '../storage/disk.ts';
 import { locked } from '../storage/lock-file.ts';
-import { NotEditable } from '../clients/settings/not-editable.ts';
 import { withMember } from './jsonc-edit.ts';
 import { parseJsonc } from './jsonc.ts';
 

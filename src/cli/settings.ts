@@ -1,17 +1,17 @@
 import { readFileSync, statSync } from 'node:fs';
 import * as v from 'valibot';
+import { DAY, spanMs } from '../core/time.ts';
 import { visibleLine } from '../delivery/visible.ts';
 import { nearest } from '../flow/nearest.ts';
+import { parleyHome } from '../platform/env.ts';
+import type { Env } from '../platform/env.ts';
+import { trustOf } from '../platform/trust.ts';
 import { BODY_LIMIT } from '../protocol/message.ts';
 import { AgentName } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { Schema } from '../protocol/schema.ts';
 import { clientBindings } from './client-bindings.ts';
-import { parleyHome } from '../platform/env.ts';
-import type { Env } from '../platform/env.ts';
 import { parseJsonc } from './jsonc.ts';
-import { DAY, spanMs } from '../core/time.ts';
-import { trustOf } from '../platform/trust.ts';
 
 /** A reader must be able to read whatever a sender may store: see storage/plain-file.ts. */
 const BODY_CEILING = 8 * 1024 * 1024;

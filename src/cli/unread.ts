@@ -1,5 +1,5 @@
-import { CLIENT_NAMES } from '../clients/install-client.ts';
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
+import { CLIENT_NAMES } from '../clients/install-client.ts';
 import type { Home } from '../flow/workspace.ts';
 import type { AgentName } from '../protocol/names.ts';
 import type { AgentRecord } from '../storage/directory/directory.ts';

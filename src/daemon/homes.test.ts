@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'bun:test';
 import { mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
-import { homes, lazyHome } from './homes.ts';
+import { temporaryHome } from '../../test/support/home.ts';
+import { LOUD, aMessage, anEntry, bob } from '../../test/support/mail.ts';
+import { within } from '../../test/support/within.ts';
 import type { RoomId } from '../protocol/names.ts';
 import { hashOf } from '../protocol/tokens.ts';
 import { FilesDirectory } from '../storage/directory/files.ts';
 import { LateMaildir } from '../storage/spool/late-maildir.ts';
-import { temporaryHome } from '../../test/support/home.ts';
-import { LOUD, aMessage, anEntry, bob } from '../../test/support/mail.ts';
-import { within } from '../../test/support/within.ts';
+import { homes, lazyHome } from './homes.ts';
 
 async function relayRooms(afterDeath = false, root = temporaryHome()) {
   const troubles: string[] = [];

@@ -1,5 +1,4 @@
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
-import { brokerRoot, inOtherBroker as sessionElsewhere } from '../protocols/c2c/broker-root.ts';
 import type {
   Durability,
   Homes,
@@ -17,6 +16,7 @@ import { writeAll } from '../platform/terminal.ts';
 import type { HomeLabel } from '../protocol/address.ts';
 import type { MessageId, RoomId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
+import { brokerRoot, inOtherBroker as sessionElsewhere } from '../protocols/c2c/broker-root.ts';
 import { BrokerFiles } from '../storage/c2c/files.ts';
 import { C2cRegistry } from '../storage/directory/c2c-registry.ts';
 import type { Directory } from '../storage/directory/directory.ts';
@@ -24,9 +24,9 @@ import { FilesDirectory } from '../storage/directory/files.ts';
 import { WatchedDirectory } from '../storage/directory/watched.ts';
 import { explained } from '../storage/disk.ts';
 import type { Ledger } from '../storage/ledger/ledger.ts';
+import { MIGRATIONS } from '../storage/ledger/schema.ts';
 import { checkLedger } from '../storage/ledger/sqlite-check.ts';
 import type { LedgerState } from '../storage/ledger/sqlite-check.ts';
-import { MIGRATIONS } from '../storage/ledger/schema.ts';
 import { openSqliteLedger } from '../storage/ledger/sqlite.ts';
 import { folderFor, readIdentity } from '../storage/relay/identity.ts';
 import type { Identity } from '../storage/relay/identity.ts';

@@ -1,6 +1,6 @@
 import { masked } from '../attention/secrets.ts';
-import { visibleLine } from '../delivery/visible.ts';
 import type { Facts, Log } from '../core/service.ts';
+import { visibleLine } from '../delivery/visible.ts';
 import { staleAdvice } from './program.ts';
 import { writeAll } from './terminal.ts';
 

@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, writeFileSync } from 'node:fs';
-import { parleyHome } from './env.ts';
-import type { Env } from './env.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { explained } from '../storage/disk.ts';
 import { locked } from '../storage/lock-file.ts';
+import { parleyHome } from './env.ts';
+import type { Env } from './env.ts';
 
 /** A small JSON object in Parley's home that only the user's own commands change. */
 type Table = Record<string, unknown>;

@@ -1,14 +1,14 @@
 import { join } from 'node:path';
-import type { Context } from '../context.ts';
-import { changeSetting } from '../settings-file.ts';
-import { SETTINGS } from '../settings.ts';
-import type { Origin, SettingName } from '../settings.ts';
 import { command } from '../../core/command.ts';
 import { spanText } from '../../core/time.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import type { Context } from '../context.ts';
+import { changeSetting } from '../settings-file.ts';
+import { SETTINGS } from '../settings.ts';
+import type { Origin, SettingName } from '../settings.ts';
 
 const NAMES = Object.keys(SETTINGS) as SettingName[];
 

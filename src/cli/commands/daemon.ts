@@ -1,6 +1,3 @@
-import { startInBackground } from '../../platform/background.ts';
-import type { Context } from '../context.ts';
-import { allWanted } from '../../protocols/c2c/loop-files.ts';
 import { command } from '../../core/command.ts';
 import type { Option } from '../../core/command.ts';
 import type { Log, OpenService } from '../../core/service.ts';
@@ -8,6 +5,7 @@ import { ago, durationFrom } from '../../core/time.ts';
 import { SERVICES } from '../../daemon/services.ts';
 import type { ServiceRow } from '../../daemon/services.ts';
 import { nearest } from '../../flow/nearest.ts';
+import { startInBackground } from '../../platform/background.ts';
 import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
 import type { Notice } from '../../platform/daemon-lock.ts';
 import { backchannelHome, parleyHome } from '../../platform/env.ts';
@@ -17,6 +15,8 @@ import { servingLog } from '../../platform/log.ts';
 import { closeAll, serveUntilSignal, tellWarnings } from '../../platform/serve.ts';
 import { REFUSALS, Refusal } from '../../protocol/refusal.ts';
 import type { RefusalCode } from '../../protocol/refusal.ts';
+import { allWanted } from '../../protocols/c2c/loop-files.ts';
+import type { Context } from '../context.ts';
 
 const OWN = {
   with: {

@@ -1,7 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Context } from '../context.ts';
 import { command } from '../../core/command.ts';
 import { homes } from '../../daemon/homes.ts';
 import type { Env } from '../../platform/env.ts';
@@ -9,6 +8,7 @@ import { isCompiled, ownCommand } from '../../platform/program.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { codeOf } from '../../storage/disk.ts';
 import type { Trace } from '../../storage/ledger/ledger.ts';
+import type { Context } from '../context.ts';
 
 const demoCommand = command({
   usage: 'demo',

@@ -1,16 +1,4 @@
 import { existsSync } from 'node:fs';
-import type { Context } from '../context.ts';
-import { examineBindings } from '../doctor/bindings.ts';
-import { on } from '../doctor/finding.ts';
-import type { Finding } from '../doctor/finding.ts';
-import { examineHook, examineMachine } from '../doctor/machine.ts';
-import { examineLedger, examineOwner, examinePlace, waitingIn } from '../doctor/home.ts';
-import { examineAgents, examineMail } from '../doctor/mail.ts';
-import { examineOlderLines } from '../doctor/older-lines.ts';
-import { examinePermissions } from '../doctor/permissions.ts';
-import { examineIdentity, examineSettings } from '../doctor/settings.ts';
-import type { Waiting } from '../doctor/home.ts';
-import { examineWays } from '../doctor/ways.ts';
 import { command } from '../../core/command.ts';
 import { homes } from '../../daemon/homes.ts';
 import type { Home } from '../../flow/workspace.ts';
@@ -18,6 +6,18 @@ import { parleyHome } from '../../platform/env.ts';
 import { BODY_LIMIT } from '../../protocol/message.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { brokerRoot } from '../../protocols/c2c/broker-root.ts';
+import type { Context } from '../context.ts';
+import { examineBindings } from '../doctor/bindings.ts';
+import { on } from '../doctor/finding.ts';
+import type { Finding } from '../doctor/finding.ts';
+import { examineLedger, examineOwner, examinePlace, waitingIn } from '../doctor/home.ts';
+import type { Waiting } from '../doctor/home.ts';
+import { examineHook, examineMachine } from '../doctor/machine.ts';
+import { examineAgents, examineMail } from '../doctor/mail.ts';
+import { examineOlderLines } from '../doctor/older-lines.ts';
+import { examinePermissions } from '../doctor/permissions.ts';
+import { examineIdentity, examineSettings } from '../doctor/settings.ts';
+import { examineWays } from '../doctor/ways.ts';
 
 const doctorCommand = command({
   usage: 'doctor',

@@ -1,17 +1,14 @@
 import * as v from 'valibot';
-import { agentName, channelName } from '../context.ts';
-import type { Context } from '../context.ts';
-import { gist, headline } from '../words.ts';
 import { command } from '../../core/command.ts';
 import { ago, clockTime, countFrom, pastFrom } from '../../core/time.ts';
 import { lineForModel } from '../../delivery/gate.ts';
-import { findMessage } from '../../flow/workspace.ts';
-import type { Home } from '../../flow/workspace.ts';
 import { dutyFor } from '../../flow/duty.ts';
 import { listEvents } from '../../flow/events.ts';
 import type { EventView } from '../../flow/events.ts';
 import { isOffer } from '../../flow/owe.ts';
 import { why } from '../../flow/why.ts';
+import { findMessage } from '../../flow/workspace.ts';
+import type { Home } from '../../flow/workspace.ts';
 import { Policy, policyWords } from '../../protocol/attention.ts';
 import type { Duty } from '../../protocol/duty.ts';
 import { shortId } from '../../protocol/names.ts';
@@ -19,6 +16,9 @@ import { Evidence } from '../../protocol/receipt.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { Schema } from '../../protocol/schema.ts';
 import type { HistoryRow, Trace } from '../../storage/ledger/ledger.ts';
+import { agentName, channelName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { gist, headline } from '../words.ts';
 
 const POLICIES = Policy.inner.options;
 

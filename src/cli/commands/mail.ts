@@ -1,12 +1,6 @@
-import { agentName } from '../context.ts';
-import type { Context } from '../context.ts';
-import { eventFrom, bringHere } from '../find.ts';
-import { isUnread, unreadAdvice } from '../unread.ts';
 import { inShell } from '../../clients/shell-word.ts';
 import { command } from '../../core/command.ts';
 import { deadlineFrom } from '../../core/time.ts';
-import { findMessage } from '../../flow/workspace.ts';
-import type { Who } from '../../flow/workspace.ts';
 import { heldLines } from '../../flow/held.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { raise } from '../../flow/raise.ts';
@@ -15,6 +9,8 @@ import type { Reacted } from '../../flow/react.ts';
 import { answer, send } from '../../flow/send.ts';
 import type { Sent } from '../../flow/send.ts';
 import { withdraw } from '../../flow/settle.ts';
+import { findMessage } from '../../flow/workspace.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { textFrom } from '../../platform/input.ts';
 import { policyWords } from '../../protocol/attention.ts';
 import type { Policy } from '../../protocol/attention.ts';
@@ -23,6 +19,10 @@ import { MessageId, SendKey, shortId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { SIGNALS, Signal, isKnownSignal } from '../../protocol/signal.ts';
 import { StorageFailure, storageTrouble } from '../../storage/disk.ts';
+import { agentName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { eventFrom, bringHere } from '../find.ts';
+import { isUnread, unreadAdvice } from '../unread.ts';
 
 const sendCommand = command({
   usage: 'send <@agent|@role|#channel> [text …]',

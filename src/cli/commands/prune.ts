@@ -1,11 +1,11 @@
 import { existsSync, lstatSync, readdirSync, rmSync } from 'node:fs';
-import type { Context } from '../context.ts';
-import { cutBy } from '../retention.ts';
 import { command } from '../../core/command.ts';
 import { spanText } from '../../core/time.ts';
 import type { Home } from '../../flow/workspace.ts';
 import { isMissing } from '../../storage/disk.ts';
 import type { Ledger, Trace } from '../../storage/ledger/ledger.ts';
+import type { Context } from '../context.ts';
+import { cutBy } from '../retention.ts';
 
 /** A session that nobody has begun or resumed for so long is over. */
 const SESSION_MS = 30 * 24 * 60 * 60 * 1000;

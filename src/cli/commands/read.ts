@@ -1,7 +1,3 @@
-import type { Context } from '../context.ts';
-import { bringHere, openId } from '../find.ts';
-import { forgetDaily } from '../retention.ts';
-import { gist, headline, whole } from '../words.ts';
 import { command } from '../../core/command.ts';
 import { countFrom, durationFrom } from '../../core/time.ts';
 import { byCommand, takeAndPrint } from '../../delivery/print.ts';
@@ -10,8 +6,8 @@ import { watchMail } from '../../delivery/watch-mail.ts';
 import { asOwed, claimedBy } from '../../flow/claimed.ts';
 import { findWaiting, waiting } from '../../flow/deliver.ts';
 import type { Delivered } from '../../flow/deliver.ts';
-import { findMessage, onlyOne } from '../../flow/workspace.ts';
 import { release, settle } from '../../flow/settle.ts';
+import { findMessage, onlyOne } from '../../flow/workspace.ts';
 import type { Env } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import type { Message } from '../../protocol/message.ts';
@@ -19,6 +15,10 @@ import { shortId } from '../../protocol/names.ts';
 import { Disposition } from '../../protocol/receipt.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { PartlyShown } from '../../storage/disk.ts';
+import type { Context } from '../context.ts';
+import { bringHere, openId } from '../find.ts';
+import { forgetDaily } from '../retention.ts';
+import { gist, headline, whole } from '../words.ts';
 
 const inboxCommand = command({
   usage: 'inbox',

@@ -1,7 +1,3 @@
-import { agentName } from '../context.ts';
-import type { Context } from '../context.ts';
-import { relay, RELAY_OPTIONS } from '../../protocols/backchannel/relay.ts';
-import { COMMON } from '../parley.ts';
 import { command } from '../../core/command.ts';
 import type { OpenService } from '../../core/service.ts';
 import { homes } from '../../daemon/homes.ts';
@@ -13,8 +9,12 @@ import { RoomId } from '../../protocol/names.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { hashOf, newAgentToken } from '../../protocol/tokens.ts';
+import { relay, RELAY_OPTIONS } from '../../protocols/backchannel/relay.ts';
 import type { AgentRecord, Directory } from '../../storage/directory/directory.ts';
 import { DEFAULT_ROOM } from '../../storage/rooms/rooms.ts';
+import { agentName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { COMMON } from '../parley.ts';
 
 const relayCommand = command({
   usage: 'relay  |  relay token <list|issue|rotate|revoke> [agent]',

@@ -1,9 +1,4 @@
 import { readdirSync } from 'node:fs';
-import { agentName, channelName } from '../context.ts';
-import type { Context } from '../context.ts';
-import { prepareHook } from '../hook-setup.ts';
-import { becomeDefault } from '../settings-file.ts';
-import { gist } from '../words.ts';
 import { command } from '../../core/command.ts';
 import { ago } from '../../core/time.ts';
 import { homes } from '../../daemon/homes.ts';
@@ -19,6 +14,11 @@ import { folderFor, readIdentity, writeIdentity } from '../../storage/relay/iden
 import type { Letter } from '../../storage/relay/letter.ts';
 import { firstAbilities, makeRoom, registerAt, relayAddress } from '../../storage/relay/register.ts';
 import type { Remote, Waiting } from '../../storage/relay/relay.ts';
+import { agentName, channelName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { prepareHook } from '../hook-setup.ts';
+import { becomeDefault } from '../settings-file.ts';
+import { gist } from '../words.ts';
 
 const joinCommand = command({
   usage: 'join - --as <name>  (the invite is read from stdin)',

@@ -1,6 +1,11 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { command } from '../../core/command.ts';
+import { nearest } from '../../flow/nearest.ts';
+import { backchannelHome, parleyHome } from '../../platform/env.ts';
+import { VERSION, isCompiled } from '../../platform/program.ts';
+import { Refusal } from '../../protocol/refusal.ts';
 import type { Context } from '../context.ts';
 import { tablesLine } from '../install/codex-tables.ts';
 import { removedLine } from '../install/told.ts';
@@ -10,11 +15,6 @@ import { isSameFile, readManifest } from '../self/manifest.ts';
 import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
 import { isOnPath, onPath } from '../self/search-path.ts';
 import { uninstall } from '../self/uninstall.ts';
-import { command } from '../../core/command.ts';
-import { nearest } from '../../flow/nearest.ts';
-import { backchannelHome, parleyHome } from '../../platform/env.ts';
-import { VERSION, isCompiled } from '../../platform/program.ts';
-import { Refusal } from '../../protocol/refusal.ts';
 
 /** What the program can be called besides parley. */
 const NAMES = ['bch', 'c2c', 'c2c-deliver-inbox', 'ccc'];

@@ -1,9 +1,3 @@
-import { speak } from '../table.ts';
-import { refuseClientWithoutMailbox, Context } from '../context.ts';
-import { openHostService } from '../host/open.ts';
-import { hostOrder } from '../host/order.ts';
-import { hostOnStdio } from '../host/stdio.ts';
-import { bringHere } from '../find.ts';
 import { CLIENT_NAMES } from '../../clients/install-client.ts';
 import { command } from '../../core/command.ts';
 import type { OpenService } from '../../core/service.ts';
@@ -15,6 +9,12 @@ import { VERSION, staleAdvice } from '../../platform/program.ts';
 import { serveUntilSignal } from '../../platform/serve.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { refuseClientWithoutMailbox, Context } from '../context.ts';
+import { bringHere } from '../find.ts';
+import { openHostService } from '../host/open.ts';
+import { hostOrder } from '../host/order.ts';
+import { hostOnStdio } from '../host/stdio.ts';
+import { speak } from '../table.ts';
 
 const hostCommand = command({
   usage: 'host  |  host --stdio',

@@ -1,21 +1,21 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { clientBindings, clientOf } from '../client-bindings.ts';
-import { agentName, channelName } from '../context.ts';
-import type { Context } from '../context.ts';
-import { Session, namesIn } from '../sessions.ts';
-import { ceaseDefault } from '../settings-file.ts';
-import { isUnread, unreadAdvice } from '../unread.ts';
-import { agentFrom } from '../find.ts';
 import { command } from '../../core/command.ts';
 import { ago } from '../../core/time.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import { giveRole, takeRole } from '../../flow/appoint.ts';
 import type { Who } from '../../flow/workspace.ts';
-import { refuseUnlessUser } from '../../sessions/consent.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { shortId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { refuseUnlessUser } from '../../sessions/consent.ts';
+import { clientBindings, clientOf } from '../client-bindings.ts';
+import { agentName, channelName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { agentFrom } from '../find.ts';
+import { Session, namesIn } from '../sessions.ts';
+import { ceaseDefault } from '../settings-file.ts';
+import { isUnread, unreadAdvice } from '../unread.ts';
 
 const whoamiCommand = command({
   usage: 'whoami',

@@ -1,32 +1,32 @@
-import { LEDGER_FORMAT } from '../../daemon/homes.ts';
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
-import { joinRelay, welcome } from './remote.ts';
-import type { JoinOrder } from './remote.ts';
-import { parseDraft } from './mail.ts';
-import { bashScript, fishScript, completables, zshScript } from '../completion.ts';
-import { agentName } from '../context.ts';
-import type { Context } from '../context.ts';
-import { readRepoFile, repoFilePath } from '../../protocols/c2c/supervisors.ts';
-import { prepareHook } from '../hook-setup.ts';
-import { becomeDefault } from '../settings-file.ts';
-import { projectFiles, readProjectFile } from '../settings.ts';
 import { command } from '../../core/command.ts';
+import { LEDGER_FORMAT } from '../../daemon/homes.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import { becomeOwner, ownersOf, refuseOtherOwner } from '../../flow/appoint.ts';
-import type { Home, Who } from '../../flow/workspace.ts';
 import { bridgeName } from '../../flow/host/source.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { sendHeld } from '../../flow/people.ts';
 import { send } from '../../flow/send.ts';
-import { refuseUnlessUser } from '../../sessions/consent.ts';
+import type { Home, Who } from '../../flow/workspace.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { TOKEN_FILE, tokenFrom, tokenWarning } from '../../platform/input.ts';
 import { MAIN, VERSION, isCompiled } from '../../platform/program.ts';
 import { revokeTrust, trust, trustOf, trustedPaths } from '../../platform/trust.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { readRepoFile, repoFilePath } from '../../protocols/c2c/supervisors.ts';
+import { refuseUnlessUser } from '../../sessions/consent.ts';
 import type { AgentRecord } from '../../storage/directory/directory.ts';
+import { bashScript, fishScript, completables, zshScript } from '../completion.ts';
+import { agentName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { prepareHook } from '../hook-setup.ts';
+import { becomeDefault } from '../settings-file.ts';
+import { projectFiles, readProjectFile } from '../settings.ts';
+import { parseDraft } from './mail.ts';
+import { joinRelay, welcome } from './remote.ts';
+import type { JoinOrder } from './remote.ts';
 
 const initCommand = command({
   usage: 'init <name>',

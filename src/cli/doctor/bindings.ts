@@ -1,8 +1,8 @@
 import type { Workspace } from '../../flow/workspace.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { clientBindings } from '../client-bindings.ts';
 import { parleyHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { clientBindings } from '../client-bindings.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 

@@ -1,7 +1,4 @@
 import { accessSync, constants, existsSync, readdirSync, statSync, statfsSync } from 'node:fs';
-import { clientBindings, clientOf } from '../client-bindings.ts';
-import { counted, on } from './finding.ts';
-import type { Finding } from './finding.ts';
 import type { InstallClient } from '../../clients/install-client.ts';
 import { INSTALL_CLIENTS } from '../../clients/install-clients.ts';
 import { LEDGER_FORMAT, inspectLedger } from '../../daemon/homes.ts';
@@ -12,6 +9,9 @@ import type { Env } from '../../platform/env.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { platform } from '../../storage/platform/platform.ts';
 import type { Platform } from '../../storage/platform/platform.ts';
+import { clientBindings, clientOf } from '../client-bindings.ts';
+import { counted, on } from './finding.ts';
+import type { Finding } from './finding.ts';
 
 /** Below this a full disk is near. */
 const SPACE = 64 * 1024 * 1024;

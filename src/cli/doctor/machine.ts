@@ -1,16 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { dependencies } from '../../../package.json' with { type: 'json' };
-import { on } from './finding.ts';
-import type { Finding } from './finding.ts';
-import { scriptText } from '../hook-setup.ts';
-import { isSameFile } from '../self/manifest.ts';
-import { onPath } from '../self/search-path.ts';
 import { LEDGER_FORMAT } from '../../daemon/homes.ts';
 import { parleyHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
 import { VERSION, isCompiled } from '../../platform/program.ts';
 import { isMissing } from '../../storage/disk.ts';
+import { scriptText } from '../hook-setup.ts';
+import { isSameFile } from '../self/manifest.ts';
+import { onPath } from '../self/search-path.ts';
+import { on } from './finding.ts';
+import type { Finding } from './finding.ts';
 
 /** The program itself, the system below it, and what the shell calls by our names. */
 export function examineMachine(env: Env): Finding[] {

@@ -1,12 +1,12 @@
 import type { InstallClient, Place } from '../../clients/install-client.ts';
 import { INSTALL_CLIENTS } from '../../clients/install-clients.ts';
-import { find } from '../../clients/settings/file.ts';
 import type { Wish } from '../../clients/settings/apply.ts';
-import { hookLine } from '../hook-setup.ts';
-import { parleyGift } from '../install/parley-gift.ts';
-import { gitTop } from '../../platform/git.ts';
+import { find } from '../../clients/settings/file.ts';
 import { userHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
+import { gitTop } from '../../platform/git.ts';
+import { hookLine } from '../hook-setup.ts';
+import { parleyGift } from '../install/parley-gift.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 

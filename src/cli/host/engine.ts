@@ -1,9 +1,9 @@
+import type { ServiceContext, Log } from '../../core/service.ts';
 import { PROMPTS } from '../../delivery/event-text.ts';
 import { Hall } from '../../doors/host/hall.ts';
 import { Host } from '../../flow/host/host.ts';
-import { hashOf, newAgentToken } from '../../protocol/tokens.ts';
-import type { ServiceContext, Log } from '../../core/service.ts';
 import { VERSION } from '../../platform/program.ts';
+import { hashOf, newAgentToken } from '../../protocol/tokens.ts';
 
 /** More than a timer can count; whoever sets it looks again. */
 const LONGEST_MS = 2 ** 31 - 1;

@@ -1,13 +1,13 @@
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
+import type { ServiceContext, OpenService, Log } from '../../core/service.ts';
 import { makePlace, serveSocket } from '../../doors/host/socket.ts';
 import type { Listening } from '../../doors/host/socket.ts';
 import { serveWebSocket } from '../../doors/host/websocket.ts';
+import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { hashOf } from '../../protocol/tokens.ts';
 import { codeOf, explained } from '../../storage/disk.ts';
-import type { ServiceContext, OpenService, Log } from '../../core/service.ts';
-import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
 import { startEngine } from './engine.ts';
 import type { HostOrder } from './order.ts';
 import { userOf } from './peer-user.ts';

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
-import { Refusal } from '../../protocol/refusal.ts';
 import { parleyHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
+import { Refusal } from '../../protocol/refusal.ts';
 
 /** Where a host should listen. */
 export interface HostOrder {

@@ -1,7 +1,7 @@
 import { write } from 'node:fs';
+import type { ServiceContext, Log } from '../../core/service.ts';
 import { serveStdio } from '../../doors/host/stdio.ts';
 import { codeOf } from '../../storage/disk.ts';
-import type { ServiceContext, Log } from '../../core/service.ts';
 import { startEngine } from './engine.ts';
 
 const STDOUT = 1;

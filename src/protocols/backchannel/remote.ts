@@ -5,9 +5,9 @@ import { anyChannel, readName } from '../../protocol/backchannel.ts';
 import { readInvite, writeInvite } from '../../protocol/invite.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { Bch, becomeAgent, noBrain, relayInUse, roomAt, tokenAt } from './workspace.ts';
 import { folderFor, readIdentity, writeIdentity } from '../../storage/relay/identity.ts';
 import { firstAbilities, makeRoom, registerAt, relayAddress } from '../../storage/relay/register.ts';
+import { Bch, becomeAgent, noBrain, relayInUse, roomAt, tokenAt } from './workspace.ts';
 
 const initCommand = command({
   usage: 'init <name>',

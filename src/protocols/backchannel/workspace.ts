@@ -1,7 +1,6 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { Homes } from '../../core/homes.ts';
 import type { Workspace, Home, Who } from '../../flow/workspace.ts';
-import { refusePersonsName } from '../../sessions/consent.ts';
 import { backchannelHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
@@ -11,6 +10,7 @@ import { RoomId } from '../../protocol/names.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Use } from '../../sessions/authority.ts';
+import { refusePersonsName } from '../../sessions/consent.ts';
 import { isMissing } from '../../storage/disk.ts';
 import { locked } from '../../storage/lock-file.ts';
 

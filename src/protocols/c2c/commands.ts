@@ -1,25 +1,25 @@
 import { readFileSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import type { Stats } from 'node:fs';
-import { minuteOf, countFrom, durationFrom } from '../../core/time.ts';
 import { FLAG, TEXT, TEXTS, command } from '../../core/command.ts';
+import { minuteOf, countFrom, durationFrom } from '../../core/time.ts';
 import { envelope } from '../../delivery/c2c-envelope.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import type { Parcel } from '../../delivery/way.ts';
 import { entryOf, sendTo, sendToAll, takeWaiting } from '../../flow/c2c/mail.ts';
 import type { Stored } from '../../flow/c2c/mail.ts';
 import type { Delivered } from '../../flow/deliver.ts';
-import type { Home } from '../../flow/workspace.ts';
 import type { Outgoing } from '../../flow/offer.ts';
+import type { Home } from '../../flow/workspace.ts';
 import { bodyFrom } from '../../platform/input.ts';
 import { VERSION } from '../../platform/program.ts';
 import { isSlow, writeAll } from '../../platform/terminal.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { JSON_FLAG, SESSION_ID } from './workspace.ts';
-import type { C2c } from './workspace.ts';
 import type { Archived } from '../../storage/c2c/broker.ts';
 import { ifThere } from '../../storage/disk.ts';
 import { platform } from '../../storage/platform/platform.ts';
+import { JSON_FLAG, SESSION_ID } from './workspace.ts';
+import type { C2c } from './workspace.ts';
 
 const sendCommand = command({
   usage: 'send <alias|#room> <text …|-> [--from <alias>] [--fail|--blocking|--urgent] [--deferrable] [--json]',

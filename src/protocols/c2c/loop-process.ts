@@ -6,11 +6,11 @@ import type { Env } from '../../platform/env.ts';
 import { servingLog } from '../../platform/log.ts';
 import { serveUntilSignal } from '../../platform/serve.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { lockPathOf, startLoop, whoRuns } from './loop.ts';
-import type { LoopPlace } from './loop.ts';
 import { isAlive } from '../../storage/holder.ts';
 import { loopsFolder, unwant, want } from './loop-files.ts';
 import type { Wanted } from './loop-files.ts';
+import { lockPathOf, startLoop, whoRuns } from './loop.ts';
+import type { LoopPlace } from './loop.ts';
 
 /** How long a loop may take until it runs, and until it has ended. A turn in hand is called off, which takes a while. */
 const START_MS = 15_000;

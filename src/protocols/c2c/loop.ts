@@ -1,8 +1,4 @@
 import { mkdirSync, rmSync } from 'node:fs';
-import { daemonsFolder, loopsFolder, writeWhole } from './loop-files.ts';
-import { dndOf, openTarget, deliverLoop, wakeLoop, withHeart, WokenFile } from './terminal-loop.ts';
-import type { Wanted } from './loop-files.ts';
-import { WireLoop, WireSpool, wireSpoolPath } from './wire-loop.ts';
 import type { Homes, OpenBroker } from '../../core/homes.ts';
 import type { Log } from '../../core/service.ts';
 import { WireWay } from '../../delivery/wire.ts';
@@ -15,6 +11,10 @@ import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { isAlive } from '../../sessions/process.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
+import { daemonsFolder, loopsFolder, writeWhole } from './loop-files.ts';
+import type { Wanted } from './loop-files.ts';
+import { dndOf, openTarget, deliverLoop, wakeLoop, withHeart, WokenFile } from './terminal-loop.ts';
+import { WireLoop, WireSpool, wireSpoolPath } from './wire-loop.ts';
 
 /** Between two wakes lies at least this. spec: c2c#wake */
 export const GAP_MS = 15_000;

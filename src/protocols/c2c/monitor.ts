@@ -1,11 +1,11 @@
-import type { Who } from '../../flow/workspace.ts';
-import { rounds } from './loop.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import { entryOf } from '../../flow/c2c/mail.ts';
 import type { Entry } from '../../flow/c2c/mail.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { readSessionId } from '../../protocol/c2c.ts';
 import type { MessageId } from '../../protocol/names.ts';
+import { rounds } from './loop.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
 

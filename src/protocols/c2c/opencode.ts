@@ -7,15 +7,15 @@ import { userHome } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { StateFile } from '../../protocol/statefile.ts';
-import { bringIntoOrder, isSurelyEmpty } from './commands.ts';
-import { JSON_FLAG, SESSION_ID } from './workspace.ts';
-import type { C2c } from './workspace.ts';
 import { isRunning } from '../../sessions/running.ts';
 import { TROUBLES } from '../../sessions/state-stream.ts';
 import type { Trouble } from '../../sessions/state-stream.ts';
 import { StatefileWriter, readStatefile, statefilePath } from '../../sessions/statefile.ts';
 import { readBytes, replaceFile } from '../../storage/c2c/state-file.ts';
 import { codeOf } from '../../storage/disk.ts';
+import { bringIntoOrder, isSurelyEmpty } from './commands.ts';
+import { JSON_FLAG, SESSION_ID } from './workspace.ts';
+import type { C2c } from './workspace.ts';
 
 /** A message in the plugin's spool. What others wrote there is kept as it is. */
 type Spooled = Record<string, unknown>;

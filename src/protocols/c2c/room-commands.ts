@@ -1,11 +1,11 @@
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import type { Values } from '../../core/command.ts';
+import { minuteOf } from '../../core/time.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import { joinRoom, leaveRoom, roomsJson, saidJson, sayInRoom } from '../../flow/c2c/rooms.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { readRoom } from '../../protocol/c2c.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { minuteOf } from '../../core/time.ts';
 import { JSON_FLAG } from './workspace.ts';
 import type { C2c } from './workspace.ts';
 

@@ -1,6 +1,6 @@
-import { isoOf, ago, momentFrom } from '../../core/time.ts';
 import { bindSession } from '../../cli/dialects/c2c/hook-session.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
+import { isoOf, ago, momentFrom } from '../../core/time.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import { disturbing, setDisturbing } from '../../flow/c2c/disturbing.ts';
 import { joinRooms, namesIn, sessionJson, wishOf } from '../../flow/c2c/sessions.ts';
@@ -8,10 +8,10 @@ import type { Env } from '../../platform/env.ts';
 import { readAlias, readSessionId } from '../../protocol/c2c.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { JSON_FLAG, SESSION_ID } from './workspace.ts';
-import type { C2c } from './workspace.ts';
 import { ancestors, isClient } from '../../sessions/ancestors.ts';
 import type { Registration, Session } from '../../storage/c2c/broker.ts';
+import { JSON_FLAG, SESSION_ID } from './workspace.ts';
+import type { C2c } from './workspace.ts';
 
 const registerCommand = command({
   usage: 'register [<alias>] [--session-id <id>] [--json]',

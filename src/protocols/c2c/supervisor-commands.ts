@@ -2,13 +2,13 @@ import { TEXT, command } from '../../core/command.ts';
 import { visibleLine } from '../../delivery/visible.ts';
 import { QUESTION_S, mayAnswer, openQuestion } from '../../flow/c2c/questions.ts';
 import { namesIn } from '../../flow/c2c/sessions.ts';
-import { refuseUnlessUser } from '../../sessions/consent.ts';
 import { readAlias } from '../../protocol/c2c.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { JSON_FLAG } from './workspace.ts';
-import type { C2c } from './workspace.ts';
+import { refuseUnlessUser } from '../../sessions/consent.ts';
 import { nameSupervisors, readRepoFile, repoFilePath, supervisors } from './supervisors.ts';
 import type { RepoFile } from './supervisors.ts';
+import { JSON_FLAG } from './workspace.ts';
+import type { C2c } from './workspace.ts';
 
 const WAYS = 'repo [show] | set supervisors <alias,…> | unset supervisors';
 

@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'bun:test';
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { temporaryHome } from '../../../test/support/home.ts';
 import { HookSession, hookFolder } from '../../cli/dialects/c2c/hook-session.ts';
 import { TerminalWay } from '../../delivery/terminal.ts';
-import { signsFolder } from './loop-files.ts';
-import type { Wanted } from './loop-files.ts';
-import { signsOf, openTarget } from './terminal-loop.ts';
 import { startOf } from '../../sessions/process.ts';
 import { writeSign } from '../../sessions/sign-file.ts';
 import { signFileOf } from '../../sessions/sign-hook.ts';
 import type { ClientState } from '../../sessions/sign.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
-import { temporaryHome } from '../../../test/support/home.ts';
+import { signsFolder } from './loop-files.ts';
+import type { Wanted } from './loop-files.ts';
+import { signsOf, openTarget } from './terminal-loop.ts';
 
 const nowhere: Terminal = {
   name: 'nowhere',

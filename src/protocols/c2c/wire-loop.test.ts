@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { aDraft } from '../../../test/support/workspace.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { alice, QUIET } from '../../../test/support/mail.ts';
 import { aMemoryWorkspace } from '../../../test/support/memory-workspace.ts';
 import type { MemoryWorkspace } from '../../../test/support/memory-workspace.ts';
 import { BUSY, HANDED, NEVER, ScriptedWay, TAKEN } from '../../../test/support/ways.ts';
+import { aDraft } from '../../../test/support/workspace.ts';
 import type { Offer } from '../../delivery/way.ts';
 import { send } from '../../flow/send.ts';
 import type { MessageId } from '../../protocol/names.ts';

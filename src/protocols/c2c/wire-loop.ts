@@ -3,15 +3,15 @@ import { envelope } from '../../delivery/c2c-envelope.ts';
 import type { Parcel, Way } from '../../delivery/way.ts';
 import { entryOf } from '../../flow/c2c/mail.ts';
 import { waiting } from '../../flow/deliver.ts';
-import type { Who } from '../../flow/workspace.ts';
 import { offer } from '../../flow/offer.ts';
 import type { Outgoing } from '../../flow/offer.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { BrokerEntry } from '../../protocol/c2c.ts';
 import type { MessageId } from '../../protocol/names.ts';
+import { isMissing } from '../../storage/disk.ts';
 import { enveloped } from './commands.ts';
 import { writeWhole } from './loop-files.ts';
 import { fitting } from './terminal-loop.ts';
-import { isMissing } from '../../storage/disk.ts';
 
 /** One prompt carries no more than this, unless a single message does. */
 const PROMPT_MESSAGES = 50;

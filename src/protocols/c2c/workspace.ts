@@ -1,12 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { isSupervisor, refuseSupervisor } from './supervisors.ts';
 import { inShell } from '../../clients/shell-word.ts';
 import { FLAG, TEXT } from '../../core/command.ts';
 import type { Homes } from '../../core/homes.ts';
 import { visibleLine } from '../../delivery/visible.ts';
 import { speakerOf } from '../../flow/c2c/sessions.ts';
-import type { Workspace, Home, Who } from '../../flow/workspace.ts';
 import { nearest } from '../../flow/nearest.ts';
+import type { Workspace, Home, Who } from '../../flow/workspace.ts';
 import { backchannelHome, parleyHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
 import { gitTop } from '../../platform/git.ts';
@@ -16,9 +15,10 @@ import { readAlias, readRoom, readSessionId } from '../../protocol/c2c.ts';
 import { BODY_LIMIT } from '../../protocol/message.ts';
 import type { AgentName, ChannelName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { brokerRoot } from './broker-root.ts';
 import type { Use } from '../../sessions/authority.ts';
 import type { Broker } from '../../storage/c2c/broker.ts';
+import { brokerRoot } from './broker-root.ts';
+import { isSupervisor, refuseSupervisor } from './supervisors.ts';
 
 /** Options of many commands. */
 export const JSON_FLAG = { ...FLAG, short: 'j' } as const;
