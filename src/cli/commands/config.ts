@@ -17,7 +17,6 @@ const configCommand = command({
   about:
     'Every setting, its value, and where that comes from: a flag, the environment, the nearest .parley.json of the project, ' +
     "config.json in Parley's home, or the default, in this order. `set` and `unset` change config.json and leave its comments alone.",
-  options: {},
   words: [0, 3],
   examples: [
     'parley config',

@@ -36,7 +36,6 @@ const upCommand = command({
     'Its further options are those of the relay (`parley relay --help`), and those of the host begin with --host-.',
   ].join('\n'),
   options: { ...Object.assign({}, ...SERVICES.map((row) => row.options)), ...OWN },
-  words: [0, 0],
   examples: [
     'parley up --with relay',
     'parley up --with host --detach',
@@ -131,7 +130,6 @@ const downCommand = command({
   options: {
     patience: { type: 'string', value: 'span', help: `how long to wait for it (default ${DEFAULT_PATIENCE})` },
   },
-  words: [0, 0],
   examples: ['parley down', 'parley down --patience 2m'],
   async run(context: Context, values) {
     const patience = durationFrom(values.patience ?? DEFAULT_PATIENCE);
@@ -216,8 +214,6 @@ const statusCommand = command({
   about:
     'What runs for your homes: the daemon (`parley up`), a relay (`parley relay`) or a host (`parley host`) by itself, since when, and whether each door answers.\n' +
     'Ends with 0 if something runs and answers, with 3 if nothing runs, with 1 if a door does not answer.',
-  options: {},
-  words: [0, 0],
   examples: ['parley status', 'parley status --json'],
   async run(context: Context) {
     const running = await whatRuns(context);

@@ -16,7 +16,6 @@ const demoCommand = command({
     'Two scripted agents exchange a message in a fresh temporary home: it is sent, taken, answered and settled, and its trace is ' +
     'printed. Every command that is shown is really run. Nothing else on this machine is touched.',
   options: { keep: { type: 'boolean', help: 'keep the temporary home, to look around in it' } },
-  words: [0, 0],
   examples: ['parley demo', 'parley demo --keep'],
   async run(context: Context, values) {
     const folder = temporaryFolder();

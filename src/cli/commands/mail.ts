@@ -316,7 +316,6 @@ const raiseCommand = command({
   about:
     'Hands something that was said to nobody in particular to an agent: by a message of yours about it, which the agent must answer. ' +
     'Only a person can. What was raised stays what it is.',
-  options: {},
   words: [2, Infinity],
   examples: ['parley raise 1f2e3d4c @codex', 'parley raise 1f2e3d4c @codex "this breaks the release"'],
   async run(context: Context, _values, [prefix = '', to = '', ...note]) {
@@ -332,7 +331,6 @@ const raiseCommand = command({
 const withdrawCommand = command({
   usage: 'withdraw <id>',
   about: 'Takes back the copies of your message that nobody has taken yet, and says which were taken.',
-  options: {},
   words: [1, 1],
   examples: ['parley withdraw 1f2e3d4c'],
   async run(context: Context, _values, [prefix = '']) {

@@ -36,7 +36,6 @@ const oweCommand = command({
     limit: { type: 'string', value: 'n', help: 'how many (default 20)' },
     after: { type: 'string', value: 'place', help: 'the next page: what the page before names at its end' },
   },
-  words: [0, 0],
   examples: ['parley owe', 'parley owe --blocking', 'parley owe --json'],
   async run(context: Context, values) {
     const who = await context.who('read');
@@ -196,7 +195,6 @@ const quietCommand = command({
   about:
     'While it is quiet nothing disturbs you but what a person sends as urgent. Mail waits, and what you owe stays owed. Without words ' +
     'it says how it stands. Hours are of this machine’s clock and may cross midnight.',
-  options: {},
   words: [0, 2],
   examples: [
     'parley quiet',

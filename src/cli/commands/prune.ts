@@ -19,7 +19,6 @@ const pruneCommand = command({
     'dry-run': { type: 'boolean', help: 'only say what would go' },
     asides: { type: 'boolean', help: 'also remove the files that were set aside because they are no messages' },
   },
-  words: [0, 0],
   examples: ['parley prune --dry-run', 'parley prune', 'PARLEY_KEEP_BODIES=0 parley prune'],
   async run(context: Context, values) {
     const dry = values['dry-run'] ?? false;

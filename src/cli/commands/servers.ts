@@ -29,7 +29,6 @@ const hostCommand = command({
     ws: { type: 'string', value: 'port', help: 'also take WebSockets on this port of 127.0.0.1 (0: any free one)' },
     'json-logs': { type: 'boolean', help: 'log as JSON lines' },
   },
-  words: [0, 0],
   examples: ['parley host', 'parley host --stdio', 'parley host --ws 7118', 'parley up --with host --detach'],
   async run(context: Context, values) {
     const { stdio, socket, ws } = values;
@@ -67,7 +66,6 @@ const mcpCommand = command({
       help: 'parley (the default), backchannel (as `bch mcp`) or c2c (as `c2c mcp`)',
     },
   },
-  words: [0, 0],
   examples: ['parley mcp --client claude', 'parley mcp --as reviewer'],
   async run(context: Context, { as, client, face = 'parley' }) {
     if (face === 'backchannel') return speak('bch', ['mcp']);

@@ -20,8 +20,6 @@ import { isUnread, unreadAdvice } from '../unread.ts';
 const whoamiCommand = command({
   usage: 'whoami',
   about: 'Who you are here, where that comes from, and where your mail waits.',
-  options: {},
-  words: [0, 0],
   examples: ['parley whoami'],
   async run(context: Context) {
     const who = await context.who('read');
@@ -57,8 +55,6 @@ const whoamiCommand = command({
 const agentsCommand = command({
   usage: 'agents',
   about: 'Everyone with a mailbox on this machine, in every home.',
-  options: {},
-  words: [0, 0],
   examples: ['parley agents', 'parley agents --json'],
   async run(context: Context) {
     const now = context.workspace.now();
@@ -103,7 +99,6 @@ const roleCommand = command({
   about:
     'Gives a role to an agent, or takes it away; without words it lists the roles. Mail to @role goes to one of those who have it, and ' +
     'the others can look it up. A name is an agent or a role, never both.',
-  options: {},
   words: [0, 3],
   examples: ['parley role', 'parley role add @codex-1 reviewer', 'parley role remove @codex-1 reviewer'],
   async run(context: Context, _values, [verb, agent, name]) {
@@ -141,8 +136,6 @@ async function list(context: Context): Promise<void> {
 const channelsCommand = command({
   usage: 'channels',
   about: 'Every channel that somebody subscribes to.',
-  options: {},
-  words: [0, 0],
   examples: ['parley channels'],
   async run(context: Context) {
     const rows = [];
@@ -168,7 +161,6 @@ const channelsCommand = command({
 const subCommand = command({
   usage: 'sub <#channel>',
   about: 'Subscribes you to a channel. The first subscriber makes it.',
-  options: {},
   words: [1, 1],
   examples: ['parley sub "#backend"'],
   async run(context: Context, _values, [text = '']) {
@@ -183,7 +175,6 @@ const subCommand = command({
 const unsubCommand = command({
   usage: 'unsub <#channel>',
   about: 'Ends your subscription to a channel.',
-  options: {},
   words: [1, 1],
   examples: ['parley unsub "#backend"'],
   async run(context: Context, _values, [text = '']) {

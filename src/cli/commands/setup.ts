@@ -301,7 +301,6 @@ const completionCommand = command({
   usage: 'completion <bash|zsh|fish>',
   about:
     'Prints a script that lets your shell complete the commands and options of parley. Its first lines say how to load it.',
-  options: {},
   words: [1, 1],
   examples: ['eval "$(parley completion bash)"', 'parley completion fish > ~/.config/fish/completions/parley.fish'],
   async run(context: Context, _values, [text = '']) {
@@ -323,8 +322,6 @@ const completionCommand = command({
 const versionCommand = command({
   usage: 'version',
   about: 'The version of this program, of the Bun that runs it, and of the ledger format that it writes.',
-  options: {},
-  words: [0, 0],
   examples: ['parley version', 'parley --version'],
   async run(context: Context) {
     const compiled = isCompiled();

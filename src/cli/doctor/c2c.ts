@@ -12,7 +12,6 @@ import { examineWays } from './ways.ts';
 const doctorCommand = command({
   usage: 'doctor [--json]',
   options: { json: JSON_FLAG },
-  words: [0, 0],
   async run(c2c: C2c, values) {
     const rows = existsSync(c2c.root) ? await c2c.broker.sessions() : [];
     const findings = [...oddInboxes(c2c.root, rows), ...(await examineWays(c2c.env, c2c.cwd, rows))];

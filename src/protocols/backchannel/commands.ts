@@ -40,7 +40,6 @@ const sendCommand = command({
 const inboxCommand = command({
   usage: 'inbox',
   options: { json: FLAG, brief: FLAG, match: TEXT },
-  words: [0, 0],
   async run(bch: Bch, values) {
     const who = await bch.reader();
     const mail = await waiting(who, { match: values.match, any: !values.match });
@@ -54,7 +53,6 @@ const inboxCommand = command({
 const drainCommand = command({
   usage: 'drain',
   options: { json: FLAG, hook: FLAG, match: TEXT },
-  words: [0, 0],
   async run(bch: Bch, values) {
     // The hook runs at every prompt of every session: who has no mailbox must not hear of it.
     if (values.hook && !bch.identity) return;
@@ -98,7 +96,6 @@ const readCommand = command({
 const watchCommand = command({
   usage: 'watch',
   options: { exec: TEXT, 'urgent-only': FLAG, match: TEXT, peek: FLAG },
-  words: [0, 0],
   async run(bch: Bch, values) {
     const who = await bch.reader();
     const peek = values.peek ?? false;
@@ -115,7 +112,6 @@ const watchCommand = command({
 
 const subCommand = command({
   usage: 'sub <#channel>',
-  options: {},
   words: [1, 1],
   async run(bch: Bch, _values, [channel = '']) {
     const { name, home } = await bch.who();
@@ -129,7 +125,6 @@ const subCommand = command({
 
 const unsubCommand = command({
   usage: 'unsub <#channel>',
-  options: {},
   words: [1, 1],
   async run(bch: Bch, _values, [channel = '']) {
     const { name, home } = await bch.who();
@@ -141,8 +136,6 @@ const unsubCommand = command({
 
 const agentsCommand = command({
   usage: 'agents',
-  options: {},
-  words: [0, 0],
   async run(bch: Bch) {
     for (const { name, subscriptions, lastSeen } of await bch.workspace.home.directory.list()) {
       const channels = subscriptions.length > 0 ? ` (${subscriptions.map((one) => lineForModel(one)).join(', ')})` : '';
@@ -153,8 +146,6 @@ const agentsCommand = command({
 
 const channelsCommand = command({
   usage: 'channels',
-  options: {},
-  words: [0, 0],
   async run(bch: Bch) {
     // Not `directory.channels()`: that one lists only names that Parley itself would allow.
     const records = await bch.workspace.home.directory.list();
@@ -166,8 +157,6 @@ const channelsCommand = command({
 
 const whoamiCommand = command({
   usage: 'whoami',
-  options: {},
-  words: [0, 0],
   async run(bch: Bch) {
     const { name, home } = await bch.who('read');
     bch.say(`${name} via ${home.remote?.url ?? 'local spool'}`);
@@ -176,8 +165,6 @@ const whoamiCommand = command({
 
 const mcpCommand = command({
   usage: 'mcp',
-  options: {},
-  words: [0, 0],
   async run(bch: Bch) {
     const server = new McpServer({
       face: backchannelFace(bch.workspace, await bch.who('serve')),

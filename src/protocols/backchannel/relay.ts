@@ -26,7 +26,6 @@ const relayCommand = command({
   usage: 'relay [--port 7117] [--token <room token>] [--host 127.0.0.1]',
   // `--host` is ours: the original listens to every address. So is `--token-file`.
   options: { port: TEXT, token: TEXT, 'token-file': TEXT, host: TEXT },
-  words: [0, 0],
   async run(bch: Bch, values) {
     const home = { root: bch.root, bodyLimit: BODY_LIMIT, durability: 'normal' } as const;
     const log = servingLog({ json: bch.env['PARLEY_LOG'] === 'json', verbose: bch.env['PARLEY_LOG'] === 'debug' });

@@ -83,7 +83,6 @@ const inviteCommand = command({
   usage: 'invite [--url <relay-url>] --token <room-token> [--channel <#name>]...',
   // `--token-file` is ours. `--token` gives no warning: what bch prints is the original's, on stderr too.
   options: { url: TEXT, token: TEXT, 'token-file': TEXT, channel: TEXTS, out: TEXT },
-  words: [0, 0],
   async run(bch: Bch, values) {
     const { env, config } = bch;
     const given = values.url || env['BACKCHANNEL_URL'] || config.url;

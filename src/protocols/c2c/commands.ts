@@ -101,7 +101,6 @@ const pollInboxCommand = command({
     'file-fallback': FLAG,
     timeout: TEXT,
   },
-  words: [0, 0],
   async run(given: C2c, values) {
     const c2c = given.at(values['broker-root']);
     const session = c2c.session(values['session-id']);
@@ -131,7 +130,6 @@ function sayNothingWaits(c2c: C2c, json: boolean): void {
 const peekInboxCommand = command({
   usage: 'peek-inbox [--json] [--session-id <id>]',
   options: { json: JSON_FLAG, 'session-id': SESSION_ID, 'broker-root': TEXT },
-  words: [0, 0],
   async run(given: C2c, values) {
     const c2c = given.at(values['broker-root']);
     const session = c2c.session(values['session-id']);
@@ -169,7 +167,6 @@ const historyCommand = command({
     'older-than': TEXT,
     'dry-run': FLAG,
   },
-  words: [0, 0],
   async run(given: C2c, values) {
     const c2c = given.at(values['broker-root']);
     const json = values.json ?? false;
@@ -207,7 +204,6 @@ function line({ entry, drainedAt }: Archived): string {
 const deadLetterCommand = command({
   usage: 'dead-letter [--limit <n>] [--json]',
   options: { limit: { ...TEXT, short: 'l' }, json: JSON_FLAG },
-  words: [0, 0],
   async run(c2c: C2c, { limit = '50', json }) {
     if (!/^\d{1,6}$/.test(limit)) throw new Refusal('invalid_request', `"${limit}" is no number of letters`);
     const letters = (await c2c.broker.deadLetters()).slice(-Number(limit));
@@ -225,7 +221,6 @@ const deadLetterCommand = command({
 const versionCommand = command({
   usage: 'version [--json]',
   options: { json: JSON_FLAG },
-  words: [0, 0],
   async run(c2c: C2c, { json }) {
     if (json) return c2c.sayJson({ program: 'parley', version: VERSION });
     c2c.say(`c2c, spoken by parley ${VERSION}`);

@@ -52,7 +52,6 @@ const deliverInboxCommand = command({
   usage:
     'deliver-inbox --terminal <terminal> [--session-id <id>] [--client <client>] [--notify-only] [--loop|--daemon] [--min-inject-gap <s>] [--heartbeat <s>] [--dry-run] [--json] | deliver-inbox --transcript [--session-id <Claude session>] (experimental)',
   options: OPTIONS,
-  words: [0, 0],
   async run(c2c: C2c, values) {
     if (values.run !== undefined) return runWanted(c2c, values.run);
     if (values.transcript) {

@@ -256,7 +256,6 @@ const DAY_S = 24 * 3600;
 const instancesCommand = command({
   usage: 'instances [--json] [--prune-older-than <days>]',
   options: { json: JSON_FLAG, 'prune-older-than': TEXT },
-  words: [0, 0],
   async run(c2c: C2c, { json, 'prune-older-than': days }) {
     if (days !== undefined) prune(c2c, Number(days));
     const rows = all(c2c.env).map((instance) => rowOf(c2c, instance));

@@ -32,7 +32,6 @@ const monitorCommand = command({
     'broker-root': TEXT,
     root: TEXT,
   },
-  words: [0, 0],
   async run(given: C2c, values) {
     const c2c = given.at(values['broker-root'] ?? values.root);
     const session = await watchedSession(c2c, values['session-id'] ?? values.alias);

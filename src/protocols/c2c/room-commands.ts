@@ -150,7 +150,6 @@ function sinceOf(text: string, now: number): number {
 const myRoomsCommand = command({
   usage: 'my-rooms [--json]',
   options: { json: JSON_FLAG },
-  words: [0, 0],
   async run(c2c: C2c, values) {
     sayRooms(c2c, await roomsJson(c2c.broker, c2c.session()), values.json === true);
   },

@@ -22,7 +22,6 @@ import { C2c } from './workspace.ts';
 const mcpCommand = command({
   usage: 'mcp [--all-tools]',
   options: { 'all-tools': FLAG },
-  words: [0, 0],
   async run(given: C2c, values) {
     const c2c = named(given);
     const sessionId = c2c.session();

@@ -37,7 +37,6 @@ const registerCommand = command({
 const whoamiCommand = command({
   usage: 'whoami [--json]',
   options: { json: JSON_FLAG },
-  words: [0, 0],
   async run(c2c: C2c, values) {
     const sessionId = c2c.session();
     const alias = (await c2c.broker.session(sessionId))?.row.alias ?? '';
@@ -54,7 +53,6 @@ const listCommand = command({
   usage: 'list [--alive] [--json]',
   // Everybody is listed in any case; `--all` is what others call it.
   options: { all: { ...FLAG, short: 'a' }, alive: FLAG, json: JSON_FLAG },
-  words: [0, 0],
   async run(c2c: C2c, values) {
     const sessions = (await c2c.broker.sessions()).filter(({ alive }) => !values.alive || alive !== false);
     if (values.json) return c2c.sayJson(sessions.map(sessionJson));
@@ -99,7 +97,6 @@ const USAGE = 'set-compact [--reason <text>] [--json] | clear-compact [--json]';
 const setCompactCommand = command({
   usage: USAGE,
   options: OPTIONS,
-  words: [0, 0],
   run: (c2c: C2c, { reason, json }) =>
     noteCompacting(c2c, { started_at: Date.now() / 1000, reason: reason ?? null }, json),
 });
@@ -107,7 +104,6 @@ const setCompactCommand = command({
 const clearCompactCommand = command({
   usage: USAGE,
   options: OPTIONS,
-  words: [0, 0],
   run: (c2c: C2c, { json }) => noteCompacting(c2c, undefined, json),
 });
 
