@@ -1,5 +1,6 @@
-import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import type { Home } from '../flow/workspace.ts';
+import { replaceFile } from '../platform/files.ts';
 import { ifThere, StorageFailure, storageTrouble } from '../storage/disk.ts';
 import type { Cut } from './commands/prune.ts';
 import type { Context } from './context.ts';
@@ -43,8 +44,7 @@ async function forgetIfDue(context: Context, home: Home): Promise<void> {
   const last = before.at(-1);
   if (last !== undefined && now - last < DAY) return;
   const days = [...before, now].slice(-MOST_DAYS);
-  writeFileSync(`${path}.${process.pid}`, days.join('\n'), { mode: 0o600 });
-  renameSync(`${path}.${process.pid}`, path);
+  replaceFile(path, days.join('\n'));
   if (last === undefined) return;
   const byClock = cutBy(context);
   const cut = { bodies: earlier(byClock.bodies, now, days), facts: earlier(byClock.facts, now, days) };

@@ -1,8 +1,9 @@
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import type { Homes } from '../../core/homes.ts';
 import type { Workspace, Home, Who } from '../../flow/workspace.ts';
 import { backchannelHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
+import { replaceFile } from '../../platform/files.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { readAddress, readName, unreachable } from '../../protocol/backchannel.ts';
 import { BODY_LIMIT } from '../../protocol/message.ts';
@@ -186,9 +187,7 @@ export function becomeAgent(
 }
 
 function write(path: string, config: Config): void {
-  const draft = `${path}.${process.pid}`;
-  writeFileSync(draft, JSON.stringify(config, null, 2), { mode: 0o600, flush: true });
-  renameSync(draft, path);
+  replaceFile(path, JSON.stringify(config, null, 2), { flush: true });
 }
 
 /** A relay, and a room in it. */

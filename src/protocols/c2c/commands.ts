@@ -1,4 +1,4 @@
-import { readFileSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
 import type { Stats } from 'node:fs';
 import { FLAG, TEXT, TEXTS, command } from '../../core/command.ts';
 import { minuteOf, countFrom, durationFrom } from '../../core/time.ts';
@@ -10,6 +10,7 @@ import type { Stored } from '../../flow/c2c/mail.ts';
 import type { Delivered } from '../../flow/deliver.ts';
 import type { Outgoing } from '../../flow/offer.ts';
 import type { Home } from '../../flow/workspace.ts';
+import { replaceFile } from '../../platform/files.ts';
 import { bodyFrom } from '../../platform/input.ts';
 import { VERSION } from '../../platform/program.ts';
 import { isSlow, writeAll } from '../../platform/terminal.ts';
@@ -287,9 +288,7 @@ export async function bringIntoOrder(home: Home): Promise<void> {
   if (before === null || Date.now() - changedAt(home.root) < TICK_MS) return;
   const { fresh, unfiled } = await home.ledger.troubles();
   if (fresh || unfiled) return;
-  const draft = `${noteOf(home.root)}.tmp.${process.pid}`;
-  writeFileSync(draft, before, { mode: 0o600 });
-  renameSync(draft, noteOf(home.root));
+  replaceFile(noteOf(home.root), before);
 }
 
 function noteOf(root: string): string {

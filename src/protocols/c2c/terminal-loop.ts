@@ -32,7 +32,7 @@ import type { Broker } from '../../storage/c2c/broker.ts';
 import { ifThere, isMissing } from '../../storage/disk.ts';
 import type { Waiting } from '../../storage/spool/spool.ts';
 import { enveloped } from './commands.ts';
-import { replaceWhole, signsFolder } from './loop-files.ts';
+import { writeWhole, signsFolder } from './loop-files.ts';
 import type { Wanted } from './loop-files.ts';
 
 /** How soon a client is asked again whether it is idle, while something waits for it. */
@@ -313,7 +313,7 @@ export class WokenFile implements WakeNotes {
   }
 
   write(woken: Woken): void {
-    replaceWhole(this.path, `${JSON.stringify(woken)}\n`);
+    writeWhole(this.path, `${JSON.stringify(woken)}\n`, { flush: false });
     this.#known = woken;
   }
 
