@@ -164,7 +164,7 @@ const BLIND_ENTER_MS = 20;
 const CLAUDE_BLIND_ENTER_MS = 100;
 
 /** How a client is typed to: what its screen shows, how long after a paste Enter follows, and how a text must end. */
-interface Manners {
+interface TypingStyle {
   composer: ReadComposer;
   enterAfter: number;
   /** The same where its screen cannot be read. */
@@ -180,14 +180,14 @@ export async function openTarget(
 ): Promise<SessionTarget & { close(): Promise<void> }> {
   const { terminal, close } = own ? { terminal: own, close: async () => {} } : await openTerminal(wanted, env);
   const signs = signsOf(wanted, env);
-  const known = MANNERS.get(wanted.client) ?? UNKNOWN;
+  const known = TYPING_STYLES.get(wanted.client) ?? UNKNOWN_CLIENT;
   // The screen of a terminal that is not ours cannot be read.
-  const manners = wanted.terminal?.startsWith('pty:')
+  const style = wanted.terminal?.startsWith('pty:')
     ? { ...known, composer: unseen, enterAfter: known.blindEnterAfter }
     : known;
-  const enterAfter = wanted.options.submit_delay_ms ?? manners.enterAfter;
+  const enterAfter = wanted.options.submit_delay_ms ?? style.enterAfter;
   const typing = (where: Terminal) =>
-    new TerminalWay({ ...manners, terminal: where, signs, enterAfter, proofWithin: PROOF_MS });
+    new TerminalWay({ ...style, terminal: where, signs, enterAfter, proofWithin: PROOF_MS });
   return { terminal, signs, typing, close };
 }
 
@@ -211,7 +211,7 @@ async function openTerminal(wanted: Wanted, env: Env): Promise<{ terminal: Termi
 const USUAL = { enterAfter: ENTER_MS, blindEnterAfter: BLIND_ENTER_MS };
 
 /** Clients whose screen we can read. For any other program its signs must do alone. */
-const MANNERS = new Map<string, Manners>(
+const TYPING_STYLES = new Map<string, TypingStyle>(
   Object.entries({
     claude: { ...USUAL, composer: claudeComposer, blindEnterAfter: CLAUDE_BLIND_ENTER_MS },
     codex: { ...USUAL, composer: codexComposer, ending: codexEnding },
@@ -219,7 +219,7 @@ const MANNERS = new Map<string, Manners>(
     kimi: { composer: kimiComposer, enterAfter: KIMI_ENTER_AFTER, blindEnterAfter: KIMI_ENTER_AFTER },
   }),
 );
-const UNKNOWN: Manners = { ...USUAL, composer: unseen, enterAfter: BLIND_ENTER_MS };
+const UNKNOWN_CLIENT: TypingStyle = { ...USUAL, composer: unseen, enterAfter: BLIND_ENTER_MS };
 
 /** Where a client runs, as it is written on a command line and in a file. spec: c2c#terminals */
 type TerminalSpec =
