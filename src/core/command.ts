@@ -38,7 +38,7 @@ export interface Command<C> extends Description<C, Record<string, unknown>> {
 }
 
 /** Declares a command; without `options` and `words` it takes none. `run` gets the options by their types. */
-export function command<C, const O extends Options = Record<never, never>>(
+export function command<C, const O extends Options = Record<string, never>>(
   spec: Description<C, Values<O>> & { options?: O; words?: Words },
 ): Command<C> {
   return { options: {}, words: [0, 0], ...spec };
