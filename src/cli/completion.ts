@@ -1,6 +1,6 @@
+import type { Option } from '../core/command.ts';
 import { COMMON } from './parley.ts';
 import { PARLEY_COMMANDS } from './table.ts';
-import type { Option } from '../core/command.ts';
 
 /** What can be typed after a command. */
 interface Completable {

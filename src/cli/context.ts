@@ -1,18 +1,18 @@
+import { homes } from '../daemon/homes.ts';
 import { nearest } from '../flow/nearest.ts';
-import { refuseSupervisor } from '../protocols/c2c/supervisors.ts';
-import { refusePersonsName } from '../sessions/consent.ts';
-import { C2c } from '../protocols/c2c/workspace.ts';
 import type { Workspace, Who } from '../flow/workspace.ts';
+import { parleyHome } from '../platform/env.ts';
+import type { Env } from '../platform/env.ts';
+import { hasColour, Paint, writeAll } from '../platform/terminal.ts';
 import { AgentName, ChannelName, nameAdvice } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
-import { clientBindings } from './client-bindings.ts';
-import { parleyHome } from '../platform/env.ts';
-import { loadSettings } from './settings.ts';
+import { refuseSupervisor } from '../protocols/c2c/supervisors.ts';
+import { C2c } from '../protocols/c2c/workspace.ts';
 import type { Use } from '../sessions/authority.ts';
-import type { Env } from '../platform/env.ts';
+import { refusePersonsName } from '../sessions/consent.ts';
+import { clientBindings } from './client-bindings.ts';
+import { loadSettings } from './settings.ts';
 import type { Loaded, Settings } from './settings.ts';
-import { hasColour, Paint, writeAll } from '../platform/terminal.ts';
-import { homes } from '../daemon/homes.ts';
 
 /** What a command has at hand. Nothing in it is opened before it is asked for. */
 export class Context {
@@ -131,12 +131,12 @@ export class Context {
     writeAll(2, `${text}\n`);
   }
 
-  /** Somebody wants to see everything. */
+  /** Everything is to be logged. */
   get verbose(): boolean {
     return this.#flags.verbose === true || this.env['PARLEY_LOG'] === 'debug';
   }
 
-  /** For whoever wants to know more: `--verbose`, or PARLEY_LOG=debug, or PARLEY_LOG=json. Never a body. */
+  /** Says more with `--verbose`, or PARLEY_LOG=debug, or PARLEY_LOG=json. Never a body. */
   log(event: string, facts: Record<string, string | number | boolean> = {}): void {
     const level = this.env['PARLEY_LOG'];
     if (level === 'json') writeAll(2, `${JSON.stringify({ at: new Date().toISOString(), event, ...facts })}\n`);

@@ -1,12 +1,12 @@
-import type { Context } from './context.ts';
-import { findMessage } from '../flow/workspace.ts';
-import type { Workspace, Who } from '../flow/workspace.ts';
 import { nearest } from '../flow/nearest.ts';
 import { visible } from '../flow/sight.ts';
+import { findMessage } from '../flow/workspace.ts';
+import type { Workspace, Who } from '../flow/workspace.ts';
 import { parseAddress } from '../protocol/address.ts';
 import { shortId } from '../protocol/names.ts';
 import type { MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
+import type { Context } from './context.ts';
 
 /** The message that a command is about, and who acts, in the home where it is. It must be one that this agent may see. */
 export async function eventFrom(context: Context, prefix: string): Promise<{ who: Who; id: MessageId }> {

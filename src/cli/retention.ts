@@ -1,8 +1,9 @@
-import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import type { Home } from '../flow/workspace.ts';
+import { replaceFile } from '../platform/files.ts';
 import { ifThere, StorageFailure, storageTrouble } from '../storage/disk.ts';
-import type { Context } from './context.ts';
 import type { Cut } from './commands/prune.ts';
+import type { Context } from './context.ts';
 
 const DAY = 24 * 60 * 60 * 1000;
 /** As many days as the longest time that anybody keeps mail for; then the oldest are left out. */
@@ -19,9 +20,9 @@ export function cutBy(context: Context): Cut {
 }
 
 /**
- * Once a day, when somebody looks at their mail: never on the way of a message, because it reads the whole history.
+ * Once a day, when mail is looked at: never on the way of a message, because it reads the whole history.
  *
- * A clock may jump, and what is forgotten does not come back. So this goes by the days on which somebody looked, each noted in the file
+ * A clock may jump, and what is forgotten does not come back. So this goes by the days on which mail was looked at, each noted in the file
  * `pruned`: what is to be kept for 30 days goes only after 30 such days, and only if it is that old by the clock too. A jump is one day,
  * however far it goes. A home that is rarely used keeps its mail longer; `parley prune` goes by the clock alone.
  */
@@ -43,8 +44,7 @@ async function forgetIfDue(context: Context, home: Home): Promise<void> {
   const last = before.at(-1);
   if (last !== undefined && now - last < DAY) return;
   const days = [...before, now].slice(-MOST_DAYS);
-  writeFileSync(`${path}.${process.pid}`, days.join('\n'), { mode: 0o600 });
-  renameSync(`${path}.${process.pid}`, path);
+  replaceFile(path, days.join('\n'));
   if (last === undefined) return;
   const byClock = cutBy(context);
   const cut = { bodies: earlier(byClock.bodies, now, days), facts: earlier(byClock.facts, now, days) };
@@ -59,7 +59,7 @@ function earlier(cut: number | null, now: number, days: readonly number[]): numb
   return day === undefined ? null : Math.min(cut, day);
 }
 
-/** When somebody looked, oldest first. The first builds noted only the last time, as the time of the file. */
+/** When mail was looked at, oldest first. The first builds noted only the last time, as the time of the file. */
 function daysIn(path: string): number[] {
   const text = ifThere(() => readFileSync(path, 'utf8'));
   if (text === null) return [];

@@ -1,10 +1,10 @@
+import { NotEditable } from '../clients/settings/text-edit.ts';
 import { mkdirSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Refusal } from '../protocol/refusal.ts';
 import { explained, isMissing } from '../storage/disk.ts';
 import { locked } from '../storage/lock-file.ts';
 import { parseJsonc, withMember } from '../clients/settings/jsonc.ts';
-import { NotEditable } from '../clients/settings/text-edit.ts';
 
 /**
  * Notes in config.json who the user is, if nobody is noted yet or if told to, and returns who it is then.

@@ -151,10 +151,7 @@ export const C2C_COMMANDS: readonly Row<C2c>[] = [
     only('install', () => import('./dialects/c2c/install.ts')),
     'install',
   ),
-  ...rows(
-    only('doctor', () => import('./doctor/c2c.ts')),
-    'doctor',
-  ),
+  ...rows(() => import('./doctor/c2c.ts'), 'doctor'),
 ];
 
 /** What the OpenCode plugin asks for is two words, and nothing that people could mean. */

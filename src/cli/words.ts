@@ -1,9 +1,9 @@
-import { shortId } from '../protocol/names.ts';
-import { forModel, lineForModel } from '../delivery/gate.ts';
-import { policyWords } from '../protocol/attention.ts';
 import { ago } from '../core/time.ts';
+import { forModel, lineForModel } from '../delivery/gate.ts';
 import type { Shown } from '../delivery/print.ts';
 import type { Paint } from '../platform/terminal.ts';
+import { policyWords } from '../protocol/attention.ts';
+import { shortId } from '../protocol/names.ts';
 
 /** One line: who wrote to whom, when, and what it asks for. */
 export function headline({ message, attention, attempt, quiet, held }: Shown, now: number, paint: Paint): string {

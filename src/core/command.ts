@@ -24,20 +24,24 @@ interface Description<C, V> {
   usage: string;
   /** What it does, for the help of the command. */
   about?: string;
-  /** How many positional arguments it takes, at least and at most. */
-  words: readonly [min: number, max: number];
   examples?: readonly string[];
   run(context: C, values: V, words: string[]): Promise<void>;
 }
 
+/** How many positional arguments a command takes, at least and at most. */
+type Words = readonly [min: number, max: number];
+
 /** One command of any dialect. Its name and summary stand in the table of commands, so that help loads no command. */
 export interface Command<C> extends Description<C, Record<string, unknown>> {
   options: Options;
+  words: Words;
 }
 
-/** Declares a command. `run` gets the options by their types. */
-export function command<C, const O extends Options>(spec: Description<C, Values<O>> & { options: O }): Command<C> {
-  return spec;
+/** Declares a command; without `options` and `words` it takes none. `run` gets the options by their types. */
+export function command<C, const O extends Options = Record<string, never>>(
+  spec: Description<C, Values<O>> & { options?: O; words?: Words },
+): Command<C> {
+  return { options: {}, words: [0, 0], ...spec };
 }
 
 /** One row of the table of commands. What is behind it is loaded when it is called. */

@@ -1,13 +1,13 @@
+import { homes, lazyHome } from './homes.ts';
 import { ExportedMaildir as LateMaildir } from '../storage/spool/exported-maildir.ts';
 import { describe, expect, it } from 'bun:test';
 import { mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
-import { homes, lazyHome } from './homes.ts';
-import type { RoomId } from '../protocol/names.ts';
-import { hashOf } from '../protocol/tokens.ts';
-import { FilesDirectory } from '../storage/directory/files.ts';
 import { temporaryHome } from '../../test/support/home.ts';
 import { LOUD, aMessage, anEntry, bob } from '../../test/support/mail.ts';
 import { within } from '../../test/support/within.ts';
+import type { RoomId } from '../protocol/names.ts';
+import { hashOf } from '../protocol/tokens.ts';
+import { FilesDirectory } from '../storage/directory/files.ts';
 
 async function relayRooms(afterDeath = false, root = temporaryHome()) {
   const troubles: string[] = [];

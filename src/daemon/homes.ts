@@ -1,3 +1,5 @@
+import { inOtherBroker as sessionElsewhere } from '../protocols/c2c/broker-root.ts';
+import { brokerRoot } from '../protocols/c2c/broker-root.ts';
 import { Broker } from '../protocols/c2c/broker.ts';
 import { C2cDirectory } from '../protocols/c2c/directory.ts';
 import { C2cMailbox } from '../protocols/c2c/mailbox.ts';
@@ -5,7 +7,6 @@ import type * as Relay from '../storage/relay/open.ts';
 import { checkLedger, openSqliteLedger } from '../storage/ledger/sqlite.ts';
 import type { LedgerState } from '../storage/ledger/sqlite.ts';
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
-import { brokerRoot, inOtherBroker as sessionElsewhere } from '../protocols/c2c/broker-root.ts';
 import type {
   Durability,
   Homes,
@@ -66,7 +67,7 @@ async function inOtherBroker(env: Env, own: string | undefined, text: string): P
   return existsSync(brokersFolder(env)) ? sessionElsewhere(env, own, text) : null;
 }
 
-/** The broker of the working folder, if somebody made one. Who never used c2c pays one look for it. */
+/** The broker of the working folder, if there is one. Without c2c this costs one look. */
 function knownBroker(env: Env, cwd: string): string | undefined {
   const isNamed = env['C2C_MCP_BROKER_ROOT'] || env['C2C_BROKER_ROOT'];
   if (!isNamed && !existsSync(brokersFolder(env))) return undefined;
@@ -99,7 +100,7 @@ async function openRooms(root: string): ReturnType<Homes['openRooms']> {
 
 /**
  * The rooms below a Backchannel home. After the death of a relay, what it left undone in any of them is finished first; otherwise
- * each is opened when somebody comes to it: there may be thousands.
+ * each is opened at its first request: there may be thousands.
  */
 async function openRelayRooms(order: RelayRoomsOrder): Promise<RelayRooms> {
   const { root, durability, defaultTokenHash, afterDeath, onTrouble } = order;
@@ -134,7 +135,7 @@ async function openRelayRooms(order: RelayRoomsOrder): Promise<RelayRooms> {
     await heal().catch((error: unknown) =>
       troubles.push(`room ${id}: ${error instanceof Error ? error.message : String(error)}`),
     );
-    // There may be thousands: whoever comes to one opens it again.
+    // There may be thousands: the first request opens it again.
     if (id !== DEFAULT_ROOM) await closeHome(id).catch((error: unknown) => onTrouble(id, error));
   }
   return {

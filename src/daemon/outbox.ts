@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from 'node:fs';
-import type { Home } from '../flow/workspace.ts';
 import type { Service } from '../core/service.ts';
+import type { Home } from '../flow/workspace.ts';
 import { parleyHome } from '../platform/env.ts';
 
 /** How often letters that wait are tried. */

@@ -1,6 +1,6 @@
+import { HOST_OPTIONS } from '../cli/host/options.ts';
 import type { Options } from '../core/command.ts';
 import type { Service } from '../core/service.ts';
-import { HOST_OPTIONS } from '../cli/host/options.ts';
 import { RELAY_OPTIONS } from '../protocols/backchannel/relay.ts';
 
 /** One row of the table of services. What is behind it is loaded only when the service is opened or asked for. */

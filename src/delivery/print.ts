@@ -2,11 +2,11 @@ import { asOwed, claimedBy } from '../flow/claimed.ts';
 import { deliver } from '../flow/deliver.ts';
 import type { Delivered } from '../flow/deliver.ts';
 import type { Who } from '../flow/workspace.ts';
+import { isSlow, writeAll } from '../platform/terminal.ts';
+import type { Attention } from '../protocol/attention.ts';
 import type { Message } from '../protocol/message.ts';
 import type { MessageId } from '../protocol/names.ts';
 import type { Evidence } from '../protocol/receipt.ts';
-import { isSlow, writeAll } from '../platform/terminal.ts';
-import type { Attention } from '../protocol/attention.ts';
 
 export interface Shown {
   message: Message;

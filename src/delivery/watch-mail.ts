@@ -1,17 +1,17 @@
 import { closeSync, writeSync } from 'node:fs';
-import type { Shown } from './print.ts';
-import { byCommand } from './print.ts';
 import { deliver } from '../flow/deliver.ts';
 import type { Selection } from '../flow/deliver.ts';
-import type { Who } from '../flow/workspace.ts';
 import { watch } from '../flow/watch.ts';
 import { work } from '../flow/work.ts';
+import type { Who } from '../flow/workspace.ts';
 import type { Env } from '../platform/env.ts';
 import { writeAll } from '../platform/terminal.ts';
 import type { Message } from '../protocol/message.ts';
 import { shortId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import type { Waiting } from '../storage/spool/spool.ts';
+import { byCommand } from './print.ts';
+import type { Shown } from './print.ts';
 
 /** What `watch` was asked to do, in any dialect. */
 export interface WatchOrder {
@@ -127,7 +127,7 @@ function listenToSignals(): { stop: AbortSignal; kill: AbortSignal; close(): voi
     stop.abort();
     patience = setTimeout(() => kill.abort(), COMMAND_END_MS);
   };
-  // Not SIGHUP: whoever runs this under nohup wants it ignored.
+  // Not SIGHUP: under nohup it is to be ignored.
   const names = ['SIGINT', 'SIGTERM'] as const;
   for (const name of names) process.on(name, onSignal);
   return {

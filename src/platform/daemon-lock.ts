@@ -1,10 +1,11 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import * as v from 'valibot';
 import { Schema } from '../protocol/schema.ts';
 import type { Described } from '../protocol/schema.ts';
 import { explained, isMissing } from '../storage/disk.ts';
 import { isAlive, isDead, newHolder } from '../storage/holder.ts';
 import { holdLock } from '../storage/lock-file.ts';
+import { replaceFile } from './files.ts';
 import { VERSION } from './program.ts';
 
 /** A process that only looks may have the lock for a moment. */
@@ -55,8 +56,7 @@ export async function takeDaemonLock(path: string): Promise<DaemonLock | null> {
   };
   const write = (changes: Partial<Notice>): void => {
     notice = { ...notice, ...changes };
-    writeFileSync(`${path}.json.${process.pid}`, `${JSON.stringify(notice, null, 2)}\n`, { mode: 0o600 });
-    renameSync(`${path}.json.${process.pid}`, `${path}.json`);
+    replaceFile(`${path}.json`, `${JSON.stringify(notice, null, 2)}\n`);
   };
   write({});
   return {

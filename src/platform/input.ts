@@ -1,9 +1,9 @@
 import { readFileSync, readSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { isTerminal } from './terminal.ts';
 import { isBlank } from '../protocol/message.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { codeOf } from '../storage/disk.ts';
+import { isTerminal } from './terminal.ts';
 
 /** The body from the command line, or from stdin if there is none or it is `-`; of that no more is read than a body may have. */
 export async function bodyFrom(words: string[], limit: number): Promise<string> {

@@ -13,7 +13,7 @@ const FAILURES = /^trouble$|failed$/;
 const PER_REQUEST = ['id', 'ms'];
 /** Different failures remembered. */
 const MOST_REPEATS = 1000;
-/** One per request: only for whoever wants to see everything. */
+/** One per request: only with `verbose`. */
 const EVERYTHING = ['answered', 'listener_open', 'listener_closed'];
 
 /** A log on stderr: one line per event, as words for people or as JSON for programs. */

@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
-import { exitNow } from '../storage/libc.ts';
 import type { Log, OpenService } from '../core/service.ts';
+import { exitNow } from '../storage/libc.ts';
 import { writeAll } from './terminal.ts';
 
 /**
@@ -16,7 +16,7 @@ export async function serveUntilSignal(
   process.on('SIGHUP', () => {
     for (const service of services) service.renew();
   });
-  // From the first moment on, or a signal that comes just after the services were announced would cut somebody off.
+  // From the start: a signal just after the services were announced must not cut off a request.
   const asked = firstSignal(() => services.length > 0);
   services = await open();
   log('stopping', { signal: await asked });

@@ -1,9 +1,10 @@
-import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, writeFileSync } from 'node:fs';
-import { parleyHome } from './env.ts';
-import type { Env } from './env.ts';
+import { existsSync, mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import { Refusal } from '../protocol/refusal.ts';
 import { explained } from '../storage/disk.ts';
 import { locked } from '../storage/lock-file.ts';
+import { parleyHome } from './env.ts';
+import type { Env } from './env.ts';
+import { replaceFile } from './files.ts';
 
 /** A small JSON object in Parley's home that only the user's own commands change. */
 type Table = Record<string, unknown>;
@@ -26,9 +27,7 @@ export function changeTable(path: string, change: (table: Table) => Table): void
       if (!before) throw new Refusal('bad_config', `${path} is not a JSON object; correct or remove it first`);
       const after = change(before);
       if (Bun.deepEquals(before, after)) return;
-      const draft = `${path}.${process.pid}`;
-      writeFileSync(draft, `${JSON.stringify(after, null, 2)}\n`, { mode: 0o600, flush: true });
-      renameSync(draft, path);
+      replaceFile(path, `${JSON.stringify(after, null, 2)}\n`, { flush: true });
     });
   } catch (error) {
     if (error instanceof Refusal) throw error;

@@ -1,8 +1,8 @@
 import { readSync } from 'node:fs';
+import type { Env } from '../platform/env.ts';
+import { Refusal } from '../protocol/refusal.ts';
 import { whyNotFor, whyNotUser } from './authority.ts';
 import type { Use } from './authority.ts';
-import { Refusal } from '../protocol/refusal.ts';
-import type { Env } from '../platform/env.ts';
 
 /** Refuses what only the user may do, with `what` as in "can approve". No option lifts this. */
 export function refuseUnlessUser(env: Env, what: string): void {

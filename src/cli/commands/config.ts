@@ -1,14 +1,14 @@
 import { join } from 'node:path';
-import type { Context } from '../context.ts';
-import { changeSetting } from '../settings-file.ts';
-import { SETTINGS } from '../settings.ts';
-import type { Origin, SettingName } from '../settings.ts';
 import { command } from '../../core/command.ts';
 import { spanText } from '../../core/time.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import type { Context } from '../context.ts';
+import { changeSetting } from '../settings-file.ts';
+import { SETTINGS } from '../settings.ts';
+import type { Origin, SettingName } from '../settings.ts';
 
 const NAMES = Object.keys(SETTINGS) as SettingName[];
 
@@ -17,7 +17,6 @@ const configCommand = command({
   about:
     'Every setting, its value, and where that comes from: a flag, the environment, the nearest .parley.json of the project, ' +
     "config.json in Parley's home, or the default, in this order. `set` and `unset` change config.json and leave its comments alone.",
-  options: {},
   words: [0, 3],
   examples: [
     'parley config',

@@ -1,6 +1,3 @@
-import { startInBackground } from '../../platform/background.ts';
-import type { Context } from '../context.ts';
-import { allWanted } from '../../protocols/c2c/loop-files.ts';
 import { command } from '../../core/command.ts';
 import type { Option } from '../../core/command.ts';
 import type { Log, OpenService } from '../../core/service.ts';
@@ -8,6 +5,7 @@ import { ago, durationFrom } from '../../core/time.ts';
 import { SERVICES } from '../../daemon/services.ts';
 import type { ServiceRow } from '../../daemon/services.ts';
 import { nearest } from '../../flow/nearest.ts';
+import { startInBackground } from '../../platform/background.ts';
 import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
 import type { Notice } from '../../platform/daemon-lock.ts';
 import { backchannelHome, parleyHome } from '../../platform/env.ts';
@@ -17,6 +15,8 @@ import { servingLog } from '../../platform/log.ts';
 import { closeAll, serveUntilSignal, tellWarnings } from '../../platform/serve.ts';
 import { REFUSALS, Refusal } from '../../protocol/refusal.ts';
 import type { RefusalCode } from '../../protocol/refusal.ts';
+import { allWanted } from '../../protocols/c2c/loop-files.ts';
+import type { Context } from '../context.ts';
 
 const OWN = {
   with: {
@@ -36,7 +36,6 @@ const upCommand = command({
     'Its further options are those of the relay (`parley relay --help`), and those of the host begin with --host-.',
   ].join('\n'),
   options: { ...Object.assign({}, ...SERVICES.map((row) => row.options)), ...OWN },
-  words: [0, 0],
   examples: [
     'parley up --with relay',
     'parley up --with host --detach',
@@ -131,7 +130,6 @@ const downCommand = command({
   options: {
     patience: { type: 'string', value: 'span', help: `how long to wait for it (default ${DEFAULT_PATIENCE})` },
   },
-  words: [0, 0],
   examples: ['parley down', 'parley down --patience 2m'],
   async run(context: Context, values) {
     const patience = durationFrom(values.patience ?? DEFAULT_PATIENCE);
@@ -216,8 +214,6 @@ const statusCommand = command({
   about:
     'What runs for your homes: the daemon (`parley up`), a relay (`parley relay`) or a host (`parley host`) by itself, since when, and whether each door answers.\n' +
     'Ends with 0 if something runs and answers, with 3 if nothing runs, with 1 if a door does not answer.',
-  options: {},
-  words: [0, 0],
   examples: ['parley status', 'parley status --json'],
   async run(context: Context) {
     const running = await whatRuns(context);
@@ -326,7 +322,7 @@ function tellUp(context: Context, home: string, notice: Notice, log: string): vo
   context.say(`log: ${log}      look: parley status      end: parley down`);
 }
 
-/** Somebody who wants it up finds it up; somebody who wants another door has to end it first. */
+/** It runs already. For a service that it does not run it has to be ended first. */
 function tellRunning(context: Context, home: string, notice: Notice, rows: readonly ServiceRow[]): void {
   const missing = rows.filter((row) => !notice.doors.some(({ name }) => name === row.name));
   if (missing.length > 0) {

@@ -1,7 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Context } from '../context.ts';
 import { command } from '../../core/command.ts';
 import { homes } from '../../daemon/homes.ts';
 import type { Env } from '../../platform/env.ts';
@@ -9,6 +8,7 @@ import { isCompiled, ownCommand } from '../../platform/program.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { codeOf } from '../../storage/disk.ts';
 import type { Trace } from '../../storage/ledger/ledger.ts';
+import type { Context } from '../context.ts';
 
 const demoCommand = command({
   usage: 'demo',
@@ -16,7 +16,6 @@ const demoCommand = command({
     'Two scripted agents exchange a message in a fresh temporary home: it is sent, taken, answered and settled, and its trace is ' +
     'printed. Every command that is shown is really run. Nothing else on this machine is touched.',
   options: { keep: { type: 'boolean', help: 'keep the temporary home, to look around in it' } },
-  words: [0, 0],
   examples: ['parley demo', 'parley demo --keep'],
   async run(context: Context, values) {
     const folder = temporaryFolder();

@@ -1,4 +1,4 @@
-import { examineOlderLines, examineBindings } from '../doctor/installed.ts';
+import { examineBindings, examineOlderLines } from '../doctor/installed.ts';
 import { existsSync } from 'node:fs';
 import type { Context } from '../context.ts';
 import { on } from '../doctor/finding.ts';
@@ -24,7 +24,6 @@ const doctorCommand = command({
     'Looks for trouble in the program, the settings and every home, and says for each what to do. Looking changes nothing. ' +
     'ok is only what was checked; warn is something to look at. It ends with 1 if something is bad, otherwise with 0.',
   options: { fix: { type: 'boolean', help: 'close what others can read, and remove drafts of dead senders' } },
-  words: [0, 0],
   examples: ['parley doctor', 'parley doctor --fix', 'parley doctor --json'],
   async run(context: Context, values) {
     const findings = await examine(context, values.fix ?? false);

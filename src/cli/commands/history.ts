@@ -1,17 +1,14 @@
 import * as v from 'valibot';
-import { agentName, channelName } from '../context.ts';
-import type { Context } from '../context.ts';
-import { gist, headline } from '../words.ts';
 import { command } from '../../core/command.ts';
 import { ago, clockTime, countFrom, pastFrom } from '../../core/time.ts';
 import { lineForModel } from '../../delivery/gate.ts';
-import { findMessage } from '../../flow/workspace.ts';
-import type { Home } from '../../flow/workspace.ts';
 import { dutyFor } from '../../flow/duty.ts';
 import { listEvents } from '../../flow/events.ts';
 import type { EventView } from '../../flow/events.ts';
 import { isOffer } from '../../flow/owe.ts';
 import { why } from '../../flow/why.ts';
+import { findMessage } from '../../flow/workspace.ts';
+import type { Home } from '../../flow/workspace.ts';
 import { Policy, policyWords } from '../../protocol/attention.ts';
 import type { Duty } from '../../protocol/duty.ts';
 import { shortId } from '../../protocol/names.ts';
@@ -19,6 +16,9 @@ import { Evidence } from '../../protocol/receipt.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { Schema } from '../../protocol/schema.ts';
 import type { HistoryRow, Trace } from '../../storage/ledger/ledger.ts';
+import { agentName, channelName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { gist, headline } from '../words.ts';
 
 const POLICIES = Policy.inner.options;
 
@@ -34,7 +34,6 @@ const eventsCommand = command({
     all: { type: 'boolean', help: 'also each of those that were meant for nobody' },
     cursor: { type: 'string', value: 'text', help: 'the next page: what the page before names at its end' },
   },
-  words: [0, 0],
   examples: ['parley events', 'parley events --stream "#deploy" --since 1d', 'parley events --policy must_respond'],
   async run(context: Context, values) {
     const who = await context.who('read');
@@ -100,7 +99,6 @@ const whyCommand = command({
   about:
     'Who did what with a message, when, and why: how each copy was judged, claims, reactions, refusals, escalations and its end. The words of ' +
     'the message are not part of it.',
-  options: {},
   words: [1, 1],
   examples: ['parley why 1f2e3d4c', 'parley why 1f2e3d4c --json'],
   async run(context: Context, _values, [prefix = '']) {
@@ -126,7 +124,6 @@ const traceCommand = command({
   usage: 'trace <id>',
   about:
     'What became of a message: every step of every copy that is proven, and by what. What is not proven is not said.',
-  options: {},
   words: [1, 1],
   examples: ['parley trace 1f2e3d4c', 'parley trace 1f2e3d4c --json'],
   async run(context: Context, _values, [prefix = '']) {
@@ -302,7 +299,6 @@ const historyCommand = command({
     with: { type: 'string', value: 'agent', help: 'only what this agent sent or got' },
     thread: { type: 'string', value: 'id', help: 'only the exchange of this message' },
   },
-  words: [0, 0],
   examples: ['parley history', 'parley history --with codex-1 --limit 50', 'parley history --thread 1f2e3d4c'],
   async run(context: Context, values) {
     const limit = countFrom(values.limit, 20);

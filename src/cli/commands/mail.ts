@@ -1,12 +1,6 @@
-import { agentName } from '../context.ts';
-import type { Context } from '../context.ts';
-import { eventFrom, bringHere } from '../find.ts';
-import { isUnread, unreadAdvice } from '../unread.ts';
 import { inShell } from '../../clients/shell-word.ts';
 import { command } from '../../core/command.ts';
 import { deadlineFrom } from '../../core/time.ts';
-import { findMessage } from '../../flow/workspace.ts';
-import type { Who } from '../../flow/workspace.ts';
 import { heldLines } from '../../flow/held.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { raise } from '../../flow/raise.ts';
@@ -15,6 +9,8 @@ import type { Reacted } from '../../flow/react.ts';
 import { answer, send } from '../../flow/send.ts';
 import type { Sent } from '../../flow/send.ts';
 import { withdraw } from '../../flow/settle.ts';
+import { findMessage } from '../../flow/workspace.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { textFrom } from '../../platform/input.ts';
 import { policyWords } from '../../protocol/attention.ts';
 import type { Policy } from '../../protocol/attention.ts';
@@ -23,6 +19,10 @@ import { MessageId, SendKey, shortId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { SIGNALS, Signal, isKnownSignal } from '../../protocol/signal.ts';
 import { StorageFailure, storageTrouble } from '../../storage/disk.ts';
+import { agentName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { eventFrom, bringHere } from '../find.ts';
+import { isUnread, unreadAdvice } from '../unread.ts';
 
 const sendCommand = command({
   usage: 'send <@agent|@role|#channel> [text …]',
@@ -316,7 +316,6 @@ const raiseCommand = command({
   about:
     'Hands something that was said to nobody in particular to an agent: by a message of yours about it, which the agent must answer. ' +
     'Only a person can. What was raised stays what it is.',
-  options: {},
   words: [2, Infinity],
   examples: ['parley raise 1f2e3d4c @codex', 'parley raise 1f2e3d4c @codex "this breaks the release"'],
   async run(context: Context, _values, [prefix = '', to = '', ...note]) {
@@ -332,7 +331,6 @@ const raiseCommand = command({
 const withdrawCommand = command({
   usage: 'withdraw <id>',
   about: 'Takes back the copies of your message that nobody has taken yet, and says which were taken.',
-  options: {},
   words: [1, 1],
   examples: ['parley withdraw 1f2e3d4c'],
   async run(context: Context, _values, [prefix = '']) {

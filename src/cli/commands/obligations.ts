@@ -1,28 +1,28 @@
 import { isHushed } from '../../attention/hush.ts';
-import { channelName } from '../context.ts';
-import type { Context } from '../context.ts';
-import { eventFrom } from '../find.ts';
-import { gist, whole } from '../words.ts';
 import { command } from '../../core/command.ts';
 import { ago, clockTime, countFrom, momentFrom } from '../../core/time.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import { disown, own } from '../../flow/appoint.ts';
 import { claim, unclaim } from '../../flow/claim.ts';
 import { defer } from '../../flow/defer.ts';
-import { findMessage } from '../../flow/workspace.ts';
-import type { Who } from '../../flow/workspace.ts';
 import { COUNTED, blocked, owe } from '../../flow/owe.ts';
 import { react } from '../../flow/react.ts';
 import type { Reaction } from '../../flow/react.ts';
 import { resolve } from '../../flow/resolve.ts';
-import { isSure, refuseUnlessUser } from '../../sessions/consent.ts';
+import { findMessage } from '../../flow/workspace.ts';
+import type { Who } from '../../flow/workspace.ts';
 import { isTerminal } from '../../platform/terminal.ts';
 import type { Message } from '../../protocol/message.ts';
 import { SendKey, isMessageId, shortId } from '../../protocol/names.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import type { Quiet } from '../../protocol/quiet.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { isSure, refuseUnlessUser } from '../../sessions/consent.ts';
 import type { DutyPage } from '../../storage/ledger/duties.ts';
+import { channelName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { eventFrom } from '../find.ts';
+import { gist, whole } from '../words.ts';
 
 type Owed = Awaited<ReturnType<typeof owe>>['duties'][number];
 
@@ -36,7 +36,6 @@ const oweCommand = command({
     limit: { type: 'string', value: 'n', help: 'how many (default 20)' },
     after: { type: 'string', value: 'place', help: 'the next page: what the page before names at its end' },
   },
-  words: [0, 0],
   examples: ['parley owe', 'parley owe --blocking', 'parley owe --json'],
   async run(context: Context, values) {
     const who = await context.who('read');
@@ -196,7 +195,6 @@ const quietCommand = command({
   about:
     'While it is quiet nothing disturbs you but what a person sends as urgent. Mail waits, and what you owe stays owed. Without words ' +
     'it says how it stands. Hours are of this machine’s clock and may cross midnight.',
-  options: {},
   words: [0, 2],
   examples: [
     'parley quiet',

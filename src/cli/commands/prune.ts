@@ -1,11 +1,11 @@
 import { existsSync, lstatSync, readdirSync, rmSync } from 'node:fs';
-import type { Context } from '../context.ts';
-import { cutBy } from '../retention.ts';
 import { command } from '../../core/command.ts';
 import { spanText } from '../../core/time.ts';
 import type { Home } from '../../flow/workspace.ts';
 import { isMissing } from '../../storage/disk.ts';
 import type { Ledger, Trace } from '../../storage/ledger/ledger.ts';
+import type { Context } from '../context.ts';
+import { cutBy } from '../retention.ts';
 
 /** A session that nobody has begun or resumed for so long is over. */
 const SESSION_MS = 30 * 24 * 60 * 60 * 1000;
@@ -19,7 +19,6 @@ const pruneCommand = command({
     'dry-run': { type: 'boolean', help: 'only say what would go' },
     asides: { type: 'boolean', help: 'also remove the files that were set aside because they are no messages' },
   },
-  words: [0, 0],
   examples: ['parley prune --dry-run', 'parley prune', 'PARLEY_KEEP_BODIES=0 parley prune'],
   async run(context: Context, values) {
     const dry = values['dry-run'] ?? false;
@@ -124,7 +123,7 @@ function endOf(trace: Trace | null): number {
   return ends.length > 0 ? Math.max(...ends) : sent;
 }
 
-/** When the last one ended who was obliged by it; never, while one still is, or may be as soon as somebody enters it. */
+/** When the last obligation for it ended; never, while one is open or may still be entered. */
 async function endOfDuties(home: Home, trace: Trace | null): Promise<number> {
   let last = -Infinity;
   for (const { mailbox, id, attention } of trace?.copies ?? []) {

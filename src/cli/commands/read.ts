@@ -10,8 +10,8 @@ import { watchMail } from '../../delivery/watch-mail.ts';
 import { asOwed, claimedBy } from '../../flow/claimed.ts';
 import { findWaiting, waiting } from '../../flow/deliver.ts';
 import type { Delivered } from '../../flow/deliver.ts';
-import { findMessage, onlyOne } from '../../flow/workspace.ts';
 import { release, settle } from '../../flow/settle.ts';
+import { findMessage, onlyOne } from '../../flow/workspace.ts';
 import type { Env } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import type { Message } from '../../protocol/message.ts';
@@ -28,7 +28,6 @@ const inboxCommand = command({
     match: { type: 'string', value: 'context', help: 'only what a session in this context would take' },
     loud: { type: 'boolean', help: 'leave out what waits quietly' },
   },
-  words: [0, 0],
   examples: ['parley inbox', 'parley inbox --match "$(git remote get-url origin)" --json'],
   async run(context: Context, values) {
     const who = await context.who('read');
@@ -204,7 +203,6 @@ const drainCommand = command({
     limit: { type: 'string', value: 'n', help: 'take at most this many' },
     keep: { type: 'boolean', help: 'keep the files in cur/' },
   },
-  words: [0, 0],
   examples: ['parley drain', 'parley drain --match "$(git remote get-url origin)" --json'],
   async run(context: Context, values) {
     const who = await context.who('read');
@@ -241,7 +239,6 @@ const watchCommand = command({
     all: { type: 'boolean', help: 'also what waits quietly' },
     notify: { type: 'boolean', help: 'tell the desktop of each message, or ring the bell' },
   },
-  words: [0, 0],
   examples: [
     'parley watch --urgent-only --notify',
     'parley watch --take --json',
@@ -316,8 +313,6 @@ async function succeeds(command: string[], env: Env): Promise<boolean> {
 /** `parley` alone: who you are, what waits, and the next command. */
 export const overview = command({
   usage: '',
-  options: {},
-  words: [0, 0],
   async run(context: Context) {
     const who = await context.who('read').catch((error: unknown) => {
       if (error instanceof Refusal && error.code === 'no_identity') return error;

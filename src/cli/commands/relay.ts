@@ -1,7 +1,3 @@
-import { agentName } from '../context.ts';
-import type { Context } from '../context.ts';
-import { relay, RELAY_OPTIONS } from '../../protocols/backchannel/relay.ts';
-import { COMMON } from '../parley.ts';
 import { command } from '../../core/command.ts';
 import type { OpenService } from '../../core/service.ts';
 import { homes } from '../../daemon/homes.ts';
@@ -13,8 +9,12 @@ import { RoomId } from '../../protocol/names.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { hashOf, newAgentToken } from '../../protocol/tokens.ts';
+import { relay, RELAY_OPTIONS } from '../../protocols/backchannel/relay.ts';
 import type { AgentRecord, Directory } from '../../storage/directory/directory.ts';
 import { DEFAULT_ROOM } from '../../storage/rooms/rooms.ts';
+import { agentName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { COMMON } from '../parley.ts';
 
 const relayCommand = command({
   usage: 'relay  |  relay token <list|issue|rotate|revoke> [agent]',
@@ -65,7 +65,7 @@ const relayCommand = command({
 const USAGE =
   'usage: parley relay token list | issue <agent> | rotate <agent> | revoke <agent>, each with --room <id> or without';
 
-/** Somebody's record, in a room. */
+/** The record of an agent in a room. */
 interface Bearer {
   directory: Directory;
   room: RoomId;
@@ -74,7 +74,7 @@ interface Bearer {
 
 /**
  * `parley relay token …`: who may sign in at the relay of this machine. It works on the records; a relay that runs sees them, so
- * nothing has to be started anew. A token is told once: what is kept of it cannot be turned back.
+ * nothing has to be restarted. A token is told once: only its hash is kept.
  */
 export async function relayToken(context: Context, words: string[], values: { room?: string }): Promise<void> {
   refuseOthers(values);

@@ -1,9 +1,4 @@
 import { readdirSync } from 'node:fs';
-import { agentName, channelName } from '../context.ts';
-import type { Context } from '../context.ts';
-import { prepareHook } from '../hook-setup.ts';
-import { becomeDefault } from '../settings-file.ts';
-import { gist } from '../words.ts';
 import { command } from '../../core/command.ts';
 import { ago } from '../../core/time.ts';
 import { homes } from '../../daemon/homes.ts';
@@ -19,6 +14,11 @@ import { folderFor, readIdentity, writeIdentity } from '../../storage/relay/iden
 import type { Letter } from '../../storage/relay/letter.ts';
 import { firstAbilities, makeRoom, registerAt, relayAddress } from '../../storage/relay/register.ts';
 import type { Remote, Waiting } from '../../storage/relay/relay.ts';
+import { agentName, channelName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { prepareHook } from '../hook-setup.ts';
+import { becomeDefault } from '../settings-file.ts';
+import { gist } from '../words.ts';
 
 const joinCommand = command({
   usage: 'join - --as <name>  (the invite is read from stdin)',
@@ -72,7 +72,6 @@ const inviteCommand = command({
     room: { type: 'string', value: 'id', help: 'the room (default: where you are, else the default room)' },
     channel: { type: 'string', multiple: true, value: '#name', help: 'a channel that they will be subscribed to' },
   },
-  words: [0, 0],
   examples: ['parley invite --token-file room-token --url https://relay.example.org --channel "#backend"'],
   async run(context: Context, values) {
     const token = tokenFrom(values, context.cwd, context.env['PARLEY_TOKEN']);
@@ -141,7 +140,6 @@ const outboxCommand = command({
     'What you sent to a relay and is not known to have arrived. What never left this machine (queued) is sent by the next command ' +
     'that reaches the relay. What may have arrived (unknown) is sent again by itself only to a relay that knows keys; otherwise ' +
     'ask the reader, then retry it or drop it.',
-  options: {},
   words: [0, 2],
   examples: ['parley outbox', 'parley outbox retry 1f2e3d4c', 'parley outbox drop 1f2e3d4c'],
   async run(context: Context, _values, [verb, key]) {

@@ -1,5 +1,5 @@
-import { hostAddresses } from '../host/options.ts';
 import { openHostService, hostOnStdio } from '../host/host.ts';
+import { hostAddresses } from '../host/options.ts';
 import { serveMcp } from '../../wire/mcp-stdio.ts';
 import { CLIENT_NAMES } from '../../clients/client-names.ts';
 import { chatFace } from '../../doors/mcp/chat.ts';
@@ -27,7 +27,6 @@ const hostCommand = command({
     ws: { type: 'string', value: 'port', help: 'also take WebSockets on this port of 127.0.0.1 (0: any free one)' },
     'json-logs': { type: 'boolean', help: 'log as JSON lines' },
   },
-  words: [0, 0],
   examples: ['parley host', 'parley host --stdio', 'parley host --ws 7118', 'parley up --with host --detach'],
   async run(context: Context, values) {
     const { stdio, socket, ws } = values;
@@ -65,7 +64,6 @@ const mcpCommand = command({
       help: 'parley (the default), backchannel (as `bch mcp`) or c2c (as `c2c mcp`)',
     },
   },
-  words: [0, 0],
   examples: ['parley mcp --client claude', 'parley mcp --as reviewer'],
   async run(context: Context, { as, client, face = 'parley' }) {
     if (face === 'backchannel') return speak('bch', ['mcp']);

@@ -1,5 +1,5 @@
-import { Session } from '../../delivery/hook-session.ts';
 import { namesIn } from '../../protocols/c2c/sessions.ts';
+import { Session } from '../../delivery/hook-session.ts';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { clientBindings, clientOf } from '../client-bindings.ts';
@@ -13,16 +13,14 @@ import { ago } from '../../core/time.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import { giveRole, takeRole } from '../../flow/appoint.ts';
 import type { Who } from '../../flow/workspace.ts';
-import { refuseUnlessUser } from '../../sessions/consent.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { shortId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { refuseUnlessUser } from '../../sessions/consent.ts';
 
 const whoamiCommand = command({
   usage: 'whoami',
   about: 'Who you are here, where that comes from, and where your mail waits.',
-  options: {},
-  words: [0, 0],
   examples: ['parley whoami'],
   async run(context: Context) {
     const who = await context.who('read');
@@ -58,8 +56,6 @@ const whoamiCommand = command({
 const agentsCommand = command({
   usage: 'agents',
   about: 'Everyone with a mailbox on this machine, in every home.',
-  options: {},
-  words: [0, 0],
   examples: ['parley agents', 'parley agents --json'],
   async run(context: Context) {
     const now = context.workspace.now();
@@ -104,7 +100,6 @@ const roleCommand = command({
   about:
     'Gives a role to an agent, or takes it away; without words it lists the roles. Mail to @role goes to one of those who have it, and ' +
     'the others can look it up. A name is an agent or a role, never both.',
-  options: {},
   words: [0, 3],
   examples: ['parley role', 'parley role add @codex-1 reviewer', 'parley role remove @codex-1 reviewer'],
   async run(context: Context, _values, [verb, agent, name]) {
@@ -142,8 +137,6 @@ async function list(context: Context): Promise<void> {
 const channelsCommand = command({
   usage: 'channels',
   about: 'Every channel that somebody subscribes to.',
-  options: {},
-  words: [0, 0],
   examples: ['parley channels'],
   async run(context: Context) {
     const rows = [];
@@ -169,7 +162,6 @@ const channelsCommand = command({
 const subCommand = command({
   usage: 'sub <#channel>',
   about: 'Subscribes you to a channel. The first subscriber makes it.',
-  options: {},
   words: [1, 1],
   examples: ['parley sub "#backend"'],
   async run(context: Context, _values, [text = '']) {
@@ -184,7 +176,6 @@ const subCommand = command({
 const unsubCommand = command({
   usage: 'unsub <#channel>',
   about: 'Ends your subscription to a channel.',
-  options: {},
   words: [1, 1],
   examples: ['parley unsub "#backend"'],
   async run(context: Context, _values, [text = '']) {
@@ -228,7 +219,7 @@ const forgetCommand = command({
     forgetSessions(who);
     const { copies, messages } = await home.ledger.forget(name);
     await home.directory.remove(name);
-    // Somebody may have sent to it before its record was gone.
+    // Mail may have been sent to it before its record was gone.
     await home.spool.remove(name);
     const wasDefault = home.label === 'parley' && ceaseDefault(join(parleyHome(context.env), 'config.json'), name);
     if (context.json)
@@ -251,7 +242,7 @@ async function remove({ name, home }: Who): Promise<number> {
   return asides.length;
 }
 
-/** A session that was bound to it asks anew who it is. */
+/** A session that was bound to it asks again who it is. */
 function forgetSessions({ name, home }: Who): void {
   for (const id of namesIn(`${home.root}/sessions`)) {
     const session = Session.open(home.root, id);

@@ -1,32 +1,32 @@
-import { LEDGER_FORMAT } from '../../daemon/homes.ts';
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
-import { joinRelay, welcome } from './remote.ts';
-import type { JoinOrder } from './remote.ts';
-import { parseDraft } from './mail.ts';
-import { bashScript, fishScript, completables, zshScript } from '../completion.ts';
-import { agentName } from '../context.ts';
-import type { Context } from '../context.ts';
-import { readRepoFile, repoFilePath } from '../../protocols/c2c/supervisors.ts';
-import { prepareHook } from '../hook-setup.ts';
-import { becomeDefault } from '../settings-file.ts';
-import { projectFiles, readProjectFile } from '../settings.ts';
 import { command } from '../../core/command.ts';
+import { LEDGER_FORMAT } from '../../daemon/homes.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import { becomeOwner, ownersOf, refuseOtherOwner } from '../../flow/appoint.ts';
-import type { Home, Who } from '../../flow/workspace.ts';
 import { bridgeName } from '../../flow/host/source.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { sendHeld } from '../../flow/people.ts';
 import { send } from '../../flow/send.ts';
-import { refuseUnlessUser } from '../../sessions/consent.ts';
+import type { Home, Who } from '../../flow/workspace.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { TOKEN_FILE, tokenFrom, tokenWarning } from '../../platform/input.ts';
 import { MAIN, VERSION, isCompiled } from '../../platform/program.ts';
 import { revokeTrust, trust, trustOf, trustedPaths } from '../../platform/trust.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { readRepoFile, repoFilePath } from '../../protocols/c2c/supervisors.ts';
+import { refuseUnlessUser } from '../../sessions/consent.ts';
 import type { AgentRecord } from '../../storage/directory/directory.ts';
+import { bashScript, fishScript, completables, zshScript } from '../completion.ts';
+import { agentName } from '../context.ts';
+import type { Context } from '../context.ts';
+import { prepareHook } from '../hook-setup.ts';
+import { becomeDefault } from '../settings-file.ts';
+import { projectFiles, readProjectFile } from '../settings.ts';
+import { parseDraft } from './mail.ts';
+import { joinRelay, welcome } from './remote.ts';
+import type { JoinOrder } from './remote.ts';
 
 const initCommand = command({
   usage: 'init <name>',
@@ -143,7 +143,7 @@ function refusePersonsSession(name: AgentName, isPerson: boolean, session: strin
     throw new Refusal('invalid_request', `@${name} is a person; bind the session to an agent: parley init <agent>`);
 }
 
-/** Under the name of a platform are the people of its surface: whoever has that id there would speak for this agent. */
+/** Under the name of a platform are the people of its surface: a person with that id there would speak for this agent. */
 export async function refuseSurfaceName(home: Home, name: AgentName): Promise<void> {
   const platform = AgentName.safeParse(name.split('.')[0]);
   if (!name.includes('.') || !platform.success || !(await home.directory.get(bridgeName(platform.data)))) return;
@@ -301,7 +301,6 @@ const completionCommand = command({
   usage: 'completion <bash|zsh|fish>',
   about:
     'Prints a script that lets your shell complete the commands and options of parley. Its first lines say how to load it.',
-  options: {},
   words: [1, 1],
   examples: ['eval "$(parley completion bash)"', 'parley completion fish > ~/.config/fish/completions/parley.fish'],
   async run(context: Context, _values, [text = '']) {
@@ -323,8 +322,6 @@ const completionCommand = command({
 const versionCommand = command({
   usage: 'version',
   about: 'The version of this program, of the Bun that runs it, and of the ledger format that it writes.',
-  options: {},
-  words: [0, 0],
   examples: ['parley version', 'parley --version'],
   async run(context: Context) {
     const compiled = isCompiled();

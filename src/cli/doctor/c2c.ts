@@ -1,18 +1,17 @@
+import { command } from '../../core/command.ts';
 import type { Session } from '../../protocols/c2c/broker.ts';
 import { JSON_FLAG } from '../../protocols/c2c/workspace.ts';
 import type { C2c } from '../../protocols/c2c/workspace.ts';
 import { existsSync, lstatSync } from 'node:fs';
 import { LARGEST_LIST_BYTES } from '../../storage/plain-file.ts';
-import { examineWays } from './ways.ts';
-import type { Finding } from './finding.ts';
 import { on } from './finding.ts';
-import { command } from '../../core/command.ts';
+import type { Finding } from './finding.ts';
+import { examineWays } from './ways.ts';
 
 /** Which way each session gets its mail, and why. `parley doctor` looks at everything else. spec: c2c#ways */
-export default command({
+const doctorCommand = command({
   usage: 'doctor [--json]',
   options: { json: JSON_FLAG },
-  words: [0, 0],
   async run(c2c: C2c, values) {
     const rows = existsSync(c2c.root) ? await c2c.broker.sessions() : [];
     const findings = [...oddInboxes(c2c.root, rows), ...(await examineWays(c2c.env, c2c.cwd, rows))];
@@ -32,3 +31,5 @@ function oddInboxes(root: string, rows: readonly Session[]): Finding[] {
     return [on(`session ${alias}`).bad(`${path} is no plain file, or far too large: it gets no mail`, 'move it away')];
   });
 }
+
+export const commands = { doctor: doctorCommand };

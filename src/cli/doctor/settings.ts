@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
 import type { Workspace } from '../../flow/workspace.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import type { Context } from '../context.ts';
 import { parleyHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { Context } from '../context.ts';
 import type { Loaded } from '../settings.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';

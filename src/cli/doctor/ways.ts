@@ -140,7 +140,7 @@ function idleLoop(env: Env, id: string): string | null {
   return wanted && `the ${wanted.kind} loop that is wanted for it does not run: \`parley up --with loops\``;
 }
 
-/** The loop that somebody runs for the session: the daemon, or a process of its own. */
+/** The loop of the session: run by the daemon, or by a process of its own. */
 function runningLoop(env: Env, id: string): WayFacts['loop'] {
   const duties = [`${loopsFolder(env)}/run/${id}`, `${daemonsFolder(env)}/${id}`];
   const names = duties.flatMap((duty) => daemonNotice(duty)?.doors.map(({ name }) => name) ?? []);

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import { renameSync, writeFileSync } from 'node:fs';
-import { temporaryHome } from '../../../test/support/home.ts';
 import { newCertificate } from '../../../test/support/certificate.ts';
+import { temporaryHome } from '../../../test/support/home.ts';
 import { followCertificate, readCertificate, validUntil } from './certificate.ts';
 
 // The first home clears away what earlier runs left, which can take long: not on a test's time.

@@ -38,7 +38,6 @@ const sendCommand = command({
 const inboxCommand = command({
   usage: 'inbox',
   options: { json: FLAG, brief: FLAG, match: TEXT },
-  words: [0, 0],
   async run(bch: Bch, values) {
     const who = await bch.reader();
     const mail = await waiting(who, { match: values.match, any: !values.match });
@@ -52,7 +51,6 @@ const inboxCommand = command({
 const drainCommand = command({
   usage: 'drain',
   options: { json: FLAG, hook: FLAG, match: TEXT },
-  words: [0, 0],
   async run(bch: Bch, values) {
     // The hook runs at every prompt of every session: who has no mailbox must not hear of it.
     if (values.hook && !bch.identity) return;
@@ -96,7 +94,6 @@ const readCommand = command({
 const watchCommand = command({
   usage: 'watch',
   options: { exec: TEXT, 'urgent-only': FLAG, match: TEXT, peek: FLAG },
-  words: [0, 0],
   async run(bch: Bch, values) {
     const who = await bch.reader();
     const peek = values.peek ?? false;
@@ -113,7 +110,6 @@ const watchCommand = command({
 
 const subCommand = command({
   usage: 'sub <#channel>',
-  options: {},
   words: [1, 1],
   async run(bch: Bch, _values, [channel = '']) {
     const { name, home } = await bch.who();
@@ -127,7 +123,6 @@ const subCommand = command({
 
 const unsubCommand = command({
   usage: 'unsub <#channel>',
-  options: {},
   words: [1, 1],
   async run(bch: Bch, _values, [channel = '']) {
     const { name, home } = await bch.who();
@@ -139,8 +134,6 @@ const unsubCommand = command({
 
 const agentsCommand = command({
   usage: 'agents',
-  options: {},
-  words: [0, 0],
   async run(bch: Bch) {
     for (const { name, subscriptions, lastSeen } of await bch.workspace.home.directory.list()) {
       const channels = subscriptions.length > 0 ? ` (${subscriptions.map((one) => lineForModel(one)).join(', ')})` : '';
@@ -151,8 +144,6 @@ const agentsCommand = command({
 
 const channelsCommand = command({
   usage: 'channels',
-  options: {},
-  words: [0, 0],
   async run(bch: Bch) {
     // Not `directory.channels()`: that one lists only names that Parley itself would allow.
     const records = await bch.workspace.home.directory.list();
@@ -164,8 +155,6 @@ const channelsCommand = command({
 
 const whoamiCommand = command({
   usage: 'whoami',
-  options: {},
-  words: [0, 0],
   async run(bch: Bch) {
     const { name, home } = await bch.who('read');
     bch.say(`${name} via ${home.remote?.url ?? 'local spool'}`);
@@ -174,8 +163,6 @@ const whoamiCommand = command({
 
 const mcpCommand = command({
   usage: 'mcp',
-  options: {},
-  words: [0, 0],
   async run(bch: Bch) {
     const log = servingLog({ json: bch.env['PARLEY_LOG'] === 'json', verbose: false });
     await serveMcp(backchannelFace(bch.workspace, await bch.who('serve')), log);

@@ -1,6 +1,4 @@
 import { resolve } from 'node:path';
-import { followCertificate, readCertificate, validUntil } from './certificate.ts';
-import type { Certificate } from './certificate.ts';
 import { TEXT, command } from '../../core/command.ts';
 import type { Options, Values } from '../../core/command.ts';
 import type { Homes, RelayRooms } from '../../core/homes.ts';
@@ -17,16 +15,17 @@ import { serveUntilSignal, tellWarnings } from '../../platform/serve.ts';
 import { BODY_LIMIT } from '../../protocol/message.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { hashOf } from '../../protocol/tokens.ts';
-import type { Bch } from './workspace.ts';
 import { codeOf } from '../../storage/disk.ts';
 import { raiseFileLimit } from '../../storage/libc.ts';
 import { DEFAULT_ROOM } from '../../storage/rooms/rooms.ts';
+import { followCertificate, readCertificate, validUntil } from './certificate.ts';
+import type { Certificate } from './certificate.ts';
+import type { Bch } from './workspace.ts';
 
 const relayCommand = command({
   usage: 'relay [--port 7117] [--token <room token>] [--host 127.0.0.1]',
   // `--host` is ours: the original listens to every address. So is `--token-file`.
   options: { port: TEXT, token: TEXT, 'token-file': TEXT, host: TEXT },
-  words: [0, 0],
   async run(bch: Bch, values) {
     const home = { root: bch.root, bodyLimit: BODY_LIMIT, durability: 'normal' } as const;
     const log = servingLog({ json: bch.env['PARLEY_LOG'] === 'json', verbose: bch.env['PARLEY_LOG'] === 'debug' });

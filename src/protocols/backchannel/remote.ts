@@ -5,9 +5,9 @@ import { anyChannel, readName } from '../../protocol/backchannel.ts';
 import { readInvite, writeInvite } from '../../protocol/invite.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { Bch, becomeAgent, noBrain, relayInUse, roomAt, tokenAt } from './workspace.ts';
 import { folderFor, readIdentity, writeIdentity } from '../../storage/relay/identity.ts';
 import { firstAbilities, makeRoom, registerAt, relayAddress } from '../../storage/relay/register.ts';
+import { Bch, becomeAgent, noBrain, relayInUse, roomAt, tokenAt } from './workspace.ts';
 
 const initCommand = command({
   usage: 'init <name>',
@@ -65,7 +65,7 @@ const joinCommand = command({
     const { insecure = false } = values;
     const { url } = await registerAtRelay(bch, name, { url: given, room, roomToken, byInvite: true, insecure });
     bch.say(`joined ${url}${room ? ` (room ${room})` : ''} as "${name}" (personal token saved)`);
-    // As whoever we are from now on, whatever the environment said before.
+    // As the agent that we are from now on, whatever the environment said before.
     const { BACKCHANNEL_URL: _url, BACKCHANNEL_TOKEN: _token, BACKCHANNEL_RELAY_ROOM: _room, ...rest } = bch.env;
     const joined = new Bch({ ...rest, BACKCHANNEL_AGENT: name }, bch.homes);
     for (const channel of channels) {
@@ -82,7 +82,6 @@ const inviteCommand = command({
   usage: 'invite [--url <relay-url>] --token <room-token> [--channel <#name>]...',
   // `--token-file` is ours. `--token` gives no warning: what bch prints is the original's, on stderr too.
   options: { url: TEXT, token: TEXT, 'token-file': TEXT, channel: TEXTS, out: TEXT },
-  words: [0, 0],
   async run(bch: Bch, values) {
     const { env, config } = bch;
     const given = values.url || env['BACKCHANNEL_URL'] || config.url;
@@ -94,7 +93,7 @@ const inviteCommand = command({
     const token = tokenFrom(values, process.cwd());
     if (!token)
       throw new Refusal('invalid_request', '--token <room-token> required (an agent token admits nobody else)');
-    // Nothing is sent from here: whoever joins decides about the address.
+    // Nothing is sent from here: the agent that joins decides about the address.
     const url = relayAddress(given, true);
     const channels = (values.channel ?? []).map(anyChannel);
     const invite = writeInvite({ url, token, room: roomAt(url, env, config), channels });
@@ -138,7 +137,7 @@ interface Admission {
   /** The room that an invite names; otherwise the one in use there. */
   room?: string | undefined;
   roomToken?: string | undefined;
-  /** An invite brings the room's token only: whoever is there already is refused, as the original is. */
+  /** An invite brings the room's token only: an agent that is there already is refused, as by the original. */
   byInvite?: boolean;
   insecure: boolean;
 }
@@ -168,7 +167,7 @@ async function registerAtRelay(
   return { url, issued };
 }
 
-/** Whoever was the current agent, perhaps by another program, can be it again. */
+/** Keeps the token of the agent before, perhaps made by another program: it can be the current one again. */
 function keepCurrent({ root, config }: Bch): void {
   const { agent, url, token } = config;
   if (!agent || !url || !token || !URL.canParse(url)) return;

@@ -1,9 +1,9 @@
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import type { Homes } from '../../core/homes.ts';
 import type { Workspace, Home, Who } from '../../flow/workspace.ts';
-import { refusePersonsName } from '../../sessions/consent.ts';
 import { backchannelHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
+import { replaceFile } from '../../platform/files.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { readAddress, readName, unreachable } from '../../protocol/backchannel.ts';
 import { BODY_LIMIT } from '../../protocol/message.ts';
@@ -11,6 +11,7 @@ import { RoomId } from '../../protocol/names.ts';
 import type { AgentName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Use } from '../../sessions/authority.ts';
+import { refusePersonsName } from '../../sessions/consent.ts';
 import { isMissing } from '../../storage/disk.ts';
 import { locked } from '../../storage/lock-file.ts';
 
@@ -186,9 +187,7 @@ export function becomeAgent(
 }
 
 function write(path: string, config: Config): void {
-  const draft = `${path}.${process.pid}`;
-  writeFileSync(draft, JSON.stringify(config, null, 2), { mode: 0o600, flush: true });
-  renameSync(draft, path);
+  replaceFile(path, JSON.stringify(config, null, 2), { flush: true });
 }
 
 /** A relay, and a room in it. */
@@ -198,7 +197,7 @@ interface RelayPlace {
 }
 
 /**
- * Where the mail of whoever is set up so waits: at a relay; null for the local spool. The environment beats the config, even when
+ * At which relay the mail waits; null for the local spool. The environment beats the config, even when
  * it is set to nothing. Any other place is refused in one line: that mail must not land where nobody looks.
  */
 function relayPlace(env: Env, config: Config): RelayPlace | null {
@@ -208,7 +207,7 @@ function relayPlace(env: Env, config: Config): RelayPlace | null {
   return place;
 }
 
-/** The same for whoever is about to name a relay: that none was named before is no fault then. */
+/** The same before a relay is named: that none was named is no fault then. */
 export function relayInUse(env: Env, config: Config): RelayPlace | null {
   const local = isLocalSpool(env, config);
   const url = (env['BACKCHANNEL_URL'] ?? config.url)?.replace(/\/+$/, '');

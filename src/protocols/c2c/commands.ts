@@ -1,10 +1,11 @@
+import { countFrom, durationFrom, minuteOf } from '../../core/time.ts';
+import { replaceFile } from './files.ts';
 import { envelope } from './envelope.ts';
 import { entryOf, sendTo, sendToAll, takeWaiting } from './mail.ts';
 import type { Stored } from './mail.ts';
 import type { Archived } from './archive.ts';
-import { readFileSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
 import type { Stats } from 'node:fs';
-import { minuteOf, countFrom, durationFrom } from '../../core/time.ts';
 import { FLAG, TEXT, TEXTS, command } from '../../core/command.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import type { Parcel } from '../../delivery/way.ts';
@@ -101,7 +102,6 @@ const pollInboxCommand = command({
     'file-fallback': FLAG,
     timeout: TEXT,
   },
-  words: [0, 0],
   async run(given: C2c, values) {
     const c2c = given.at(values['broker-root']);
     const session = c2c.session(values['session-id']);
@@ -131,7 +131,6 @@ function sayNothingWaits(c2c: C2c, json: boolean): void {
 const peekInboxCommand = command({
   usage: 'peek-inbox [--json] [--session-id <id>]',
   options: { json: JSON_FLAG, 'session-id': SESSION_ID, 'broker-root': TEXT },
-  words: [0, 0],
   async run(given: C2c, values) {
     const c2c = given.at(values['broker-root']);
     const session = c2c.session(values['session-id']);
@@ -169,7 +168,6 @@ const historyCommand = command({
     'older-than': TEXT,
     'dry-run': FLAG,
   },
-  words: [0, 0],
   async run(given: C2c, values) {
     const c2c = given.at(values['broker-root']);
     const json = values.json ?? false;
@@ -207,7 +205,6 @@ function line({ entry, drainedAt }: Archived): string {
 const deadLetterCommand = command({
   usage: 'dead-letter [--limit <n>] [--json]',
   options: { limit: { ...TEXT, short: 'l' }, json: JSON_FLAG },
-  words: [0, 0],
   async run(c2c: C2c, { limit = '50', json }) {
     if (!/^\d{1,6}$/.test(limit)) throw new Refusal('invalid_request', `"${limit}" is no number of letters`);
     const letters = (await c2c.broker.deadLetters()).slice(-Number(limit));
@@ -225,7 +222,6 @@ const deadLetterCommand = command({
 const versionCommand = command({
   usage: 'version [--json]',
   options: { json: JSON_FLAG },
-  words: [0, 0],
   async run(c2c: C2c, { json }) {
     if (json) return c2c.sayJson({ program: 'parley', version: VERSION });
     c2c.say(`c2c, spoken by parley ${VERSION}`);
@@ -257,14 +253,14 @@ const TICK_MS = 25;
  * mail in a hand, and nobody wrote into the ledger since everything that was accepted was found to be in an inbox.
  *
  * The last of these is what makes it right. A send that was killed after it was accepted has left its message in the ledger alone;
- * it wrote there, so the mark below no longer fits, and whoever looks next opens the ledger and finishes the send. In doubt the
+ * it wrote there, so the mark below no longer fits, and the next look opens the ledger and finishes the send. In doubt the
  * answer is no, which costs the time to open the ledger and nothing else. spec: c2c#empty
  */
 export function isSurelyEmpty(root: string, sessionId: string): boolean {
   return isEmptyInbox(root, sessionId) && !isHeld(root) && isInOrder(root);
 }
 
-/** Somebody has mail of this broker in a hand, and may have died over it. */
+/** A process holds mail of this broker, and may have died. */
 export function isHeld(root: string): boolean {
   return (ifThere(() => readdirSync(`${root}/held`)) ?? []).some((name) => name.endsWith('.held'));
 }
@@ -292,9 +288,7 @@ export async function bringIntoOrder(home: Home): Promise<void> {
   if (before === null || Date.now() - changedAt(home.root) < TICK_MS) return;
   const { fresh, unexported } = await home.ledger.troubles();
   if (fresh || unexported) return;
-  const draft = `${noteOf(home.root)}.tmp.${process.pid}`;
-  writeFileSync(draft, before, { mode: 0o600 });
-  renameSync(draft, noteOf(home.root));
+  replaceFile(noteOf(home.root), before);
 }
 
 function noteOf(root: string): string {
@@ -303,7 +297,7 @@ function noteOf(root: string): string {
 
 /**
  * Changes whenever anything is written into the ledger. Null without one. When anything else about its files was changed says
- * nothing: every connection that opens them sets their owner anew.
+ * nothing: every connection that opens them sets their owner again.
  */
 function markOf(root: string): string | null {
   const [ledger, log] = ledgerFiles(root).map((file) => (file ? `${file.ino}:${file.size}:${file.mtimeMs}` : '-'));

@@ -52,7 +52,6 @@ const deliverInboxCommand = command({
   usage:
     'deliver-inbox --terminal <terminal> [--session-id <id>] [--client <client>] [--notify-only] [--loop|--daemon] [--min-inject-gap <s>] [--heartbeat <s>] [--dry-run] [--json] | deliver-inbox --transcript [--session-id <Claude session>] (experimental)',
   options: OPTIONS,
-  words: [0, 0],
   async run(c2c: C2c, values) {
     if (values.run !== undefined) return runWanted(c2c, values.run);
     if (values.transcript) {
@@ -114,7 +113,7 @@ function terminalFrom(values: Given): string | undefined {
   return `pty:${number('terminal-pid', values['terminal-pid'])}:${number('pts', values.pts ?? '')}`;
 }
 
-/** A pane's number means one server only: the one in which we are now, whoever runs the loop later. */
+/** A pane's number means one server only: the one in which we are now, also if another process runs the loop later. */
 function withServer(terminal: string, inside: string | undefined): string {
   const path = inside?.split(',')[0];
   return terminal.startsWith('tmux:') && path && !path.includes(':') ? `tmux@${path}:${terminal.slice(5)}` : terminal;

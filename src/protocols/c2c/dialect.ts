@@ -65,7 +65,7 @@ export function c2c(homes: Homes, names: readonly string[]): Dialect<C2c> {
       const [name = 'help', ...rest] = argv[0] === 'help' && argv[1] ? [argv[1], '--help'] : argv;
       const word = isHelp(name) ? 'help' : name === '--version' ? 'version' : name;
       if (word === 'help') return { name: '', rest: [], help: true };
-      // Further behind it could be a word of a message, and whoever sends one must not be answered with a text and success.
+      // Further behind it could be a word of a message: a send must not be answered with a help text and success.
       if (isHelp(rest[0])) return { name: word, rest: [], help: true };
       if (word === 'send') return { name: word, rest: withTextLast(rest) };
       return word === 'oc-plugin' ? pluginPart(rest) : { name: word, rest };

@@ -1,18 +1,18 @@
-import { ancestors, isClient } from '../../sessions/process.ts';
-import type { Ancestor } from '../../sessions/process.ts';
 import { readSessionId } from './shapes.ts';
-import type { AgentName } from '../../protocol/names.ts';
-import type { Wanted } from './loop-files.ts';
-import type { C2c } from './workspace.ts';
+import type { Ancestor } from '../../sessions/process.ts';
+import { ancestors, isClient } from '../../sessions/process.ts';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import * as v from 'valibot';
-import { instancesFolder, writeWhole } from './loop-files.ts';
 import type { Env } from '../../platform/env.ts';
+import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { Schema } from '../../protocol/schema.ts';
 import type { Described } from '../../protocol/schema.ts';
 import { isMissing } from '../../storage/disk.ts';
 import { platform } from '../../storage/platform/platform.ts';
+import { instancesFolder, writeWhole } from './loop-files.ts';
+import type { Wanted } from './loop-files.ts';
+import type { C2c } from './workspace.ts';
 
 /** A session that we keep: how it is started, and what runs of it. spec: c2c#instances */
 export const Instance = new Schema(() =>

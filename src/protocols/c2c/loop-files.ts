@@ -1,19 +1,9 @@
 import { readSessionId } from './shapes.ts';
-import {
-  closeSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  watch,
-  writeSync,
-} from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, rmSync, watch } from 'node:fs';
 import * as v from 'valibot';
 import { userHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
+import { replaceFile } from '../../platform/files.ts';
 import { Schema } from '../../protocol/schema.ts';
 import type { Described } from '../../protocol/schema.ts';
 import { explained, isMissing } from '../../storage/disk.ts';
@@ -133,40 +123,13 @@ export function instancesFolder(env: Env): string {
   return env['C2C_INSTANCES_DIR'] || `${dataFolder(env)}/instances`;
 }
 
-/** Writes a small file so that whoever reads it, also after a crash of the machine, finds the old or the new text. */
-export function writeWhole(path: string, text: string): void {
-  replace(path, text, true);
-}
-
-/** The same for what must outlive this process and not the machine: it waits for no disk. */
-export function replaceWhole(path: string, text: string): void {
-  replace(path, text, false);
-}
-
-function replace(path: string, text: string, flushed: boolean): void {
+/** Writes a small file, flushed unless it need not outlive the machine. */
+export function writeWhole(path: string, text: string, { flush = true } = {}): void {
   const folder = path.slice(0, path.lastIndexOf('/'));
-  const draft = `${path}.${process.pid}.tmp`;
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const fd = openSync(draft, 'w', 0o600);
-    try {
-      writeSync(fd, text);
-      if (flushed) fsyncSync(fd);
-    } finally {
-      closeSync(fd);
-    }
-    renameSync(draft, path);
-    if (flushed) flushFolder(folder);
+    replaceFile(path, text, { flush });
   } catch (error) {
     throw explained(error, folder, 'nothing was changed');
-  }
-}
-
-function flushFolder(folder: string): void {
-  const fd = openSync(folder, 'r');
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
   }
 }

@@ -6,11 +6,11 @@ import type { Env } from '../../platform/env.ts';
 import { servingLog } from '../../platform/log.ts';
 import { serveUntilSignal } from '../../platform/serve.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { lockPathOf, startLoop, whoRuns } from './loop.ts';
-import type { LoopPlace } from './loop.ts';
 import { isAlive } from '../../storage/holder.ts';
 import { loopsFolder, unwant, want } from './loop-files.ts';
 import type { Wanted } from './loop-files.ts';
+import { lockPathOf, startLoop, whoRuns } from './loop.ts';
+import type { LoopPlace } from './loop.ts';
 
 /** How long a loop may take until it runs, and until it has ended. A turn in hand is called off, which takes a while. */
 const START_MS = 15_000;
@@ -85,7 +85,7 @@ export async function runHere(wanted: Wanted, place: LoopPlace): Promise<string>
   return because;
 }
 
-/** Ends the loop of a session, whoever runs it. `was`: who ran it until now. */
+/** Ends the loop of a session. `was`: the process that ran it. */
 export async function endLoop(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>): Promise<{ was: Notice | null }> {
   const was = whoRuns(env, wanted);
   unwant(loopsFolder(env), wanted.session);

@@ -13,19 +13,19 @@ const LONGEST_PAUSE_MS = 300_000;
 export const loops: Service = {
   async open(context, _values, log) {
     const folder = loopsFolder(context.env);
-    const daemon = new Reconciler(context, folder, log);
-    const watcher = watchWanted(folder, () => daemon.ring());
-    daemon.ring();
+    const reconciler = new Reconciler(context, folder, log);
+    const watcher = watchWanted(folder, () => reconciler.wake());
+    reconciler.wake();
     return {
       name: 'loops',
       address: folder,
       about: ['one loop per session, as `c2c start`, `c2c wire-daemon` and `c2c-deliver-inbox` ask for it'],
       warnings: [],
-      renew: () => daemon.ring(),
+      renew: () => reconciler.wake(),
       async close(telling) {
         watcher.close();
         telling('turns and pastes in hand');
-        await daemon.close();
+        await reconciler.close();
       },
     };
   },
@@ -50,7 +50,7 @@ class Reconciler {
   /** What did not start or broke: not before this time again. */
   readonly #resting = new Map<string, { text: string; until: number; pause: number }>();
   #rounds: Promise<void> = Promise.resolve();
-  #rung = false;
+  #isAsked = false;
   #closed = false;
 
   constructor(
@@ -59,16 +59,16 @@ class Reconciler {
     readonly log: Log,
   ) {}
 
-  ring(): void {
-    if (this.#rung || this.#closed) return;
-    this.#rung = true;
+  wake(): void {
+    if (this.#isAsked || this.#closed) return;
+    this.#isAsked = true;
     this.#rounds = this.#next(this.#rounds);
   }
 
   async #next(before: Promise<void>): Promise<void> {
     await before;
-    this.#rung = false;
-    if (!this.#closed) await this.#square();
+    this.#isAsked = false;
+    if (!this.#closed) await this.#reconcile();
   }
 
   async close(): Promise<void> {
@@ -77,7 +77,7 @@ class Reconciler {
     await Promise.all([...this.#running.values()].map(({ loop }) => loop.stop()));
   }
 
-  async #square(): Promise<void> {
+  async #reconcile(): Promise<void> {
     const wanted = new Map(allWanted(this.folder).map((one) => [one.session, one]));
     const ends = [...this.#running].filter(([session, { text }]) => textOf(wanted.get(session)) !== text);
     await Promise.all(ends.map(([, { loop }]) => loop.stop()));
@@ -106,7 +106,7 @@ class Reconciler {
     if (this.#running.get(session)?.loop !== loop) return;
     this.#running.delete(session);
     if (because === 'told to stop') return;
-    // The client has ended: nobody wants its loop any more. Unless it was started anew meanwhile.
+    // The client has ended, and its loop is not wanted any more, unless it was started again meanwhile.
     const still = allWanted(this.folder).find((one) => one.session === session);
     if (because === 'watched_pid_exited' && textOf(still) === textOf(wanted)) {
       rmSync(`${this.folder}/${session}.json`, { force: true });

@@ -38,7 +38,7 @@ export interface RunningLoop {
 
 type Look = Parameters<typeof rounds>[1];
 
-/** The notice of whoever runs the loop of a session. */
+/** The path of the lock that the process with a session's loop holds. */
 export function lockPathOf(env: Env, { kind, session }: Pick<Wanted, 'kind' | 'session'>): string {
   return kind === 'wire' ? `${daemonsFolder(env)}/${session}` : `${loopsFolder(env)}/run/${session}`;
 }
@@ -245,7 +245,7 @@ export async function lookOnce(
   }
 }
 
-/** What comes back by time, or because its reader died, rings no bell: so a look is taken this often. */
+/** What comes back by time, or because its reader died, causes no file event: so a look is taken this often. */
 const LOOK_MS = 5000;
 
 /** A session's mailbox may change its name while a loop runs. */
@@ -253,7 +253,7 @@ type Mailbox = () => Promise<Who>;
 
 /**
  * Calls `look` at once, then after every arrival and after as long as it asked for (null: for nothing), one at a time, until told to
- * stop. Nothing is polled in between but what rings no bell.
+ * stop. Nothing else is polled in between.
  */
 export async function rounds(
   mailbox: Mailbox,
@@ -261,20 +261,20 @@ export async function rounds(
   stop: AbortSignal,
   aroundMs = LOOK_MS,
 ): Promise<void> {
-  const bell = new Bell(stop);
+  const wakeup = new Wakeup(stop);
   let mailboxName: string | undefined;
   let arrivals: { close(): void } | undefined;
-  const around = setInterval(() => bell.ring(true), Math.max(aroundMs, 10));
+  const around = setInterval(() => wakeup.wake(true), Math.max(aroundMs, 10));
   try {
     while (!stop.aborted) {
       const who = await mailbox();
       if (who.name !== mailboxName) {
         arrivals?.close();
-        arrivals = who.home.spool.watch(who.name, () => bell.ring());
+        arrivals = who.home.spool.watch(who.name, () => wakeup.wake());
         mailboxName = who.name;
       }
-      if (bell.wasRound()) await who.home.spool.heal();
-      await bell.next(await look(who));
+      if (wakeup.wasRound()) await who.home.spool.heal();
+      await wakeup.next(await look(who));
     }
   } finally {
     clearInterval(around);
@@ -282,20 +282,20 @@ export async function rounds(
   }
 }
 
-/** Rung any number of times, it is heard once. */
-class Bell {
-  #rung = false;
+/** Called any number of times, it wakes the loop once. */
+class Wakeup {
+  #isAsked = false;
   #round = true;
-  #hear = (): void => {};
+  #resolve = (): void => {};
 
   constructor(readonly stop: AbortSignal) {
-    stop.addEventListener('abort', () => this.ring(), { once: true });
+    stop.addEventListener('abort', () => this.wake(), { once: true });
   }
 
-  ring(round = false): void {
-    this.#rung = true;
+  wake(round = false): void {
+    this.#isAsked = true;
     this.#round ||= round;
-    this.#hear();
+    this.#resolve();
   }
 
   /** Is it time for a look around? Asked once, it is answered once. */
@@ -307,11 +307,11 @@ class Bell {
 
   async next(againMs: number | null): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.#hear = resolve;
-    if (this.#rung || this.stop.aborted) resolve();
+    this.#resolve = resolve;
+    if (this.#isAsked || this.stop.aborted) resolve();
     const timer = againMs === null ? undefined : setTimeout(resolve, againMs);
     await promise;
     clearTimeout(timer);
-    this.#rung = false;
+    this.#isAsked = false;
   }
 }

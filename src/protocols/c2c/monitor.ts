@@ -1,15 +1,15 @@
 import { entryOf } from './mail.ts';
 import type { Entry } from './mail.ts';
 import { readSessionId } from './shapes.ts';
-import type { Who } from '../../flow/workspace.ts';
-import { rounds } from './loop.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import { lineForModel } from '../../delivery/gate.ts';
+import type { Who } from '../../flow/workspace.ts';
 import type { MessageId } from '../../protocol/names.ts';
+import { rounds } from './loop.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
 
-/** How soon it is noticed that whoever started us is gone. */
+/** How often we look whether our parent still runs. */
 const PARENT_MS = 500;
 const BRIEF = 80;
 /** More ids than this are not remembered beyond their stay in the inbox. */
@@ -32,7 +32,6 @@ const monitorCommand = command({
     'broker-root': TEXT,
     root: TEXT,
   },
-  words: [0, 0],
   async run(given: C2c, values) {
     const c2c = given.at(values['broker-root'] ?? values.root);
     const session = await watchedSession(c2c, values['session-id'] ?? values.alias);
@@ -90,7 +89,7 @@ class Arrivals {
     const unseen = new Set(ids.filter((id) => !known.has(id)));
     if (unseen.size === 0) return null;
     this.#known = (known.size > REMEMBERED ? known.intersection(new Set(ids)) : known).union(unseen);
-    // What somebody takes between these two looks has found its reader.
+    // What was taken between these two looks has found its reader.
     for (const { message } of await spool.peek(name)) {
       if (unseen.has(message.id) && this.#isWanted(message.from)) this.#say(entryOf(name, message));
     }

@@ -42,7 +42,6 @@ const ocPluginDrainCommand = command({
     'broker-root': TEXT,
     json: JSON_FLAG,
   },
-  words: [0, 0],
   async run(given: C2c, values) {
     const json = values.json ?? false;
     try {
@@ -128,11 +127,9 @@ function writeSpool(path: string, messages: readonly Spooled[]): void {
 /** `c2c oc-plugin stream-write-statefile`: the state of an OpenCode from stdin to its file, until stdin ends. spec: statefile#stream */
 const ocPluginStateCommand = command({
   usage: 'oc-plugin stream-write-statefile',
-  options: {},
-  words: [0, 0],
   async run(c2c: C2c) {
     const writer = new StatefileWriter(statefilePath({ ...c2c.env, HOME: userHome(c2c.env) }), eachOnce());
-    // Whoever ends us politely loses nothing: the last state may still wait for its moment.
+    // A polite end loses nothing: the last state may still wait to be written.
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
       process.once(signal, () => process.exit(writer.end() ? 0 : 1));
     }
@@ -159,7 +156,6 @@ function eachOnce(): (kind: Trouble) => void {
 const statefileCommand = command({
   usage: 'statefile [--instance <name>] [--json]',
   options: { instance: { ...TEXT, short: 'i' }, json: JSON_FLAG },
-  words: [0, 0],
   async run(c2c: C2c, { instance, json }) {
     const path = statefilePath({ ...c2c.env, HOME: userHome(c2c.env) }, instance);
     const text = readStatefile(path);
@@ -206,7 +202,6 @@ function parsedState(text: string): unknown {
 /** Called without one of its parts, it says which there are. */
 const ocPluginCommand = command({
   usage: 'oc-plugin drain-inbox-to-spool|stream-write-statefile …',
-  options: {},
   words: [1, 1],
   async run(_c2c: C2c) {},
 });

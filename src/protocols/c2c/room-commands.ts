@@ -3,10 +3,10 @@ import { sayInRoom } from './mail.ts';
 import { readRoom } from './shapes.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import type { Values } from '../../core/command.ts';
+import { minuteOf } from '../../core/time.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { minuteOf } from '../../core/time.ts';
 import { JSON_FLAG } from './workspace.ts';
 import type { C2c } from './workspace.ts';
 
@@ -151,7 +151,6 @@ function sinceOf(text: string, now: number): number {
 const myRoomsCommand = command({
   usage: 'my-rooms [--json]',
   options: { json: JSON_FLAG },
-  words: [0, 0],
   async run(c2c: C2c, values) {
     sayRooms(c2c, await roomsJson(c2c.broker, c2c.session()), values.json === true);
   },

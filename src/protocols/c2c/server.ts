@@ -23,7 +23,6 @@ import { supervisors } from './supervisors.ts';
 const mcpCommand = command({
   usage: 'mcp [--all-tools]',
   options: { 'all-tools': FLAG },
-  words: [0, 0],
   async run(given: C2c, values) {
     const c2c = named(given);
     const sessionId = c2c.session();

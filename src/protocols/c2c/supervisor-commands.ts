@@ -3,12 +3,12 @@ import { QUESTION_S, mayAnswer, openQuestion } from './pending.ts';
 import { namesIn } from './sessions.ts';
 import { readAlias } from './shapes.ts';
 import { TEXT, command } from '../../core/command.ts';
-import { refuseUnlessUser } from '../../sessions/consent.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { JSON_FLAG } from './workspace.ts';
-import type { C2c } from './workspace.ts';
+import { refuseUnlessUser } from '../../sessions/consent.ts';
 import { nameSupervisors, readRepoFile, repoFilePath, supervisors } from './supervisors.ts';
 import type { RepoFile } from './supervisors.ts';
+import { JSON_FLAG } from './workspace.ts';
+import type { C2c } from './workspace.ts';
 
 const WAYS = 'repo [show] | set supervisors <alias,…> | unset supervisors';
 

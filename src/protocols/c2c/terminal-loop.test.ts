@@ -2,14 +2,14 @@ import { writeClientState, clientStatePath } from '../../sessions/client-state.t
 import type { Activity } from '../../sessions/client-state.ts';
 import { describe, expect, it } from 'bun:test';
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { temporaryHome } from '../../../test/support/home.ts';
 import { HookSession, hookFolder } from '../../cli/dialects/c2c/hook-session.ts';
 import { TerminalWay } from '../../delivery/terminal.ts';
+import { startOf } from '../../sessions/process.ts';
+import type { Terminal } from '../../sessions/terminal.ts';
 import { signsFolder } from './loop-files.ts';
 import type { Wanted } from './loop-files.ts';
 import { signsOf, openTarget } from './terminal-loop.ts';
-import { startOf } from '../../sessions/process.ts';
-import type { Terminal } from '../../sessions/terminal.ts';
-import { temporaryHome } from '../../../test/support/home.ts';
 
 const nowhere: Terminal = {
   name: 'nowhere',

@@ -22,12 +22,13 @@ import type { MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { Schema } from '../../protocol/schema.ts';
 import { enveloped } from './commands.ts';
-import { replaceWhole, signsFolder } from './loop-files.ts';
+import { signsFolder } from './loop-files.ts';
 import type { Wanted } from './loop-files.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
 import { TmuxServer } from '../../sessions/tmux.ts';
 import { ifThere, isMissing } from '../../storage/disk.ts';
 import type { Waiting } from '../../storage/spool/spool.ts';
+import { writeWhole } from './loop-files.ts';
 
 /** How soon a client is asked again whether it is idle, while something waits for it. */
 const SIGN_MS = 500;
@@ -152,7 +153,7 @@ const PROOF_MS = 3000;
 /** A client that nobody described to us: its screen cannot be read, and its own state must do alone. */
 const UNKNOWN: Typing = { composer: unseen, enterAfter: 20, blindEnterAfter: 20 };
 
-/** A terminal with its client, as a loop needs it. Whoever took it leaves it. */
+/** A terminal with its client, as a loop needs it. The caller closes it. */
 export async function openTarget(
   wanted: Wanted,
   env: Env,
@@ -161,20 +162,20 @@ export async function openTarget(
   const { terminal, close } = own ? { terminal: own, close: async () => {} } : await openTerminal(wanted, env);
   const signs = await signsOf(wanted, env);
   const known = clientNamed(wanted.client)?.typing ?? UNKNOWN;
-  // Of a terminal that somebody else owns nobody can read the screen.
-  const manners = wanted.terminal?.startsWith('pty:')
+  // The screen of a terminal that is not ours cannot be read.
+  const typed = wanted.terminal?.startsWith('pty:')
     ? { ...known, composer: unseen, enterAfter: known.blindEnterAfter }
     : known;
-  const enterAfter = wanted.options.submit_delay_ms ?? manners.enterAfter;
+  const enterAfter = wanted.options.submit_delay_ms ?? typed.enterAfter;
   const typing = (where: Terminal) =>
-    new TerminalWay({ ...manners, terminal: where, states: signs, enterAfter, proofWithin: PROOF_MS });
+    new TerminalWay({ ...typed, terminal: where, states: signs, enterAfter, proofWithin: PROOF_MS });
   return { terminal, signs, typing, close };
 }
 
 async function openTerminal(wanted: Wanted, env: Env): Promise<{ terminal: Terminal; close(): Promise<void> }> {
   const spec = readTerminal(wanted.terminal ?? '');
   if (spec.kind === 'foreign') {
-    // Whoever names a terminal by its numbers has asked for it.
+    // A terminal that is named by its numbers was asked for.
     const terminal = ForeignPty.open({ asked: true, where: { pts: spec.pts }, terminal: spec.terminalPid });
     return { terminal, close: () => terminal.close() };
   }
@@ -227,12 +228,12 @@ export async function signsOf(wanted: Wanted, env: Env): Promise<StateReader> {
 /** The newest of what hooks left under any name that this session has. */
 class HookSigns implements StateReader {
   constructor(
-    readonly wanted: Wanted,
+    readonly whose: Whose,
     readonly env: Env,
   ) {}
 
   async latest(): Promise<ClientState | null> {
-    const files = signFilesOf(this.wanted, this.env).map((path) => new HookStateFile(path));
+    const files = signFilesOf(this.whose, this.env).map((path) => new HookStateFile(path));
     const signs = (await Promise.all(files.map((file) => file.latest()))).filter((sign) => sign !== null);
     return signs.toSorted((a, b) => b.at - a.at)[0] ?? null;
   }
@@ -273,7 +274,7 @@ export class WokenFile implements WakeNotes {
   }
 
   write(woken: Woken): void {
-    replaceWhole(this.path, `${JSON.stringify(woken)}\n`);
+    writeWhole(this.path, `${JSON.stringify(woken)}\n`, { flush: false });
     this.#known = woken;
   }
 

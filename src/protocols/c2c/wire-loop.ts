@@ -9,10 +9,10 @@ import type { Who } from '../../flow/workspace.ts';
 import { attempt } from '../../flow/attempt.ts';
 import type { OutgoingCopy } from '../../flow/attempt.ts';
 import type { MessageId } from '../../protocol/names.ts';
+import { isMissing } from '../../storage/disk.ts';
 import { enveloped } from './commands.ts';
 import { writeWhole } from './loop-files.ts';
 import { fitting } from './terminal-loop.ts';
-import { isMissing } from '../../storage/disk.ts';
 
 /** One prompt carries no more than this, unless a single message does. */
 const PROMPT_MESSAGES = 50;

@@ -1,9 +1,11 @@
+import { refuseSupervisor } from './supervisors.ts';
+import { brokerRoot } from './broker-root.ts';
+import { isSupervisor } from './supervisors.ts';
 import { visibleLine } from '../../delivery/gate.ts';
 import { speakerOf } from './sessions.ts';
 import { readAlias, readRoom, readSessionId } from './shapes.ts';
 import type { Broker } from './broker.ts';
 import { existsSync, readFileSync } from 'node:fs';
-import { isSupervisor, refuseSupervisor } from './supervisors.ts';
 import { inShell } from '../../clients/shell-word.ts';
 import { FLAG, TEXT } from '../../core/command.ts';
 import type { Homes } from '../../core/homes.ts';
@@ -17,7 +19,6 @@ import type { Address } from '../../protocol/address.ts';
 import { BODY_LIMIT } from '../../protocol/message.ts';
 import type { AgentName, ChannelName, MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
-import { brokerRoot } from './broker-root.ts';
 import type { Use } from '../../sessions/authority.ts';
 
 /** Options of many commands. */
@@ -48,7 +49,7 @@ export class C2c {
     return new C2c({ ...this.env, C2C_MCP_SESSION_ID: sessionId }, this.cwd, this.homes);
   }
 
-  /** The session of whoever calls; null if nothing names one. */
+  /** The session of the caller; null if nothing names one. */
   get sessionId(): string | null {
     return sessionIn(this.env, this.cwd);
   }
@@ -80,7 +81,7 @@ export class C2c {
       this.refuseSupervisor(alias, 'read');
       return alias;
     }
-    // The inbox of that name is somebody else's.
+    // The inbox of that name is another session's.
     const other = await this.broker.called(sessionId);
     if (!other) return sessionId as AgentName;
     throw new Refusal(
@@ -129,7 +130,7 @@ export class C2c {
     refuseSupervisor(this.env, alias, use);
   }
 
-  /** The session that is named, or that of whoever calls. */
+  /** The session that is named, or the caller's. */
   session(named?: string): string {
     const id = named === undefined ? this.sessionId : readSessionId(named);
     if (id !== null) return id;
@@ -235,7 +236,7 @@ export const CLIENT_VARIABLES = ['CLAUDE_CODE_SESSION_ID', 'CLAUDE_SESSION_ID', 
 /** Where a session is named, in the order in which they are believed. */
 const SESSION_VARIABLES = ['C2C_MCP_SESSION_ID', 'C2C_SESSION_ID', ...CLIENT_VARIABLES] as const;
 
-/** The session of whoever calls; null if nothing names one. */
+/** The session of the caller; null if nothing names one. */
 export function sessionIn(env: Env, cwd: string): string | null {
   for (const name of SESSION_VARIABLES) {
     const value = env[name];
