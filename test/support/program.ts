@@ -118,6 +118,10 @@ export interface AtTerminal {
   typed: string | readonly string[];
   /** Where its output goes, with `.out` and `.err` behind it; otherwise the terminal shows it. */
   files?: string;
+  /** Ctrl-C is typed when what is shown matches this. */
+  interruptAfter?: string;
+  /** A command that runs longer is ended. */
+  limitMs?: number;
 }
 
 const PERSON = new URL('person.child.ts', import.meta.url).pathname;
