@@ -1,6 +1,6 @@
 // The `console` blocks of a page: what they show, and how a shell runs them.
 
-import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { Glob } from 'bun';
 import { temporaryHome } from './home.ts';
 import { Shown } from './guide-text.ts';
@@ -9,6 +9,7 @@ import type { AtTerminal } from './program.ts';
 
 const ROOT = new URL('../..', import.meta.url).pathname;
 const NAMES = ['parley', 'bch', 'c2c', 'c2c-deliver-inbox'];
+const CLIENTS = ['claude', 'codex', 'opencode', 'kimi', 'gemini'];
 /** A command that takes this long hangs. */
 const LIMIT_MS = 60_000;
 
@@ -73,7 +74,6 @@ export class Terminal {
   constructor() {
     mkdirSync(`${this.#state}/tmp`);
     mkdirSync(`${this.#state}/bin`);
-    // The program is in a folder without the clients of this machine.
     for (const name of NAMES) symlinkSync(`${ROOT}dist/parley`, `${this.#state}/bin/${name}`);
     symlinkSync(process.execPath, `${this.#state}/bin/bun`);
     symlinkSync(`${ROOT}examples`, `${this.home}/examples`);
@@ -115,9 +115,8 @@ export class Terminal {
   }
 
   get #env(): Record<string, string> {
-    const PATH = `${this.#state}/bin:/usr/local/bin:/usr/bin:/bin`;
     return {
-      PATH,
+      PATH: `${this.#state}/bin:${systemTools()}`,
       HOME: this.home,
       TMPDIR: `${this.#state}/tmp`,
       NO_COLOR: '1',
@@ -137,6 +136,16 @@ eval "$1"
 jobs -p >> "$0/jobs"
 `;
 
+let tools = '';
+/** A folder with the programs of the system, but without the clients: what Parley finds there must not depend on the machine. */
+function systemTools(): string {
+  if (tools !== '') return tools;
+  tools = temporaryHome();
+  for (const name of readdirSync('/usr/bin'))
+    if (!CLIENTS.includes(name)) symlinkSync(`/usr/bin/${name}`, `${tools}/${name}`);
+  return tools;
+}
+
 function freePort(): number {
   const server = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => {} } });
   server.stop(true);
@@ -147,7 +156,7 @@ function freePort(): number {
 export function buildProgram(): void {
   const program = `${ROOT}dist/parley`;
   const built = existsSync(program) ? statSync(program).mtimeMs : 0;
-  const sources = ['SKILL.md', ...new Glob('{src,plugins}/**/*.ts').scanSync(ROOT)];
+  const sources = ['SKILL.md', 'package.json', ...new Glob('{src,plugins}/**/*.ts').scanSync(ROOT)];
   if (sources.every((path) => statSync(`${ROOT}${path}`).mtimeMs <= built)) return;
   const { exitCode, stderr } = Bun.spawnSync(['node', `${ROOT}scripts/build.mjs`]);
   if (exitCode !== 0) throw new Error(`the program does not build: ${stderr.toString()}`);

@@ -28,7 +28,7 @@ const child = Bun.spawn(files ? ['sh', '-c', 'exec "$@" >"$0.out" 2>"$0.err"', f
     },
   },
 });
-const limit = limitMs === undefined ? null : setTimeout(() => child.kill(), limitMs);
+const limit = limitMs === undefined ? null : setTimeout(() => process.kill(-child.pid, 'SIGKILL'), limitMs);
 const code = await child.exited;
 if (limit) clearTimeout(limit);
 child.terminal?.close();

@@ -120,7 +120,7 @@ export interface AtTerminal {
   files?: string;
   /** Ctrl-C is typed when what is shown matches this. */
   interruptAfter?: string;
-  /** A command that runs longer is ended. */
+  /** A command that runs longer is ended, with all that it started in the foreground. */
   limitMs?: number;
 }
 
