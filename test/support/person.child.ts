@@ -4,10 +4,14 @@
 import { readFileSync } from 'node:fs';
 import type { AtTerminal } from './program.ts';
 
-const { command, argv0, cwd, env, typed, files } = JSON.parse(process.argv[2] ?? '') as AtTerminal;
+const { command, argv0, cwd, env, typed, files, interruptAfter, limitMs } = JSON.parse(
+  process.argv[2] ?? '',
+) as AtTerminal;
 const answers = [typed].flat();
+const decoder = new TextDecoder();
 let shown = '';
 let answered = 0;
+let isInterrupted = false;
 const child = Bun.spawn(files ? ['sh', '-c', 'exec "$@" >"$0.out" 2>"$0.err"', files, ...command] : command, {
   ...(argv0 !== undefined && !files && { argv0 }),
   cwd,
@@ -15,13 +19,18 @@ const child = Bun.spawn(files ? ['sh', '-c', 'exec "$@" >"$0.out" 2>"$0.err"', f
   terminal: {
     cols: 200,
     data: (terminal, bytes) => {
-      shown += new TextDecoder().decode(bytes);
+      shown += decoder.decode(bytes, { stream: true });
       for (; answered < shown.split('Type yes:').length - 1; answered += 1)
         terminal.write(`${answers[answered] ?? answers.at(-1)}\n`);
+      if (isInterrupted || interruptAfter === undefined) return;
+      isInterrupted = new RegExp(interruptAfter).test(shown.replaceAll('\r\n', '\n'));
+      if (isInterrupted) terminal.write('\u0003');
     },
   },
 });
+const limit = limitMs === undefined ? null : setTimeout(() => process.kill(-child.pid, 'SIGKILL'), limitMs);
 const code = await child.exited;
+if (limit) clearTimeout(limit);
 child.terminal?.close();
 const read = (end: string): string => (files ? readFileSync(`${files}.${end}`, 'utf8') : '');
 console.log(JSON.stringify({ shown: shown.replaceAll('\r\n', '\n'), code, out: read('out'), err: read('err') }));

@@ -126,6 +126,10 @@ export interface AtTerminal {
   typed: string | readonly string[];
   /** Where its output goes, with `.out` and `.err` behind it; otherwise the terminal shows it. */
   files?: string;
+  /** Ctrl-C is typed when what is shown matches this. */
+  interruptAfter?: string;
+  /** A command that runs longer is ended, with all that it started in the foreground. */
+  limitMs?: number;
 }
 
 const PERSON = new URL('./person.child.ts', import.meta.url).pathname;
