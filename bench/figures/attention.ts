@@ -1,4 +1,5 @@
-import { homes } from '../../src/daemon/homes.ts';
+import { openWorkspace } from '../../src/daemon/homes.ts';
+
 import { attend } from '../../src/flow/attend.ts';
 import type { Workspace, Home } from '../../src/flow/workspace.ts';
 import { owe } from '../../src/flow/owe.ts';
@@ -139,7 +140,7 @@ async function oweMany(home: Home, reader: AgentName, count: number): Promise<vo
 
 async function aHome(bench: Bench, stays = false): Promise<{ workspace: Workspace; home: Home }> {
   const env = { PARLEY_HOME: bench.fresh(), BACKCHANNEL_HOME: `${bench.fresh()}/none` };
-  const workspace = homes.openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley', { stays });
+  const workspace = openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, { stays });
   const [home] = workspace.homes;
   if (!home) throw new Error('a workspace has a home');
   for (const name of [alice, bob, carol]) await home.directory.register(name, 'agent');

@@ -1,6 +1,7 @@
 // A relay by itself, to be measured: with its storage, or with a spool that keeps nothing.
+import { openRelayRooms } from '../../src/protocols/backchannel/homes.ts';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { homes } from '../../src/daemon/homes.ts';
+
 import { serveRelay } from '../../src/doors/relay/serve.ts';
 import type { Home } from '../../src/flow/workspace.ts';
 import { BODY_LIMIT } from '../../src/protocol/message.ts';
@@ -29,7 +30,7 @@ for (let n = 0; n < plan.agents; n += 1) {
   writeFileSync(`${plan.home}/agents/agent-${n}.json`, JSON.stringify(record, null, 2), { mode: 0o600 });
 }
 raiseFileLimit(65_536);
-const relay = await homes.openRelayRooms({
+const relay = await openRelayRooms({
   root: plan.home,
   durability: 'normal',
   defaultTokenHash: null,

@@ -1,4 +1,4 @@
-import { homes } from '../daemon/homes.ts';
+import { openWorkspace } from '../daemon/homes.ts';
 import { nearest } from '../flow/nearest.ts';
 import type { Workspace, Who } from '../flow/workspace.ts';
 import { parleyHome } from '../platform/env.ts';
@@ -16,7 +16,6 @@ import type { Loaded, Settings } from './settings.ts';
 
 /** What a command has at hand. Nothing in it is opened before it is asked for. */
 export class Context {
-  readonly homes = homes;
   readonly json: boolean;
   readonly paint: Paint;
   readonly #flags: { as?: string; match?: unknown; verbose?: boolean; client?: string };
@@ -49,7 +48,12 @@ export class Context {
   }
 
   get workspace(): Workspace {
-    return (this.#workspace ??= homes.openWorkspace(this.env, this.settings, 'parley'));
+    return (this.#workspace ??= openWorkspace(this.env, this.settings));
+  }
+
+  openWorkspace(): Workspace {
+    const { bodyLimit, durability } = this.settings;
+    return openWorkspace(this.env, { bodyLimit, durability }, { stays: true, cwd: this.cwd });
   }
 
   /** Who acts, and where that mailbox is. A name without a mailbox is an error, never an empty inbox. */
@@ -85,7 +89,7 @@ export class Context {
 
   /** Refuses the alias of another c2c session. A shell may not know the session that its client's server has. spec: c2c#aliases */
   async #refuseOthersAlias(alias: AgentName): Promise<void> {
-    const c2c = new C2c(this.env, this.cwd, homes);
+    const c2c = new C2c(this.env, this.cwd);
     if (c2c.sessionId !== null) await c2c.writer(alias);
   }
 

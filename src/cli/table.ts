@@ -1,6 +1,5 @@
 import { run } from '../core/command.ts';
 import type { Command, Row } from '../core/command.ts';
-import { homes } from '../daemon/homes.ts';
 import type { Bch } from '../protocols/backchannel/workspace.ts';
 import type { C2c } from '../protocols/c2c/workspace.ts';
 import type { Context } from './context.ts';
@@ -173,12 +172,12 @@ export async function speak(name: 'parley' | 'bch' | 'c2c', argv: readonly strin
     }
     case 'bch': {
       const { backchannel } = await import('../protocols/backchannel/dialect.ts');
-      return run(backchannel(homes), BCH_COMMANDS, argv);
+      return run(backchannel(), BCH_COMMANDS, argv);
     }
     case 'c2c': {
       const { c2c } = await import('../protocols/c2c/dialect.ts');
       const names = C2C_COMMANDS.map((row) => row.name);
-      return run(c2c(homes, names), [...C2C_COMMANDS, ...PLUGIN_PARTS], argv);
+      return run(c2c(names), [...C2C_COMMANDS, ...PLUGIN_PARTS], argv);
     }
   }
 }

@@ -1,5 +1,5 @@
+import type { Workspace } from '../flow/workspace.ts';
 import type { Env } from '../platform/env.ts';
-import type { Homes } from './homes.ts';
 
 export type Facts = Record<string, string | number | boolean>;
 /** Notes one event of a program that serves. Never a body, never a token; a secret that came along in an error is masked. */
@@ -10,7 +10,8 @@ export interface ServiceContext {
   env: Env;
   cwd: string;
   settings: { bodyLimit: number; durability: 'normal' | 'full'; composeMs: number };
-  homes: Homes;
+  /** The homes of the user, for a process that stays. It closes the directories at its end. */
+  openWorkspace(): Workspace;
 }
 
 /** A service that is open: where it is reached, and how it ends. */

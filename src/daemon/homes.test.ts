@@ -1,4 +1,5 @@
-import { homes, lazyHome } from './homes.ts';
+import { lazyHome } from '../storage/home.ts';
+import { openRelayRooms } from '../protocols/backchannel/homes.ts';
 import { ExportedMaildir as LateMaildir } from '../storage/spool/exported-maildir.ts';
 import { describe, expect, it } from 'bun:test';
 import { mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
@@ -11,7 +12,7 @@ import { FilesDirectory } from '../storage/directory/files.ts';
 
 async function relayRooms(afterDeath = false, root = temporaryHome()) {
   const troubles: string[] = [];
-  const relay = await homes.openRelayRooms({
+  const relay = await openRelayRooms({
     root,
     durability: 'normal',
     defaultTokenHash: null,

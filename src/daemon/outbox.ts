@@ -1,3 +1,4 @@
+import { openRemoteHome } from '../protocols/backchannel/homes.ts';
 import { existsSync, readdirSync } from 'node:fs';
 import type { Service } from '../core/service.ts';
 import type { Home } from '../flow/workspace.ts';
@@ -14,8 +15,7 @@ export const outbox: Service = {
     const ended = new AbortController();
 
     const carryOut = async (folder: string): Promise<void> => {
-      const home =
-        homes.get(folder) ?? context.homes.openRemoteHome({ root: folder, durability: context.settings.durability });
+      const home = homes.get(folder) ?? openRemoteHome({ root: folder, durability: context.settings.durability });
       homes.set(folder, home);
       const before = (await home.remote?.outbox())?.length ?? 0;
       if (before === 0) return;

@@ -1,5 +1,6 @@
+import { openWorkspace } from '../../src/daemon/homes.ts';
 import { existsSync, readFileSync } from 'node:fs';
-import { homes } from '../../src/daemon/homes.ts';
+
 import { enterDuties } from '../../src/flow/duty.ts';
 import { send } from '../../src/flow/send.ts';
 import { BODY_LIMIT, Draft } from '../../src/protocol/message.ts';
@@ -52,7 +53,7 @@ export const hostChaos: Drill = {
     const total = isLong ? 10_000 : 300;
     const root = temporaryHome();
     const env = { PARLEY_HOME: `${root}/home`, BACKCHANNEL_HOME: `${root}/none`, PATH: process.env['PATH'] ?? '' };
-    const workspace = homes.openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
+    const workspace = openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' });
     const [home] = workspace.homes;
     if (!home) throw new Error('a workspace has a home');
     for (const name of [...READERS, ...SENDERS]) await home.directory.register(name, 'agent');

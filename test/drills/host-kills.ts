@@ -1,4 +1,5 @@
-import { homes } from '../../src/daemon/homes.ts';
+import { openWorkspace } from '../../src/daemon/homes.ts';
+
 import { enterDuties } from '../../src/flow/duty.ts';
 import { BODY_LIMIT } from '../../src/protocol/message.ts';
 import { AgentName } from '../../src/protocol/names.ts';
@@ -36,7 +37,7 @@ export const hostKills: Drill = {
       HOME: root,
       PATH: process.env['PATH'] ?? '',
     };
-    const workspace = homes.openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
+    const workspace = openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' });
     const [home] = workspace.homes;
     if (!home) throw new Error('a workspace has a home');
     await home.directory.register(LEAD, 'agent');

@@ -1,5 +1,6 @@
 // A host on the home of its environment. Its patience with unanswered events is short: a drill loses thousands of frames.
-import { homes } from '../../src/daemon/homes.ts';
+import { openWorkspace } from '../../src/daemon/homes.ts';
+
 import { userOf } from '../../src/cli/host/peer-user.ts';
 import { PROMPTS } from '../../src/delivery/event-text.ts';
 import { HostServer } from '../../src/doors/host/server.ts';
@@ -14,9 +15,13 @@ const HASTE = 25;
 const LONG_MS = 10_000;
 
 const [socket = ''] = process.argv.slice(2);
-const workspace = homes.openWorkspace(process.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley', {
-  stays: true,
-});
+const workspace = openWorkspace(
+  process.env,
+  { bodyLimit: BODY_LIMIT, durability: 'normal' },
+  {
+    stays: true,
+  },
+);
 const [home] = workspace.homes;
 if (!home) throw new Error('a workspace has a home');
 const host = new Host({

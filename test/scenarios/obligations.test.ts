@@ -1,6 +1,7 @@
+import { openWorkspace } from '../../src/daemon/homes.ts';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'bun:test';
-import { homes } from '../../src/daemon/homes.ts';
+
 import { claim } from '../../src/flow/claim.ts';
 import { defer } from '../../src/flow/defer.ts';
 import { deliver } from '../../src/flow/deliver.ts';
@@ -307,7 +308,7 @@ describe('an obligation', () => {
 
   it('is known from both sides right after a restart, by one call each [C2A-N19]', async () => {
     const env = { PARLEY_HOME: temporaryHome(), BACKCHANNEL_HOME: `${temporaryHome()}/none` };
-    const opened = () => homes.openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
+    const opened = () => openWorkspace(env, { bodyLimit: BODY_LIMIT, durability: 'normal' });
     const before = opened();
     const [home] = before.homes;
     for (const name of [alice, bob]) await home?.directory.register(name, 'agent');

@@ -1,4 +1,5 @@
-import { homes } from '../../src/daemon/homes.ts';
+import { openBroker } from '../../src/protocols/c2c/open-broker.ts';
+
 import { send } from '../../src/flow/send.ts';
 import { BODY_LIMIT } from '../../src/protocol/message.ts';
 import { AgentName } from '../../src/protocol/names.ts';
@@ -6,7 +7,7 @@ import type { MessageId } from '../../src/protocol/names.ts';
 
 /** Sends so many messages, one after the other, and says each body once it is stored. */
 const [root = '', from = '', to = '', count = '0'] = process.argv.slice(2);
-const broker = homes.openBroker(root);
+const broker = openBroker(root);
 const workspace = {
   homes: [broker.home],
   now: Date.now,

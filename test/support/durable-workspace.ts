@@ -1,4 +1,5 @@
-import { homes } from '../../src/daemon/homes.ts';
+import { openWorkspace } from '../../src/daemon/homes.ts';
+
 import type { Workspace, Home } from '../../src/flow/workspace.ts';
 import { BODY_LIMIT, Draft } from '../../src/protocol/message.ts';
 import { AgentName } from '../../src/protocol/names.ts';
@@ -6,10 +7,9 @@ import { temporaryHome } from './home.ts';
 
 /** A workspace on a fresh home (and, if asked for, a Backchannel home beside it), with these agents. */
 export async function aDurableWorkspace(...names: string[]): Promise<Workspace & { own: Home }> {
-  const workspace = homes.openWorkspace(
+  const workspace = openWorkspace(
     { PARLEY_HOME: temporaryHome(), BACKCHANNEL_HOME: `${temporaryHome()}/none` },
     { bodyLimit: BODY_LIMIT, durability: 'normal' },
-    'parley',
   );
   const [own] = workspace.homes;
   if (!own) throw new Error('a workspace has a home');

@@ -1,6 +1,7 @@
+import { openWorkspace } from '../../src/daemon/homes.ts';
 import { layReferences } from '../../src/delivery/hook-session.ts';
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
-import { homes } from '../../src/daemon/homes.ts';
+
 import { hookScript } from '../../src/delivery/hook-script.ts';
 import type { Home } from '../../src/flow/workspace.ts';
 import type { Attention } from '../../src/protocol/attention.ts';
@@ -35,10 +36,9 @@ export interface Event {
 export class Hooks {
   readonly user = temporaryHome();
   readonly home = `${this.user}/.parley`;
-  readonly #workspace = homes.openWorkspace(
+  readonly #workspace = openWorkspace(
     { PARLEY_HOME: this.home, BACKCHANNEL_HOME: `${this.user}/none` },
     { bodyLimit: BODY_LIMIT, durability: 'normal' },
-    'parley',
   );
 
   constructor(public shell: readonly string[] = SHELLS[0] ?? ['sh']) {

@@ -1,8 +1,8 @@
+import { openWorkspace } from '../../daemon/homes.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { command } from '../../core/command.ts';
-import { homes } from '../../daemon/homes.ts';
 import type { Env } from '../../platform/env.ts';
 import { isCompiled, ownCommand } from '../../platform/program.ts';
 import { Refusal } from '../../protocol/refusal.ts';
@@ -100,7 +100,7 @@ async function play(context: Context, stage: Stage, scene: Scene, signal: AbortS
 
 /** The one question of the play, with what is proven of it. */
 async function questionIn(stage: Env): Promise<Trace | null> {
-  const [home] = homes.openWorkspace(stage, { bodyLimit: 0, durability: 'normal' }, 'parley').homes;
+  const [home] = openWorkspace(stage, { bodyLimit: 0, durability: 'normal' }).homes;
   const first = (await home?.ledger.history({ limit: 10 }))?.at(-1);
   return first && home ? home.ledger.trace(first.message.id) : null;
 }

@@ -1,3 +1,5 @@
+import { openWorkspace } from '../../daemon/homes.ts';
+import { openBroker } from '../../protocols/c2c/open-broker.ts';
 import { examineBindings, examineOlderLines } from '../doctor/installed.ts';
 import { existsSync } from 'node:fs';
 import type { Context } from '../context.ts';
@@ -11,7 +13,6 @@ import { examineIdentity, examineSettings } from '../doctor/settings.ts';
 import type { Waiting } from '../doctor/home.ts';
 import { examineWays } from '../doctor/ways.ts';
 import { command } from '../../core/command.ts';
-import { homes } from '../../daemon/homes.ts';
 import type { Home } from '../../flow/workspace.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { BODY_LIMIT } from '../../protocol/message.ts';
@@ -43,7 +44,7 @@ async function examine(context: Context, fix: boolean): Promise<Finding[]> {
   // Broken settings must not keep anybody from looking at the homes.
   const workspace = loaded
     ? context.workspace
-    : homes.openWorkspace(context.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'parley');
+    : openWorkspace(context.env, { bodyLimit: BODY_LIMIT, durability: 'normal' });
   findings.unshift(...examineMachine(context.env));
   if (loaded) findings.push(await examineIdentity(loaded, workspace));
   if (existsSync(parleyHome(context.env))) findings.push(examineHook(context.env));
@@ -58,7 +59,7 @@ async function examine(context: Context, fix: boolean): Promise<Finding[]> {
 async function examineClients({ env, cwd }: Context, waiting: readonly Waiting[]): Promise<Finding[]> {
   const root = brokerRoot(env, cwd);
   try {
-    const sessions = existsSync(`${root}/registry.json`) ? await homes.openBroker(root).broker.sessions() : [];
+    const sessions = existsSync(`${root}/registry.json`) ? await openBroker(root).broker.sessions() : [];
     return await examineWays(env, cwd, sessions, waiting);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);

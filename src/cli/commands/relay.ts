@@ -1,6 +1,6 @@
+import { openRooms } from '../../protocols/backchannel/homes.ts';
 import { command } from '../../core/command.ts';
 import type { OpenService } from '../../core/service.ts';
-import { homes } from '../../daemon/homes.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { backchannelHome } from '../../platform/env.ts';
 import { servingLog } from '../../platform/log.ts';
@@ -80,7 +80,7 @@ export async function relayToken(context: Context, words: string[], values: { ro
   refuseOthers(values);
   const [verb = '', ...names] = words;
   const room = roomFrom(values.room);
-  const rooms = await homes.openRooms(backchannelHome(context.env));
+  const rooms = await openRooms(backchannelHome(context.env));
   if ((await rooms.tokenHash(room)) === undefined) throw unknownRoom(room, await rooms.list());
   const directory = rooms.directory(room);
   if (verb === 'list' && names.length === 0) return list(context, room, directory);

@@ -1,7 +1,7 @@
+import { openRemoteHome } from '../../protocols/backchannel/homes.ts';
 import { readdirSync } from 'node:fs';
 import { command } from '../../core/command.ts';
 import { ago } from '../../core/time.ts';
-import { homes } from '../../daemon/homes.ts';
 import { lineForModel } from '../../delivery/gate.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { TOKEN_FILE, secretFromStdin, tokenFrom, tokenWarning } from '../../platform/input.ts';
@@ -233,7 +233,7 @@ export async function joinRelay(context: Context, order: JoinOrder): Promise<Joi
   const known = await registerAt(place, agent, { room: token, own: saved?.token });
   const abilities = await firstAbilities(place);
   writeIdentity(root, { v: 1, ...place, ...(known.token && { token: known.token }), ...(abilities && { abilities }) });
-  const home = homes.openRemoteHome({ root, durability: context.settings.durability });
+  const home = openRemoteHome({ root, durability: context.settings.durability });
   await home.spool.adopt(agent);
   for (const channel of order.channels ?? []) {
     await home.directory.subscribe(agent, anyChannel(channel));

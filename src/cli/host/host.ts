@@ -97,13 +97,10 @@ export async function hostOnStdio(context: ServiceContext, log: Log): Promise<vo
 }
 
 /** The engine on the user's own home, and the server of its connections. */
-async function startHost(
-  { env, settings, homes }: ServiceContext,
-  log: Log,
-): Promise<{ server: HostServer; close(): Promise<void> }> {
-  const { bodyLimit, durability, composeMs } = settings;
+async function startHost(context: ServiceContext, log: Log): Promise<{ server: HostServer; close(): Promise<void> }> {
+  const { composeMs } = context.settings;
   // The host serves every mailbox of the home: no agent in particular.
-  const workspace = homes.openWorkspace(env, { bodyLimit, durability }, 'parley', { stays: true });
+  const workspace = context.openWorkspace();
   const [home] = workspace.homes;
   if (!home) throw new Error('a workspace has a home');
   const engine = new Host({

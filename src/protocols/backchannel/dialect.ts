@@ -1,6 +1,5 @@
 import { visibleLine } from '../../delivery/gate.ts';
 import type { Dialect } from '../../core/command.ts';
-import type { Homes } from '../../core/homes.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { Bch } from './workspace.ts';
@@ -43,14 +42,14 @@ BACKCHANNEL_SETUP_HOME is the home that setup works in, if not yours.
 \`parley bch …\` is the same program. More: parley help`;
 
 /** `bch <command> …`: Backchannel's own commands, home and texts. Every "no" is one line `error: …` and exit code 1. */
-export function backchannel(homes: Homes): Dialect<Bch> {
+export function backchannel(): Dialect<Bch> {
   return {
     name: 'bch',
     common: {},
     read([name = 'help', ...rest]) {
       return ['help', '--help', '-h'].includes(name) ? { name: '', rest: [], help: true } : { name, rest };
     },
-    open: () => new Bch(process.env, homes),
+    open: () => new Bch(process.env),
     help: () => HELP,
     unknown: (name) => `unknown command "${name}" — run \`bch help\``,
     wrong(problem, { usage, words: [, most] }) {

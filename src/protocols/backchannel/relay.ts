@@ -1,7 +1,8 @@
+import type { RelayRooms } from './homes.ts';
+import { openRelayRooms } from './homes.ts';
 import { resolve } from 'node:path';
 import { TEXT, command } from '../../core/command.ts';
 import type { Options, Values } from '../../core/command.ts';
-import type { Homes, RelayRooms } from '../../core/homes.ts';
 import type { Log, OpenService, Service } from '../../core/service.ts';
 import { countFrom, spanMs } from '../../core/time.ts';
 import { serveRelay } from '../../doors/relay/serve.ts';
@@ -31,7 +32,7 @@ const relayCommand = command({
     const log = servingLog({ json: bch.env['PARLEY_LOG'] === 'json', verbose: bch.env['PARLEY_LOG'] === 'debug' });
     const order = relayOrder(values, bch.env, process.cwd(), home);
     const open = async (): Promise<OpenService[]> => {
-      const service = await openRelayService(bch.homes, order, log);
+      const service = await openRelayService(order, log);
       tellWarnings(service, null);
       bch.say(`backchannel relay listening on ${service.address}`);
       return [service];
@@ -184,7 +185,7 @@ export const relay: Service = {
   async open(context, values, log) {
     const { bodyLimit, durability } = context.settings;
     const home = { root: backchannelHome(context.env), bodyLimit, durability };
-    return openRelayService(context.homes, relayOrder(values, context.env, context.cwd, home), log);
+    return openRelayService(relayOrder(values, context.env, context.cwd, home), log);
   },
 
   async answers(address) {
@@ -215,13 +216,13 @@ const FEW_FILES = 4096;
  * Opens the relay of a Backchannel home. Only one can be: two would each keep agents and arrivals in mind that the other has
  * changed. Whatever fails leaves nothing behind.
  */
-async function openRelayService(homes: Homes, order: RelayOrder, log: Log): Promise<OpenService> {
+async function openRelayService(order: RelayOrder, log: Log): Promise<OpenService> {
   const certificate = order.tls && readCertificate(order.tls);
   const lock = await takeDaemonLock(`${order.root}/relay`);
   if (!lock) throw alreadyRunning(order.root);
   try {
     const openFiles = raiseFileLimit(OPEN_FILES);
-    const rooms = await homes.openRelayRooms({
+    const rooms = await openRelayRooms({
       root: order.root,
       durability: order.durability,
       defaultTokenHash: order.token && hashOf(order.token),

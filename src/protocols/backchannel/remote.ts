@@ -67,7 +67,7 @@ const joinCommand = command({
     bch.say(`joined ${url}${room ? ` (room ${room})` : ''} as "${name}" (personal token saved)`);
     // As the agent that we are from now on, whatever the environment said before.
     const { BACKCHANNEL_URL: _url, BACKCHANNEL_TOKEN: _token, BACKCHANNEL_RELAY_ROOM: _room, ...rest } = bch.env;
-    const joined = new Bch({ ...rest, BACKCHANNEL_AGENT: name }, bch.homes);
+    const joined = new Bch({ ...rest, BACKCHANNEL_AGENT: name });
     for (const channel of channels) {
       await joined.workspace.home.directory.subscribe(name, anyChannel(channel));
       bch.say(`subscribed to ${channel}`);

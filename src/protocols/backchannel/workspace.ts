@@ -1,5 +1,6 @@
+import { openHome } from '../../storage/home.ts';
+import { openRemoteHome } from './homes.ts';
 import { mkdirSync, readFileSync } from 'node:fs';
-import type { Homes } from '../../core/homes.ts';
 import type { Workspace, Home, Who } from '../../flow/workspace.ts';
 import { backchannelHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
@@ -20,10 +21,7 @@ export class Bch {
   #config: Config | undefined;
   #workspace: (Workspace & { home: Home }) | undefined;
 
-  constructor(
-    readonly env: Env,
-    readonly homes: Homes,
-  ) {}
+  constructor(readonly env: Env) {}
 
   get root(): string {
     return backchannelHome(this.env);
@@ -83,29 +81,19 @@ export class Bch {
   #open(): Workspace & { home: Home } {
     const place = this.relayPlace;
     if (place) return this.#openAt(place);
-    const workspace = this.homes.openWorkspace(this.env, { bodyLimit: BODY_LIMIT, durability: 'normal' }, 'bch');
-    const [home] = workspace.homes;
-    if (!home) throw new Error('a workspace without a home');
-    return { ...workspace, home, readAddress, unreachable };
+    return { ...workspaceOf(openHome('bch', this.root, 'normal')), unreachable };
   }
 
   #openAt(place: RelayPlace): Workspace & { home: Home } {
     const agent = this.identity;
     if (!agent) throw nobody();
     const token = tokenAt(place, agent, this.env, this.config);
-    const home = this.homes.openRemoteHome({
+    const home = openRemoteHome({
       place: { ...place, agent, ...(token && { token }) },
       below: this.root,
       durability: 'normal',
     });
-    return {
-      homes: [home],
-      home,
-      readAddress,
-      now: Date.now,
-      newId: () => crypto.randomUUID() as MessageId,
-      bodyLimit: BODY_LIMIT,
-    };
+    return workspaceOf(home);
   }
 }
 
@@ -259,4 +247,15 @@ function isLocal(backend: unknown, because: string): boolean | undefined {
   if (backend === 'fs') return true;
   if (backend === 'relay' || backend === 'http') return false;
   throw new Refusal('bad_config', `no such backend (${because}); leave it out`);
+}
+
+function workspaceOf(home: Home): Workspace & { home: Home } {
+  return {
+    homes: [home],
+    home,
+    readAddress,
+    now: Date.now,
+    newId: () => crypto.randomUUID() as MessageId,
+    bodyLimit: BODY_LIMIT,
+  };
 }

@@ -1,7 +1,6 @@
 import { visibleLine } from '../../delivery/gate.ts';
 import { statSync } from 'node:fs';
 import type { Dialect } from '../../core/command.ts';
-import type { Homes } from '../../core/homes.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { Refusal } from '../../protocol/refusal.ts';
@@ -57,7 +56,7 @@ C2C_MCP_CLIENT_PID is the process whose life is the session's.
 const isHelp = (word: string | undefined): boolean => word === '--help' || word === '-h';
 
 /** `c2c <command> …`: the commands, broker directory and texts of c2c. Every "no" is one line `error: …` and exit code 1. */
-export function c2c(homes: Homes, names: readonly string[]): Dialect<C2c> {
+export function c2c(names: readonly string[]): Dialect<C2c> {
   return {
     name: 'c2c',
     common: {},
@@ -70,7 +69,7 @@ export function c2c(homes: Homes, names: readonly string[]): Dialect<C2c> {
       if (word === 'send') return { name: word, rest: withTextLast(rest) };
       return word === 'oc-plugin' ? pluginPart(rest) : { name: word, rest };
     },
-    open: () => new C2c(process.env, process.cwd(), homes),
+    open: () => new C2c(process.env, process.cwd()),
     help: (command) => (command === null ? HELP : `usage: c2c ${command.usage}\nMore: c2c help`),
     unknown(name) {
       const [near] = nearest(name, [...names]);

@@ -1,10 +1,11 @@
+import { openBroker } from './open-broker.ts';
+import type { OpenBroker } from './open-broker.ts';
 import { WireWay } from '../../delivery/kimi-wire.ts';
 import { mkdirSync, rmSync } from 'node:fs';
 import { daemonsFolder, loopsFolder, writeWhole } from './loop-files.ts';
 import { dndLeft, openTarget, deliverLoop, wakeLoop, withHeart, WokenFile } from './terminal-loop.ts';
 import type { Wanted } from './loop-files.ts';
 import { WireLoop, WireSpool, wireSpoolPath } from './wire-loop.ts';
-import type { Homes, OpenBroker } from '../../core/homes.ts';
 import type { Log } from '../../core/service.ts';
 import type { Who } from '../../flow/workspace.ts';
 import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
@@ -25,7 +26,6 @@ const WIRE_TURN_MS = 30 * 60_000;
 /** Where a loop runs. */
 export interface LoopPlace {
   env: Env;
-  homes: Homes;
 }
 
 /** A loop at work. `ended` says why it came to its end by itself. */
@@ -69,13 +69,9 @@ interface Order extends LoopPlace {
   own: Terminal | undefined;
 }
 
-async function runLocked(
-  { wanted, env, homes, log, own }: Order,
-  lock: DaemonLock,
-  pidFile: string,
-): Promise<RunningLoop> {
+async function runLocked({ wanted, env, log, own }: Order, lock: DaemonLock, pidFile: string): Promise<RunningLoop> {
   const stop = new AbortController();
-  const parts = homes.openBroker(wanted.broker_root);
+  const parts = openBroker(wanted.broker_root);
   const note = (event: string, facts: Record<string, string | number>): void =>
     log(`${wanted.kind}_${event}`, { session: wanted.session, ...facts });
   const looking = await lookOf({ wanted, env, parts, note, own }, stop.signal);
@@ -213,14 +209,10 @@ const WENT_OUT = ['woken', 'delivered', 'handed_over'];
 const DID_NOT = ['left', 'not_woken_yet', 'unknown', 'given_up'];
 
 /** The loop of a session, once: looks as long as there is something to give at once, and ends. */
-export async function lookOnce(
-  wanted: Wanted,
-  { env, homes }: LoopPlace,
-  stop = new AbortController().signal,
-): Promise<Once> {
+export async function lookOnce(wanted: Wanted, { env }: LoopPlace, stop = new AbortController().signal): Promise<Once> {
   const lock = await takeDaemonLock(lockPathOf(env, wanted));
   if (!lock) throw runsAlready(wanted, whoRuns(env, wanted));
-  const parts = homes.openBroker(wanted.broker_root);
+  const parts = openBroker(wanted.broker_root);
   const once: Once = { count: 0, because: null };
   const note = (event: string, facts: Record<string, string | number>): void => {
     if (WENT_OUT.includes(event)) once.count += Number(facts['count'] ?? 0);

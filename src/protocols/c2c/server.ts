@@ -81,7 +81,7 @@ function byThread(face: Face, faceOf: (thread: string) => Face): Face {
 function named(c2c: C2c): C2c {
   if (c2c.sessionId !== null) return c2c;
   const instance = instanceAbove(c2c.env);
-  if (instance) return new C2c(environment(c2c.env, instance), c2c.cwd, c2c.homes);
+  if (instance) return new C2c(environment(c2c.env, instance), c2c.cwd);
   const alias = c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS'];
   const session = readSessionId(alias || `mcp-${clientProcess(c2c.env) ?? process.ppid}`);
   return c2c.as(session);

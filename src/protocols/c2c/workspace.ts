@@ -1,3 +1,4 @@
+import { openBroker } from './open-broker.ts';
 import { refuseSupervisor } from './supervisors.ts';
 import { brokerRoot } from './broker-root.ts';
 import { isSupervisor } from './supervisors.ts';
@@ -8,7 +9,6 @@ import type { Broker } from './broker.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { inShell } from '../../clients/shell-word.ts';
 import { FLAG, TEXT } from '../../core/command.ts';
-import type { Homes } from '../../core/homes.ts';
 import type { Workspace, Home, Who } from '../../flow/workspace.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { backchannelHome, parleyHome } from '../../platform/env.ts';
@@ -32,7 +32,6 @@ export class C2c {
   constructor(
     readonly env: Env,
     readonly cwd: string,
-    readonly homes: Homes,
   ) {}
 
   get root(): string {
@@ -41,12 +40,12 @@ export class C2c {
 
   /** The same at another broker, if one is named. */
   at(root: string | undefined): C2c {
-    return root === undefined ? this : new C2c({ ...this.env, C2C_MCP_BROKER_ROOT: root }, this.cwd, this.homes);
+    return root === undefined ? this : new C2c({ ...this.env, C2C_MCP_BROKER_ROOT: root }, this.cwd);
   }
 
   /** The same for a session that nothing in the environment names. */
   as(sessionId: string): C2c {
-    return new C2c({ ...this.env, C2C_MCP_SESSION_ID: sessionId }, this.cwd, this.homes);
+    return new C2c({ ...this.env, C2C_MCP_SESSION_ID: sessionId }, this.cwd);
   }
 
   /** The session of the caller; null if nothing names one. */
@@ -163,7 +162,7 @@ export class C2c {
   }
 
   #open(): { home: Home; broker: Broker } {
-    this.#opened ??= this.homes.openBroker(this.root);
+    this.#opened ??= openBroker(this.root);
     return this.#opened;
   }
 }

@@ -1,0 +1,136 @@
+import { existsSync } from 'node:fs';
+import type * as Relay from '../../storage/relay/open.ts';
+import { lazyHome } from '../../storage/home.ts';
+import type { Durability, OpenHome, SpoolParts } from '../../storage/home.ts';
+import type { AgentName, RoomId } from '../../protocol/names.ts';
+import type { Home } from '../../flow/workspace.ts';
+import { attendForeign } from '../../flow/attend.ts';
+import { writeAll } from '../../platform/terminal.ts';
+import { readIdentity, folderFor } from '../../storage/relay/identity.ts';
+import type { Identity } from '../../storage/relay/identity.ts';
+import { Refusal } from '../../protocol/refusal.ts';
+import { DEFAULT_ROOM } from '../../storage/rooms/rooms.ts';
+import type { Rooms } from '../../storage/rooms/rooms.ts';
+import type { Directory } from '../../storage/directory/directory.ts';
+import { FilesDirectory } from '../../storage/directory/files.ts';
+import { WatchedDirectory } from '../../storage/directory/watched.ts';
+/** Which agent at which relay: by its folder; or, for a Backchannel program, by what its own config says. */
+export type RemotePlace = { durability: Durability } & (
+  | { root: string }
+  | { place: { agent: AgentName; url: string; room?: string; token?: string }; below: string }
+);
+
+/** The home of an agent at a relay: read through a shelf on this machine. Backchannel's agents have no policy and no outbox. */
+export function openRemoteHome(order: RemotePlace): Home {
+  const asOriginal = 'place' in order;
+  const { root, identity } = asOriginal ? known(order) : { root: order.root, identity: saved(order.root) };
+  // Loaded here: a client of HTTP and its queue cost every start 3 %, and few agents are at a relay.
+  const { openRelay } = require('../../storage/relay/open.ts') as typeof Relay;
+  const { ledger, spool, directory, remote } = openRelay({
+    root,
+    identity,
+    durability: order.durability,
+    kind: asOriginal ? 'foreign' : 'agent',
+    queues: !asOriginal,
+    judge: (known, mailbox, message) => attendForeign({ ...home, ...known }, mailbox, message),
+    // The original is silent about a stream that breaks.
+    tell: (text) => (asOriginal ? undefined : writeAll(2, `parley: ${text}\n`)),
+  });
+  const home: Home = { label: 'relay', root, ledger, spool, directory, remote };
+  return home;
+}
+
+function saved(root: string): Identity {
+  const identity = readIdentity(root);
+  if (identity) return identity;
+  throw new Refusal('bad_config', `${root} has no relay.json; remove the folder and join again`);
+}
+
+/** The token of an agent that is not the current one stands in its folder. */
+function known({ place, below }: Extract<RemotePlace, { below: string }>): { root: string; identity: Identity } {
+  const root = folderFor(below, place);
+  return { root, identity: { ...readIdentity(root), v: 1, ...place } };
+}
+
+/** What a relay serves. */
+export interface RelayRooms {
+  rooms: Rooms;
+  /** A room's home; the same object until it is closed. */
+  home(id: RoomId): Home;
+  /** What was accepted there is in its place, and nothing is open any more when this returns. */
+  closeHome(id: RoomId): Promise<void>;
+  /** Rooms that cannot be used as they are, and why. The others are served. */
+  troubles: readonly string[];
+  /** Everything that was accepted is in its place when this returns. */
+  close(): Promise<void>;
+}
+
+/** Where a relay's rooms are, and how they are kept. */
+export interface RelayRoomsOrder {
+  root: string;
+  durability: Durability;
+  defaultTokenHash: string | null;
+  /** The relay before this one died: what it left undone is finished first. */
+  afterDeath: boolean;
+  /** Told what went wrong in a room where nobody waits for an answer. */
+  onTrouble: (room: RoomId, error: unknown) => void;
+}
+
+/** The rooms below a Backchannel home, for a command that looks at them once. A relay may serve them meanwhile. */
+export async function openRooms(root: string): Promise<Rooms & { directory(id: RoomId): Directory }> {
+  const { FilesRooms } = await import('../../storage/rooms/files.ts');
+  const rooms = new FilesRooms(root, { defaultTokenHash: null });
+  return Object.assign(rooms, { directory: (id: RoomId) => new FilesDirectory(rooms.root(id), Date.now) });
+}
+
+/**
+ * The rooms below a Backchannel home. After the death of a relay, what it left undone in any of them is finished first; otherwise
+ * each is opened at its first request: there may be thousands.
+ */
+export async function openRelayRooms(order: RelayRoomsOrder): Promise<RelayRooms> {
+  const { root, durability, defaultTokenHash, afterDeath, onTrouble } = order;
+  // Loaded here: only a relay needs them, and they cost every start 4 %.
+  const { FilesRooms } = await import('../../storage/rooms/files.ts');
+  const { ExportedMaildir } = await import('../../storage/spool/exported-maildir.ts');
+  const rooms = new FilesRooms(root, { defaultTokenHash });
+  const homes = new Map<RoomId, OpenHome>();
+  const home = (id: RoomId): Home => {
+    const known = homes.get(id);
+    if (known) return known.home;
+    const directory = new WatchedDirectory(rooms.root(id), Date.now);
+    const told = (error: unknown): void => onTrouble(id, error);
+    const spool = (parts: SpoolParts) => new ExportedMaildir({ ...parts, onTrouble: told });
+    const opened = lazyHome('bch', rooms.root(id), durability, directory, spool);
+    const close = async (): Promise<void> => {
+      await directory.close();
+      await opened.close();
+    };
+    homes.set(id, { home: opened.home, close });
+    return opened.home;
+  };
+  const closeHome = async (id: RoomId): Promise<void> => {
+    const open = homes.get(id);
+    homes.delete(id);
+    await open?.close();
+  };
+  const troubles: string[] = [];
+  for (const id of afterDeath ? await rooms.list() : [DEFAULT_ROOM]) {
+    if (id !== DEFAULT_ROOM && !existsSync(`${rooms.root(id)}/ledger.db`)) continue;
+    const heal = async (): Promise<void> => home(id).spool.heal();
+    await heal().catch((error: unknown) =>
+      troubles.push(`room ${id}: ${error instanceof Error ? error.message : String(error)}`),
+    );
+    // There may be thousands: the first request opens it again.
+    if (id !== DEFAULT_ROOM) await closeHome(id).catch((error: unknown) => onTrouble(id, error));
+  }
+  return {
+    rooms,
+    home,
+    closeHome,
+    troubles,
+    async close() {
+      const closed = [...homes.keys()].map(closeHome);
+      for (const one of await Promise.allSettled(closed)) if (one.status === 'rejected') throw one.reason;
+    },
+  };
+}

@@ -1,0 +1,19 @@
+import type { Home } from '../../flow/workspace.ts';
+import { Broker } from './broker.ts';
+import { lazyHome } from '../../storage/home.ts';
+import type { Durability } from '../../storage/home.ts';
+import { C2cDirectory } from './directory.ts';
+import { C2cMailbox } from './mailbox.ts';
+/** A broker directory of c2c: a home like every other, and what else is in it. */
+export interface OpenBroker {
+  home: Home;
+  broker: Broker;
+  close(): Promise<void>;
+}
+
+/** The ledger of the broker is opened by the first who asks for it. */
+export function openBroker(root: string, durability: Durability = 'normal'): OpenBroker {
+  const directory = new C2cDirectory(root, Date.now);
+  const open = lazyHome('c2c', root, durability, directory, (parts) => new C2cMailbox({ ...parts, names: directory }));
+  return { ...open, broker: new Broker(root, Date.now, directory.registry) };
+}
