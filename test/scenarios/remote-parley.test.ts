@@ -134,7 +134,7 @@ describe('an agent at several relays', () => {
     );
     const { invite, room, token } = made;
     // With the room's token, which was shown, the same invite can be written again.
-    const words = ['--url', other.wire.url, '--room', room, '--token', token] as const;
+    const words = ['--url', other.wire.url, `--room=${room}`, `--token=${token}`] as const;
     expect((await one.json<{ invite: string }>('invite', ...words)).invite).toBe(invite);
     expect((await one.parley('join', invite, '--as', 'ann')).err).toContain('@ann is at several relays now');
     expect((await one.parley('inbox')).err).toMatch(/set PARLEY_RELAY to one of ann@/);

@@ -1,4 +1,4 @@
-import { namesIn } from '../../protocols/c2c/sessions.ts';
+import { namesIn } from '../../delivery/hook-session.ts';
 import { Session } from '../../delivery/hook-session.ts';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';

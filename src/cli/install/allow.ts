@@ -1,4 +1,4 @@
-import { namesIn } from '../../protocols/c2c/sessions.ts';
+import { namesIn } from '../../delivery/hook-session.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import type { ClientSettings, InstallTarget } from '../../clients/settings-client.ts';
 import { NotEditable } from '../../clients/settings/text-edit.ts';

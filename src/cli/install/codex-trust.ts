@@ -1,4 +1,4 @@
-import { namesIn } from '../../protocols/c2c/sessions.ts';
+import { namesIn } from '../../delivery/hook-session.ts';
 import { isSure } from '../../sessions/consent.ts';
 import { parleyHome } from '../../platform/env.ts';
 import type { Env } from '../../platform/env.ts';
