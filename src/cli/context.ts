@@ -1,8 +1,8 @@
+import type { Env } from '../core/env.ts';
 import { openWorkspace } from '../daemon/homes.ts';
 import { nearest } from '../flow/nearest.ts';
 import type { Workspace, Who } from '../flow/workspace.ts';
 import { parleyHome } from '../platform/env.ts';
-import type { Env } from '../platform/env.ts';
 import { hasColour, Paint, writeAll } from '../platform/terminal.ts';
 import { AgentName, ChannelName, nameAdvice } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';

@@ -1,3 +1,4 @@
+import type { Env } from '../core/env.ts';
 import { Session } from '../delivery/hook-session.ts';
 import { scriptLine } from '../delivery/hook-script.ts';
 import { layReferences, mailboxOf } from '../delivery/hook-session.ts';
@@ -10,7 +11,6 @@ import type { Context } from './context.ts';
 import { gitOrigin } from '../platform/git.ts';
 import { ownCommand } from '../platform/program.ts';
 import { parleyHome } from '../platform/env.ts';
-import type { Env } from '../platform/env.ts';
 
 /** What `parley init` does for hooks: the script is there and current, and this session, if one is named, is the agent's. */
 export function prepareHook(context: Context, who: Who, session: string | undefined): void {

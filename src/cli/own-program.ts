@@ -1,5 +1,5 @@
+import type { Env } from '../core/env.ts';
 import { parleyHome, userHome } from '../platform/env.ts';
-import type { Env } from '../platform/env.ts';
 import { isCompiled } from '../platform/program.ts';
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, join, resolve, sep } from 'node:path';

@@ -1,6 +1,6 @@
+import type { Env } from '../core/env.ts';
 import { visibleLine } from '../delivery/gate.ts';
 import { parleyHome } from '../platform/env.ts';
-import type { Env } from '../platform/env.ts';
 import { DAY, spanMs } from '../core/time.ts';
 import { trustOf } from '../platform/trust.ts';
 import { readFileSync, statSync } from 'node:fs';

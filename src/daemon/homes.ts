@@ -1,3 +1,4 @@
+import type { Env } from '../core/env.ts';
 import { openHome } from '../storage/home.ts';
 import type { Durability } from '../storage/home.ts';
 
@@ -10,7 +11,6 @@ import type { LedgerState } from '../storage/ledger/sqlite.ts';
 import { existsSync, readdirSync } from 'node:fs';
 import type { Workspace } from '../flow/workspace.ts';
 import { backchannelHome, brokersFolder, parleyHome } from '../platform/env.ts';
-import type { Env } from '../platform/env.ts';
 import type { AgentName, MessageId } from '../protocol/names.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { MIGRATIONS } from '../storage/ledger/schema.ts';

@@ -1,10 +1,10 @@
+import type { Env } from '../core/env.ts';
 import { closeSync, writeSync } from 'node:fs';
 import { deliver } from '../flow/deliver.ts';
 import type { Selection } from '../flow/deliver.ts';
 import { watch } from '../flow/watch.ts';
 import { work } from '../flow/work.ts';
 import type { Who } from '../flow/workspace.ts';
-import type { Env } from '../platform/env.ts';
 import { writeAll } from '../platform/terminal.ts';
 import type { Message } from '../protocol/message.ts';
 import { shortId } from '../protocol/names.ts';

@@ -1,6 +1,6 @@
-/** What a program was started with. Where our homes are is known from it alone: no settings are read for that. */
-export type Env = Record<string, string | undefined>;
+import type { Env } from '../core/env.ts';
 
+/** Where our homes are is known from the environment alone: no settings are read for that. */
 export function parleyHome(env: Env): string {
   return env['PARLEY_HOME'] || `${userHome(env)}/.parley`;
 }

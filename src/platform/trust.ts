@@ -1,9 +1,9 @@
+import type { Env } from '../core/env.ts';
 import { existsSync, mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import { Refusal } from '../protocol/refusal.ts';
 import { explained } from '../storage/disk.ts';
 import { locked } from '../storage/lock-file.ts';
 import { parleyHome } from './env.ts';
-import type { Env } from './env.ts';
 import { replaceFile } from './files.ts';
 
 /** A small JSON object in Parley's home that only the user's own commands change. */

@@ -1,5 +1,5 @@
+import type { Env } from '../core/env.ts';
 import { readSync } from 'node:fs';
-import type { Env } from '../platform/env.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { whyNotFor, whyNotUser } from './authority.ts';
 import type { Use } from './authority.ts';
@@ -20,8 +20,14 @@ export function refusePersonsName(env: Env, name: string, use: Use, option = '--
   );
 }
 
+/** Who asks, and how it speaks. */
+export interface Asking {
+  json: boolean;
+  note(text: string): void;
+}
+
 /** Asks at the terminal. Only the whole word counts. */
-export function isSure(context: { note(text: string): void }, question: string): boolean {
+export function isSure(context: Pick<Asking, 'note'>, question: string): boolean {
   context.note(`${question} Type yes:`);
   return lineFromTerminal().trim().toLowerCase() === 'yes';
 }

@@ -1,3 +1,4 @@
+import type { Env } from '../../core/env.ts';
 import { command } from '../../core/command.ts';
 import type { Option } from '../../core/command.ts';
 import type { Log, OpenService } from '../../core/service.ts';
@@ -9,7 +10,6 @@ import { startInBackground } from '../../platform/background.ts';
 import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
 import type { Notice } from '../../platform/daemon-lock.ts';
 import { backchannelHome, parleyHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { tokenFrom, tokenWarning } from '../../platform/input.ts';
 import { servingLog } from '../../platform/log.ts';
 import { closeAll, serveUntilSignal, tellWarnings } from '../../platform/serve.ts';

@@ -1,9 +1,9 @@
+import type { Env } from '../../core/env.ts';
 import { openWorkspace } from '../../daemon/homes.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { command } from '../../core/command.ts';
-import type { Env } from '../../platform/env.ts';
 import { isCompiled, ownCommand } from '../../platform/program.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { codeOf } from '../../storage/disk.ts';

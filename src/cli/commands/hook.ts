@@ -1,7 +1,7 @@
+import type { Env } from '../../core/env.ts';
 import type { Who } from '../../flow/workspace.ts';
 import { command } from '../../core/command.ts';
 import { parleyHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { refuseClientWithoutMailbox } from '../context.ts';
 import { ago } from '../../core/time.ts';

@@ -1,3 +1,4 @@
+import { isRefused, uninstallProfile } from '../install/installer.ts';
 import { forgetSessionsOf } from '../../delivery/hook-session.ts';
 import { command } from '../../core/command.ts';
 import { isSure } from '../../sessions/consent.ts';
@@ -24,7 +25,6 @@ import { recordChangedHooks, tablesLine } from '../install/codex-trust.ts';
 import { appliedLine, Installer, isHere, oneAtATime, removedLine } from '../install/installer.ts';
 import type { Applied, Removed } from '../install/installer.ts';
 import { parleyProfile } from '../install/parley-profile.ts';
-import { isRefused, uninstallProfile } from '../install/uninstall.ts';
 
 export default command({
   usage: `install [${CLIENT_NAMES.join('|')} …]`,

@@ -1,3 +1,4 @@
+import type { Env } from '../../core/env.ts';
 import { visibleLine } from '../../delivery/gate.ts';
 import type { Context } from '../context.ts';
 import { bringHere, openId } from '../find.ts';
@@ -12,7 +13,6 @@ import { findWaiting, waiting } from '../../flow/deliver.ts';
 import type { Delivered } from '../../flow/deliver.ts';
 import { release, settle } from '../../flow/settle.ts';
 import { findMessage, onlyOne } from '../../flow/workspace.ts';
-import type { Env } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import type { Message } from '../../protocol/message.ts';
 import { shortId } from '../../protocol/names.ts';

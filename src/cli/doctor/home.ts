@@ -1,3 +1,4 @@
+import type { Env } from '../../core/env.ts';
 import type { ClientSettings } from '../../clients/settings-client.ts';
 import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
 import { accessSync, constants, existsSync, readdirSync, statSync, statfsSync } from 'node:fs';
@@ -8,7 +9,6 @@ import { LEDGER_FORMAT, inspectLedger } from '../../daemon/homes.ts';
 import { ownersOf } from '../../flow/appoint.ts';
 import type { Home } from '../../flow/workspace.ts';
 import { parleyHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { platform } from '../../storage/platform/platform.ts';
 import type { Platform } from '../../storage/platform/platform.ts';

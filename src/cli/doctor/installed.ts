@@ -1,5 +1,5 @@
+import type { Env } from '../../core/env.ts';
 import { parleyHome, userHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { gitTop } from '../../platform/git.ts';
 import type { ClientSettings } from '../../clients/settings-client.ts';
 import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';

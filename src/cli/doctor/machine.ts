@@ -1,3 +1,4 @@
+import type { Env } from '../../core/env.ts';
 import { isSameFile } from '../self/program-files.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +9,6 @@ import { scriptText } from '../hook-setup.ts';
 import { onPath } from '../self/search-path.ts';
 import { LEDGER_FORMAT } from '../../daemon/homes.ts';
 import { parleyHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { VERSION, isCompiled } from '../../platform/program.ts';
 import { isMissing } from '../../storage/disk.ts';
 

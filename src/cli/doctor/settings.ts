@@ -1,8 +1,8 @@
+import type { Env } from '../../core/env.ts';
 import { existsSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
 import type { Workspace } from '../../flow/workspace.ts';
 import { parleyHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Context } from '../context.ts';
 import type { Loaded } from '../settings.ts';

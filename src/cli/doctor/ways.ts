@@ -1,3 +1,4 @@
+import type { Env } from '../../core/env.ts';
 import { Session } from '../../delivery/hook-session.ts';
 import { claudeSessions } from '../../clients/claude/state.ts';
 import type { ClaudeSession } from '../../clients/claude/state.ts';
@@ -7,7 +8,6 @@ import { daemonNotice } from '../../platform/daemon-lock.ts';
 import { wantedFor, daemonsFolder, loopsFolder } from '../../protocols/c2c/loop-files.ts';
 import { gitTop } from '../../platform/git.ts';
 import { parleyHome, userHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { claudeFolder } from '../../clients/claude/settings.ts';

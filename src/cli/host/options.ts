@@ -1,6 +1,6 @@
+import type { Env } from '../../core/env.ts';
 import type { Options } from '../../core/command.ts';
 import { parleyHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { resolve } from 'node:path';
 import { Refusal } from '../../protocol/refusal.ts';
 

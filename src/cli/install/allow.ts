@@ -1,3 +1,4 @@
+import type { Env } from '../../core/env.ts';
 import { namesIn } from '../../delivery/hook-session.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import type { ClientSettings, InstallTarget } from '../../clients/settings-client.ts';
@@ -9,7 +10,6 @@ import { startedByClient } from '../../sessions/authority.ts';
 import { isSure } from '../../sessions/consent.ts';
 import type { Context } from '../context.ts';
 import { parleyHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 
 /** The tools that `--allow` lets a model use without a dialog, the narrowest grant first. */
 const GRANTS = {

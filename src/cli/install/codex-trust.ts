@@ -1,7 +1,8 @@
+import type { Env } from '../../core/env.ts';
+import type { Asking } from '../../sessions/consent.ts';
 import { namesIn } from '../../delivery/hook-session.ts';
 import { isSure } from '../../sessions/consent.ts';
 import { parleyHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { isTerminal } from '../../platform/terminal.ts';
 import { mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -12,7 +13,6 @@ import { find, replace } from '../../clients/settings/file.ts';
 import type { Recorded } from '../../clients/settings/manifest.ts';
 import { NotEditable } from '../../clients/settings/text-edit.ts';
 import { inToml } from '../../clients/settings/toml.ts';
-import type { Context } from '../context.ts';
 import type { Applied } from './installer.ts';
 
 /**
@@ -116,8 +116,6 @@ function commandsIn({ content }: Recorded): string[] {
   const hooks = hooksIn({ hooks: { ours: [content.value] } });
   return hooks.map(({ hook }) => hook['command']).filter((command) => typeof command === 'string');
 }
-
-type Asking = Pick<Context, 'json' | 'note'>;
 
 /** Removes these tables if the user wants it. */
 export function offerRemoval(context: Asking, found: readonly CodexTables[], yes: boolean): CodexTables[] {

@@ -1,4 +1,8 @@
-import type { Env } from '../../platform/env.ts';
+import type { Env } from '../../core/env.ts';
+import { findCodexTables, offerRemoval } from './codex-trust.ts';
+import type { CodexTables } from './codex-trust.ts';
+import type { Asking } from '../../sessions/consent.ts';
+import type { InstallProfile } from '../../clients/settings-client.ts';
 import { existsSync, lstatSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ClientSettings, InstallTarget } from '../../clients/settings-client.ts';
@@ -166,3 +170,34 @@ export function removedLine({ path, what, outcome, kept, why }: Removed): string
   const reason = outcome === 'changed' ? '  (somebody changed it)' : why ? `  (${why})` : '';
   return `  ${REMOVED_WORDS[outcome].padEnd(12)} ${what}: ${path}${reason}${kept === null ? '' : `  (as it was before: ${kept})`}`;
 }
+
+/** What was taken out of clients, and what Codex wrote about it. */
+interface Uninstalled {
+  results: { client: ClientSettings; removed: Removed[] }[];
+  codexTables: CodexTables[];
+}
+
+/** Takes out what a profile added to these clients, and nothing else. What cannot be taken out sets the exit code. */
+export function uninstallProfile(
+  context: Asking,
+  installer: Installer,
+  by: InstallProfile['by'],
+  clients: readonly ClientSettings[],
+  { dry, yes }: { dry: boolean; yes: boolean },
+): Uninstalled {
+  const names = clients.map(({ name }) => name);
+  // Before the hooks go: afterwards nobody can tell which of Codex's tables were about them.
+  const found = findCodexTables(installer.recorded(by, names));
+  const codexTables = dry ? found : offerRemoval(context, found, yes);
+  const results = clients.map((client) => ({
+    client,
+    removed: installer.remove(installer.recorded(by, [client.name]), dry),
+  }));
+  if (results.some(({ removed }) => isRefused(removed))) process.exitCode = 1;
+  return { results, codexTables };
+}
+
+export function isRefused(removed: readonly Removed[]): boolean {
+  return removed.some(({ outcome }) => outcome === 'refused');
+}
+

@@ -1,9 +1,9 @@
+import type { Env } from '../../core/env.ts';
 import { parleyHome, userHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { dataFolder } from '../../protocols/c2c/loop-files.ts';
 import { gitTop } from '../../platform/git.ts';
 import { rmdirSync, rmSync } from 'node:fs';
-import type { ClientSettings, InstallProfile, InstallTarget } from '../../clients/settings-client.ts';
+import type { InstallTarget } from '../../clients/settings-client.ts';
 import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
 import { textWithoutOurs } from '../../clients/settings/changes.ts';
 import type { Addition, ReadFile } from '../../clients/settings/changes.ts';
@@ -12,41 +12,11 @@ import { Refusal } from '../../protocol/refusal.ts';
 import { clientBindings, unbindClient } from '../client-bindings.ts';
 import type { Context } from '../context.ts';
 import { stopping } from '../dialects/bch/setup.ts';
-import { findCodexTables, isRemovalWanted, offerRemoval, readWithout, removeTables } from './codex-trust.ts';
+import { findCodexTables, isRemovalWanted, readWithout, removeTables } from './codex-trust.ts';
 import type { CodexTables } from './codex-trust.ts';
 import { Installer, oneAtATime } from './installer.ts';
 import type { Removed } from './installer.ts';
 import { possibleAdditions } from './parley-profile.ts';
-
-/** What was taken out of clients, and what Codex wrote about it. */
-interface Uninstalled {
-  results: { client: ClientSettings; removed: Removed[] }[];
-  codexTables: CodexTables[];
-}
-
-/** Takes out what a profile added to these clients, and nothing else. What cannot be taken out sets the exit code. */
-export function uninstallProfile(
-  context: Pick<Context, 'json' | 'note'>,
-  installer: Installer,
-  by: InstallProfile['by'],
-  clients: readonly ClientSettings[],
-  { dry, yes }: { dry: boolean; yes: boolean },
-): Uninstalled {
-  const names = clients.map(({ name }) => name);
-  // Before the hooks go: afterwards nobody can tell which of Codex's tables were about them.
-  const found = findCodexTables(installer.recorded(by, names));
-  const codexTables = dry ? found : offerRemoval(context, found, yes);
-  const results = clients.map((client) => ({
-    client,
-    removed: installer.remove(installer.recorded(by, [client.name]), dry),
-  }));
-  if (results.some(({ removed }) => isRefused(removed))) process.exitCode = 1;
-  return { results, codexTables };
-}
-
-export function isRefused(removed: readonly Removed[]): boolean {
-  return removed.some(({ outcome }) => outcome === 'refused');
-}
 
 const AGAIN = 'parley self uninstall';
 

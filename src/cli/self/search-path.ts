@@ -1,6 +1,6 @@
+import type { Env } from '../../core/env.ts';
 import { existsSync, realpathSync } from 'node:fs';
 import { isAbsolute } from 'node:path';
-import type { Env } from '../../platform/env.ts';
 
 /** The folders in which the shell looks for programs. */
 function searchPath(env: Env): string[] {

@@ -1,3 +1,4 @@
+import type { Env } from '../../core/env.ts';
 import type { RelayRooms } from './homes.ts';
 import { openRelayRooms } from './homes.ts';
 import { resolve } from 'node:path';
@@ -8,7 +9,6 @@ import { countFrom, spanMs } from '../../core/time.ts';
 import { serveRelay } from '../../doors/relay/serve.ts';
 import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
 import { backchannelHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { TOKEN_FILE, tokenFrom, tokenWarning } from '../../platform/input.ts';
 import { servingLog } from '../../platform/log.ts';
 import { VERSION } from '../../platform/program.ts';

@@ -1,5 +1,5 @@
+import type { Env } from '../../core/env.ts';
 import type { Addition } from '../../clients/settings/changes.ts';
-import type { Env } from '../../platform/env.ts';
 import { join } from 'node:path';
 
 const LABEL = 'parley-wake';

@@ -1,9 +1,9 @@
+import type { Env } from '../../core/env.ts';
 import { openHome } from '../../storage/home.ts';
 import { openRemoteHome } from './homes.ts';
 import { mkdirSync, readFileSync } from 'node:fs';
 import type { Workspace, Home, Who } from '../../flow/workspace.ts';
 import { backchannelHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { replaceFile } from '../../platform/files.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { readAddress, readName, unreachable } from '../../protocol/backchannel.ts';

@@ -1,7 +1,7 @@
+import type { Env } from '../../core/env.ts';
 import { readFileSync, readdirSync, realpathSync } from 'node:fs';
 import { inShell } from '../../clients/shell-word.ts';
 import { brokersFolder } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { gitOrigin, gitTop } from '../../platform/git.ts';
 import { parseAddress } from '../../protocol/address.ts';
 import { Refusal } from '../../protocol/refusal.ts';

@@ -1,9 +1,9 @@
+import type { Env } from '../../core/env.ts';
 import { readSessionId } from './shapes.ts';
 import type { Ancestor } from '../../sessions/process.ts';
 import { ancestors, isClient } from '../../sessions/process.ts';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import * as v from 'valibot';
-import type { Env } from '../../platform/env.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { Schema } from '../../protocol/schema.ts';

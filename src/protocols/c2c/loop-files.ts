@@ -1,8 +1,8 @@
+import type { Env } from '../../core/env.ts';
 import { readSessionId } from './shapes.ts';
 import { mkdirSync, readFileSync, readdirSync, rmSync, watch } from 'node:fs';
 import * as v from 'valibot';
 import { userHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { replaceFile } from '../../platform/files.ts';
 import { Schema } from '../../protocol/schema.ts';
 import type { Described } from '../../protocol/schema.ts';

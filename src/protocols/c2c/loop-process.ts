@@ -1,8 +1,8 @@
+import type { Env } from '../../core/env.ts';
 import { startInBackground } from '../../platform/background.ts';
 import { daemonNotice } from '../../platform/daemon-lock.ts';
 import type { Notice } from '../../platform/daemon-lock.ts';
 import { parleyHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { servingLog } from '../../platform/log.ts';
 import { serveUntilSignal } from '../../platform/serve.ts';
 import { Refusal } from '../../protocol/refusal.ts';

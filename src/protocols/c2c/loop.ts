@@ -1,3 +1,4 @@
+import type { Env } from '../../core/env.ts';
 import { openBroker } from './open-broker.ts';
 import type { OpenBroker } from './open-broker.ts';
 import { WireWay } from '../../delivery/kimi-wire.ts';
@@ -10,7 +11,6 @@ import type { Log } from '../../core/service.ts';
 import type { Who } from '../../flow/workspace.ts';
 import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
 import type { DaemonLock, Notice } from '../../platform/daemon-lock.ts';
-import type { Env } from '../../platform/env.ts';
 import { VERSION, ownCommand } from '../../platform/program.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';

@@ -1,8 +1,8 @@
+import type { Env } from '../../core/env.ts';
 import { readAlias, readSessionId } from './shapes.ts';
 import { mkdirSync, rmSync } from 'node:fs';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import { startInBackground } from '../../platform/background.ts';
-import type { Env } from '../../platform/env.ts';
 import { servingLog } from '../../platform/log.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { OwnPty } from '../../sessions/pty.ts';

@@ -1,3 +1,4 @@
+import type { Env } from '../../core/env.ts';
 import { ancestors, isClient } from '../../sessions/process.ts';
 import { dndOf } from './sessions.ts';
 import { setDnd, joinRooms, namesIn, sessionJson, wishOf } from './sessions.ts';
@@ -8,7 +9,6 @@ import { isoOf, ago, momentFrom } from '../../core/time.ts';
 import { bindSession } from '../../cli/dialects/c2c/hook-session.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import { lineForModel } from '../../delivery/gate.ts';
-import type { Env } from '../../platform/env.ts';
 import type { AgentName } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';

@@ -1,6 +1,6 @@
+import type { Env } from '../../core/env.ts';
 import { readFileSync, realpathSync, statSync } from 'node:fs';
 import { parleyHome, userHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { gitTop } from '../../platform/git.ts';
 import { changeTable, readTable, trustOf, trustedPaths } from '../../platform/trust.ts';
 import type { Trust } from '../../platform/trust.ts';

@@ -1,3 +1,4 @@
+import type { Env } from '../../core/env.ts';
 import { unseen } from '../../sessions/terminal.ts';
 import { ForeignPty } from '../../sessions/pty.ts';
 import { HookStateFile, clientStatePath } from '../../sessions/client-state.ts';
@@ -17,7 +18,6 @@ import type { Way } from '../../delivery/way.ts';
 import { waiting } from '../../flow/deliver.ts';
 import type { Who } from '../../flow/workspace.ts';
 import { userHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import type { MessageId } from '../../protocol/names.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { Schema } from '../../protocol/schema.ts';

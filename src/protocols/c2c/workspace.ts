@@ -1,3 +1,4 @@
+import type { Env } from '../../core/env.ts';
 import { openBroker } from './open-broker.ts';
 import { refuseSupervisor } from './supervisors.ts';
 import { brokerRoot } from './broker-root.ts';
@@ -12,7 +13,6 @@ import { FLAG, TEXT } from '../../core/command.ts';
 import type { Workspace, Home, Who } from '../../flow/workspace.ts';
 import { nearest } from '../../flow/nearest.ts';
 import { backchannelHome, parleyHome } from '../../platform/env.ts';
-import type { Env } from '../../platform/env.ts';
 import { gitTop } from '../../platform/git.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import type { Address } from '../../protocol/address.ts';

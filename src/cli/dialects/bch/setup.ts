@@ -1,4 +1,4 @@
-import type { Env } from '../../../platform/env.ts';
+import type { Env } from '../../../core/env.ts';
 import { stableProgram } from '../../own-program.ts';
 import type { Bch } from '../../../protocols/backchannel/workspace.ts';
 import { FLAG, command } from '../../../core/command.ts';

@@ -1,3 +1,4 @@
+import type { Env } from '../../../core/env.ts';
 import { namesIn } from '../../../delivery/hook-session.ts';
 import { oldOnes, SessionFolder, isSessionId, LOOK_MS } from '../../../delivery/hook-session.ts';
 import {
@@ -11,7 +12,6 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import type { Env } from '../../../platform/env.ts';
 import { userHome } from '../../../platform/env.ts';
 import { CLIENT_VARIABLES, sessionIn } from '../../../protocols/c2c/workspace.ts';
 

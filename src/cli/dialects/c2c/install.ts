@@ -1,3 +1,4 @@
+import { isRefused, uninstallProfile } from '../../install/installer.ts';
 import { userHome } from '../../../platform/env.ts';
 import { stableProgram } from '../../own-program.ts';
 import { gitTop } from '../../../platform/git.ts';
@@ -16,7 +17,6 @@ import { c2cProfile, defaultAlias, isForProject } from '../../install/c2c-profil
 import type { C2cOrder } from '../../install/c2c-profile.ts';
 import { recordChangedHooks, tablesLine } from '../../install/codex-trust.ts';
 import { appliedLine, Installer, oneAtATime, removedLine } from '../../install/installer.ts';
-import { isRefused, uninstallProfile } from '../../install/uninstall.ts';
 
 export default command({
   usage: `install ${CLIENT_NAMES.join('|')} [--global] [--alias <alias>] [--hooks] [--project-plugin] [--target-dir <folder>] [--dry-run] [--uninstall [--yes]] [--json]`,
