@@ -1,4 +1,4 @@
-import { RELAY_NAME } from '../protocol/backchannel.ts';
+import { RELAY_NAME } from '../protocol/signal.ts';
 import { readMessage } from '../protocol/message.ts';
 import type { Message } from '../protocol/message.ts';
 import { SendKey } from '../protocol/names.ts';

@@ -5,9 +5,6 @@ import { AgentName, nameAdvice } from './names.ts';
 import { Refusal } from './refusal.ts';
 import { Schema } from './schema.ts';
 
-/** Under this name a relay writes to agents itself. Nobody can register it. spec: relay#notices */
-export const RELAY_NAME = AgentName.parse('parley-relay');
-
 /** An agent's own name. It becomes a folder: nothing that could leave its place passes. spec: message#names */
 export function readName(text: unknown): AgentName {
   const name = AgentName.safeParse(text);

@@ -45,3 +45,6 @@ export function isKnownSignal(signal: string): signal is KnownSignal {
 
 /** Under this name Parley writes notices, returns and escalations itself. Nobody can register it. spec: c2a#notices */
 export const HOST_NAME = 'parley-host' as AgentName;
+
+/** Under this name a relay writes to agents itself. Nobody can register it. spec: relay#notices */
+export const RELAY_NAME = 'parley-relay' as AgentName;

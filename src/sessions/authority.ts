@@ -1,3 +1,4 @@
+import type { Env } from '../core/env.ts';
 import { ancestors, isClient } from './process.ts';
 import { isTerminal } from '../platform/terminal.ts';
 
@@ -21,8 +22,6 @@ const MARKS = [
   'C2C_SESSION_ID',
   'C2C_INSTANCE_NAME',
 ];
-
-type Env = Record<string, string | undefined>;
 
 /** What a command does under a name: `act` changes what others see, `read` only its own mail, `serve` is for a model. */
 export type Use = 'act' | 'read' | 'serve';

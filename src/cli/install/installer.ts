@@ -200,4 +200,3 @@ export function uninstallProfile(
 export function isRefused(removed: readonly Removed[]): boolean {
   return removed.some(({ outcome }) => outcome === 'refused');
 }
-

@@ -1,4 +1,5 @@
-import { readName, RELAY_NAME } from '../../protocol/backchannel.ts';
+import { RELAY_NAME } from '../../protocol/signal.ts';
+import { readName } from '../../protocol/backchannel.ts';
 import { AgentName } from '../../protocol/names.ts';
 import { hashOf, newAgentToken } from '../../protocol/tokens.ts';
 import { isToken, sameHash } from '../../wire/tokens.ts';

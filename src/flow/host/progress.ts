@@ -2,7 +2,7 @@ import type { ProgressLine } from '../../protocol/prompt.ts';
 import type { Session } from './session.ts';
 
 /** So many pieces of work are remembered of one session. */
-const MOST = 50;
+const MOST_PROGRESS = 50;
 
 /** Does somebody ask how far the work is? Only then progress is put before a model. spec: host#progress */
 export function asksForStatus(body: string): boolean {
@@ -13,7 +13,7 @@ export function asksForStatus(body: string): boolean {
 export function keepProgress(session: Session, progress: Parameters<Session['progress']['set']>[1]): void {
   session.progress.delete(progress.progressToken);
   session.progress.set(progress.progressToken, progress);
-  const [oldest] = session.progress.size > MOST ? session.progress.keys() : [];
+  const [oldest] = session.progress.size > MOST_PROGRESS ? session.progress.keys() : [];
   if (oldest !== undefined) session.progress.delete(oldest);
 }
 

@@ -1,6 +1,6 @@
 import { Refusal } from '../../protocol/refusal.ts';
 
-const LONGEST = 1000;
+const LONGEST_LINE = 1000;
 
 /** What became of a request without a usable answer: it never left this machine, it may have arrived, or it surely failed. */
 export type Fate = 'never left' | 'unknown' | 'refused';
@@ -8,7 +8,7 @@ export type Fate = 'never left' | 'unknown' | 'refused';
 /** A relay's words may be anybody's: on a terminal they must not move the cursor, fill the screen or read otherwise than they are. */
 function shown(text: string): string {
   const line = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ');
-  return line.length > LONGEST ? `${line.slice(0, LONGEST)}…` : line;
+  return line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line;
 }
 
 /** A relay that gave no usable answer, in one line that says what stands in the way. */
