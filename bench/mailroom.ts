@@ -1,10 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
-import type { Message } from '../src/protocol/message.ts';
-import type { MessageId } from '../src/protocol/names.ts';
-import { openSqliteLedger } from '../src/storage/ledger/sqlite.ts';
-import type { SqliteLedger } from '../src/storage/ledger/sqlite.ts';
+import type { Message } from '../src/core/message.ts';
+import type { MessageId } from '../src/core/names.ts';
+import { openSqliteLedger } from '../src/store/journal/sqlite.ts';
+import type { SqliteLedger } from '../src/store/journal/sqlite.ts';
 import { C2cMailbox } from '../src/protocols/c2c/mailbox.ts';
-import { Maildir } from '../src/storage/spool/maildir.ts';
+import { Maildir } from '../src/store/maildir/maildir.ts';
 import { aMessage, bob, copiesFor, LOUD } from '../test/support/mail.ts';
 
 export interface Mailroom {

@@ -17,7 +17,7 @@ const FLAGS = [
   '--compile-jit-policy=4',
 ];
 // The relay's worker is a program inside the program.
-const ENTRIES = ['src/cli/main.ts', 'src/storage/spool/export-worker.ts'];
+const ENTRIES = ['src/cli/main.ts', 'src/store/maildir/export-worker.ts'];
 
 const bun = await setUp();
 mkdirSync(`${root}dist`, { recursive: true });

@@ -1,5 +1,5 @@
 // `npm test`: every test, and beside them format, types, linter and dead code; ends with one line `N passed, N failed`.
-// Words after `--` pick test files, options go to `bun test`: `npm test -- src/storage -t crash`.
+// Words after `--` pick test files, options go to `bun test`: `npm test -- src/store -t crash`.
 // The tests start the compiled program, so it is built first where it is missing or older than the sources.
 // `npm run test:clients` brings the real clients and runs all tests with them. `npm test` runs one test for each client,
 // where the clients are; with CI=true it brings them.
@@ -24,15 +24,15 @@ const PROCESSES = Math.min(availableParallelism() + 1, 3);
 const LONG = [
   'test/drills/drills.test.ts',
   'test/clients/smoke.test.ts',
-  'test/scenarios/far-parley.test.ts',
+  'test/scenarios/remote-parley.test.ts',
   'test/scenarios/parley-install.test.ts',
   'test/scenarios/install-allow.test.ts',
   'test/scenarios/hook.always.test.ts',
   'test/scenarios/self-clients.test.ts',
-  'src/storage/spool/c2c-broker.crash.test.ts',
-  'src/storage/spool/maildir.crash.test.ts',
-  'src/storage/spool/late-maildir.test.ts',
-  'src/storage/spool/c2c-broker.test.ts',
+  'src/protocols/c2c/mailbox.crash.test.ts',
+  'src/store/maildir/maildir.crash.test.ts',
+  'src/store/maildir/exported-maildir.test.ts',
+  'src/protocols/c2c/mailbox.test.ts',
 ];
 /** These bear no company, for the reason beside each. They run one after the other at the end. */
 const ALONE = {};

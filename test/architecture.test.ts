@@ -3,162 +3,107 @@ import { describe, expect, it } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 
-/**
- * Who may import whom: the table of ARCHITECTURE.md. `types` allows `import type` only. `ports` are the files named like their folder, and
- * what a failing disk says; `machine` is what knows this machine and belongs to platform.
- */
-const MAY_IMPORT: Record<string, readonly string[]> = {
-  protocol: ['protocol'],
-  wire: ['protocol', 'wire'],
-  attention: ['protocol', 'attention'],
-  platform: ['protocol', 'platform', 'core types', 'storage machine', 'plain text'],
-  core: ['protocol', 'core', 'platform types', 'flow types', 'storage ports'],
-  storage: ['protocol', 'storage'],
-  sessions: ['protocol', 'platform', 'sessions'],
-  delivery: ['protocol', 'attention', 'platform', 'core', 'flow', 'sessions', 'delivery', 'storage ports'],
-  clients: ['protocol', 'sessions', 'delivery', 'clients'],
-  flow: ['protocol', 'attention', 'storage ports', 'delivery ports', 'flow'],
-  doors: ['protocol', 'sessions', 'delivery', 'storage ports', 'flow', 'doors'],
-  protocols: [
-    'protocol',
-    'platform',
-    'core',
-    'sessions',
-    'delivery',
-    'clients',
-    'flow',
-    'doors',
-    'storage ports',
-    'storage machine',
-    'protocols',
-  ],
-  daemon: ['protocol', 'platform', 'core', 'storage', 'sessions', 'delivery', 'flow', 'doors', 'protocols', 'daemon'],
-  cli: [
-    'protocol',
-    'attention',
-    'platform',
-    'core',
-    'storage',
-    'sessions',
-    'delivery',
-    'clients',
-    'flow',
-    'doors',
-    'protocols',
-    'daemon',
-    'cli',
-  ],
+/** The import rule of ARCHITECTURE.md. A folder imports from the rows above its own, and from itself. */
+const LAYERS = [
+  ['core'],
+  ['platform'],
+  ['store', 'wire', 'sessions'],
+  ['delivery'],
+  ['clients', 'remote'],
+  ['protocols'],
+  ['bridges'],
+  ['daemon'],
+  ['cli'],
+] as const;
+
+/** Text that is carried along and never called. */
+const CARRIED: Record<string, RegExp> = {
+  'plugins/opencode/c2c.ts': /^src\/protocols\/c2c\//,
+  'SKILL.md': /^src\/(clients|cli)\//,
+  'package.json': /^src\//,
 };
 
-/** What still stands in cli/ and moves with its own rewrite: the set-up of clients, the hook's sessions, the host. */
-const NOT_MOVED_YET = /^src\/cli\/(dialects\/(bch\/set-up|c2c\/hook-session)|host\/(options|door))\.ts$/;
-
-/** The only places that may name a backend. */
-const NAMES_BACKENDS = /^src\/(storage\/|daemon\/homes\.ts$)/;
-const PORTS =
-  /^src\/storage\/(disk|spool\/spool|ledger\/(ledger|duties)|directory\/directory|rooms\/rooms|relay\/relay|c2c\/broker)\.ts$/;
-/** What touches the machine, and the files of an agent at a relay and of OpenCode, which move to their protocols. */
-const MACHINE =
-  /^src\/storage\/(disk|libc|holder|lock-file|plain-file|platform\/platform|relay\/(identity|register)|c2c\/state-file)\.ts$/;
-const PLAIN_TEXT = /^src\/(attention\/secrets|delivery\/visible)\.ts$/;
-const BACKENDS =
-  /^src\/storage\/(spool\/(maildir|c2c-broker)|ledger\/sqlite|directory\/(files|watched|c2c-registry)|rooms\/files|c2c\/files)/;
-
-interface Import {
-  path: string;
-  target: string;
-  types: boolean;
-}
+/** The only files that name a backend, outside of store/ and of the protocol that owns it. */
+const NAMES_BACKENDS = /^src\/(store|remote|daemon)\//;
 
 const files = [...new Glob('src/**/*.ts').scanSync()].filter((path) => !/\.(test|contract)\.ts$/.test(path));
 const imports = files.flatMap((path) => importsIn(path, readFileSync(path, 'utf8')));
 
-function importsIn(path: string, text: string): Import[] {
-  const found = text.matchAll(/(?:\b(?:import|export) (type )?[^;']*?\bfrom|import\(|require\()\s*'(\.[^']+)'/g);
-  return [...found].map(([, types, target = '']) => ({
-    path,
-    target: normalize(join(dirname(path), target)),
-    types: types !== undefined,
-  }));
-}
-
-describe('the rooms', () => {
-  it('were read at all', () => {
-    expect(files.length).toBeGreaterThan(40);
-    expect(imports.length).toBeGreaterThan(100);
+describe('the source tree', () => {
+  it('has only the folders of the design', () => {
+    const folders = new Set(files.map((path) => path.split('/')[1] ?? ''));
+    expect([...folders].filter((folder) => layerOf(folder) === -1)).toEqual([]);
+    expect(imports.length).toBeGreaterThan(500);
   });
 
-  it('import only what the table allows', () => {
-    const forbidden = imports.filter((one) => !isAllowed(one));
-    expect(forbidden).toEqual([]);
+  it('imports one way only', () => {
+    expect(imports.filter((one) => !isAllowed(one)).map(({ path, target }) => `${path} imports ${target}`)).toEqual([]);
   });
 
   it.each([
-    ["import { homes } from '../../daemon/homes.ts';", 'src/protocols/c2c/planted.ts'],
-    ["import type { Context } from '../cli/context.ts';", 'src/platform/planted.ts'],
-    ["const { run } = await import('../core/command.ts');", 'src/platform/planted.ts'],
-    ["const { Bch } = require('../backchannel/workspace.ts');", 'src/protocols/c2c/planted.ts'],
-  ])('would notice %s in %s', (text, path) => {
-    expect(importsIn(path, text).map(isAllowed)).toEqual([false]);
+    ['import', `import { writeAll } from '../platform/terminal.ts';`],
+    ['import type', `import type { Paint } from '../platform/terminal.ts';`],
+    ['export from', `export { Paint } from '../platform/terminal.ts';`],
+    ['import()', `const { writeAll } = await import('../platform/terminal.ts');`],
+    ['import() in a type', `type Terminal = typeof import('../platform/terminal.ts');`],
+    ['require', `const { writeAll } = require('../platform/terminal.ts') as typeof Terminal;`],
+    ['a lone import', `import '../platform/terminal.ts';`],
+    ['an import over several lines', `import {\n  writeAll,\n} from\n  '../platform/terminal.ts';`],
+  ])('sees a breach by %s', (_how, text) => {
+    const planted = importsIn('src/core/planted.ts', text);
+    expect(planted.map(isAllowed)).toEqual([false]);
   });
 
-  it('are all in the table', () => {
-    expect(files.filter((path) => !(roomOf(path) in MAY_IMPORT))).toEqual([]);
+  it.each([
+    ['a left folder from a right one', 'src/store/x.ts', 'src/cli/main.ts', false],
+    ['neighbours in one layer', 'src/store/x.ts', 'src/wire/jsonrpc.ts', false],
+    ['platform from core', 'src/core/x.ts', 'src/platform/lock.ts', false],
+    ['one protocol from another', 'src/protocols/c2c/x.ts', 'src/protocols/backchannel/x.ts', false],
+    ['a folder that nobody knows', 'src/core/x.ts', 'src/misc/x.ts', false],
+    ['a right folder from a left one', 'src/cli/x.ts', 'src/core/message.ts', true],
+    ['its own folder', 'src/protocols/c2c/x.ts', 'src/protocols/c2c/lock.ts', true],
+  ])('judges %s', (_what, path, target, allowed) => {
+    expect(isAllowed({ path, target })).toBe(allowed);
   });
 
-  it('load commands from one table only', () => {
-    const loaded = files.filter((path) => /\bimport\('[^']*\/(commands|protocols)\//.test(readFileSync(path, 'utf8')));
-    expect(loaded.sort()).toEqual(['src/cli/table.ts', 'src/daemon/services.ts']);
+  it('names a backend in one place', () => {
+    const named = imports.filter(({ path, target }) => target.startsWith('src/store/') && !NAMES_BACKENDS.test(path));
+    const allowed = /^src\/protocols\/(c2c|backchannel)\//;
+    expect(named.filter(({ path }) => !allowed.test(path)).map(({ path, target }) => `${path}: ${target}`)).toEqual([]);
   });
 
-  it('name a backend in one file only', () => {
-    const named = imports.filter(({ path, target }) => BACKENDS.test(target) && !NAMES_BACKENDS.test(path));
-    expect(named).toEqual([]);
+  it('has no file for odds and ends', () => {
+    expect(files.filter((path) => /\/(utils?|helpers?|common|manager|index)\.ts$/.test(path))).toEqual([]);
   });
 
-  it('have no drawer for odds and ends', () => {
-    expect(files.filter((path) => /(utils?|helpers?|common|core|manager|index)\.ts$/.test(path))).toEqual([]);
-  });
-
-  it('keep what a relay needs out of a plain send', () => {
-    const started = ['src/cli/main.ts', 'src/cli/parley.ts', 'src/cli/commands/mail.ts'];
-    for (const path of started) {
-      for (const target of readAtStart(path)) if (!started.includes(target)) started.push(target);
-    }
-    expect(started).toContain('src/flow/send.ts');
-    expect(started.filter((path) => /storage\/relay\/(?!identity)|backchannel\/|doors\/|tokens/.test(path))).toEqual(
-      [],
-    );
+  it('gives a reason for every file above 500 lines', () => {
+    const long = files.filter((path) => {
+      const lines = readFileSync(path, 'utf8').split('\n');
+      return lines.length > 501 && !/^\/\/ .*long/i.test(lines[0] ?? '');
+    });
+    expect(long).toEqual([]);
   });
 });
 
-/** What a file reads as soon as it is read itself: types are not. */
-function readAtStart(path: string): string[] {
-  const found = readFileSync(path, 'utf8').matchAll(/^(?:import|export) (?!type\b)[^;]*?from '(\.[^']+\.ts)'/gm);
-  return [...found].map(([, target = '']) => normalize(join(dirname(path), target)));
+interface Import {
+  path: string;
+  target: string;
 }
 
-function isAllowed({ path, target, types }: Import): boolean {
-  const allowed = MAY_IMPORT[roomOf(path)] ?? [];
-  const room = roomOf(target);
-  // What a client runs is carried along as text, never called.
-  if (target.startsWith('plugins/')) return path === 'src/cli/install/plugin-text.ts';
-  if (target === 'SKILL.md') return path === 'src/cli/install/skill.ts';
-  if (room === 'json') return roomOf(path) === 'platform' || roomOf(path) === 'cli';
-  if (room === 'protocols' && roomOf(path) === 'protocols') return protocolOf(path) === protocolOf(target);
-  if (NOT_MOVED_YET.test(target) && /^src\/(protocols|daemon)\//.test(path)) return true;
-  if (types && allowed.includes(`${room} types`)) return true;
-  if (PLAIN_TEXT.test(target) && allowed.includes('plain text')) return true;
-  if (PORTS.test(target) && allowed.includes('storage ports')) return true;
-  if (MACHINE.test(target) && allowed.includes('storage machine')) return true;
-  if (room === 'delivery' && allowed.includes('delivery ports')) return target === 'src/delivery/way.ts';
-  return allowed.includes(room);
+function importsIn(path: string, text: string): Import[] {
+  const found = text.matchAll(/(?:\bfrom\s*|\bimport\s*\(\s*|\brequire\s*\(\s*|^import\s+)['"](\.[^'"]+)['"]/gm);
+  return [...found].map(([, target = '']) => ({ path, target: normalize(join(dirname(path), target)) }));
 }
 
-function protocolOf(path: string): string | undefined {
-  return path.split('/')[2];
+function isAllowed({ path, target }: Import): boolean {
+  const carried = CARRIED[target];
+  if (carried) return carried.test(path);
+  const [from = '', to = ''] = [path, target].map((one) => one.split('/')[1]);
+  if (from === 'protocols' && to === 'protocols') return path.split('/')[2] === target.split('/')[2];
+  if (from === to) return layerOf(from) !== -1;
+  return layerOf(to) !== -1 && layerOf(to) < layerOf(from);
 }
 
-function roomOf(path: string): string {
-  return path.endsWith('.json') ? 'json' : (path.split('/')[1] ?? '');
+function layerOf(folder: string): number {
+  return LAYERS.findIndex((layer) => (layer as readonly string[]).includes(folder));
 }

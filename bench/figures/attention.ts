@@ -1,14 +1,13 @@
 import { openWorkspace } from '../../src/daemon/homes.ts';
-
-import { attend } from '../../src/flow/attend.ts';
-import type { Workspace, Home } from '../../src/flow/workspace.ts';
-import { owe } from '../../src/flow/owe.ts';
-import { react } from '../../src/flow/react.ts';
-import { send } from '../../src/flow/send.ts';
-import { BODY_LIMIT, Draft } from '../../src/protocol/message.ts';
-import { AgentName, ChannelName } from '../../src/protocol/names.ts';
-import type { MessageId } from '../../src/protocol/names.ts';
-import { Signal } from '../../src/protocol/signal.ts';
+import { attend } from '../../src/core/mail/attend.ts';
+import type { Workspace, Home } from '../../src/core/mail/workspace.ts';
+import { owe } from '../../src/core/obligations/owed.ts';
+import { react } from '../../src/core/obligations/react.ts';
+import { send } from '../../src/core/mail/send.ts';
+import { BODY_LIMIT, Draft } from '../../src/core/message.ts';
+import { AgentName, ChannelName } from '../../src/core/names.ts';
+import type { MessageId } from '../../src/core/names.ts';
+import { Signal } from '../../src/core/signal.ts';
 import { alice, aMessage, bob, carol, copiesFor } from '../../test/support/mail.ts';
 import { beside } from '../figure.ts';
 import type { Bench, Row } from '../figure.ts';

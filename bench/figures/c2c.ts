@@ -1,6 +1,6 @@
 import { closeSync, constants, existsSync, mkdirSync, openSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
 import { c2cHookScript } from '../../src/delivery/hook-script.ts';
-import type { AgentName } from '../../src/protocol/names.ts';
+import type { AgentName } from '../../src/core/names.ts';
 import type { C2cMailbox } from '../../src/protocols/c2c/mailbox.ts';
 import { aMessage, LOUD } from '../../test/support/mail.ts';
 import { beside, notMeasured, within } from '../figure.ts';

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, unlinkSync } from 'node:fs';
-import { deliver, waiting } from '../../src/flow/deliver.ts';
-import type { Who } from '../../src/flow/workspace.ts';
-import { FilesDirectory } from '../../src/storage/directory/files.ts';
+import { deliver, waiting } from '../../src/core/mail/deliver.ts';
+import type { Who } from '../../src/core/mail/workspace.ts';
+import { FilesDirectory } from '../../src/store/directory/files.ts';
 import { bob } from '../../test/support/mail.ts';
 import { beside, notMeasured } from '../figure.ts';
 import type { Bench, Row } from '../figure.ts';

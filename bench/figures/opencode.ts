@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { pluginText } from '../../src/cli/install/c2c-profile.ts';
+import { pluginText } from '../../src/protocols/c2c/install-profile.ts';
 import { aModel } from '../../test/clients/model/model.ts';
 import { dependencies } from '../../test/clients/package.json';
 import { closeAll, opens } from '../../test/clients/support/opened.ts';

@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs';
 import { sentinel } from '../../src/protocols/c2c/envelope.ts';
 import { Waker } from '../../src/delivery/wake.ts';
 import type { Woken } from '../../src/delivery/wake.ts';
-import type { AgentName } from '../../src/protocol/names.ts';
+import type { AgentName } from '../../src/core/names.ts';
 import type { Terminal } from '../../src/sessions/terminal.ts';
 import { aMessage, LOUD } from '../../test/support/mail.ts';
 import { notMeasured, spoken, within } from '../figure.ts';

@@ -1,6 +1,6 @@
 // Drives a relay over some connections until so many sends are answered; says how long they took.
-import type { AgentName } from '../../src/protocol/names.ts';
-import { newSenderId } from '../../src/protocol/sender-id.ts';
+import type { AgentName } from '../../src/core/names.ts';
+import { newSenderId } from '../../src/core/names.ts';
 import { summary } from '../measure.ts';
 import { keyLines, sendHead, sendRest, Wire } from './wire.ts';
 

@@ -1,13 +1,12 @@
 // A relay by itself, to be measured: with its storage, or with a spool that keeps nothing.
 import { openRelayRooms } from '../../src/protocols/backchannel/homes.ts';
 import { mkdirSync, writeFileSync } from 'node:fs';
-
-import { serveRelay } from '../../src/doors/relay/serve.ts';
-import type { Home } from '../../src/flow/workspace.ts';
-import { BODY_LIMIT } from '../../src/protocol/message.ts';
-import { hashOf } from '../../src/protocol/tokens.ts';
-import { raiseFileLimit } from '../../src/storage/libc.ts';
-import type { Spool } from '../../src/storage/spool/spool.ts';
+import { serveRelay } from '../../src/protocols/backchannel/relay-server.ts';
+import type { Home } from '../../src/core/mail/workspace.ts';
+import { BODY_LIMIT } from '../../src/core/message.ts';
+import { hashOf } from '../../src/wire/tokens.ts';
+import { raiseFileLimit } from '../../src/platform/libc.ts';
+import type { Spool } from '../../src/core/ports/mailboxes.ts';
 
 export interface Serving {
   home: string;

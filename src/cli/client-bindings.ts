@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs';
 import * as v from 'valibot';
-import { AgentName } from '../protocol/names.ts';
-import { Refusal } from '../protocol/refusal.ts';
-import { Schema } from '../protocol/schema.ts';
-import { isMissing } from '../storage/disk.ts';
+import { readFileSync } from 'node:fs';
+import { AgentName } from '../core/names.ts';
+import { Refusal } from '../core/refusal.ts';
+import { Schema } from '../core/schema.ts';
+import { isMissing } from '../core/disk.ts';
 import { changeTable } from '../platform/trust.ts';
 
 /** The mailbox of each client. The settings of a client name only the client, so a new mailbox changes no settings file. */

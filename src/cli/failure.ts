@@ -1,8 +1,8 @@
-import { visibleLine } from '../delivery/gate.ts';
+import { visibleLine } from '../core/gate.ts';
 import { staleAdvice } from '../platform/program.ts';
 import { writeAll } from '../platform/terminal.ts';
-import { REFUSALS, Refusal } from '../protocol/refusal.ts';
-import { codeOf, storageTrouble } from '../storage/disk.ts';
+import { REFUSALS, Refusal } from '../core/refusal.ts';
+import { codeOf, storageTrouble } from '../core/disk.ts';
 
 /** Says a refusal in one line and returns its exit code; null for anything else. */
 export function refused(error: unknown): number | null {

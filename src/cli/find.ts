@@ -1,11 +1,11 @@
-import { nearest } from '../flow/nearest.ts';
-import { visible } from '../flow/sight.ts';
-import { findMessage } from '../flow/workspace.ts';
-import type { Workspace, Who } from '../flow/workspace.ts';
-import { parseAddress } from '../protocol/address.ts';
-import { shortId } from '../protocol/names.ts';
-import type { MessageId } from '../protocol/names.ts';
-import { Refusal } from '../protocol/refusal.ts';
+import { nearest } from '../core/mail/nearest.ts';
+import { visible } from '../core/history/sight.ts';
+import { findMessage } from '../core/mail/workspace.ts';
+import type { Workspace, Who } from '../core/mail/workspace.ts';
+import { parseAddress } from '../core/address.ts';
+import { shortId } from '../core/names.ts';
+import type { MessageId } from '../core/names.ts';
+import { Refusal } from '../core/refusal.ts';
 import type { Context } from './context.ts';
 
 /** The message that a command is about, and who acts, in the home where it is. It must be one that this agent may see. */

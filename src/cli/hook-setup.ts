@@ -1,12 +1,10 @@
 import type { Env } from '../core/env.ts';
-import { Session } from '../delivery/hook-session.ts';
-import { scriptLine } from '../delivery/hook-script.ts';
-import { layReferences, mailboxOf } from '../delivery/hook-session.ts';
+import { Session, layReferences, mailboxOf } from '../delivery/hook-session.ts';
+import { scriptLine, hookScript, quoted, SCRIPT_VERSION } from '../delivery/hook-script.ts';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { hookScript, quoted, SCRIPT_VERSION } from '../delivery/hook-script.ts';
-import type { Who } from '../flow/workspace.ts';
-import { Refusal } from '../protocol/refusal.ts';
+import type { Who } from '../core/mail/workspace.ts';
+import { Refusal } from '../core/refusal.ts';
 import type { Context } from './context.ts';
 import { gitOrigin } from '../platform/git.ts';
 import { ownCommand } from '../platform/program.ts';

@@ -1,6 +1,6 @@
 #!/usr/bin/env bun
-import { Refusal } from '../protocol/refusal.ts';
-import { exitNow } from '../storage/libc.ts';
+import { Refusal } from '../core/refusal.ts';
+import { exitNow } from '../platform/libc.ts';
 import { failed } from './failure.ts';
 import { speak } from './table.ts';
 

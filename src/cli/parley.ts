@@ -1,5 +1,5 @@
 import type { Command, Dialect, Options, Row } from '../core/command.ts';
-import { nearest } from '../flow/nearest.ts';
+import { nearest } from '../core/mail/nearest.ts';
 import { hasColour, Paint, writeAll } from '../platform/terminal.ts';
 import { Context } from './context.ts';
 import { refused } from './failure.ts';

@@ -6,7 +6,7 @@ import { temporaryHome } from '../../test/support/home.ts';
 import { anEntry, bob } from '../../test/support/mail.ts';
 import { openHome } from '../../test/support/maildir.ts';
 import type { OpenHome } from '../../test/support/maildir.ts';
-import type { Home } from '../flow/workspace.ts';
+import type { Home } from '../core/mail/workspace.ts';
 import type { Context } from './context.ts';
 import { forgetDaily } from './retention.ts';
 

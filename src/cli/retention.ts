@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
-import type { Home } from '../flow/workspace.ts';
+import type { Home } from '../core/mail/workspace.ts';
 import { replaceFile } from '../platform/files.ts';
-import { ifThere, StorageFailure, storageTrouble } from '../storage/disk.ts';
+import { ifThere, StorageFailure, storageTrouble } from '../core/disk.ts';
 import type { Cut } from './commands/prune.ts';
 import type { Context } from './context.ts';
 

@@ -1,9 +1,9 @@
 import { NotEditable } from '../clients/settings/text-edit.ts';
 import { mkdirSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { Refusal } from '../protocol/refusal.ts';
-import { explained, isMissing } from '../storage/disk.ts';
-import { locked } from '../storage/lock-file.ts';
+import { Refusal } from '../core/refusal.ts';
+import { explained, isMissing } from '../core/disk.ts';
+import { locked } from '../platform/lock-file.ts';
 import { parseJsonc, withMember } from '../clients/settings/jsonc.ts';
 
 /**

@@ -1,16 +1,16 @@
+import * as v from 'valibot';
+import type * as Jsonc from '../clients/settings/jsonc.ts';
 import type { Env } from '../core/env.ts';
-import { visibleLine } from '../delivery/gate.ts';
+import { visibleLine } from '../core/gate.ts';
 import { parleyHome } from '../platform/env.ts';
 import { DAY, spanMs } from '../core/time.ts';
 import { trustOf } from '../platform/trust.ts';
 import { readFileSync, statSync } from 'node:fs';
-import * as v from 'valibot';
-import type * as Jsonc from '../clients/settings/jsonc.ts';
-import { nearest } from '../flow/nearest.ts';
-import { BODY_LIMIT } from '../protocol/message.ts';
-import { AgentName } from '../protocol/names.ts';
-import { Refusal } from '../protocol/refusal.ts';
-import { Schema } from '../protocol/schema.ts';
+import { nearest } from '../core/mail/nearest.ts';
+import { BODY_LIMIT } from '../core/message.ts';
+import { AgentName } from '../core/names.ts';
+import { Refusal } from '../core/refusal.ts';
+import { Schema } from '../core/schema.ts';
 import { clientBindings } from './client-bindings.ts';
 
 /** A reader must be able to read whatever a sender may store: see storage/plain-file.ts. */

@@ -104,10 +104,10 @@ const BCH_COMMANDS: readonly Row<Bch>[] = [
     'whoami',
     'mcp',
   ),
-  ...rows(() => import('../protocols/backchannel/remote.ts'), 'init', 'room', 'invite', 'join'),
+  ...rows(() => import('../protocols/backchannel/remote-commands.ts'), 'init', 'room', 'invite', 'join'),
   ...rows(() => import('../protocols/backchannel/relay.ts'), 'relay'),
   ...rows(
-    only('setup', () => import('./dialects/bch/setup.ts')),
+    only('setup', () => import('../protocols/backchannel/setup.ts')),
     'setup',
   ),
 ];
@@ -143,11 +143,11 @@ export const C2C_COMMANDS: readonly Row<C2c>[] = [
   ...rows(() => import('../protocols/c2c/deliver-inbox.ts'), 'deliver-inbox'),
   ...rows(() => import('../protocols/c2c/managed.ts'), 'start', 'stop', 'restart', 'instances'),
   ...rows(
-    only('hook', () => import('./dialects/c2c/hook.ts')),
+    only('hook', () => import('../protocols/c2c/hook.ts')),
     'hook',
   ),
   ...rows(
-    only('install', () => import('./dialects/c2c/install.ts')),
+    only('install', () => import('../protocols/c2c/install.ts')),
     'install',
   ),
   ...rows(() => import('./doctor/c2c.ts'), 'doctor'),

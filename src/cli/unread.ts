@@ -1,8 +1,8 @@
 import { CLIENT_NAMES } from '../clients/client-names.ts';
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
-import type { Home } from '../flow/workspace.ts';
-import type { AgentName } from '../protocol/names.ts';
-import type { AgentRecord } from '../storage/directory/directory.ts';
+import type { Home } from '../core/mail/workspace.ts';
+import type { AgentName } from '../core/names.ts';
+import type { AgentRecord } from '../core/ports/directory.ts';
 import { clientBindings, clientOf } from './client-bindings.ts';
 
 /** A mailbox counts as read for this long after mail was taken from it, or its agent sent something. */

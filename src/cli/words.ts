@@ -1,9 +1,9 @@
 import { ago } from '../core/time.ts';
-import { forModel, lineForModel } from '../delivery/gate.ts';
+import { forModel, lineForModel } from '../core/gate.ts';
 import type { Shown } from '../delivery/print.ts';
 import type { Paint } from '../platform/terminal.ts';
-import { policyWords } from '../protocol/attention.ts';
-import { shortId } from '../protocol/names.ts';
+import { policyWords } from '../core/attention/attention.ts';
+import { shortId } from '../core/names.ts';
 
 /** One line: who wrote to whom, when, and what it asks for. */
 export function headline({ message, attention, attempt, quiet, held }: Shown, now: number, paint: Paint): string {

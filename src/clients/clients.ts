@@ -1,5 +1,5 @@
 import type { Client, HookClient } from '../delivery/client.ts';
-import { Refusal } from '../protocol/refusal.ts';
+import { Refusal } from '../core/refusal.ts';
 import { claude } from './claude/client.ts';
 import { codex } from './codex/client.ts';
 import { gemini } from './gemini/client.ts';

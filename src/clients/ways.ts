@@ -1,5 +1,5 @@
 import type { Client, PossibleWay, Rank, WayFacts } from '../delivery/client.ts';
-import type { WayName } from '../delivery/way.ts';
+import type { WayName } from '../core/ports/way-in.ts';
 
 export const POLL: PossibleWay = {
   way: 'poll',

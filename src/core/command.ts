@@ -1,4 +1,4 @@
-import { Refusal } from '../protocol/refusal.ts';
+import { Refusal } from './refusal.ts';
 
 export interface Option {
   type: 'boolean' | 'string';

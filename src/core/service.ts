@@ -1,5 +1,5 @@
 import type { Env } from './env.ts';
-import type { Workspace } from '../flow/workspace.ts';
+import type { Workspace } from './mail/workspace.ts';
 
 export type Facts = Record<string, string | number | boolean>;
 /** Notes one event of a program that serves. Never a body, never a token; a secret that came along in an error is masked. */

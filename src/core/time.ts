@@ -1,4 +1,4 @@
-import { Refusal } from '../protocol/refusal.ts';
+import { Refusal } from './refusal.ts';
 
 export const DAY = 24 * 60 * 60 * 1000;
 const YEAR = 366 * DAY;

@@ -1,14 +1,14 @@
-import { lazyHome } from '../storage/home.ts';
+import { lazyHome } from '../store/home.ts';
 import { openRelayRooms } from '../protocols/backchannel/homes.ts';
-import { ExportedMaildir as LateMaildir } from '../storage/spool/exported-maildir.ts';
+import { ExportedMaildir as LateMaildir } from '../store/maildir/exported-maildir.ts';
 import { describe, expect, it } from 'bun:test';
 import { mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../test/support/home.ts';
 import { LOUD, aMessage, anEntry, bob } from '../../test/support/mail.ts';
 import { within } from '../../test/support/within.ts';
-import type { RoomId } from '../protocol/names.ts';
-import { hashOf } from '../protocol/tokens.ts';
-import { FilesDirectory } from '../storage/directory/files.ts';
+import type { RoomId } from '../core/names.ts';
+import { hashOf } from '../wire/tokens.ts';
+import { FilesDirectory } from '../store/directory/files.ts';
 
 async function relayRooms(afterDeath = false, root = temporaryHome()) {
   const troubles: string[] = [];

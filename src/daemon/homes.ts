@@ -1,19 +1,17 @@
 import type { Env } from '../core/env.ts';
-import { openHome } from '../storage/home.ts';
-import type { Durability } from '../storage/home.ts';
-
+import { openHome } from '../store/home.ts';
+import type { Durability } from '../store/home.ts';
 import { openBroker } from '../protocols/c2c/open-broker.ts';
 import { openRemoteHome } from '../protocols/backchannel/homes.ts';
-import { inOtherBroker as sessionElsewhere } from '../protocols/c2c/broker-root.ts';
-import { brokerRoot } from '../protocols/c2c/broker-root.ts';
-import { checkLedger } from '../storage/ledger/sqlite.ts';
-import type { LedgerState } from '../storage/ledger/sqlite.ts';
+import { inOtherBroker as sessionElsewhere, brokerRoot } from '../protocols/c2c/broker-root.ts';
+import { checkLedger } from '../store/journal/sqlite.ts';
+import type { LedgerState } from '../store/journal/sqlite.ts';
 import { existsSync, readdirSync } from 'node:fs';
-import type { Workspace } from '../flow/workspace.ts';
+import type { Workspace } from '../core/mail/workspace.ts';
 import { backchannelHome, brokersFolder, parleyHome } from '../platform/env.ts';
-import type { AgentName, MessageId } from '../protocol/names.ts';
-import { Refusal } from '../protocol/refusal.ts';
-import { MIGRATIONS } from '../storage/ledger/schema.ts';
+import type { AgentName, MessageId } from '../core/names.ts';
+import { Refusal } from '../core/refusal.ts';
+import { MIGRATIONS } from '../store/journal/schema.ts';
 
 /** What a workspace is opened with. `agent` and `relay` choose one of several relays. */
 export interface WorkspaceSettings {

@@ -1,7 +1,7 @@
 import { openRemoteHome } from '../protocols/backchannel/homes.ts';
 import { existsSync, readdirSync } from 'node:fs';
 import type { Service } from '../core/service.ts';
-import type { Home } from '../flow/workspace.ts';
+import type { Home } from '../core/mail/workspace.ts';
 import { parleyHome } from '../platform/env.ts';
 
 /** How often letters that wait are tried. */

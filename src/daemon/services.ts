@@ -1,4 +1,4 @@
-import { HOST_OPTIONS } from '../cli/host/options.ts';
+import { HOST_OPTIONS } from '../protocols/c2a/options.ts';
 import type { Options } from '../core/command.ts';
 import type { Service } from '../core/service.ts';
 import { RELAY_OPTIONS } from '../protocols/backchannel/relay.ts';
@@ -30,7 +30,7 @@ export const SERVICES: readonly ServiceRow[] = [
     name: 'host',
     summary: 'mail for programs that run models, and for chats, by JSON-RPC on this machine',
     options: HOST_OPTIONS,
-    load: async () => (await import('../cli/host/door.ts')).default,
+    load: async () => (await import('../protocols/c2a/service.ts')).default,
   },
   {
     name: 'loops',

@@ -1,7 +1,7 @@
-import type { Evidence } from '../protocol/receipt.ts';
+import type { Evidence } from '../core/receipt.ts';
 import type { StateReader } from '../sessions/client-state.ts';
 import type { ReadComposer } from '../sessions/terminal.ts';
-import type { Parcel, WayName } from './way.ts';
+import type { Parcel, WayName } from '../core/ports/way-in.ts';
 
 /** What Parley knows about one client. There is one value per client, in the table of clients/clients.ts. */
 export interface Client {

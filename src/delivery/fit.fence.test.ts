@@ -1,8 +1,8 @@
-import { describe, expect, it } from 'bun:test';
 import * as fc from 'fast-check';
+import { describe, expect, it } from 'bun:test';
 import { aMessage, bob, LOUD } from '../../test/support/mail.ts';
-import type { Message } from '../protocol/message.ts';
-import { MessageId } from '../protocol/names.ts';
+import type { Message } from '../core/message.ts';
+import { MessageId } from '../core/names.ts';
 import { fenced, newMark } from './fit.ts';
 import type { Mail, Fence } from './fit.ts';
 

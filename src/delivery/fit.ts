@@ -1,9 +1,9 @@
-import { masked } from '../attention/secrets.ts';
-import { policyWords } from '../protocol/attention.ts';
-import type { Attention } from '../protocol/attention.ts';
-import type { Message } from '../protocol/message.ts';
-import type { AgentName } from '../protocol/names.ts';
-import { forModel, lineForModel } from './gate.ts';
+import { masked } from '../core/attention/secrets.ts';
+import { policyWords } from '../core/attention/attention.ts';
+import type { Attention } from '../core/attention/attention.ts';
+import type { Message } from '../core/message.ts';
+import type { AgentName } from '../core/names.ts';
+import { forModel, lineForModel } from '../core/gate.ts';
 
 /** A copy with the decision how it should be seen. `attempt` above 0 means that it was begun before. */
 export interface Mail {

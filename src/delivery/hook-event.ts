@@ -1,6 +1,6 @@
 import * as v from 'valibot';
-import { Schema } from '../protocol/schema.ts';
-import type { Described } from '../protocol/schema.ts';
+import { Schema } from '../core/schema.ts';
+import type { Described } from '../core/schema.ts';
 import type { HookClient } from './client.ts';
 
 const text = () => v.fallback(v.optional(v.string()), undefined);

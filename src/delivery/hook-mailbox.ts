@@ -1,9 +1,8 @@
-import type { Who } from '../flow/workspace.ts';
+import type { Who } from '../core/mail/workspace.ts';
 import { existsSync, writeFileSync } from 'node:fs';
-import { laterMail } from '../flow/later.ts';
-import { MessageId } from '../protocol/names.ts';
-import { Refusal } from '../protocol/refusal.ts';
-import { scopeMatches } from '../protocol/scope.ts';
+import { laterMail } from '../core/mail/deliver.ts';
+import { MessageId, scopeMatches } from '../core/names.ts';
+import { Refusal } from '../core/refusal.ts';
 import type { Mail } from './fit.ts';
 import type { HookMailbox } from './hook.ts';
 import type { OfferedTexts } from './hook-offered.ts';

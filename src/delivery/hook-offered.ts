@@ -1,16 +1,16 @@
-import type { Who } from '../flow/workspace.ts';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import * as v from 'valibot';
-import type { Delivered } from '../flow/deliver.ts';
-import { claimForSession, OFFERED_MS, putBack, putBackPointer, settleOffered } from '../flow/offered.ts';
-import { Injection } from '../protocol/attention.ts';
-import { AgentName, MessageId } from '../protocol/names.ts';
-import type { Receipt } from '../protocol/receipt.ts';
-import { Schema } from '../protocol/schema.ts';
-import type { Described } from '../protocol/schema.ts';
-import { starterOf } from '../sessions/process.ts';
-import { isDead, newHolder } from '../storage/holder.ts';
-import type { Trace } from '../storage/ledger/ledger.ts';
+import type { Who } from '../core/mail/workspace.ts';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import type { Delivered } from '../core/mail/deliver.ts';
+import { claimForSession, OFFERED_MS, putBack, putBackPointer, settleOffered } from '../core/mail/offered.ts';
+import { Injection } from '../core/attention/attention.ts';
+import { AgentName, MessageId } from '../core/names.ts';
+import type { Receipt } from '../core/receipt.ts';
+import { Schema } from '../core/schema.ts';
+import type { Described } from '../core/schema.ts';
+import { starterOf } from '../platform/process.ts';
+import { isDead, newHolder } from '../platform/holder.ts';
+import type { Trace } from '../core/ports/journal.ts';
 import type { HookClient } from './client.ts';
 import type { Mail, Piece } from './fit.ts';
 import { isCompaction, isNewStart, proofIn } from './hook-event.ts';
@@ -164,7 +164,7 @@ export class OfferedTexts {
   async owedAgain(who: Who, client: HookClient, event: HookEvent, waiting: readonly Mail[]): Promise<Mail[]> {
     const shown = this.#shownSinceCompaction();
     if (!shown || client.endsTurn.includes(event.hook_event_name ?? '')) return [];
-    const { owe } = await import('../flow/owe.ts');
+    const { owe } = await import('../core/obligations/owed.ts');
     const { duties } = await owe(who, { limit: MOST_OWED });
     const left = new Set([...shown, ...waiting.map(({ message }) => message.id)]);
     const mail: Mail[] = [];

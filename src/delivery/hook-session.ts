@@ -14,12 +14,12 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { resolve } from 'node:path';
-import type { Who } from '../flow/workspace.ts';
-import { AgentName } from '../protocol/names.ts';
-import { Refusal } from '../protocol/refusal.ts';
-import { Schema } from '../protocol/schema.ts';
-import type { Described } from '../protocol/schema.ts';
-import { storageTrouble } from '../storage/disk.ts';
+import type { Who } from '../core/mail/workspace.ts';
+import { AgentName } from '../core/names.ts';
+import { Refusal } from '../core/refusal.ts';
+import { Schema } from '../core/schema.ts';
+import type { Described } from '../core/schema.ts';
+import { storageTrouble } from '../core/disk.ts';
 
 /**
  * What a session of a client is bound to: whose mail it gets, and from which context; nobody's, if it has no identity yet. `by`

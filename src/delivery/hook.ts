@@ -1,9 +1,9 @@
-import type { Who } from '../flow/workspace.ts';
-import { asOwed, claimedBy } from '../flow/claimed.ts';
-import { deliver } from '../flow/deliver.ts';
-import type { Delivered } from '../flow/deliver.ts';
-import type { AgentName, MessageId } from '../protocol/names.ts';
-import type { Evidence, Receipt } from '../protocol/receipt.ts';
+import type { Who } from '../core/mail/workspace.ts';
+import { asOwed, claimedBy } from '../core/obligations/owed.ts';
+import { deliver } from '../core/mail/deliver.ts';
+import type { Delivered } from '../core/mail/deliver.ts';
+import type { AgentName, MessageId } from '../core/names.ts';
+import type { Evidence, Receipt } from '../core/receipt.ts';
 import { framed, lengthFor, TEXT_LIMIT } from './client.ts';
 import type { HookClient } from './client.ts';
 import { planText, renderText } from './fit.ts';

@@ -1,12 +1,12 @@
-import { asOwed, claimedBy } from '../flow/claimed.ts';
-import { deliver } from '../flow/deliver.ts';
-import type { Delivered } from '../flow/deliver.ts';
-import type { Who } from '../flow/workspace.ts';
+import { asOwed, claimedBy } from '../core/obligations/owed.ts';
+import { deliver } from '../core/mail/deliver.ts';
+import type { Delivered } from '../core/mail/deliver.ts';
+import type { Who } from '../core/mail/workspace.ts';
 import { isSlow, writeAll } from '../platform/terminal.ts';
-import type { Attention } from '../protocol/attention.ts';
-import type { Message } from '../protocol/message.ts';
-import type { MessageId } from '../protocol/names.ts';
-import type { Evidence } from '../protocol/receipt.ts';
+import type { Attention } from '../core/attention/attention.ts';
+import type { Message } from '../core/message.ts';
+import type { MessageId } from '../core/names.ts';
+import type { Evidence } from '../core/receipt.ts';
 
 export interface Shown {
   message: Message;

@@ -1,8 +1,8 @@
 import { unseen, type Composer, type ReadComposer, pasteable, HalfTyped, type Terminal } from '../sessions/terminal.ts';
-import { runsIn } from '../sessions/process.ts';
+import { runsIn } from '../platform/process.ts';
 import type { ClientState, StateReader } from '../sessions/client-state.ts';
 import { takeTurn } from '../sessions/pty.ts';
-import type { Attempt, Parcel, Way } from './way.ts';
+import type { Attempt, Parcel, Way } from '../core/ports/way-in.ts';
 
 /** Between two looks, at most. */
 const LOOK_EVERY = 25;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { aClock } from '../../test/support/clock.ts';
 import { anId } from '../../test/support/mail.ts';
 import { ScriptedTerminal, typing } from '../../test/support/terminal.ts';
-import type { MessageId } from '../protocol/names.ts';
+import type { MessageId } from '../core/names.ts';
 import { heartbeat, sentinel } from '../protocols/c2c/envelope.ts';
 import { Heart, Waker } from './wake.ts';
 import type { WakeParts, Woken } from './wake.ts';

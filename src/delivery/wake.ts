@@ -1,6 +1,6 @@
-import type { MessageId } from '../protocol/names.ts';
+import type { MessageId } from '../core/names.ts';
 import type { Terminal } from '../sessions/terminal.ts';
-import type { Attempt, Parcel, Way } from './way.ts';
+import type { Attempt, Parcel, Way } from '../core/ports/way-in.ts';
 
 /** How soon the client is asked again whether it is idle, while something waits that it was not woken for. */
 const SIGN_FIRST_MS = 250;

@@ -1,15 +1,14 @@
 import type { Env } from '../core/env.ts';
 import { closeSync, writeSync } from 'node:fs';
-import { deliver } from '../flow/deliver.ts';
-import type { Selection } from '../flow/deliver.ts';
-import { watch } from '../flow/watch.ts';
-import { work } from '../flow/work.ts';
-import type { Who } from '../flow/workspace.ts';
+import { deliver } from '../core/mail/deliver.ts';
+import type { Selection } from '../core/mail/deliver.ts';
+import { watch, work } from '../core/mail/watch.ts';
+import type { Who } from '../core/mail/workspace.ts';
 import { writeAll } from '../platform/terminal.ts';
-import type { Message } from '../protocol/message.ts';
-import { shortId } from '../protocol/names.ts';
-import { Refusal } from '../protocol/refusal.ts';
-import type { Waiting } from '../storage/spool/spool.ts';
+import type { Message } from '../core/message.ts';
+import { shortId } from '../core/names.ts';
+import { Refusal } from '../core/refusal.ts';
+import type { Waiting } from '../core/ports/mailboxes.ts';
 import { byCommand } from './print.ts';
 import type { Shown } from './print.ts';
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
 import { within } from '../../test/support/within.ts';
-import { MessageId } from '../protocol/names.ts';
-import type { Attempt, Parcel, Way } from './way.ts';
+import { MessageId } from '../core/names.ts';
+import type { Attempt, Parcel, Way } from '../core/ports/way-in.ts';
 
 /** One way in, with the scripted agent at its other end. */
 export interface OpenWay {

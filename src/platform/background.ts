@@ -1,6 +1,6 @@
 import type { Env } from '../core/env.ts';
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
-import { explained } from '../storage/disk.ts';
+import { explained } from '../core/disk.ts';
 import { ownCommand } from './program.ts';
 
 /** A log that is longer is put aside at the next start; one older log is kept. */

@@ -1,10 +1,10 @@
-import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import * as v from 'valibot';
-import { Schema } from '../protocol/schema.ts';
-import type { Described } from '../protocol/schema.ts';
-import { explained, isMissing } from '../storage/disk.ts';
-import { isAlive, isDead, newHolder } from '../storage/holder.ts';
-import { holdLock } from '../storage/lock-file.ts';
+import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { Schema } from '../core/schema.ts';
+import type { Described } from '../core/schema.ts';
+import { explained, isMissing } from '../core/disk.ts';
+import { isAlive, isDead, newHolder } from './holder.ts';
+import { holdLock } from './lock-file.ts';
 import { replaceFile } from './files.ts';
 import { VERSION } from './program.ts';
 

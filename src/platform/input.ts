@@ -1,8 +1,8 @@
 import { readFileSync, readSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { isBlank } from '../protocol/message.ts';
-import { Refusal } from '../protocol/refusal.ts';
-import { codeOf } from '../storage/disk.ts';
+import { isBlank } from '../core/message.ts';
+import { Refusal } from '../core/refusal.ts';
+import { codeOf } from '../core/disk.ts';
 import { isTerminal } from './terminal.ts';
 
 /** The body from the command line, or from stdin if there is none or it is `-`; of that no more is read than a body may have. */

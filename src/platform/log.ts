@@ -1,5 +1,5 @@
-import { visibleLine } from '../delivery/gate.ts';
-import { masked } from '../attention/secrets.ts';
+import { visibleLine } from '../core/gate.ts';
+import { masked } from '../core/attention/secrets.ts';
 import type { Facts, Log } from '../core/service.ts';
 import { staleAdvice } from './program.ts';
 import { writeAll } from './terminal.ts';

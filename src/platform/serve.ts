@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
 import type { Log, OpenService } from '../core/service.ts';
-import { exitNow } from '../storage/libc.ts';
+import { exitNow } from './libc.ts';
 import { writeAll } from './terminal.ts';
 
 /**

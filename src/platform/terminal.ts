@@ -1,6 +1,6 @@
 import { fstatSync, writeSync } from 'node:fs';
-import { codeOf, PartlyShown } from '../storage/disk.ts';
-import { libc } from '../storage/libc.ts';
+import { codeOf, PartlyShown } from '../core/disk.ts';
+import { libc } from './libc.ts';
 
 /** What a pipe takes at once even if nobody reads: up to here a write cannot block. */
 const PIPE_BYTES = 64 * 1024;

@@ -1,8 +1,8 @@
 import type { Env } from '../core/env.ts';
 import { existsSync, mkdirSync, readFileSync, realpathSync } from 'node:fs';
-import { Refusal } from '../protocol/refusal.ts';
-import { explained } from '../storage/disk.ts';
-import { locked } from '../storage/lock-file.ts';
+import { Refusal } from '../core/refusal.ts';
+import { explained } from '../core/disk.ts';
+import { locked } from './lock-file.ts';
 import { parleyHome } from './env.ts';
 import { replaceFile } from './files.ts';
 

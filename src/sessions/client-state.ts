@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 import { rename, writeFile } from 'node:fs/promises';
-import { hasRunSince } from './process.ts';
+import { hasRunSince } from '../platform/process.ts';
 
 /**
  * What a client does. `dialog`: it asks its user something, and Enter would answer. `starting`: it may lose what is typed. What the

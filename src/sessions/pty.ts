@@ -1,7 +1,7 @@
 import { dlopen, FFIType, read } from 'bun:ffi';
 import { closeSync, constants, openSync, readdirSync, readFileSync, readlinkSync, writeSync } from 'node:fs';
-import { Refusal } from '../protocol/refusal.ts';
-import { foregroundOf, isAlive, ttyOf } from './process.ts';
+import { Refusal } from '../core/refusal.ts';
+import { foregroundOf, isAlive, ttyOf } from '../platform/process.ts';
 import { ScreenModel } from './screen.ts';
 import { HalfTyped, pasteable } from './terminal.ts';
 import type { Screen, Terminal } from './terminal.ts';

@@ -1,4 +1,4 @@
-import { Refusal } from '../protocol/refusal.ts';
+import { Refusal } from '../core/refusal.ts';
 
 /** What a terminal's screen shows. */
 export interface Screen {

@@ -1,4 +1,4 @@
-import { Refusal } from '../protocol/refusal.ts';
+import { Refusal } from '../core/refusal.ts';
 import { drawn } from './screen.ts';
 import { pasteable } from './terminal.ts';
 import type { Screen, Terminal } from './terminal.ts';

@@ -1,4 +1,4 @@
-import { REFUSALS, Refusal } from '../protocol/refusal.ts';
+import { REFUSALS, Refusal } from '../core/refusal.ts';
 import { textOf } from './lines.ts';
 
 /** JSON-RPC's own errors, and the one for a request that its caller cancelled. spec: host#errors */

@@ -1,7 +1,7 @@
 import { staleAdvice } from '../platform/program.ts';
 import type { Log } from '../core/service.ts';
 import { writeAll } from '../platform/terminal.ts';
-import { storageTrouble } from '../storage/disk.ts';
+import { storageTrouble } from '../core/disk.ts';
 import { McpServer } from './mcp.ts';
 import type { Face } from './mcp.ts';
 

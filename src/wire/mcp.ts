@@ -1,4 +1,4 @@
-import { Refusal } from '../protocol/refusal.ts';
+import { Refusal } from '../core/refusal.ts';
 import { FRAME_LIMIT, isRecord, JsonRpcPeer, RPC } from './jsonrpc.ts';
 import type { Id, Notification, Params, Request } from './jsonrpc.ts';
 import { readLines } from './lines.ts';

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { hashOf } from '../protocol/tokens.ts';
-import { isToken, sameHash } from './tokens.ts';
+import { hashOf, isToken, sameHash } from './tokens.ts';
 
 describe('tokens', () => {
   it('are compared by their hashes, whole; an empty hash is like none', () => {

@@ -1,6 +1,6 @@
 import { lstatSync, mkdirSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { Refusal } from '../protocol/refusal.ts';
+import { Refusal } from '../core/refusal.ts';
 import { WriteQueue } from './connection.ts';
 import type { Accept, Listening, Receiver } from './connection.ts';
 import { LineReader } from './lines.ts';

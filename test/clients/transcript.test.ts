@@ -1,6 +1,6 @@
 import { afterEach, describe, expect } from 'bun:test';
 import { claudeRuns } from '../../src/clients/claude/state.ts';
-import { TranscriptWay } from '../../src/delivery/transcript.ts';
+import { TranscriptWay } from '../../src/clients/claude/transcript.ts';
 import { aParcel, NEVER } from '../../src/delivery/way.contract.ts';
 import { aModel } from './model/model.ts';
 import { bash, say } from './model/steps.ts';

@@ -1,5 +1,5 @@
 // One process at work in a c2c broker: it writes into bob's inbox, or takes from it until it is told to stop, and notes what it did.
-import type { MessageId } from '../../src/protocol/names.ts';
+import type { MessageId } from '../../src/core/names.ts';
 import { openBrokerHome } from '../support/c2c-broker.ts';
 import { anEntry, bob } from '../support/mail.ts';
 import { leave, LEASE, say, standReady, TAKEN, thePlan, toldToStop } from './at-work.ts';

@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { hookScript } from '../../src/delivery/hook-script.ts';
-import { AgentName } from '../../src/protocol/names.ts';
+import { AgentName } from '../../src/core/names.ts';
 import { PARLEY, Program } from '../support/program.ts';
 import { Faults } from './drill.ts';
 import type { Drill } from './drill.ts';

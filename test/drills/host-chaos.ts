@@ -1,12 +1,11 @@
 import { openWorkspace } from '../../src/daemon/homes.ts';
 import { existsSync, readFileSync } from 'node:fs';
-
-import { enterDuties } from '../../src/flow/duty.ts';
-import { send } from '../../src/flow/send.ts';
-import { BODY_LIMIT, Draft } from '../../src/protocol/message.ts';
-import { AgentName } from '../../src/protocol/names.ts';
-import type { MessageId } from '../../src/protocol/names.ts';
-import { newAgentToken } from '../../src/protocol/tokens.ts';
+import { enterDuties } from '../../src/core/obligations/obligation.ts';
+import { send } from '../../src/core/mail/send.ts';
+import { BODY_LIMIT, Draft } from '../../src/core/message.ts';
+import { AgentName } from '../../src/core/names.ts';
+import type { MessageId } from '../../src/core/names.ts';
+import { newAgentToken } from '../../src/wire/tokens.ts';
 import { temporaryHome } from '../support/home.ts';
 import { Faults } from './drill.ts';
 import type { Drill } from './drill.ts';

@@ -1,9 +1,8 @@
 import { openWorkspace } from '../../src/daemon/homes.ts';
-
-import { enterDuties } from '../../src/flow/duty.ts';
-import { BODY_LIMIT } from '../../src/protocol/message.ts';
-import { AgentName } from '../../src/protocol/names.ts';
-import type { MessageId } from '../../src/protocol/names.ts';
+import { enterDuties } from '../../src/core/obligations/obligation.ts';
+import { BODY_LIMIT } from '../../src/core/message.ts';
+import { AgentName } from '../../src/core/names.ts';
+import type { MessageId } from '../../src/core/names.ts';
 import { HostClient } from '../support/host-client.ts';
 import type { Told } from '../support/host-door.ts';
 import { temporaryHome } from '../support/home.ts';

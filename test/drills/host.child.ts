@@ -1,12 +1,11 @@
 // A host on the home of its environment. Its patience with unanswered events is short: a drill loses thousands of frames.
 import { openWorkspace } from '../../src/daemon/homes.ts';
-
-import { userOf } from '../../src/cli/host/peer-user.ts';
-import { PROMPTS } from '../../src/delivery/event-text.ts';
-import { HostServer } from '../../src/doors/host/server.ts';
-import { Host } from '../../src/flow/host/host.ts';
-import { BODY_LIMIT } from '../../src/protocol/message.ts';
-import { hashOf, newAgentToken } from '../../src/protocol/tokens.ts';
+import { userOf } from '../../src/platform/peer-user.ts';
+import { PROMPTS } from '../../src/protocols/c2a/prompt.ts';
+import { HostServer } from '../../src/protocols/c2a/server.ts';
+import { Host } from '../../src/protocols/c2a/host.ts';
+import { BODY_LIMIT } from '../../src/core/message.ts';
+import { hashOf, newAgentToken } from '../../src/wire/tokens.ts';
 import { FRAME_LIMIT } from '../../src/wire/jsonrpc.ts';
 import { serveUnixSocket } from '../../src/wire/unix-socket.ts';
 

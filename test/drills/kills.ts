@@ -1,5 +1,5 @@
 import { readdirSync } from 'node:fs';
-import type { AgentName } from '../../src/protocol/names.ts';
+import type { AgentName } from '../../src/core/names.ts';
 import { temporaryHome } from '../support/home.ts';
 import { bob, carol } from '../support/mail.ts';
 import { openHome } from '../support/maildir.ts';

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
-import type { Message } from '../../src/protocol/message.ts';
-import type { AgentName, MessageId } from '../../src/protocol/names.ts';
+import type { Message } from '../../src/core/message.ts';
+import type { AgentName, MessageId } from '../../src/core/names.ts';
 import { temporaryHome } from '../support/home.ts';
 import { aMessage, bob, copiesFor, LOUD, QUIET } from '../support/mail.ts';
 import { openHome } from '../support/maildir.ts';

@@ -1,5 +1,5 @@
 // Sends under a row of keys, each several times, as a client does that got no answer.
-import { SendKey } from '../../src/protocol/names.ts';
+import { SendKey } from '../../src/core/names.ts';
 import { anEntry } from '../support/mail.ts';
 import { openHome } from '../support/maildir.ts';
 import { leave, say, standReady, thePlan } from './at-work.ts';

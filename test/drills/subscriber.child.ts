@@ -1,6 +1,6 @@
 // Subscribes an agent to one channel.
-import { AgentName, ChannelName } from '../../src/protocol/names.ts';
-import { FilesDirectory } from '../../src/storage/directory/files.ts';
+import { AgentName, ChannelName } from '../../src/core/names.ts';
+import { FilesDirectory } from '../../src/store/directory/files.ts';
 import { leave, standReady, thePlan } from './at-work.ts';
 
 const { root, agent, channel } = thePlan() as { root: string; agent: string; channel: string };

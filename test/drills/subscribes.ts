@@ -1,5 +1,5 @@
-import { AgentName } from '../../src/protocol/names.ts';
-import { FilesDirectory } from '../../src/storage/directory/files.ts';
+import { AgentName } from '../../src/core/names.ts';
+import { FilesDirectory } from '../../src/store/directory/files.ts';
 import { temporaryHome } from '../support/home.ts';
 import { Faults } from './drill.ts';
 import type { Drill } from './drill.ts';

@@ -1,7 +1,7 @@
 // Takes bob's mail until nothing waits any more, or so many were taken: says what it took and how long it ever waited.
-import type { MessageId } from '../../src/protocol/names.ts';
-import { Refusal } from '../../src/protocol/refusal.ts';
-import type { Spool } from '../../src/storage/spool/spool.ts';
+import type { MessageId } from '../../src/core/names.ts';
+import { Refusal } from '../../src/core/refusal.ts';
+import type { Spool } from '../../src/core/ports/mailboxes.ts';
 import { bob } from '../support/mail.ts';
 import { openHome } from '../support/maildir.ts';
 import type { OpenHome } from '../support/maildir.ts';

@@ -1,6 +1,6 @@
 // One process at work that may die at any moment: it sends or takes, and notes in the drill's diary what it did.
-import type { MessageId } from '../../src/protocol/names.ts';
-import { SendKey } from '../../src/protocol/names.ts';
+import type { MessageId } from '../../src/core/names.ts';
+import { SendKey } from '../../src/core/names.ts';
 import { anEntry, bob, carol, LOUD, QUIET } from '../support/mail.ts';
 import { openHome } from '../support/maildir.ts';
 import { leave, LEASE, say, TAKEN, thePlan } from './at-work.ts';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'bun:test';
-import { AgentName, MessageId } from '../../src/protocol/names.ts';
-import { Quieter } from '../../src/protocol/host.ts';
-import { answer } from '../../src/flow/send.ts';
-import { remove } from '../../src/flow/edit.ts';
-import { resolve } from '../../src/flow/resolve.ts';
+import { AgentName, MessageId } from '../../src/core/names.ts';
+import { Quieter } from '../../src/protocols/c2a/shapes.ts';
+import { answer } from '../../src/core/mail/send.ts';
+import { remove } from '../../src/protocols/c2a/edit.ts';
+import { resolve } from '../../src/core/obligations/defer.ts';
 import { aDraft } from '../support/durable-workspace.ts';
 import { aHost, FakeWire } from '../support/host.ts';
 import type { TestHost } from '../support/host.ts';

@@ -1,7 +1,7 @@
 // Names and files as the original has them, and where ours differs on purpose. spec: spool#differences
 import { describe, expect, it } from 'bun:test';
 import { existsSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
-import type { Message } from '../../src/protocol/message.ts';
+import type { Message } from '../../src/core/message.ts';
 import { Machine, until } from '../support/bch.ts';
 import { PARLEY } from '../support/program.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { refuseTemporary } from '../../src/cli/own-program.ts';
+import { refuseTemporary } from '../../src/clients/own-program.ts';
 import { temporaryHome } from '../support/home.ts';
 import { ALL_CLIENTS, setUp, SetupMachine } from '../support/setup-home.ts';
 import { PARLEY } from '../support/program.ts';

@@ -10,7 +10,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import type { Message } from '../../src/protocol/message.ts';
+import type { Message } from '../../src/core/message.ts';
 import { Machine, until } from '../support/bch.ts';
 import { PARLEY } from '../support/program.ts';
 

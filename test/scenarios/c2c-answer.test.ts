@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { mkdirSync } from 'node:fs';
-import type { Message } from '../../src/protocol/message.ts';
+import type { Message } from '../../src/core/message.ts';
 import { Brokerage } from '../support/c2c.ts';
 import type { As } from '../support/c2c.ts';
 import { McpClient } from '../support/mcp.ts';

@@ -4,8 +4,7 @@ import { describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { aBrokenPipe, anOriginalEntry } from '../support/c2c.ts';
 import { C2cHooks, envelopesIn } from '../support/c2c-hooks.ts';
-import { HookSession, hookFolder } from '../../src/cli/dialects/c2c/hook-session.ts';
-
+import { HookSession, hookFolder } from '../../src/protocols/c2c/hook-session.ts';
 import { temporaryHome } from '../support/home.ts';
 import { aMessage, bob, LOUD } from '../support/mail.ts';
 import { within } from '../support/within.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { platform } from '../../src/storage/platform/platform.ts';
+import { platform } from '../../src/platform/os.ts';
 import { LoopMachine } from '../support/c2c-loops.ts';
 import { ScriptedKimi } from '../support/kimi.ts';
 import type { KimiAct } from '../support/kimi.ts';

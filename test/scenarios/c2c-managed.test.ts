@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { HookSession } from '../../src/cli/dialects/c2c/hook-session.ts';
-import { platform } from '../../src/storage/platform/platform.ts';
+import { HookSession } from '../../src/protocols/c2c/hook-session.ts';
+import { platform } from '../../src/platform/os.ts';
 import { LoopMachine } from '../support/c2c-loops.ts';
 
 let machine: LoopMachine;

@@ -3,7 +3,7 @@ import { Database } from 'bun:sqlite';
 import { describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { MIGRATIONS } from '../../src/storage/ledger/schema.ts';
+import { MIGRATIONS } from '../../src/store/journal/schema.ts';
 import { temporaryHome } from '../support/home.ts';
 import { Program } from '../support/program.ts';
 

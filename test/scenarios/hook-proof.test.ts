@@ -1,8 +1,8 @@
 import { Database } from 'bun:sqlite';
 import { afterAll, describe, expect, it } from 'bun:test';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import type { Attention } from '../../src/protocol/attention.ts';
-import type { MessageId } from '../../src/protocol/names.ts';
+import type { Attention } from '../../src/core/attention/attention.ts';
+import type { MessageId } from '../../src/core/names.ts';
 import { bodiesIn, contextIn, Hooks, SHELLS } from '../support/hooks.ts';
 import type { Event } from '../support/hooks.ts';
 import { bob, LOUD } from '../support/mail.ts';

@@ -1,12 +1,12 @@
 // Whatever sessions do in whatever order: mail is never lost, never settled without proof, never shown twice without a mark, and what a
 // guard keeps never prolongs a turn.
-import { afterAll, expect, it } from 'bun:test';
 import fc from 'fast-check';
+import { afterAll, expect, it } from 'bun:test';
 import { HookEvent, isCompaction } from '../../src/delivery/hook-event.ts';
-import { release } from '../../src/flow/settle.ts';
-import { takeOne } from '../../src/flow/take.ts';
-import type { Attention } from '../../src/protocol/attention.ts';
-import type { MessageId } from '../../src/protocol/names.ts';
+import { release } from '../../src/core/mail/settle.ts';
+import { takeOne } from '../../src/core/mail/deliver.ts';
+import type { Attention } from '../../src/core/attention/attention.ts';
+import type { MessageId } from '../../src/core/names.ts';
 import { contextIn, Hooks } from '../support/hooks.ts';
 import { bob, LOUD } from '../support/mail.ts';
 

@@ -10,7 +10,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { AgentName } from '../../src/protocol/names.ts';
+import { AgentName } from '../../src/core/names.ts';
 import { bindingOf, bodiesIn, contextIn, Hooks, SHELLS } from '../support/hooks.ts';
 import { LOUD, QUIET } from '../support/mail.ts';
 import { Program } from '../support/program.ts';

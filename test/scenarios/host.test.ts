@@ -3,7 +3,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { Machine, until } from '../support/bch.ts';
 import type { Running } from '../support/bch.ts';
 import { HostClient } from '../support/host-client.ts';
-import { ChatDeliver } from '../../src/protocol/host.ts';
+import { ChatDeliver } from '../../src/protocols/c2a/shapes.ts';
 import type { Program } from '../support/program.ts';
 import { PARLEY } from '../support/program.ts';
 

@@ -1,5 +1,5 @@
-import { examinePlace } from '../../src/cli/doctor/home.ts';
 import { version } from '../../package.json' with { type: 'json' };
+import { examinePlace } from '../../src/cli/doctor/home.ts';
 import { Database } from 'bun:sqlite';
 import { describe, expect, it } from 'bun:test';
 import { spawnSync } from 'node:child_process';
@@ -17,8 +17,8 @@ import {
 import { PARLEY_COMMANDS } from '../../src/cli/table.ts';
 import { system } from '../../src/cli/doctor/machine.ts';
 import { becomeDefault } from '../../src/cli/settings-file.ts';
-import { deliver } from '../../src/flow/deliver.ts';
-import { send } from '../../src/flow/send.ts';
+import { deliver } from '../../src/core/mail/deliver.ts';
+import { send } from '../../src/core/mail/send.ts';
 import { aDurableWorkspace, aDraft } from '../support/durable-workspace.ts';
 import { alice, bob } from '../support/mail.ts';
 import { Program } from '../support/program.ts';

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from 'bun:test';
-import { ChatDeliver } from '../../src/protocol/host.ts';
+import { ChatDeliver } from '../../src/protocols/c2a/shapes.ts';
 import { until } from '../support/bch.ts';
 import { ExampleHouse } from '../support/example-harness.ts';
 import type { HostClient } from '../support/host-client.ts';

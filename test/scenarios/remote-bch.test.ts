@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { readInvite, writeInvite } from '../../src/protocol/invite.ts';
-import type { Message } from '../../src/protocol/message.ts';
-import { FIRST_PAUSE_MS } from '../../src/storage/relay/events.ts';
+import { readInvite, writeInvite } from '../../src/protocols/backchannel/invite.ts';
+import type { Message } from '../../src/core/message.ts';
+import { FIRST_PAUSE_MS } from '../../src/protocols/backchannel/remote-events.ts';
 import { Machine, until } from '../support/bch.ts';
 import { RemoteMachine } from '../support/remote.ts';
 import { OriginalRelay } from '../support/original-relay.ts';

@@ -1,7 +1,7 @@
 import { describe, expect } from 'bun:test';
 import type { it as Story } from 'bun:test';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
-import type { Message } from '../../src/protocol/message.ts';
+import type { Message } from '../../src/core/message.ts';
 import { until } from '../support/bch.ts';
 import type { RemoteMachine } from '../support/remote.ts';
 

@@ -1,7 +1,6 @@
 import { afterAll, describe, expect, it } from 'bun:test';
-import type { Message } from '../../src/protocol/message.ts';
-import { AgentName } from '../../src/protocol/names.ts';
-import { newSenderId } from '../../src/protocol/sender-id.ts';
+import type { Message } from '../../src/core/message.ts';
+import { AgentName, newSenderId } from '../../src/core/names.ts';
 import { until } from '../support/bch.ts';
 import { Caller } from '../support/caller.ts';
 import { RemoteMachine } from '../support/remote.ts';

@@ -1,6 +1,7 @@
+// The first home clears away what earlier runs left, which can take long: not on a test's time.
 import { beforeAll, describe, expect, it } from 'bun:test';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { hashOf } from '../../src/protocol/tokens.ts';
+import { hashOf } from '../../src/wire/tokens.ts';
 import { Machine } from '../support/bch.ts';
 import { temporaryHome } from '../support/home.ts';
 import { Hooks } from '../support/hooks.ts';
@@ -8,7 +9,6 @@ import { LOUD } from '../support/mail.ts';
 import { McpClient } from '../support/mcp.ts';
 import { Program } from '../support/program.ts';
 
-// The first home clears away what earlier runs left, which can take long: not on a test's time.
 temporaryHome();
 
 /** Everything by which somebody could be recognised at a relay. */

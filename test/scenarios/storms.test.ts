@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
-import { send } from '../../src/flow/send.ts';
-import type { Sent } from '../../src/flow/send.ts';
-import { Draft } from '../../src/protocol/message.ts';
-import { AgentName } from '../../src/protocol/names.ts';
+import { send } from '../../src/core/mail/send.ts';
+import type { Sent } from '../../src/core/mail/send.ts';
+import { Draft } from '../../src/core/message.ts';
+import { AgentName } from '../../src/core/names.ts';
 import type { TestWorkspace } from '../support/workspace.ts';
 import { aWorkspace, anOwner, inChannel } from '../support/workspace.ts';
 

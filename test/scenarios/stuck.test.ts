@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { MessageId } from '../../src/protocol/names.ts';
+import type { MessageId } from '../../src/core/names.ts';
 import { bob } from '../support/mail.ts';
 import { openHome } from '../support/maildir.ts';
 import { PARLEY, Program } from '../support/program.ts';

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'bun:test';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { readInvite } from '../../src/protocol/invite.ts';
+import { readInvite } from '../../src/protocols/backchannel/invite.ts';
 import { until } from '../support/bch.ts';
 import { temporaryHome } from '../support/home.ts';
 import { PARLEY, Program } from '../support/program.ts';

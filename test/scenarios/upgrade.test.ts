@@ -34,7 +34,7 @@ class Installation {
 
   /** Another version is put there, in which this file asks another one for something new. */
   upgrade(file: string): void {
-    this.#put(file, `export { something_new } from '${this.place}/src/storage/disk.ts';\n`);
+    this.#put(file, `export { something_new } from '${this.place}/src/core/disk.ts';\n`);
     this.#put('cli/main.ts', readFileSync(`${this.place}/src/cli/main.ts`, 'utf8'));
   }
 

@@ -9,8 +9,8 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { work } from '../../src/flow/work.ts';
-import type { Message } from '../../src/protocol/message.ts';
+import { work } from '../../src/core/mail/watch.ts';
+import type { Message } from '../../src/core/message.ts';
 import { Machine, until } from '../support/bch.ts';
 import { aDurableWorkspace } from '../support/durable-workspace.ts';
 import { temporaryHome } from '../support/home.ts';

@@ -1,6 +1,6 @@
 // A process that offers all of bob's mail in a home by a way, and dies by kill -9 while the way tries: `offer.child.ts <home>`
-import { attempt } from '../../src/flow/attempt.ts';
-import { FilesDirectory } from '../../src/storage/directory/files.ts';
+import { attempt } from '../../src/core/mail/attempt.ts';
+import { FilesDirectory } from '../../src/store/directory/files.ts';
 import { bob } from './mail.ts';
 import { openHome } from './maildir.ts';
 import { HANDED, ScriptedWay } from './ways.ts';

@@ -1,11 +1,11 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
-import type { Attention } from '../../src/protocol/attention.ts';
-import type { Message } from '../../src/protocol/message.ts';
-import type { AgentName } from '../../src/protocol/names.ts';
+import type { Attention } from '../../src/core/attention/attention.ts';
+import type { Message } from '../../src/core/message.ts';
+import type { AgentName } from '../../src/core/names.ts';
 import { entryText } from '../../src/protocols/c2c/entry.ts';
 import { withLock } from '../../src/protocols/c2c/lock.ts';
-import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
-import type { SqliteLedger } from '../../src/storage/ledger/sqlite.ts';
+import { openSqliteLedger } from '../../src/store/journal/sqlite.ts';
+import type { SqliteLedger } from '../../src/store/journal/sqlite.ts';
 import { C2cMailbox } from '../../src/protocols/c2c/mailbox.ts';
 import { bob, carol, LOUD } from './mail.ts';
 

@@ -1,5 +1,5 @@
 import { chmodSync, existsSync, statSync, writeFileSync } from 'node:fs';
-import { hookFolder } from '../../src/cli/dialects/c2c/hook-session.ts';
+import { hookFolder } from '../../src/protocols/c2c/hook-session.ts';
 import { c2cHookScript } from '../../src/delivery/hook-script.ts';
 import { Brokerage } from './c2c.ts';
 import type { Run } from './program.ts';

@@ -1,5 +1,5 @@
 import { it } from 'bun:test';
-import type { AgentName } from '../../src/protocol/names.ts';
+import type { AgentName } from '../../src/core/names.ts';
 import { inboxOf } from './c2c-broker.ts';
 
 /**

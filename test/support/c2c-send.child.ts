@@ -1,9 +1,8 @@
 import { openBroker } from '../../src/protocols/c2c/open-broker.ts';
-
-import { send } from '../../src/flow/send.ts';
-import { BODY_LIMIT } from '../../src/protocol/message.ts';
-import { AgentName } from '../../src/protocol/names.ts';
-import type { MessageId } from '../../src/protocol/names.ts';
+import { send } from '../../src/core/mail/send.ts';
+import { BODY_LIMIT } from '../../src/core/message.ts';
+import { AgentName } from '../../src/core/names.ts';
+import type { MessageId } from '../../src/core/names.ts';
 
 /** Sends so many messages, one after the other, and says each body once it is stored. */
 const [root = '', from = '', to = '', count = '0'] = process.argv.slice(2);

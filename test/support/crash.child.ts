@@ -1,8 +1,8 @@
 // One process at work in a home, which may die at a named step: `crash.child.ts <home> <act> [<step> [<nth> [<key>…]]]`
 // Says on stdout, one JSON value a line, every step it reaches and what it may claim to have done.
 import { writeSync } from 'node:fs';
-import { SendKey } from '../../src/protocol/names.ts';
-import type { MessageId } from '../../src/protocol/names.ts';
+import { SendKey } from '../../src/core/names.ts';
+import type { MessageId } from '../../src/core/names.ts';
 import { anEntry, bob, carol, LOUD, QUIET } from './mail.ts';
 import { openBrokerHome } from './c2c-broker.ts';
 import { openHome } from './maildir.ts';

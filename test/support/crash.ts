@@ -1,4 +1,4 @@
-import type { MessageId } from '../../src/protocol/names.ts';
+import type { MessageId } from '../../src/core/names.ts';
 
 /** What a child process said before it ended or died. */
 export interface Said {

@@ -1,8 +1,7 @@
 import { openWorkspace } from '../../src/daemon/homes.ts';
-
-import type { Workspace, Home } from '../../src/flow/workspace.ts';
-import { BODY_LIMIT, Draft } from '../../src/protocol/message.ts';
-import { AgentName } from '../../src/protocol/names.ts';
+import type { Workspace, Home } from '../../src/core/mail/workspace.ts';
+import { BODY_LIMIT, Draft } from '../../src/core/message.ts';
+import { AgentName } from '../../src/core/names.ts';
 import { temporaryHome } from './home.ts';
 
 /** A workspace on a fresh home (and, if asked for, a Backchannel home beside it), with these agents. */

@@ -1,8 +1,8 @@
 // One process at work on the duties of a ledger: `duty.child.ts <ledger.db> <act> <id> <name>`. Says on stdout, one JSON value a
 // line, that it is ready, and what it did once it was told to go on.
 import { writeSync } from 'node:fs';
-import { AgentName, MessageId } from '../../src/protocol/names.ts';
-import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
+import { AgentName, MessageId } from '../../src/core/names.ts';
+import { openSqliteLedger } from '../../src/store/journal/sqlite.ts';
 import { aDuty } from './duty.ts';
 import { bob } from './mail.ts';
 

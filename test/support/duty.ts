@@ -1,5 +1,5 @@
-import type { Duty } from '../../src/protocol/duty.ts';
-import type { Duties } from '../../src/storage/ledger/duties.ts';
+import type { Duty } from '../../src/core/obligations/rules.ts';
+import type { Duties } from '../../src/core/ports/obligations.ts';
 import { alice, anId, bob } from './mail.ts';
 
 /** What bob owes to alice, unless told otherwise. */

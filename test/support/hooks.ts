@@ -1,14 +1,13 @@
 import { openWorkspace } from '../../src/daemon/homes.ts';
 import { layReferences } from '../../src/delivery/hook-session.ts';
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
-
 import { hookScript } from '../../src/delivery/hook-script.ts';
-import type { Home } from '../../src/flow/workspace.ts';
-import type { Attention } from '../../src/protocol/attention.ts';
-import { BODY_LIMIT } from '../../src/protocol/message.ts';
-import type { Message } from '../../src/protocol/message.ts';
+import type { Home } from '../../src/core/mail/workspace.ts';
+import type { Attention } from '../../src/core/attention/attention.ts';
+import { BODY_LIMIT } from '../../src/core/message.ts';
+import type { Message } from '../../src/core/message.ts';
 import { trust } from '../../src/platform/trust.ts';
-import { AgentName } from '../../src/protocol/names.ts';
+import { AgentName } from '../../src/core/names.ts';
 import { temporaryHome } from './home.ts';
 import { aMessage, LOUD } from './mail.ts';
 import type { Run } from './program.ts';

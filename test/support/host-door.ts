@@ -1,8 +1,8 @@
-import type { Engine } from '../../src/doors/host/methods.ts';
-import { HostConnection } from '../../src/doors/host/server.ts';
-import type { HostServerDeps } from '../../src/doors/host/server.ts';
-import type { Wire } from '../../src/flow/host/wire.ts';
-import { ChatDeliver } from '../../src/protocol/host.ts';
+import type { Engine } from '../../src/protocols/c2a/methods.ts';
+import { HostConnection } from '../../src/protocols/c2a/server.ts';
+import type { HostServerDeps } from '../../src/protocols/c2a/server.ts';
+import type { Wire } from '../../src/protocols/c2a/context.ts';
+import { ChatDeliver } from '../../src/protocols/c2a/shapes.ts';
 
 /** Everything that a harness can do. */
 export const EVERYTHING = {

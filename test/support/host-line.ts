@@ -1,5 +1,5 @@
-import { HostConnection } from '../../src/doors/host/server.ts';
-import type { ChatDeliver } from '../../src/protocol/host.ts';
+import { HostConnection } from '../../src/protocols/c2a/server.ts';
+import type { ChatDeliver } from '../../src/protocols/c2a/shapes.ts';
 import type { TestHost } from './host.ts';
 import { anInitialize } from './host-door.ts';
 import type { Told } from './host-door.ts';

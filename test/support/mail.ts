@@ -1,7 +1,7 @@
-import type { Attention } from '../../src/protocol/attention.ts';
-import type { Message } from '../../src/protocol/message.ts';
-import { AgentName, MessageId, SendKey } from '../../src/protocol/names.ts';
-import type { Copy, Entry } from '../../src/storage/ledger/ledger.ts';
+import type { Attention } from '../../src/core/attention/attention.ts';
+import type { Message } from '../../src/core/message.ts';
+import { AgentName, MessageId, SendKey } from '../../src/core/names.ts';
+import type { Copy, Entry } from '../../src/core/ports/journal.ts';
 
 export const alice = AgentName.parse('alice');
 export const bob = AgentName.parse('bob');

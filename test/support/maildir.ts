@@ -1,10 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
-import type { Attention } from '../../src/protocol/attention.ts';
-import type { Message } from '../../src/protocol/message.ts';
-import type { AgentName } from '../../src/protocol/names.ts';
-import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
-import type { SqliteLedger } from '../../src/storage/ledger/sqlite.ts';
-import { Maildir } from '../../src/storage/spool/maildir.ts';
+import type { Attention } from '../../src/core/attention/attention.ts';
+import type { Message } from '../../src/core/message.ts';
+import type { AgentName } from '../../src/core/names.ts';
+import { openSqliteLedger } from '../../src/store/journal/sqlite.ts';
+import type { SqliteLedger } from '../../src/store/journal/sqlite.ts';
+import { Maildir } from '../../src/store/maildir/maildir.ts';
 import { LOUD } from './mail.ts';
 
 export interface OpenHome {

@@ -1,4 +1,4 @@
-import { readsAsProtocol } from '../../src/delivery/gate.ts';
+import { readsAsProtocol } from '../../src/core/gate.ts';
 
 const FIELDS = [
   'event_id',

@@ -1,13 +1,13 @@
 import { onTestFinished } from 'bun:test';
 import { existsSync, mkdirSync, rmSync, statfsSync } from 'node:fs';
-import { attendForeign } from '../../src/flow/attend.ts';
-import type { Home } from '../../src/flow/workspace.ts';
-import type { HomeLabel } from '../../src/protocol/address.ts';
-import type { AgentName, MessageId } from '../../src/protocol/names.ts';
-import { FilesDirectory } from '../../src/storage/directory/files.ts';
-import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
-import { Maildir } from '../../src/storage/spool/maildir.ts';
-import type { Watch } from '../../src/storage/spool/spool.ts';
+import { attendForeign } from '../../src/core/mail/attend.ts';
+import type { Home } from '../../src/core/mail/workspace.ts';
+import type { HomeLabel } from '../../src/core/address.ts';
+import type { AgentName, MessageId } from '../../src/core/names.ts';
+import { FilesDirectory } from '../../src/store/directory/files.ts';
+import { openSqliteLedger } from '../../src/store/journal/sqlite.ts';
+import { Maildir } from '../../src/store/maildir/maildir.ts';
+import type { Watch } from '../../src/core/ports/mailboxes.ts';
 import { temporaryHome } from './home.ts';
 
 /** A folder in memory, where the system has one: flushing costs nothing there. Containers may have a very small one. */

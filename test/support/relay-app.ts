@@ -1,12 +1,11 @@
-import { relayApp } from '../../src/doors/relay/app.ts';
-import type { RelayApp } from '../../src/doors/relay/app.ts';
-import type { RelayDeps, RelaySettings } from '../../src/doors/relay/deps.ts';
-import type { Home } from '../../src/flow/workspace.ts';
-import { BODY_LIMIT } from '../../src/protocol/message.ts';
-import type { RoomId } from '../../src/protocol/names.ts';
-import { hashOf } from '../../src/protocol/tokens.ts';
-import { FilesRooms } from '../../src/storage/rooms/files.ts';
-import { DEFAULT_ROOM } from '../../src/storage/rooms/rooms.ts';
+import type { RelayDeps, RelaySettings } from '../../src/protocols/backchannel/relay-deps.ts';
+import { relayApp } from '../../src/protocols/backchannel/relay-app.ts';
+import type { RelayApp } from '../../src/protocols/backchannel/relay-app.ts';
+import type { Home } from '../../src/core/mail/workspace.ts';
+import { BODY_LIMIT } from '../../src/core/message.ts';
+import type { RoomId } from '../../src/core/names.ts';
+import { hashOf } from '../../src/wire/tokens.ts';
+import { FilesRooms, DEFAULT_ROOM } from '../../src/protocols/backchannel/rooms.ts';
 import { openQuickHome, quickFolder } from './quick-home.ts';
 
 export interface Logged {

@@ -1,6 +1,6 @@
 // A relay's storage at work until it is killed: `late.child.ts <home> <putters>`. Says every id that was answered, one a line.
 import { writeSync } from 'node:fs';
-import { SendKey } from '../../src/protocol/names.ts';
+import { SendKey } from '../../src/core/names.ts';
 import { openServerHome } from './server-home.ts';
 import { anEntry, bob, carol, LOUD, QUIET } from './mail.ts';
 

@@ -1,6 +1,6 @@
-import { openSqliteLedger } from '../../src/storage/ledger/sqlite.ts';
-import type { SqliteLedger } from '../../src/storage/ledger/sqlite.ts';
-import { ExportedMaildir } from '../../src/storage/spool/exported-maildir.ts';
+import { openSqliteLedger } from '../../src/store/journal/sqlite.ts';
+import type { SqliteLedger } from '../../src/store/journal/sqlite.ts';
+import { ExportedMaildir } from '../../src/store/maildir/exported-maildir.ts';
 import type { HomeOptions } from './maildir.ts';
 import { LOUD } from './mail.ts';
 

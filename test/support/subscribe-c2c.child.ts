@@ -1,4 +1,4 @@
-import { AgentName, ChannelName } from '../../src/protocol/names.ts';
+import { AgentName, ChannelName } from '../../src/core/names.ts';
 import { C2cDirectory } from '../../src/protocols/c2c/directory.ts';
 
 const [root = '', channel = '', ...names] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 // Subscribes an agent to channels, one after the other: `subscribe.child.ts <home> <agent> <#channel>…`
-import { AgentName, ChannelName } from '../../src/protocol/names.ts';
-import { FilesDirectory } from '../../src/storage/directory/files.ts';
+import { AgentName, ChannelName } from '../../src/core/names.ts';
+import { FilesDirectory } from '../../src/store/directory/files.ts';
 
 const [, , root = '', agent, ...channels] = process.argv;
 const directory = new FilesDirectory(root, Date.now);

@@ -1,4 +1,4 @@
-import { SURFACE } from '../../src/protocol/host.ts';
+import { SURFACE } from '../../src/protocols/c2a/shapes.ts';
 import { FakeWire } from './host.ts';
 import type { TestHost } from './host.ts';
 

@@ -1,4 +1,4 @@
-import type { Attempt, Parcel, Way } from '../../src/delivery/way.ts';
+import type { Attempt, Parcel, Way } from '../../src/core/ports/way-in.ts';
 import type { Activity } from '../../src/sessions/client-state.ts';
 import type { Terminal } from '../../src/sessions/terminal.ts';
 

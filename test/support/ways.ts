@@ -1,4 +1,4 @@
-import type { Attempt, Parcel, Way, WayName } from '../../src/delivery/way.ts';
+import type { Attempt, Parcel, Way, WayName } from '../../src/core/ports/way-in.ts';
 
 /** A way in that does as it is told, one word for each attempt; the last word counts for all that follow. */
 export class ScriptedWay implements Way {

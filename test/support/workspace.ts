@@ -1,8 +1,8 @@
-import type { Workspace, Home, Who } from '../../src/flow/workspace.ts';
-import { tick } from '../../src/flow/tick.ts';
-import type { Duty } from '../../src/protocol/duty.ts';
-import { BODY_LIMIT } from '../../src/protocol/message.ts';
-import { AgentName, ChannelName, MessageId } from '../../src/protocol/names.ts';
+import type { Workspace, Home, Who } from '../../src/core/mail/workspace.ts';
+import { tick } from '../../src/core/obligations/tick.ts';
+import type { Duty } from '../../src/core/obligations/rules.ts';
+import { BODY_LIMIT } from '../../src/core/message.ts';
+import { AgentName, ChannelName, MessageId } from '../../src/core/names.ts';
 import { aClock } from './clock.ts';
 import { openQuickHome } from './quick-home.ts';
 

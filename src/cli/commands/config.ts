@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { command } from '../../core/command.ts';
 import { spanText } from '../../core/time.ts';
-import { lineForModel } from '../../delivery/gate.ts';
-import { nearest } from '../../flow/nearest.ts';
+import { lineForModel } from '../../core/gate.ts';
+import { nearest } from '../../core/mail/nearest.ts';
 import { parleyHome } from '../../platform/env.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import { Refusal } from '../../core/refusal.ts';
 import type { Context } from '../context.ts';
 import { changeSetting } from '../settings-file.ts';
 import { SETTINGS } from '../settings.ts';

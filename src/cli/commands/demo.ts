@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { command } from '../../core/command.ts';
 import { isCompiled, ownCommand } from '../../platform/program.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { codeOf } from '../../storage/disk.ts';
-import type { Trace } from '../../storage/ledger/ledger.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { codeOf } from '../../core/disk.ts';
+import type { Trace } from '../../core/ports/journal.ts';
 import type { Context } from '../context.ts';
 
 const demoCommand = command({

@@ -13,10 +13,10 @@ import { examineIdentity, examineSettings } from '../doctor/settings.ts';
 import type { Waiting } from '../doctor/home.ts';
 import { examineWays } from '../doctor/ways.ts';
 import { command } from '../../core/command.ts';
-import type { Home } from '../../flow/workspace.ts';
+import type { Home } from '../../core/mail/workspace.ts';
 import { parleyHome } from '../../platform/env.ts';
-import { BODY_LIMIT } from '../../protocol/message.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import { BODY_LIMIT } from '../../core/message.ts';
+import { Refusal } from '../../core/refusal.ts';
 import { brokerRoot } from '../../protocols/c2c/broker-root.ts';
 
 const doctorCommand = command({

@@ -1,9 +1,9 @@
 import type { Env } from '../../core/env.ts';
-import type { Who } from '../../flow/workspace.ts';
+import type { Who } from '../../core/mail/workspace.ts';
 import { command } from '../../core/command.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
-import { refuseClientWithoutMailbox } from '../context.ts';
+import { refuseClientWithoutMailbox, Context } from '../context.ts';
 import { ago } from '../../core/time.ts';
 import { HOOK_CLIENTS, hookClient } from '../../clients/clients.ts';
 import type { HookClient } from '../../delivery/client.ts';
@@ -14,9 +14,8 @@ import type { HookEvent } from '../../delivery/hook-event.ts';
 import { spoolMailbox } from '../../delivery/hook-mailbox.ts';
 import { OfferedTexts } from '../../delivery/hook-offered.ts';
 import { forgetOldSessions, mailboxOf, Session } from '../../delivery/hook-session.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { Context } from '../context.ts';
-import { complain, readEvent } from '../hook-call.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { complain, readEvent } from '../../delivery/hook-call.ts';
 import { contextOf, hookLine, renewScript, scriptText, writeScript } from '../hook-setup.ts';
 
 const NAMES = HOOK_CLIENTS.map((client) => client.name);

@@ -1,9 +1,17 @@
-import { isRefused, uninstallProfile } from '../install/installer.ts';
+import {
+  isRefused,
+  uninstallProfile,
+  appliedLine,
+  Installer,
+  isHere,
+  oneAtATime,
+  removedLine,
+} from '../../clients/settings/installer.ts';
 import { forgetSessionsOf } from '../../delivery/hook-session.ts';
 import { command } from '../../core/command.ts';
-import { isSure } from '../../sessions/consent.ts';
+import { isSure } from '../../platform/authority.ts';
 import { parleyHome, userHome } from '../../platform/env.ts';
-import { stableProgram, temporaryHome } from '../own-program.ts';
+import { stableProgram, temporaryHome } from '../../clients/own-program.ts';
 import { gitTop } from '../../platform/git.ts';
 import { isTerminal } from '../../platform/terminal.ts';
 import { refuseSurfaceName } from './setup.ts';
@@ -13,17 +21,16 @@ import { additionsOf } from '../../clients/settings-client.ts';
 import type { ClientSettings, InstallTarget } from '../../clients/settings-client.ts';
 import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
 import type { Recorded } from '../../clients/settings/manifest.ts';
-import type { Who } from '../../flow/workspace.ts';
-import { AgentName } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import type { Who } from '../../core/mail/workspace.ts';
+import { AgentName } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
 import { bindClient, clientBindings, clientOf, unbindClient } from '../client-bindings.ts';
 import { agentName, Context } from '../context.ts';
 import { scriptText, writeScript } from '../hook-setup.ts';
 import { grantAdvice, grantAtTerminal, grantFrom, reachOf, toolsOf } from '../install/allow.ts';
 import type { Grant } from '../install/allow.ts';
-import { recordChangedHooks, tablesLine } from '../install/codex-trust.ts';
-import { appliedLine, Installer, isHere, oneAtATime, removedLine } from '../install/installer.ts';
-import type { Applied, Removed } from '../install/installer.ts';
+import { recordChangedHooks, tablesLine } from '../../clients/codex/trust.ts';
+import type { Applied, Removed } from '../../clients/settings/installer.ts';
 import { parleyProfile } from '../install/parley-profile.ts';
 
 export default command({

@@ -1,9 +1,9 @@
 import { existsSync, lstatSync, readdirSync, rmSync } from 'node:fs';
 import { command } from '../../core/command.ts';
 import { spanText } from '../../core/time.ts';
-import type { Home } from '../../flow/workspace.ts';
-import { isMissing } from '../../storage/disk.ts';
-import type { Ledger, Trace } from '../../storage/ledger/ledger.ts';
+import type { Home } from '../../core/mail/workspace.ts';
+import { isMissing } from '../../core/disk.ts';
+import type { Ledger, Trace } from '../../core/ports/journal.ts';
 import type { Context } from '../context.ts';
 import { cutBy } from '../retention.ts';
 

@@ -1,5 +1,5 @@
 import type { Env } from '../../core/env.ts';
-import { visibleLine } from '../../delivery/gate.ts';
+import { visibleLine } from '../../core/gate.ts';
 import type { Context } from '../context.ts';
 import { bringHere, openId } from '../find.ts';
 import { forgetDaily } from '../retention.ts';
@@ -8,17 +8,17 @@ import { command } from '../../core/command.ts';
 import { countFrom, durationFrom } from '../../core/time.ts';
 import { byCommand, takeAndPrint } from '../../delivery/print.ts';
 import { watchMail } from '../../delivery/watch-mail.ts';
-import { asOwed, claimedBy } from '../../flow/claimed.ts';
-import { findWaiting, waiting } from '../../flow/deliver.ts';
-import type { Delivered } from '../../flow/deliver.ts';
-import { release, settle } from '../../flow/settle.ts';
-import { findMessage, onlyOne } from '../../flow/workspace.ts';
+import { asOwed, claimedBy } from '../../core/obligations/owed.ts';
+import { findWaiting, waiting } from '../../core/mail/deliver.ts';
+import type { Delivered } from '../../core/mail/deliver.ts';
+import { release, settle } from '../../core/mail/settle.ts';
+import { findMessage, onlyOne } from '../../core/mail/workspace.ts';
 import { writeAll } from '../../platform/terminal.ts';
-import type { Message } from '../../protocol/message.ts';
-import { shortId } from '../../protocol/names.ts';
-import { Disposition } from '../../protocol/receipt.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { PartlyShown } from '../../storage/disk.ts';
+import type { Message } from '../../core/message.ts';
+import { shortId } from '../../core/names.ts';
+import { Disposition } from '../../core/receipt.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { PartlyShown } from '../../core/disk.ts';
 
 const inboxCommand = command({
   usage: 'inbox',

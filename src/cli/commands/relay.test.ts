@@ -3,10 +3,10 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { alice, bob } from '../../../test/support/mail.ts';
 import { within } from '../../../test/support/within.ts';
-import { hashOf } from '../../protocol/tokens.ts';
-import { FilesDirectory } from '../../storage/directory/files.ts';
-import { WatchedDirectory } from '../../storage/directory/watched.ts';
-import { FilesRooms } from '../../storage/rooms/files.ts';
+import { hashOf } from '../../wire/tokens.ts';
+import { FilesDirectory } from '../../store/directory/files.ts';
+import { WatchedDirectory } from '../../store/directory/watched.ts';
+import { FilesRooms } from '../../protocols/backchannel/rooms.ts';
 import { Context } from '../context.ts';
 import { relayToken } from './relay.ts';
 

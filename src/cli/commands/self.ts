@@ -1,18 +1,18 @@
 import { command } from '../../core/command.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { nearest } from '../../flow/nearest.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { nearest } from '../../core/mail/nearest.ts';
 import { isCompiled, VERSION } from '../../platform/program.ts';
 import { backchannelHome, parleyHome } from '../../platform/env.ts';
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Context } from '../context.ts';
-import { tablesLine } from '../install/codex-trust.ts';
-import { removedLine } from '../install/installer.ts';
-import { forgetHookState, isInClients, leaveClients } from '../install/uninstall.ts';
-import { installProgram, isSameFile, readManifest, uninstallProgram } from '../self/program-files.ts';
+import { tablesLine } from '../../clients/codex/trust.ts';
+import { removedLine } from '../../clients/settings/installer.ts';
+import { forgetHookState, isInClients, leaveClients } from '../self/leave-clients.ts';
+import { installProgram, isSameFile, readManifest, uninstallProgram } from '../../clients/program-files.ts';
 import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
-import { isOnPath, onPath } from '../self/search-path.ts';
+import { isOnPath, onPath } from '../../platform/search-path.ts';
 
 /** What the program can be called besides parley. */
 const NAMES = ['bch', 'c2c', 'c2c-deliver-inbox', 'ccc'];

@@ -1,18 +1,18 @@
-import { openHostService, hostOnStdio } from '../host/host.ts';
-import { hostAddresses } from '../host/options.ts';
+import { openHostService, hostOnStdio } from '../../protocols/c2a/open-host.ts';
+import { hostAddresses } from '../../protocols/c2a/options.ts';
 import { serveMcp } from '../../wire/mcp-stdio.ts';
 import { CLIENT_NAMES } from '../../clients/client-names.ts';
-import { chatFace } from '../../doors/mcp/chat.ts';
+import { chatFace } from '../../protocols/c2a/mcp.ts';
 import { speak } from '../table.ts';
 import { refuseClientWithoutMailbox, Context } from '../context.ts';
 import { bringHere } from '../find.ts';
 import { command } from '../../core/command.ts';
 import type { OpenService } from '../../core/service.ts';
-import type { Who } from '../../flow/workspace.ts';
+import type { Who } from '../../core/mail/workspace.ts';
 import { servingLog } from '../../platform/log.ts';
 import { VERSION } from '../../platform/program.ts';
 import { serveUntilSignal } from '../../platform/serve.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import { Refusal } from '../../core/refusal.ts';
 
 const hostCommand = command({
   usage: 'host  |  host --stdio',

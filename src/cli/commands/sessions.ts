@@ -1,5 +1,4 @@
-import { namesIn } from '../../delivery/hook-session.ts';
-import { Session } from '../../delivery/hook-session.ts';
+import { namesIn, Session } from '../../delivery/hook-session.ts';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { clientBindings, clientOf } from '../client-bindings.ts';
@@ -10,13 +9,13 @@ import { isUnread, unreadAdvice } from '../unread.ts';
 import { agentFrom } from '../find.ts';
 import { command } from '../../core/command.ts';
 import { ago } from '../../core/time.ts';
-import { lineForModel } from '../../delivery/gate.ts';
-import { giveRole, takeRole } from '../../flow/appoint.ts';
-import type { Who } from '../../flow/workspace.ts';
+import { lineForModel } from '../../core/gate.ts';
+import { giveRole, takeRole } from '../../core/obligations/owners.ts';
+import type { Who } from '../../core/mail/workspace.ts';
 import { parleyHome } from '../../platform/env.ts';
-import { shortId } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { refuseUnlessUser } from '../../sessions/consent.ts';
+import { shortId } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { refuseUnlessUser } from '../../platform/authority.ts';
 
 const whoamiCommand = command({
   usage: 'whoami',

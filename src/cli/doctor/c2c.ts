@@ -3,7 +3,7 @@ import type { Session } from '../../protocols/c2c/broker.ts';
 import { JSON_FLAG } from '../../protocols/c2c/workspace.ts';
 import type { C2c } from '../../protocols/c2c/workspace.ts';
 import { existsSync, lstatSync } from 'node:fs';
-import { LARGEST_LIST_BYTES } from '../../storage/plain-file.ts';
+import { LARGEST_LIST_BYTES } from '../../platform/files.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 import { examineWays } from './ways.ts';

@@ -6,12 +6,12 @@ import { clientBindings, clientOf } from '../client-bindings.ts';
 import { counted, on } from './finding.ts';
 import type { Finding } from './finding.ts';
 import { LEDGER_FORMAT, inspectLedger } from '../../daemon/homes.ts';
-import { ownersOf } from '../../flow/appoint.ts';
-import type { Home } from '../../flow/workspace.ts';
+import { ownersOf } from '../../core/obligations/owners.ts';
+import type { Home } from '../../core/mail/workspace.ts';
 import { parleyHome } from '../../platform/env.ts';
-import type { AgentName } from '../../protocol/names.ts';
-import { platform } from '../../storage/platform/platform.ts';
-import type { Platform } from '../../storage/platform/platform.ts';
+import type { AgentName } from '../../core/names.ts';
+import { platform } from '../../platform/os.ts';
+import type { Platform } from '../../platform/os.ts';
 
 /** Below this a full disk is near. */
 const SPACE = 64 * 1024 * 1024;

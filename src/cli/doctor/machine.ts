@@ -1,16 +1,16 @@
+import { dependencies } from '../../../package.json' with { type: 'json' };
 import type { Env } from '../../core/env.ts';
-import { isSameFile } from '../self/program-files.ts';
+import { isSameFile } from '../../clients/program-files.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { dependencies } from '../../../package.json' with { type: 'json' };
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 import { scriptText } from '../hook-setup.ts';
-import { onPath } from '../self/search-path.ts';
+import { onPath } from '../../platform/search-path.ts';
 import { LEDGER_FORMAT } from '../../daemon/homes.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { VERSION, isCompiled } from '../../platform/program.ts';
-import { isMissing } from '../../storage/disk.ts';
+import { isMissing } from '../../core/disk.ts';
 
 /** The program itself, the system below it, and what the shell calls by our names. */
 export function examineMachine(env: Env): Finding[] {

@@ -1,9 +1,9 @@
 import { closeSync, constants, lstatSync, openSync, readdirSync, readSync, rmSync } from 'node:fs';
 import { basename } from 'node:path';
-import type { Home } from '../../flow/workspace.ts';
-import { AgentName, MessageId } from '../../protocol/names.ts';
-import { codeOf, isMissing, isNoPlainFile } from '../../storage/disk.ts';
-import { refuseOdd } from '../../storage/plain-file.ts';
+import type { Home } from '../../core/mail/workspace.ts';
+import { AgentName, MessageId } from '../../core/names.ts';
+import { codeOf, isMissing, isNoPlainFile } from '../../core/disk.ts';
+import { refuseOdd } from '../../platform/files.ts';
 import { counted, on } from './finding.ts';
 import type { Finding } from './finding.ts';
 

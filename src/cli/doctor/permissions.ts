@@ -1,6 +1,6 @@
 import { chmodSync, lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Home } from '../../flow/workspace.ts';
+import type { Home } from '../../core/mail/workspace.ts';
 import { counted, on } from './finding.ts';
 import type { Finding } from './finding.ts';
 

@@ -1,9 +1,9 @@
 import type { Env } from '../../core/env.ts';
 import { existsSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
-import type { Workspace } from '../../flow/workspace.ts';
+import type { Workspace } from '../../core/mail/workspace.ts';
 import { parleyHome } from '../../platform/env.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import { Refusal } from '../../core/refusal.ts';
 import type { Context } from '../context.ts';
 import type { Loaded } from '../settings.ts';
 import { on } from './finding.ts';

@@ -3,11 +3,10 @@ import { namesIn } from '../../delivery/hook-session.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import type { ClientSettings, InstallTarget } from '../../clients/settings-client.ts';
 import { NotEditable } from '../../clients/settings/text-edit.ts';
-import { TOOL_LIST } from '../../doors/mcp/chat.ts';
-import type { McpTool } from '../../doors/mcp/chat.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { startedByClient } from '../../sessions/authority.ts';
-import { isSure } from '../../sessions/consent.ts';
+import { TOOL_LIST } from '../../protocols/c2a/mcp.ts';
+import type { McpTool } from '../../protocols/c2a/mcp.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { startedByClient, isSure } from '../../platform/authority.ts';
 import type { Context } from '../context.ts';
 import { parleyHome } from '../../platform/env.ts';
 

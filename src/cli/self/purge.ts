@@ -1,8 +1,8 @@
 import { existsSync, lstatSync, realpathSync, rmSync } from 'node:fs';
 import { join, sep } from 'node:path';
-import type { Home } from '../../flow/workspace.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { explained } from '../../storage/disk.ts';
+import type { Home } from '../../core/mail/workspace.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { explained } from '../../core/disk.ts';
 
 /** What a home holds, in one line for people: who would lose what. */
 export async function holdings(home: Home): Promise<string> {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
-import type { MessageId } from '../../protocol/names.ts';
+import type { MessageId } from '../../core/names.ts';
 import { ShownInTranscript } from './evidence.ts';
 
 const parcel = (id: string) => ({ id: id as MessageId, text: 'hello' });

@@ -1,8 +1,8 @@
 import { closeSync, openSync, readSync, statSync, watch } from 'node:fs';
 import { dirname } from 'node:path';
-import { transcriptOf } from '../../delivery/transcript.ts';
-import type { Parcel } from '../../delivery/way.ts';
-import type { Evidence } from '../../protocol/receipt.ts';
+import { transcriptOf } from './transcript.ts';
+import type { Parcel } from '../../core/ports/way-in.ts';
+import type { Evidence } from '../../core/receipt.ts';
 
 /** How long a session may take to write down what it was told: one at work does so at its next step. */
 const PATIENCE_MS = 20_000;

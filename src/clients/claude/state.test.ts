@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test';
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
-import { startOf } from '../../sessions/process.ts';
+import { startOf } from '../../platform/process.ts';
 import { ClaudeStateReader } from './state.ts';
 
 describe('what Claude Code says of a session in its register', () => {

@@ -1,5 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
-import { isAlive, startOf } from '../../sessions/process.ts';
+import { isAlive, startOf } from '../../platform/process.ts';
 import type { Activity, ClientState, StateReader } from '../../sessions/client-state.ts';
 import { saidFromNowOn } from './evidence.ts';
 import type { ReadComposer } from '../../sessions/terminal.ts';

@@ -2,6 +2,18 @@ import { readJson } from '../settings/jsonc.ts';
 import { NotEditable } from '../settings/text-edit.ts';
 import { inToml, readToml, tomlWithout } from '../settings/toml.ts';
 import { hooksIn, tableIn } from '../settings-client.ts';
+import type { Env } from '../../core/env.ts';
+import type { Asking } from '../../platform/authority.ts';
+import { namesIn } from '../../delivery/hook-session.ts';
+import { isSure } from '../../platform/authority.ts';
+import { parleyHome } from '../../platform/env.ts';
+import { isTerminal } from '../../platform/terminal.ts';
+import { mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { Addition, ReadFile } from '../settings/changes.ts';
+import { find, replace } from '../settings/file.ts';
+import type { Recorded } from '../settings/manifest.ts';
+import type { Applied } from '../settings/installer.ts';
 
 /** `paths` are the names of a hooks.json, `text` is what it holds. */
 interface HooksFile {
@@ -100,4 +112,157 @@ function pruned(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof Date) return value;
   const entries = Object.entries(value).map(([key, inner]) => [key, pruned(inner)] as const);
   return Object.fromEntries(entries.filter(([, inner]) => !Bun.deepEquals(inner, {})));
+}
+
+/**
+ * True if the user trusts a hook of ours in Codex. Codex writes that into config.toml, by the hook's file, its event and its two
+ * indexes there. It skips a hook without that, and one that changed since. Only Codex can compute the hash, so a hash counts
+ * unless we recorded that the hook changed under it.
+ */
+export function isTrusted({ path, content, isThere }: Addition, env: Env): boolean {
+  const event = content.format === 'json' ? (content.at[1] ?? '') : '';
+  try {
+    const hooks = { paths: [path, realpathSync(path)], text: readFileSync(path, 'utf8') };
+    const keys = trustKeys(
+      hooks,
+      (at, hook) => at === event && isThere(JSON.stringify({ hooks: { [event]: [{ hooks: [hook] }] } })),
+    );
+    const outdated = namesIn(outdatedFolder(env));
+    return trustedHooks(path).some(({ key, hash }) => keys.includes(key) && !outdated.includes(nameOf(hash)));
+  } catch {
+    return false;
+  }
+}
+
+/** Records the hashes of hooks that an installation has just changed: they are no trust in the new lines. */
+export function recordChangedHooks(env: Env, applied: readonly Applied[]): void {
+  const changed = applied.filter(({ path, outcome }) => outcome === 'replaced' && path.endsWith('/hooks.json'));
+  const hashes = changed.flatMap(({ path, what }) => {
+    const event = codexEvent(/^\w+ at (\w+)$/.exec(what)?.[1] ?? '');
+    return trustedHooks(path).filter(({ key }) => key.includes(`hooks.json:${event}:`));
+  });
+  if (hashes.length === 0) return;
+  mkdirSync(outdatedFolder(env), { recursive: true, mode: 0o700 });
+  for (const { hash } of hashes) writeFileSync(join(outdatedFolder(env), nameOf(hash)), '', { mode: 0o600 });
+}
+
+/** The hooks that the user of Codex trusts. None if its settings cannot be read. */
+function trustedHooks(path: string): { key: string; hash: string }[] {
+  try {
+    const state = tableIn(inToml(readFileSync(join(dirname(path), 'config.toml'), 'utf8'), ['hooks', 'state']));
+    return Object.entries(state).flatMap(([key, entry]) => {
+      const { trusted_hash: hash, enabled } = tableIn(entry);
+      return typeof hash === 'string' && enabled !== false ? [{ key, hash }] : [];
+    });
+  } catch {
+    return [];
+  }
+}
+
+/** One empty file for each hash. */
+function outdatedFolder(env: Env): string {
+  return join(parleyHome(env), 'codex-changed-hooks');
+}
+
+function nameOf(hash: string): string {
+  return hash.replaceAll(/[^A-Za-z0-9]/g, '-').slice(0, 100);
+}
+
+/**
+ * What Codex wrote about our hook and server into one config.toml: that its user trusts the hook, and which tools may run unasked.
+ * Parley did not write it, so it goes only with consent.
+ */
+export interface CodexTables {
+  path: string;
+  tables: string[];
+  removed: boolean;
+}
+
+/** Finds those tables. Call it before hooks are removed: Codex names a hook by its index in hooks.json. */
+export function findCodexTables(recorded: readonly Recorded[]): CodexTables[] {
+  const codex = recorded.filter(({ owner }) => owner === 'codex');
+  const files = codex.map(({ path }) => path).filter((path) => /\/(?:hooks\.json|config\.toml)$/.test(path));
+  return [...new Set(files.map((path) => dirname(path)))].flatMap((folder) => {
+    const tables = tablesIn(
+      folder,
+      codex.filter(({ path }) => dirname(path) === folder),
+    );
+    return tables.length === 0 ? [] : [{ path: join(folder, 'config.toml'), tables, removed: false }];
+  });
+}
+
+function tablesIn(folder: string, recorded: readonly Recorded[]): string[] {
+  try {
+    const [config, hooks] = [find(join(folder, 'config.toml')), find(join(folder, 'hooks.json'))];
+    const { text } = config;
+    if (text === null) return [];
+    const paths = [...new Set([join(folder, 'hooks.json'), hooks.target])];
+    const commands = new Set(recorded.flatMap(commandsIn));
+    const trust = trustTables(text, { paths, text: hooks.text ?? '{}' }, commands);
+    const written = recorded.map(({ content }) => (content.format === 'toml' ? content.block : '')).join('\n');
+    const servers = recorded.flatMap(({ what, content }) =>
+      what === 'MCP server' && content.format === 'toml' ? content.at.slice(1, 2) : [],
+    );
+    return [...trust, ...servers.flatMap((server) => serverTables(text, server, written))];
+  } catch (error) {
+    if (error instanceof NotEditable) return [];
+    throw error;
+  }
+}
+
+function commandsIn({ content }: Recorded): string[] {
+  if (content.format !== 'json') return [];
+  const hooks = hooksIn({ hooks: { ours: [content.value] } });
+  return hooks.map(({ hook }) => hook['command']).filter((command) => typeof command === 'string');
+}
+
+/** Removes these tables if the user wants it. */
+export function offerRemoval(context: Asking, found: readonly CodexTables[], yes: boolean): CodexTables[] {
+  return isRemovalWanted(context, found, yes) ? found.map(removeTables) : [...found];
+}
+
+/** Asks at a terminal whether these tables go, too. `--yes` includes them; without a terminal they stay. */
+export function isRemovalWanted(context: Asking, found: readonly CodexTables[], yes: boolean): boolean {
+  if (found.length === 0) return false;
+  const isAsked = !yes && !context.json && isTerminal(0);
+  if (isAsked) for (const one of found) context.note(`Codex wrote about Parley into ${one.path}: ${headers(one)}`);
+  return yes || (isAsked && isSure(context, 'Remove that, too?'));
+}
+
+/** Reads a settings file as it is without these tables. */
+export function readWithout(tables: readonly CodexTables[]): ReadFile {
+  return (path) => {
+    const found = find(path);
+    const one = tables.find((each) => each.path === path);
+    return one ? { ...found, text: textWithout(one, found.text) ?? found.text } : found;
+  };
+}
+
+export function removeTables(one: CodexTables): CodexTables {
+  const config = find(one.path);
+  const text = textWithout(one, config.text);
+  if (text === null) return one;
+  replace(config, text);
+  return { ...one, removed: true };
+}
+
+/** Null where the tables cannot be taken out. */
+function textWithout({ tables }: CodexTables, text: string | null): string | null {
+  try {
+    return text === null ? null : withoutTables(text, tables);
+  } catch (error) {
+    if (error instanceof NotEditable) return null;
+    throw error;
+  }
+}
+
+/** One line for people. */
+export function tablesLine(one: CodexTables): string {
+  return one.removed
+    ? `  ${'removed'.padEnd(12)} what Codex wrote about Parley: ${one.path} ${headers(one)}`
+    : `  ${'left'.padEnd(12)} what Codex wrote about Parley, for you to remove: ${one.path} ${headers(one)}`;
+}
+
+function headers({ tables }: CodexTables): string {
+  return tables.map((header) => `[${header}]`).join(' ');
 }

@@ -1,6 +1,6 @@
 import { OpenCodeState, readStatefile } from './statefile.ts';
 import type { Activity, ClientState, StateReader } from '../../sessions/client-state.ts';
-import { isAlive } from '../../sessions/process.ts';
+import { isAlive } from '../../platform/process.ts';
 import type { ReadComposer } from '../../sessions/terminal.ts';
 
 /** The plugin says every 15 seconds that its state still holds. Three missed heartbeats: its state is unknown. */

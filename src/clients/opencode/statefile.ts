@@ -1,8 +1,8 @@
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import * as v from 'valibot';
-import { Refusal } from '../../protocol/refusal.ts';
-import { Schema } from '../../protocol/schema.ts';
-import type { Described } from '../../protocol/schema.ts';
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { Refusal } from '../../core/refusal.ts';
+import { Schema } from '../../core/schema.ts';
+import type { Described } from '../../core/schema.ts';
 
 /** UTC with milliseconds, as `Date.toISOString` writes it. */
 const Moment = () =>

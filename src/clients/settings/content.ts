@@ -1,6 +1,6 @@
 import * as v from 'valibot';
-import { Schema } from '../../protocol/schema.ts';
-import type { Described } from '../../protocol/schema.ts';
+import { Schema } from '../../core/schema.ts';
+import type { Described } from '../../core/schema.ts';
 import { addToJson, hasMember, removeFromJson } from './jsonc.ts';
 import type { Removal } from './text-edit.ts';
 import { addToToml, appendBlock, inToml, removeBlock, removeFromToml } from './toml.ts';

@@ -1,8 +1,8 @@
+import * as v from 'valibot';
 import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import * as v from 'valibot';
-import { Schema } from '../../protocol/schema.ts';
-import type { Described } from '../../protocol/schema.ts';
+import { Schema } from '../../core/schema.ts';
+import type { Described } from '../../core/schema.ts';
 import { Content, Edit } from './content.ts';
 import { dropFolders, missingFolders } from './file.ts';
 import { NotEditable } from './text-edit.ts';

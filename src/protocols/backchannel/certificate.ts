@@ -1,7 +1,7 @@
 import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
-import { Refusal } from '../../protocol/refusal.ts';
-import { codeOf } from '../../storage/disk.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { codeOf } from '../../core/disk.ts';
 
 interface CertificateFiles {
   cert: string;

@@ -1,17 +1,17 @@
 import { serveMcp } from '../../wire/mcp-stdio.ts';
-import { backchannelFace } from '../../doors/mcp/backchannel.ts';
+import { backchannelFace } from './mcp.ts';
 import { FLAG, TEXT, TEXTS, command } from '../../core/command.ts';
-import { forModel, lineForModel } from '../../delivery/gate.ts';
+import { forModel, lineForModel } from '../../core/gate.ts';
 import { byCommand, takeAndPrint } from '../../delivery/print.ts';
 import { watchMail } from '../../delivery/watch-mail.ts';
-import { findWaiting, waiting } from '../../flow/deliver.ts';
-import type { Delivered } from '../../flow/deliver.ts';
-import { send } from '../../flow/send.ts';
+import { findWaiting, waiting } from '../../core/mail/deliver.ts';
+import type { Delivered } from '../../core/mail/deliver.ts';
+import { send } from '../../core/mail/send.ts';
 import { servingLog } from '../../platform/log.ts';
-import { anyChannel } from '../../protocol/backchannel.ts';
-import type { Draft, Message } from '../../protocol/message.ts';
-import type { MessageId, Scope } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import { anyChannel } from './names.ts';
+import type { Draft, Message } from '../../core/message.ts';
+import type { MessageId, Scope } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
 import type { Bch } from './workspace.ts';
 
 const sendCommand = command({

@@ -1,7 +1,7 @@
-import { visibleLine } from '../../delivery/gate.ts';
+import { visibleLine } from '../../core/gate.ts';
 import type { Dialect } from '../../core/command.ts';
 import { writeAll } from '../../platform/terminal.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import { Refusal } from '../../core/refusal.ts';
 import { Bch } from './workspace.ts';
 
 const HELP = `bch: mail between agents on this machine (Backchannel, spoken by Parley)

@@ -1,19 +1,20 @@
+import type * as Relay from './remote-home.ts';
 import { existsSync } from 'node:fs';
-import type * as Relay from '../../storage/relay/open.ts';
-import { lazyHome } from '../../storage/home.ts';
-import type { Durability, OpenHome, SpoolParts } from '../../storage/home.ts';
-import type { AgentName, RoomId } from '../../protocol/names.ts';
-import type { Home } from '../../flow/workspace.ts';
-import { attendForeign } from '../../flow/attend.ts';
+import { lazyHome } from '../../store/home.ts';
+import type { Durability, OpenHome, SpoolParts } from '../../store/home.ts';
+import type { AgentName, RoomId } from '../../core/names.ts';
+import type { Home } from '../../core/mail/workspace.ts';
+import { attendForeign } from '../../core/mail/attend.ts';
 import { writeAll } from '../../platform/terminal.ts';
-import { readIdentity, folderFor } from '../../storage/relay/identity.ts';
-import type { Identity } from '../../storage/relay/identity.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { DEFAULT_ROOM } from '../../storage/rooms/rooms.ts';
-import type { Rooms } from '../../storage/rooms/rooms.ts';
-import type { Directory } from '../../storage/directory/directory.ts';
-import { FilesDirectory } from '../../storage/directory/files.ts';
-import { WatchedDirectory } from '../../storage/directory/watched.ts';
+import { readIdentity, folderFor } from './remote-identity.ts';
+import type { Identity } from './remote-identity.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { DEFAULT_ROOM } from './rooms.ts';
+import type { Rooms } from './rooms.ts';
+import type { Directory } from '../../core/ports/directory.ts';
+import { FilesDirectory } from '../../store/directory/files.ts';
+import { WatchedDirectory } from '../../store/directory/watched.ts';
+
 /** Which agent at which relay: by its folder; or, for a Backchannel program, by what its own config says. */
 export type RemotePlace = { durability: Durability } & (
   | { root: string }
@@ -25,7 +26,7 @@ export function openRemoteHome(order: RemotePlace): Home {
   const asOriginal = 'place' in order;
   const { root, identity } = asOriginal ? known(order) : { root: order.root, identity: saved(order.root) };
   // Loaded here: a client of HTTP and its queue cost every start 3 %, and few agents are at a relay.
-  const { openRelay } = require('../../storage/relay/open.ts') as typeof Relay;
+  const { openRelay } = require('./remote-home.ts') as typeof Relay;
   const { ledger, spool, directory, remote } = openRelay({
     root,
     identity,
@@ -78,7 +79,7 @@ export interface RelayRoomsOrder {
 
 /** The rooms below a Backchannel home, for a command that looks at them once. A relay may serve them meanwhile. */
 export async function openRooms(root: string): Promise<Rooms & { directory(id: RoomId): Directory }> {
-  const { FilesRooms } = await import('../../storage/rooms/files.ts');
+  const { FilesRooms } = await import('./rooms.ts');
   const rooms = new FilesRooms(root, { defaultTokenHash: null });
   return Object.assign(rooms, { directory: (id: RoomId) => new FilesDirectory(rooms.root(id), Date.now) });
 }
@@ -90,8 +91,8 @@ export async function openRooms(root: string): Promise<Rooms & { directory(id: R
 export async function openRelayRooms(order: RelayRoomsOrder): Promise<RelayRooms> {
   const { root, durability, defaultTokenHash, afterDeath, onTrouble } = order;
   // Loaded here: only a relay needs them, and they cost every start 4 %.
-  const { FilesRooms } = await import('../../storage/rooms/files.ts');
-  const { ExportedMaildir } = await import('../../storage/spool/exported-maildir.ts');
+  const { FilesRooms } = await import('./rooms.ts');
+  const { ExportedMaildir } = await import('../../store/maildir/exported-maildir.ts');
   const rooms = new FilesRooms(root, { defaultTokenHash });
   const homes = new Map<RoomId, OpenHome>();
   const home = (id: RoomId): Home => {

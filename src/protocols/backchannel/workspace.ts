@@ -1,20 +1,20 @@
 import type { Env } from '../../core/env.ts';
-import { openHome } from '../../storage/home.ts';
+import { openHome } from '../../store/home.ts';
 import { openRemoteHome } from './homes.ts';
 import { mkdirSync, readFileSync } from 'node:fs';
-import type { Workspace, Home, Who } from '../../flow/workspace.ts';
+import type { Workspace, Home, Who } from '../../core/mail/workspace.ts';
 import { backchannelHome } from '../../platform/env.ts';
 import { replaceFile } from '../../platform/files.ts';
 import { writeAll } from '../../platform/terminal.ts';
-import { readAddress, readName, unreachable } from '../../protocol/backchannel.ts';
-import { BODY_LIMIT } from '../../protocol/message.ts';
-import { RoomId } from '../../protocol/names.ts';
-import type { AgentName, MessageId } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import type { Use } from '../../sessions/authority.ts';
-import { refusePersonsName } from '../../sessions/consent.ts';
-import { isMissing } from '../../storage/disk.ts';
-import { locked } from '../../storage/lock-file.ts';
+import { readAddress, readName, unreachable } from './names.ts';
+import { BODY_LIMIT } from '../../core/message.ts';
+import { RoomId } from '../../core/names.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
+import type { Use } from '../../platform/authority.ts';
+import { refusePersonsName } from '../../platform/authority.ts';
+import { isMissing } from '../../core/disk.ts';
+import { locked } from '../../platform/lock-file.ts';
 
 /** What a command of this dialect has at hand. Nothing in it is opened before it is asked for. */
 export class Bch {

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync } from 'node:fs';
-import { explained, ifThere } from '../../storage/disk.ts';
-import { flushFolder } from '../../storage/flush.ts';
+import { explained, ifThere } from '../../core/disk.ts';
+import { flushFolder } from '../../platform/files.ts';
 import { readEntry } from './entry.ts';
 import type { BrokerEntry } from './entry.ts';
 import { appendLines, readLines, readObjects, replaceFile } from './files.ts';

@@ -3,8 +3,8 @@ import { readFileSync, readdirSync, realpathSync } from 'node:fs';
 import { inShell } from '../../clients/shell-word.ts';
 import { brokersFolder } from '../../platform/env.ts';
 import { gitOrigin, gitTop } from '../../platform/git.ts';
-import { parseAddress } from '../../protocol/address.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import { parseAddress } from '../../core/address.ts';
+import { Refusal } from '../../core/refusal.ts';
 
 /** Where the broker of this folder is: named, or one per repository. Whether it exists is not asked. spec: c2c#root */
 export function brokerRoot(env: Env, cwd: string): string {

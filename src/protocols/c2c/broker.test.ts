@@ -5,7 +5,7 @@ import { itWithScripts } from '../../../test/support/c2c-python.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { findPending, writePending } from './pending.ts';
 import { AliasTaken, readAlias } from './shapes.ts';
-import { AgentExtras } from '../../storage/directory/directory.ts';
+import { AgentExtras } from '../../core/ports/directory.ts';
 import { Broker } from './broker.ts';
 
 const bob = readAlias('bob');

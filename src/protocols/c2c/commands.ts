@@ -7,20 +7,20 @@ import type { Archived } from './archive.ts';
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import type { Stats } from 'node:fs';
 import { FLAG, TEXT, TEXTS, command } from '../../core/command.ts';
-import { lineForModel } from '../../delivery/gate.ts';
-import type { Parcel } from '../../delivery/way.ts';
-import type { Delivered } from '../../flow/deliver.ts';
-import type { Home } from '../../flow/workspace.ts';
-import type { OutgoingCopy } from '../../flow/attempt.ts';
+import { lineForModel } from '../../core/gate.ts';
+import type { Parcel } from '../../core/ports/way-in.ts';
+import type { Delivered } from '../../core/mail/deliver.ts';
+import type { Home } from '../../core/mail/workspace.ts';
+import type { OutgoingCopy } from '../../core/mail/attempt.ts';
 import { bodyFrom } from '../../platform/input.ts';
 import { VERSION } from '../../platform/program.ts';
 import { isSlow, writeAll } from '../../platform/terminal.ts';
-import type { AgentName } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import type { AgentName } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
-import { ifThere } from '../../storage/disk.ts';
-import { platform } from '../../storage/platform/platform.ts';
+import { ifThere } from '../../core/disk.ts';
+import { platform } from '../../platform/os.ts';
 
 const sendCommand = command({
   usage: 'send <alias|#room> <text …|-> [--from <alias>] [--fail|--blocking|--urgent] [--deferrable] [--json]',

@@ -1,11 +1,11 @@
 import { claudeRuns } from '../../clients/claude/state.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import type { Values } from '../../core/command.ts';
-import { TranscriptWay } from '../../delivery/transcript.ts';
-import { waiting } from '../../flow/deliver.ts';
-import { attempt } from '../../flow/attempt.ts';
+import { TranscriptWay } from '../../clients/claude/transcript.ts';
+import { waiting } from '../../core/mail/deliver.ts';
+import { attempt } from '../../core/mail/attempt.ts';
 import { userHome } from '../../platform/env.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import { Refusal } from '../../core/refusal.ts';
 import { enveloped } from './commands.ts';
 import { instanceOf } from './instance.ts';
 import { Wanted } from './loop-files.ts';

@@ -1,10 +1,10 @@
-import { visibleLine } from '../../delivery/gate.ts';
+import { visibleLine } from '../../core/gate.ts';
 import { statSync } from 'node:fs';
 import type { Dialect } from '../../core/command.ts';
-import { nearest } from '../../flow/nearest.ts';
+import { nearest } from '../../core/mail/nearest.ts';
 import { writeAll } from '../../platform/terminal.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { explained, ifThere } from '../../storage/disk.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { explained, ifThere } from '../../core/disk.ts';
 import { brokerRoot } from './broker-root.ts';
 import { C2c } from './workspace.ts';
 

@@ -3,9 +3,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { aClock } from '../../../test/support/clock.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { alice, bob } from '../../../test/support/mail.ts';
-import { AgentName, ChannelName } from '../../protocol/names.ts';
+import { AgentName, ChannelName } from '../../core/names.ts';
 import { C2cDirectory } from './directory.ts';
-import { directoryContract } from '../../storage/directory/directory.contract.ts';
+import { directoryContract } from '../../store/directory.contract.ts';
 
 directoryContract(
   'c2c registry',

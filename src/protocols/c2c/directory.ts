@@ -1,8 +1,8 @@
-import { seenLately } from '../../storage/directory/record-files.ts';
-import type { AgentName, ChannelName } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { AgentExtras } from '../../storage/directory/directory.ts';
-import type { AgentRecord, Amendment, Directory } from '../../storage/directory/directory.ts';
+import { seenLately } from '../../store/directory/record-files.ts';
+import type { AgentName, ChannelName } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { AgentExtras } from '../../core/ports/directory.ts';
+import type { AgentRecord, Amendment, Directory } from '../../core/ports/directory.ts';
 import {
   amended,
   channelsAmong,
@@ -11,7 +11,7 @@ import {
   refuseLikeness,
   refuseUnreadable,
   rolesIn,
-} from '../../storage/directory/rules.ts';
+} from '../../store/directory/rules.ts';
 import { lastSeen, RegistryFile, rowOf, rowsIn } from './registry.ts';
 import type { Kept } from './registry.ts';
 import { RoomFiles } from './rooms.ts';

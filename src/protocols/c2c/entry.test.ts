@@ -1,9 +1,9 @@
-import { describe, expect, it } from 'bun:test';
 import fc from 'fast-check';
+import { describe, expect, it } from 'bun:test';
 import { aMessage, bob } from '../../../test/support/mail.ts';
 import type { BrokerEntry } from './entry.ts';
-import type { Message } from '../../protocol/message.ts';
-import type { MessageId } from '../../protocol/names.ts';
+import type { Message } from '../../core/message.ts';
+import type { MessageId } from '../../core/names.ts';
 import { entryText, fingerprint, messageOf } from './entry.ts';
 
 const there = (message: Message): BrokerEntry => JSON.parse(entryText(message, bob)) as BrokerEntry;

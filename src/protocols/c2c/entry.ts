@@ -1,8 +1,7 @@
-import { isTooDeep } from '../../protocol/depth.ts';
-import { readMessage } from '../../protocol/message.ts';
-import type { Message } from '../../protocol/message.ts';
-import { AgentName, isMessageId } from '../../protocol/names.ts';
-import type { MessageId } from '../../protocol/names.ts';
+import { isTooDeep, readMessage } from '../../core/message.ts';
+import type { Message } from '../../core/message.ts';
+import { AgentName, isMessageId } from '../../core/names.ts';
+import type { MessageId } from '../../core/names.ts';
 
 /** One message as it is in an inbox. Unknown fields are kept. `ts`: seconds since 1970. spec: c2c#inbox */
 export interface BrokerEntry {

@@ -1,7 +1,6 @@
-import type { Mail } from '../../delivery/fit.ts';
-import type { Phrases } from '../../delivery/fit.ts';
-import { masked } from '../../attention/secrets.ts';
-import { forModel } from '../../delivery/gate.ts';
+import type { Mail, Phrases } from '../../delivery/fit.ts';
+import { masked } from '../../core/attention/secrets.ts';
+import { forModel } from '../../core/gate.ts';
 import type { BrokerEntry } from './entry.ts';
 
 /** What an envelope says of its message. `to_alias` of a room's message is `<alias>#<room>`. */

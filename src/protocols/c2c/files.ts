@@ -12,11 +12,10 @@ import {
   unlinkSync,
   writeSync,
 } from 'node:fs';
-import { Refusal } from '../../protocol/refusal.ts';
-import { codeOf, ifThere, isMissing, isNoPlainFile } from '../../storage/disk.ts';
-import { flush, flushFolder } from '../../storage/flush.ts';
-import { LARGEST_LIST_BYTES, readPlain } from '../../storage/plain-file.ts';
-import { platform } from '../../storage/platform/platform.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { codeOf, ifThere, isMissing, isNoPlainFile } from '../../core/disk.ts';
+import { flush, flushFolder, LARGEST_LIST_BYTES, readPlain } from '../../platform/files.ts';
+import { platform } from '../../platform/os.ts';
 import { listIn, parsed } from './json-list.ts';
 import type { JsonList } from './json-list.ts';
 import { openPlain, withLock } from './lock.ts';

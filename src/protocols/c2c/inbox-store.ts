@@ -1,11 +1,9 @@
 import { existsSync, lstatSync, mkdirSync, readdirSync, unlinkSync } from 'node:fs';
-import { AgentName, isMessageId } from '../../protocol/names.ts';
-import type { MessageId } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { codeOf, ifThere } from '../../storage/disk.ts';
-import { stampOf } from '../../storage/file-stamp.ts';
-import { flushFolder } from '../../storage/flush.ts';
-import { LARGEST_LIST_BYTES } from '../../storage/plain-file.ts';
+import { AgentName, isMessageId } from '../../core/names.ts';
+import type { MessageId } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { codeOf, ifThere } from '../../core/disk.ts';
+import { stampOf, flushFolder, LARGEST_LIST_BYTES } from '../../platform/files.ts';
 import { isEntry } from './entry.ts';
 import { appendLines, noPlainFile, readLines, replaceFile } from './files.ts';
 import { inboxEntry, merged, pick, readInbox, withId, writeInbox } from './inbox.ts';

@@ -1,4 +1,4 @@
-import type { MessageId } from '../../protocol/names.ts';
+import type { MessageId } from '../../core/names.ts';
 import { fingerprint, idOf, isEntry, printIn } from './entry.ts';
 import type { BrokerEntry } from './entry.ts';
 import { keepBroken, readList, replaceFile, withFloats } from './files.ts';

@@ -1,4 +1,4 @@
-import { isTooDeep } from '../../protocol/depth.ts';
+import { isTooDeep } from '../../core/message.ts';
 
 /** A JSON array: its values, and for each its text as it is in the file, so that it can be written back to the digit. */
 export interface JsonList {

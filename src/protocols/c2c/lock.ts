@@ -1,9 +1,8 @@
 import { FFIType } from 'bun:ffi';
 import { closeSync, constants, fstatSync, openSync, statSync } from 'node:fs';
-import { Refusal } from '../../protocol/refusal.ts';
-import { isNoPlainFile } from '../../storage/disk.ts';
-import { lastError, openLibc } from '../../storage/libc.ts';
-import { once } from '../../storage/once.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { isNoPlainFile } from '../../core/disk.ts';
+import { lastError, openLibc, once } from '../../platform/libc.ts';
 
 const F_LOCK = 1;
 const EINTR = 4;

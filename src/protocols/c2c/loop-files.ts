@@ -1,12 +1,12 @@
+import * as v from 'valibot';
 import type { Env } from '../../core/env.ts';
 import { readSessionId } from './shapes.ts';
 import { mkdirSync, readFileSync, readdirSync, rmSync, watch } from 'node:fs';
-import * as v from 'valibot';
 import { userHome } from '../../platform/env.ts';
 import { replaceFile } from '../../platform/files.ts';
-import { Schema } from '../../protocol/schema.ts';
-import type { Described } from '../../protocol/schema.ts';
-import { explained, isMissing } from '../../storage/disk.ts';
+import { Schema } from '../../core/schema.ts';
+import type { Described } from '../../core/schema.ts';
+import { explained, isMissing } from '../../core/disk.ts';
 
 /** A file event can be missed; nobody waits longer than this for a loop that is wanted. */
 const LOOK_MS = 2000;

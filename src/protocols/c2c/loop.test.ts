@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { within } from '../../../test/support/within.ts';
-import type { Who } from '../../flow/workspace.ts';
+import type { Who } from '../../core/mail/workspace.ts';
 import { rounds } from './loop.ts';
 
 /** A mailbox of which no file ever tells anything. */

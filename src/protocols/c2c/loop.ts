@@ -1,20 +1,20 @@
 import type { Env } from '../../core/env.ts';
 import { openBroker } from './open-broker.ts';
 import type { OpenBroker } from './open-broker.ts';
-import { WireWay } from '../../delivery/kimi-wire.ts';
+import { WireWay } from '../../clients/kimi/wire.ts';
 import { mkdirSync, rmSync } from 'node:fs';
 import { daemonsFolder, loopsFolder, writeWhole } from './loop-files.ts';
 import { dndLeft, openTarget, deliverLoop, wakeLoop, withHeart, WokenFile } from './terminal-loop.ts';
 import type { Wanted } from './loop-files.ts';
 import { WireLoop, WireSpool, wireSpoolPath } from './wire-loop.ts';
 import type { Log } from '../../core/service.ts';
-import type { Who } from '../../flow/workspace.ts';
+import type { Who } from '../../core/mail/workspace.ts';
 import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
 import type { DaemonLock, Notice } from '../../platform/daemon-lock.ts';
 import { VERSION, ownCommand } from '../../platform/program.ts';
-import type { AgentName } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { isAlive } from '../../sessions/process.ts';
+import type { AgentName } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { isAlive } from '../../platform/process.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
 
 /** Between two wakes lies at least this. spec: c2c#wake */

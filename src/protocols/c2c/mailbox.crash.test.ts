@@ -1,18 +1,18 @@
 // Processes are killed at every step, and what is left must be what mailbox.ts says. The steps come from a run in which nobody
 // dies, so a new one cannot be forgotten.
+import * as crash from '../../../test/support/crash.ts';
 import { Database } from 'bun:sqlite';
 import { describe, expect, it } from 'bun:test';
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { drainAway, inboxOf, leaveEntry, listAt, openBrokerHome } from '../../../test/support/c2c-broker.ts';
 import type { OpenBroker } from '../../../test/support/c2c-broker.ts';
-import * as crash from '../../../test/support/crash.ts';
 import type { Said } from '../../../test/support/crash.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { anEntry, bob, carol, LOUD, QUIET } from '../../../test/support/mail.ts';
 import { readArchive } from './archive.ts';
-import type { AgentName, MessageId } from '../../protocol/names.ts';
-import { SendKey } from '../../protocol/names.ts';
-import type { Entry } from '../../storage/ledger/ledger.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import { SendKey } from '../../core/names.ts';
+import type { Entry } from '../../core/ports/journal.ts';
 
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { drained_by: 'cli_poll' } } as const;

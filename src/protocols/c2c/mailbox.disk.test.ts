@@ -6,7 +6,7 @@ import { inboxOf, listAt, openBrokerHome } from '../../../test/support/c2c-broke
 import type { OpenBroker } from '../../../test/support/c2c-broker.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { aMessage, anEntry, bob, carol, copiesFor } from '../../../test/support/mail.ts';
-import type { MessageId } from '../../protocol/names.ts';
+import type { MessageId } from '../../core/names.ts';
 
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;

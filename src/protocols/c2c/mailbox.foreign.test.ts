@@ -26,7 +26,7 @@ import { temporaryHome } from '../../../test/support/home.ts';
 import { aMessage, anEntry, bob, carol, copiesFor, QUIET } from '../../../test/support/mail.ts';
 import { readArchive } from './archive.ts';
 import { takeRepairs } from './files.ts';
-import type { AgentName, MessageId } from '../../protocol/names.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
 
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { drained_by: 'cli_poll' } } as const;

@@ -2,7 +2,7 @@ import { openBrokerHome, leaveMessage } from '../../../test/support/c2c-broker.t
 import { aClock } from '../../../test/support/clock.ts';
 import { quickFolder } from '../../../test/support/quick-home.ts';
 import { bob } from '../../../test/support/mail.ts';
-import { spoolContract } from '../../storage/spool/spool.contract.ts';
+import { spoolContract } from '../../store/mailboxes.contract.ts';
 
 spoolContract('c2c-broker', async () => {
   const { now, pass } = aClock();

@@ -4,9 +4,9 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import { startInBackground } from '../../platform/background.ts';
 import { servingLog } from '../../platform/log.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import { Refusal } from '../../core/refusal.ts';
 import { OwnPty } from '../../sessions/pty.ts';
-import { holdLock } from '../../storage/lock-file.ts';
+import { holdLock } from '../../platform/lock-file.ts';
 import {
   all,
   commandOf,

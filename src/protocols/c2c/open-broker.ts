@@ -1,9 +1,10 @@
-import type { Home } from '../../flow/workspace.ts';
+import type { Home } from '../../core/mail/workspace.ts';
 import { Broker } from './broker.ts';
-import { lazyHome } from '../../storage/home.ts';
-import type { Durability } from '../../storage/home.ts';
+import { lazyHome } from '../../store/home.ts';
+import type { Durability } from '../../store/home.ts';
 import { C2cDirectory } from './directory.ts';
 import { C2cMailbox } from './mailbox.ts';
+
 /** A broker directory of c2c: a home like every other, and what else is in it. */
 export interface OpenBroker {
   home: Home;

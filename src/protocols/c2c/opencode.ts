@@ -1,6 +1,6 @@
 import type { Trouble } from '../../clients/opencode/statefile.ts';
-import { isAlive } from '../../sessions/process.ts';
-import { visibleLine } from '../../delivery/gate.ts';
+import { isAlive } from '../../platform/process.ts';
+import { visibleLine } from '../../core/gate.ts';
 import {
   StateFile,
   TROUBLES,
@@ -15,11 +15,11 @@ import { dirname } from 'node:path';
 import { TEXT, command } from '../../core/command.ts';
 import { userHome } from '../../platform/env.ts';
 import { writeAll } from '../../platform/terminal.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import { Refusal } from '../../core/refusal.ts';
 import { bringIntoOrder, isSurelyEmpty } from './commands.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
-import { codeOf } from '../../storage/disk.ts';
+import { codeOf } from '../../core/disk.ts';
 
 /** A message in the plugin's spool. What others wrote there is kept as it is. */
 type Spooled = Record<string, unknown>;

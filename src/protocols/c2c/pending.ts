@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs';
-import { Refusal } from '../../protocol/refusal.ts';
+import { Refusal } from '../../core/refusal.ts';
 import type { Broker } from './broker.ts';
 import { isObject, readList, writeList } from './files.ts';
 import { withLock } from './lock.ts';

@@ -1,9 +1,9 @@
-import type { AgentName, MessageId } from '../../protocol/names.ts';
-import type { Evidence } from '../../protocol/receipt.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { newHolder } from '../../storage/holder.ts';
-import type { CopyState, Entry } from '../../storage/ledger/ledger.ts';
-import { withLineage } from '../../storage/spool/maildir-found.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import type { Evidence } from '../../core/receipt.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { newHolder } from '../../platform/holder.ts';
+import type { CopyState, Entry } from '../../core/ports/journal.ts';
+import { withLineage } from '../../store/maildir/files.ts';
 import { derivedId, fingerprint, messageOf } from './entry.ts';
 import type { BrokerEntry } from './entry.ts';
 import type { InboxEntry } from './inbox.ts';

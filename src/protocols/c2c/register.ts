@@ -1,9 +1,9 @@
 import { unlinkSync } from 'node:fs';
-import { AgentName } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { HOST_NAME } from '../../protocol/signal.ts';
-import { ifThere } from '../../storage/disk.ts';
-import { flushFolder } from '../../storage/flush.ts';
+import { AgentName } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { HOST_NAME } from '../../core/signal.ts';
+import { ifThere } from '../../core/disk.ts';
+import { flushFolder } from '../../platform/files.ts';
 import { idOf, isEntry } from './entry.ts';
 import { isObject, readLines, replaceFile, withFloats } from './files.ts';
 import { inboxEntry, merged, readInbox, writeInbox } from './inbox.ts';

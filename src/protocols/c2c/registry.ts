@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
-import { explained } from '../../storage/disk.ts';
-import { stampOf } from '../../storage/file-stamp.ts';
-import { platform } from '../../storage/platform/platform.ts';
+import { explained } from '../../core/disk.ts';
+import { stampOf } from '../../platform/files.ts';
+import { platform } from '../../platform/os.ts';
 import { readList, writeList } from './files.ts';
 import type { JsonList } from './json-list.ts';
 import { withLock } from './lock.ts';

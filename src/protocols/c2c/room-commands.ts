@@ -4,9 +4,9 @@ import { readRoom } from './shapes.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import type { Values } from '../../core/command.ts';
 import { minuteOf } from '../../core/time.ts';
-import { lineForModel } from '../../delivery/gate.ts';
-import { nearest } from '../../flow/nearest.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import { lineForModel } from '../../core/gate.ts';
+import { nearest } from '../../core/mail/nearest.ts';
+import { Refusal } from '../../core/refusal.ts';
 import { JSON_FLAG } from './workspace.ts';
 import type { C2c } from './workspace.ts';
 

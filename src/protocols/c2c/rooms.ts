@@ -1,8 +1,8 @@
 import { existsSync, lstatSync, mkdirSync, readdirSync } from 'node:fs';
 import type { Stats } from 'node:fs';
-import type { AgentName } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { explained, ifThere } from '../../storage/disk.ts';
+import type { AgentName } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { explained, ifThere } from '../../core/disk.ts';
 import type { BrokerEntry } from './entry.ts';
 import { appendLines, readBytes, readLines, readList, replaceFile, writeList } from './files.ts';
 import { parsed } from './json-list.ts';

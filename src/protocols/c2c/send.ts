@@ -1,11 +1,10 @@
-import { FIRST } from '../../storage/ledger/export-queue.ts';
-import type { CopyNumber, Unexported } from '../../storage/ledger/export-queue.ts';
-import type { Message } from '../../protocol/message.ts';
-import type { AgentName, MessageId } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { explained } from '../../storage/disk.ts';
-import type { Acceptance, Entry } from '../../storage/ledger/ledger.ts';
-import { messageFrom } from '../../storage/ledger/rows.ts';
+import { FIRST } from '../../core/ports/journal.ts';
+import type { CopyNumber, Unexported, Acceptance, Entry } from '../../core/ports/journal.ts';
+import type { Message } from '../../core/message.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { explained } from '../../core/disk.ts';
+import { messageFrom } from '../../store/journal/rows.ts';
 import { entryText } from './entry.ts';
 import type { InboxStore } from './inbox-store.ts';
 import type { C2cMailboxOptions } from './mailbox.ts';

@@ -3,22 +3,20 @@ import { dndOf } from './sessions.ts';
 import { readSessionId } from './shapes.ts';
 import { clientProcess, enrol } from './session-commands.ts';
 import { serveMcp } from '../../wire/mcp-stdio.ts';
-import { Channel } from '../../doors/mcp/c2c-channel.ts';
-import { c2cFace } from '../../doors/mcp/c2c.ts';
-import type { C2cFaceDeps } from '../../doors/mcp/c2c.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import { Channel } from './channel.ts';
+import { c2cFace } from './mcp.ts';
+import type { C2cFaceDeps } from './mcp.ts';
+import { Refusal } from '../../core/refusal.ts';
 import type { Face } from '../../wire/mcp.ts';
 import { VERSION } from '../../platform/program.ts';
 import { servingLog } from '../../platform/log.ts';
 import type { Log } from '../../core/service.ts';
 import { C2c } from './workspace.ts';
 import { FLAG, command } from '../../core/command.ts';
-import { bindSession } from '../../cli/dialects/c2c/hook-session.ts';
-import { environment } from './instance.ts';
-import { isSupervisor } from './supervisors.ts';
+import { bindSession } from './hook-session.ts';
+import { environment, instanceAbove } from './instance.ts';
+import { isSupervisor, supervisors } from './supervisors.ts';
 import { homedir } from 'node:os';
-import { instanceAbove } from './instance.ts';
-import { supervisors } from './supervisors.ts';
 
 const mcpCommand = command({
   usage: 'mcp [--all-tools]',

@@ -1,16 +1,15 @@
 import type { Env } from '../../core/env.ts';
-import { ancestors, isClient } from '../../sessions/process.ts';
-import { dndOf } from './sessions.ts';
-import { setDnd, joinRooms, namesIn, sessionJson, wishOf } from './sessions.ts';
+import { ancestors, isClient } from '../../platform/process.ts';
+import { dndOf, setDnd, joinRooms, namesIn, sessionJson, wishOf } from './sessions.ts';
 import { readAlias, readSessionId } from './shapes.ts';
 import type { Registration } from './register.ts';
 import type { Session } from './broker.ts';
 import { isoOf, ago, momentFrom } from '../../core/time.ts';
-import { bindSession } from '../../cli/dialects/c2c/hook-session.ts';
+import { bindSession } from './hook-session.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
-import { lineForModel } from '../../delivery/gate.ts';
-import type { AgentName } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import { lineForModel } from '../../core/gate.ts';
+import type { AgentName } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
 import type { C2c } from './workspace.ts';
 

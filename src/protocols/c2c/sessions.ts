@@ -1,5 +1,5 @@
-import type { AgentName } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import type { AgentName } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
 import type { Broker, Session } from './broker.ts';
 import type { BrokerEntry } from './entry.ts';
 import { isObject } from './files.ts';

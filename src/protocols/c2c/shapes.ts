@@ -1,5 +1,5 @@
-import type { AgentName } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import type { AgentName } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
 
 /** Names that only the broker itself speaks under. spec: c2c#aliases */
 const RESERVED = ['c2c', 'c2c-system'];

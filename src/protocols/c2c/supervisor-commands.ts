@@ -1,10 +1,10 @@
-import { visibleLine } from '../../delivery/gate.ts';
+import { visibleLine } from '../../core/gate.ts';
 import { QUESTION_S, mayAnswer, openQuestion } from './pending.ts';
 import { namesIn } from './sessions.ts';
 import { readAlias } from './shapes.ts';
 import { TEXT, command } from '../../core/command.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { refuseUnlessUser } from '../../sessions/consent.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { refuseUnlessUser } from '../../platform/authority.ts';
 import { nameSupervisors, readRepoFile, repoFilePath, supervisors } from './supervisors.ts';
 import type { RepoFile } from './supervisors.ts';
 import { JSON_FLAG } from './workspace.ts';

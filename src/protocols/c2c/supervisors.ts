@@ -4,9 +4,9 @@ import { parleyHome, userHome } from '../../platform/env.ts';
 import { gitTop } from '../../platform/git.ts';
 import { changeTable, readTable, trustOf, trustedPaths } from '../../platform/trust.ts';
 import type { Trust } from '../../platform/trust.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import { whyNotFor } from '../../sessions/authority.ts';
-import type { Use } from '../../sessions/authority.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { whyNotFor } from '../../platform/authority.ts';
+import type { Use } from '../../platform/authority.ts';
 
 /** Path of a repository → aliases that the user named there. Kept in the home: a repository cannot bring it along. */
 function supervisorsStore(home: string): string {

@@ -1,8 +1,8 @@
-import { whyUnfit } from '../../delivery/kimi-wire.ts';
+import { whyUnfit } from '../../clients/kimi/wire.ts';
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import type { Values } from '../../core/command.ts';
-import { Refusal } from '../../protocol/refusal.ts';
+import { Refusal } from '../../core/refusal.ts';
 import { daemonsFolder, wantedFor, writeWhole } from './loop-files.ts';
 import type { Wanted } from './loop-files.ts';
 import { endLoop, logOf, runHere, runInBackground } from './loop-process.ts';

@@ -6,9 +6,9 @@ import { alice, QUIET } from '../../../test/support/mail.ts';
 import { aWorkspace } from '../../../test/support/workspace.ts';
 import type { TestWorkspace } from '../../../test/support/workspace.ts';
 import { BUSY, HANDED, NEVER, ScriptedWay, TAKEN } from '../../../test/support/ways.ts';
-import type { Attempt } from '../../delivery/way.ts';
-import { send } from '../../flow/send.ts';
-import type { MessageId } from '../../protocol/names.ts';
+import type { Attempt } from '../../core/ports/way-in.ts';
+import { send } from '../../core/mail/send.ts';
+import type { MessageId } from '../../core/names.ts';
 import { WireLoop, WireSpool, wireSpoolPath } from './wire-loop.ts';
 import type { WireNews } from './wire-loop.ts';
 

@@ -1,25 +1,24 @@
 import type { Env } from '../../core/env.ts';
 import { openBroker } from './open-broker.ts';
-import { refuseSupervisor } from './supervisors.ts';
+import { refuseSupervisor, isSupervisor } from './supervisors.ts';
 import { brokerRoot } from './broker-root.ts';
-import { isSupervisor } from './supervisors.ts';
-import { visibleLine } from '../../delivery/gate.ts';
+import { visibleLine } from '../../core/gate.ts';
 import { speakerOf } from './sessions.ts';
 import { readAlias, readRoom, readSessionId } from './shapes.ts';
 import type { Broker } from './broker.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { inShell } from '../../clients/shell-word.ts';
 import { FLAG, TEXT } from '../../core/command.ts';
-import type { Workspace, Home, Who } from '../../flow/workspace.ts';
-import { nearest } from '../../flow/nearest.ts';
+import type { Workspace, Home, Who } from '../../core/mail/workspace.ts';
+import { nearest } from '../../core/mail/nearest.ts';
 import { backchannelHome, parleyHome } from '../../platform/env.ts';
 import { gitTop } from '../../platform/git.ts';
 import { writeAll } from '../../platform/terminal.ts';
-import type { Address } from '../../protocol/address.ts';
-import { BODY_LIMIT } from '../../protocol/message.ts';
-import type { AgentName, ChannelName, MessageId } from '../../protocol/names.ts';
-import { Refusal } from '../../protocol/refusal.ts';
-import type { Use } from '../../sessions/authority.ts';
+import type { Address } from '../../core/address.ts';
+import { BODY_LIMIT } from '../../core/message.ts';
+import type { AgentName, ChannelName, MessageId } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
+import type { Use } from '../../platform/authority.ts';
 
 /** Options of many commands. */
 export const JSON_FLAG = { ...FLAG, short: 'j' } as const;

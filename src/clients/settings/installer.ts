@@ -1,0 +1,201 @@
+import type { Env } from '../../core/env.ts';
+import { findCodexTables, offerRemoval } from '../codex/trust.ts';
+import type { CodexTables } from '../codex/trust.ts';
+import type { Asking } from '../../platform/authority.ts';
+import type { InstallProfile, ClientSettings, InstallTarget } from '../settings-client.ts';
+import { existsSync, lstatSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { applyChange, changeFor, rollBack, undo } from './changes.ts';
+import type { Addition, Change, NoChange, ReadFile } from './changes.ts';
+import { isSame, readManifest } from './manifest.ts';
+import type { Recorded } from './manifest.ts';
+import { NotEditable } from './text-edit.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { explained } from '../../core/disk.ts';
+import { locked } from '../../platform/lock-file.ts';
+import { onPath } from '../../platform/search-path.ts';
+
+/** What became of one addition. `replaced`: an older text of ours was there. `theirs`: something like it is there that we did not add. */
+export interface Applied {
+  path: string;
+  what: string;
+  outcome: 'added' | 'replaced' | 'would add' | NoChange;
+  /** The file as it was before; null if it was not there, or was not changed. */
+  backup: string | null;
+}
+
+/** What became of one removal. `changed`: it is not as we wrote it, so it stays. */
+export interface Removed {
+  path: string;
+  what: string;
+  outcome: 'removed' | 'would remove' | 'gone' | 'changed' | 'refused';
+  /** The copy of the file as it was before, kept because the file is not that any more. */
+  kept: string | null;
+  why?: string;
+}
+
+/** Is the client on this machine? Its folder says so, or its program. */
+export function isHere(client: ClientSettings, target: InstallTarget): boolean {
+  return (
+    client.folders(target).some((folder) => existsSync(folder)) ||
+    client.binaries.some((name) => onPath(name, target.env) !== null)
+  );
+}
+
+/**
+ * Adds install profiles to the clients of a home, and takes them out. `parley install`, `c2c install` and `bch setup` share one
+ * manifest, because they change the same files. No variable moves it.
+ */
+export class Installer {
+  readonly manifest: string;
+
+  constructor(
+    home: string,
+    /** The command to run again once a file is mended. */
+    readonly again: string,
+  ) {
+    this.manifest = join(home, '.local/share/parley/installed.json');
+  }
+
+  /** The recorded additions of a profile to these clients; without a profile all. */
+  recorded(by?: string, owners?: readonly string[]): Recorded[] {
+    const { noted } = this.#guarded(this.manifest, () => readManifest(this.manifest));
+    return noted.filter((one) => (!by || one.by === by) && (!owners || owners.includes(one.owner)));
+  }
+
+  /** Makes these additions, all or none: every file is read before the first one changes, and a failure takes back what was done. */
+  apply(additions: readonly Addition[], dry: boolean): Applied[] {
+    this.recorded();
+    const plan = (one: Addition) => this.#guarded(one.path, () => changeFor(one, this.manifest));
+    const planned = additions.map((one) => notApplied(one, plan(one)));
+    if (dry) return planned;
+    const before = readManifest(this.manifest);
+    const changes: Change[] = [];
+    try {
+      return additions.map((one) => {
+        // Planned again: the addition before may have changed the same file.
+        const change = plan(one);
+        if (typeof change === 'string') return notApplied(one, change);
+        const backup = this.#guarded(one.path, () => applyChange(change, this.manifest)) ?? null;
+        changes.push(change);
+        const { target } = change.found;
+        const outcome = before.noted.some((known) => isSame(known, { ...one, target })) ? 'replaced' : 'added';
+        return { path: one.path, what: one.what, outcome, backup };
+      });
+    } catch (error) {
+      rollBack(changes, before, this.manifest);
+      throw error;
+    }
+  }
+
+  /** Takes out recorded additions, the last first. A file that cannot be read keeps its addition and the record; the others go on. */
+  remove(recorded: readonly Recorded[], dry: boolean): Removed[] {
+    return recorded.toReversed().map((one) => this.removeOne(one, dry));
+  }
+
+  removeOne(one: Recorded, dry: boolean, read?: ReadFile): Removed {
+    const { path, what } = one;
+    try {
+      const { outcome, kept = null } = this.#guarded(path, () => undo(one, this.manifest, dry, read));
+      return { path, what, outcome: dry && outcome === 'removed' ? 'would remove' : outcome, kept };
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      return { path, what, outcome: 'refused', kept: null, why: error.message };
+    }
+  }
+
+  /** Works on a file of another program. A refusal names the file and what to do. */
+  #guarded<T>(path: string, act: () => T): T {
+    try {
+      return act();
+    } catch (error) {
+      if (!(error instanceof NotEditable)) throw explained(error, path, 'it was left as it is');
+      throw new Refusal(
+        'bad_config',
+        `${path} ${error.message}; it is left as it is. Mend it, then \`${this.again}\` again`,
+      );
+    }
+  }
+}
+
+function notApplied({ path, what }: Addition, change: Change | NoChange): Applied {
+  return { path, what, outcome: typeof change === 'string' ? change : 'would add', backup: null };
+}
+
+/** One installer at a time: two at once would each record only its own additions. */
+export function oneAtATime<T>(env: Env, act: () => T): T {
+  const folder = lockFolder(env);
+  return folder === null ? act() : locked(`${folder}/parley-install.lock`, act);
+}
+
+/** A folder that is ours alone and outside of the home, where an undo must leave nothing. Null if there is none. */
+function lockFolder(env: Env): string | null {
+  const uid = process.getuid?.();
+  const folder = env['XDG_RUNTIME_DIR'] || `${env['TMPDIR'] || '/tmp'}/parley-${uid ?? 0}`;
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch {
+    // It is there, or cannot be made: the next look tells.
+  }
+  const found = lstatSync(folder, { throwIfNoEntry: false });
+  return found?.isDirectory() && found.uid === uid ? folder : null;
+}
+
+const APPLIED_WORDS = {
+  added: 'added',
+  replaced: 'replaced',
+  'would add': 'would add',
+  there: 'is there',
+  theirs: 'left alone',
+} as const;
+
+const REMOVED_WORDS = {
+  removed: 'removed',
+  'would remove': 'would remove',
+  gone: 'was gone',
+  changed: 'left alone',
+  refused: 'left alone',
+} as const;
+
+/** One line for people. */
+export function appliedLine({ path, what, outcome, backup }: Applied): string {
+  const before = backup === null ? '' : `  (as it was: ${backup})`;
+  const why = outcome === 'theirs' ? '  (not written by this installer, or changed since: look at it)' : '';
+  return `  ${APPLIED_WORDS[outcome].padEnd(10)} ${what}: ${path}${before}${why}`;
+}
+
+/** One line for people. */
+export function removedLine({ path, what, outcome, kept, why }: Removed): string {
+  const reason = outcome === 'changed' ? '  (somebody changed it)' : why ? `  (${why})` : '';
+  return `  ${REMOVED_WORDS[outcome].padEnd(12)} ${what}: ${path}${reason}${kept === null ? '' : `  (as it was before: ${kept})`}`;
+}
+
+/** What was taken out of clients, and what Codex wrote about it. */
+interface Uninstalled {
+  results: { client: ClientSettings; removed: Removed[] }[];
+  codexTables: CodexTables[];
+}
+
+/** Takes out what a profile added to these clients, and nothing else. What cannot be taken out sets the exit code. */
+export function uninstallProfile(
+  context: Asking,
+  installer: Installer,
+  by: InstallProfile['by'],
+  clients: readonly ClientSettings[],
+  { dry, yes }: { dry: boolean; yes: boolean },
+): Uninstalled {
+  const names = clients.map(({ name }) => name);
+  // Before the hooks go: afterwards nobody can tell which of Codex's tables were about them.
+  const found = findCodexTables(installer.recorded(by, names));
+  const codexTables = dry ? found : offerRemoval(context, found, yes);
+  const results = clients.map((client) => ({
+    client,
+    removed: installer.remove(installer.recorded(by, [client.name]), dry),
+  }));
+  if (results.some(({ removed }) => isRefused(removed))) process.exitCode = 1;
+  return { results, codexTables };
+}
+
+export function isRefused(removed: readonly Removed[]): boolean {
+  return removed.some(({ outcome }) => outcome === 'refused');
+}

@@ -1,0 +1,99 @@
+import { splitCode, trimPunctuation } from './text.ts';
+
+/** Something a reader could check: found by its key, so that the same fact in other words is the same fact. */
+export interface Checkable {
+  key: string;
+  /** Numbers only: the value, and its line or sentence with every number blanked out. */
+  counter?: { value: number; sentence: string };
+}
+
+// Every message can carry a fresh one of these, so they are no news: ids, dates, clock times, Unix times, list numbers.
+const STAMPS: readonly RegExp[] = [
+  /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi,
+  /\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?\b/g,
+  /(?<![\w:.])\d{1,2}:\d\d(?::\d\d)?(?![\w:])/g,
+  /(?<![\w.])1\d{9}(?:\d{3})?(?:\.\d{1,9})?(?![\w.])/g,
+  /^[ \t>]*\d{1,3}[.)](?=\s)/gm,
+];
+
+/** Words that can stand before anything and add nothing to it. */
+const SMALL_WORDS = new Set(
+  'well so right now ah oh fine ok okay yes hey hi hello and also again then just still please here there'.split(' '),
+);
+const SENTENCE_END = /(?<=[.!?])\s|\n/;
+const BETWEEN_TOKENS = /[\s"'`()[\]{}<>;|*]+|,(?!\d)/;
+/** No link, path, commit or number is without one of these. */
+const MAY_BE_CHECKED = /[0-9/.]/;
+const LINK = /^https?:\/\/./i;
+const COMMIT = /^(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}$/i;
+const ROOTED_PATH = /^(?:~|\.{1,2})?\/[\w.@+-]/;
+const DEEP_PATH = /^(?=.*[A-Za-z])[\w.@+-]+(?:\/[\w.@+-]+){2,}\/?(?::\d+)*$/;
+const FILE_ENDINGS = [
+  '[cm]?[jt]sx?|json[cl]?|md|txt|py|rs|go|java|kt|swift|[ch](?:pp|s)?|rb|php|sh|lua|zig|exs?|ml|sql|proto|tf',
+  'ya?ml|toml|ini|lock|env|xml|csv|log|html?|s?css|vue|svelte|png|svg',
+];
+const FILE_NAME = new RegExp(`\\.(?:${FILE_ENDINGS.join('|')})(?::\\d+)*$`, 'i');
+const NUMBER = /^[#~v$€£+-]?(\d[\d,_]*(?:\.\d+)*)(?:%|[kmgt]?i?b|[kmx]|[mµun]?s|h|min)?$/i;
+// What prose in a fence does not have; a fence around "thank you" is no code.
+const CODE = /[{}[\]=;<>$|\\_#]|\w\(/;
+
+/**
+ * Refs, links, paths, commits, numbers and code blocks (digits apart, so that a counter in a block is no new block).
+ * Everything else is wording. spec: c2a#novelty
+ */
+export function checkableIn(body: string, refs: readonly string[] = []): Checkable[] {
+  const text = unstamped(body);
+  return [
+    ...refs.map(unstamped).flatMap((ref) => (ref.trim() ? [pointer(ref.trim()) ?? { key: `ref:${ref.trim()}` }] : [])),
+    ...splitCode(text)
+      .blocks.filter((block) => CODE.test(block))
+      .map((block) => ({ key: `code:${blanked(block)}` })),
+    ...text.split(SENTENCE_END).flatMap(inSentence),
+  ];
+}
+
+function inSentence(text: string): Checkable[] {
+  if (!MAY_BE_CHECKED.test(text)) return [];
+  // Once for all numbers of a sentence: a hostile one has a hundred thousand.
+  let skeleton: string | undefined;
+  const sentence = (): string => (skeleton ??= skeletonOf(text));
+  return text.split(BETWEEN_TOKENS).flatMap((raw) => {
+    const token = trimPunctuation(raw);
+    // Nearly every word is only a word.
+    if (!MAY_BE_CHECKED.test(token)) return [];
+    return pointer(token) ?? token.split(/[=:/]/).flatMap((part) => commit(part) ?? number(part, sentence) ?? []);
+  });
+}
+
+/** A link, path or commit is the same fact wherever it stands: a path moved from the body to the refs is not new. */
+function pointer(token: string): Checkable | undefined {
+  if (LINK.test(token)) return { key: `link:${token}` };
+  if (ROOTED_PATH.test(token) || DEEP_PATH.test(token) || FILE_NAME.test(token)) return { key: `path:${token}` };
+  return commit(token);
+}
+
+function commit(token: string): Checkable | undefined {
+  // Seven digits name a commit, so its short and its long form are one fact.
+  return COMMIT.test(token) ? { key: `commit:${token.slice(0, 7).toLowerCase()}` } : undefined;
+}
+
+function number(token: string, sentence: () => string): Checkable | undefined {
+  const digits = NUMBER.exec(token)?.[1]?.replace(/[,_]/g, '');
+  if (digits === undefined) return undefined;
+  return { key: `number:${digits}`, counter: { value: Number(digits), sentence: sentence() } };
+}
+
+export function unstamped(text: string): string {
+  if (!/[0-9]/.test(text)) return text;
+  return STAMPS.reduce((rest, stamp) => rest.replace(stamp, ' '), text);
+}
+
+/** What is left of a sentence when numbers, marks and small words are taken out: the same for "ping 7" and "well, ping 8!!". */
+function skeletonOf(text: string): string {
+  const words = blanked(text).match(/[\p{L}#]+/gu) ?? [];
+  return words.filter((word) => !SMALL_WORDS.has(word)).join(' ');
+}
+
+function blanked(text: string): string {
+  return text.toLowerCase().replace(/\d+/g, '#').replace(/\s+/g, ' ').trim();
+}

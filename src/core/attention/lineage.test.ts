@@ -1,0 +1,145 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'bun:test';
+import type { Lineage } from '../message.ts';
+import { MessageId } from '../names.ts';
+import { nextLineage } from './lineage.ts';
+import type { Spoken } from './lineage.ts';
+
+const ROOT = MessageId.parse('root');
+const AGENTS = ['anna', 'ben', 'cleo'];
+
+const spoken = (body: string, given: Partial<Spoken> = {}): Spoken => ({
+  body,
+  byAgent: true,
+  insists: false,
+  ...given,
+});
+
+/** Agents answer each other in turn; gives the lineage of each answer. */
+function exchange(bodies: readonly string[], opening = 'please look', agents = AGENTS): Lineage[] {
+  const said: { from: string; body: string; parley?: { lineage: Lineage } }[] = [
+    { from: agents[0] ?? '', body: opening },
+  ];
+  const lineages: Lineage[] = [];
+  for (const [turn, body] of bodies.entries()) {
+    const parent = { id: ROOT, from: agents[turn % agents.length] ?? '', lineage: lineages.at(-1) };
+    const from = agents[(turn + 1) % agents.length] ?? '';
+    const lineage = nextLineage(parent, ROOT, spoken(body, { from }), said);
+    if (!lineage) continue;
+    lineages.push(lineage);
+    said.push({ from, body, parley: { lineage } });
+  }
+  return lineages;
+}
+
+describe('lineage', () => {
+  it('begins with the first answer: the message that opens an exchange has none', () => {
+    expect(nextLineage(null, undefined, spoken('hello'), [])).toBeUndefined();
+    const first = nextLineage({ id: ROOT, from: 'anna' }, ROOT, spoken('hello back'), [{ body: 'hello' }]);
+    expect(first).toEqual({ root: ROOT, hop: 1, visited: ['anna'], stale: 1 });
+  });
+
+  it('takes an unknown parent for the opening message', () => {
+    expect(nextLineage(null, ROOT, spoken('hello'), [])).toEqual({ root: ROOT, hop: 1, visited: [], stale: 1 });
+  });
+
+  it('keeps root and visitors of a triangle, however often it goes round', () => {
+    const last = exchange(Array.from({ length: 9 }, () => 'over to you')).at(-1);
+    expect(last).toEqual({ root: ROOT, hop: 9, visited: AGENTS, stale: 9, echoes: 8 });
+  });
+
+  const anyLineage: fc.Arbitrary<Lineage> = fc.record({
+    root: fc.constant(ROOT),
+    hop: fc.nat(10_000),
+    visited: fc.uniqueArray(fc.constantFrom('anna', 'ben', 'cleo', 'dora')),
+    stale: fc.nat(10_000),
+  });
+  const anyText = fc.oneof(
+    fc.lorem(),
+    fc.string(),
+    fc.constantFrom('see src/a.ts', '0a1b2c3', '```\na();\n```', '512 MB'),
+  );
+
+  it('always grows by one hop, in one exchange, and names each visitor once', () => {
+    fc.assert(
+      fc.property(
+        anyLineage,
+        fc.constantFrom('anna', 'ben', 'zoe'),
+        anyText,
+        fc.array(anyText),
+        (lineage, from, body, past) => {
+          const next = nextLineage(
+            { id: MessageId.parse('m'), from, lineage },
+            ROOT,
+            spoken(body),
+            past.map((body) => ({ body })),
+          );
+          expect(next?.hop).toBe(lineage.hop + 1);
+          expect(next?.root).toBe(lineage.root);
+          expect(next?.visited).toEqual(lineage.visited.includes(from) ? lineage.visited : [...lineage.visited, from]);
+        },
+      ),
+    );
+  });
+
+  it('never forgets staleness for what the thread has already held', () => {
+    fc.assert(
+      fc.property(anyLineage, fc.array(anyText, { minLength: 1 }), fc.nat(), (lineage, past, pick) => {
+        const earlier = past.map((body) => ({ body }));
+        const again = spoken(past[pick % past.length] ?? '');
+        const next = nextLineage({ id: ROOT, from: 'anna', lineage }, ROOT, again, earlier);
+        expect(next?.stale).toBe(lineage.stale + 1);
+      }),
+    );
+  });
+
+  it('counts echoes in a row, and one message that is no echo starts the count again [C2A-D10]', () => {
+    const counts = exchange(['I agree', 'I agree', 'I agree!', 'roll back, the site is down', 'I agree']).map(
+      ({ echoes = 0 }) => echoes,
+    );
+    expect(counts).toEqual([0, 1, 2, 0, 1]);
+  });
+
+  it('takes what a person says, and what asks for something, for no echo [C2A-D10]', () => {
+    const earlier = [{ body: 'any news' }];
+    const parent = { id: ROOT, from: 'anna' };
+    expect(nextLineage(parent, ROOT, spoken('any news'), earlier)?.echoes).toBe(1);
+    expect(nextLineage(parent, ROOT, spoken('any news', { byAgent: false }), earlier)?.echoes).toBeUndefined();
+    expect(nextLineage(parent, ROOT, spoken('any news', { insists: true }), earlier)?.echoes).toBeUndefined();
+  });
+
+  it('takes an answer to a question for no echo, in whatever words [C2A-D10]', () => {
+    const bodies = ['yes', 'is step 4 done?', 'yes', 'is step 5 done?', 'yes', 'is step 6 done?', 'yes'];
+    const counts = exchange(bodies, 'is step 3 done?').map(({ echoes = 0 }) => echoes);
+    expect(Math.max(...counts)).toBe(1);
+    const back = exchange(
+      ['fine, and how are you?', 'fine, and how are you?', 'fine, and how are you?'],
+      'how are you?',
+    );
+    expect(back.map(({ echoes = 0 }) => echoes)).toEqual([1, 2, 3]);
+  });
+
+  it('takes one report after another for no echo, and a counter that both go on with for one [C2A-D10]', () => {
+    const reports = Array.from({ length: 20 }, (_, at) => (at % 2 ? `build ${41 + at} green` : 'noted, go on with it'));
+    expect(Math.max(...exchange(reports, 'build 40 green', ['anna', 'ben']).map(({ echoes = 0 }) => echoes))).toBe(1);
+    const counter = Array.from({ length: 20 }, (_, at) => `build ${41 + at} green`);
+    expect(exchange(counter, 'build 40 green', ['anna', 'ben']).at(-1)?.echoes).toBe(20);
+  });
+
+  it('takes the first word on each of several messages for no echo [C2A-D10]', () => {
+    const remarks = ['rename it', 'inline it', 'drop it'].map((body, at) => ({ id: `r${at}`, from: 'anna', body }));
+    const fixed = (thread: string) => ({ id: `to-${thread}`, from: 'ben', thread, body: 'fixed' });
+    const said = spoken('fixed', { from: 'ben', thread: 'r2' });
+    const parent = { id: MessageId.parse('r2'), from: 'anna' };
+    const earlier = [...remarks, fixed('r0'), fixed('r1')];
+    expect(nextLineage(parent, parent.id, said, earlier)?.echoes).toBeUndefined();
+    expect(nextLineage(parent, parent.id, said, [...earlier, fixed('r2')])?.echoes).toBe(1);
+  });
+
+  it('takes a text with a new path, link, commit or code for no echo [C2A-D10]', () => {
+    const earlier = [{ body: 'please review it' }];
+    for (const news of ['src/new.ts', 'https://ci.example/77', '0a1b2c3d', '```\na < b;\n```']) {
+      expect(nextLineage(null, ROOT, spoken(`please review it ${news}`), earlier)?.echoes).toBeUndefined();
+    }
+  });
+});

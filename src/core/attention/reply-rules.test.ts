@@ -1,0 +1,100 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'bun:test';
+import { Directedness, Policy } from './attention.ts';
+import { Disposition } from '../receipt.ts';
+import { refusalOf } from './reply-rules.ts';
+import type { Reply } from './reply-rules.ts';
+
+/** An answer that is in order, and then what is wrong with it. */
+const aReply = (given: Partial<Reply> = {}): Reply => ({
+  policy: 'must_respond',
+  ended: null,
+  text: 'The deploy waits for the migration.',
+  directedness: 'to_me',
+  recipients: 1,
+  visibility: 'dm',
+  claimedBy: null,
+  claimed: false,
+  offeredToSeveral: false,
+  stale: false,
+  ...given,
+});
+const LONG = 'This is much more than a receipt, and it goes on and on until it has well over eighty characters.';
+
+describe('a reply', () => {
+  it.each([
+    ['to what must be answered', aReply()],
+    ['to what may be answered', aReply({ policy: 'may_respond' })],
+    ['that is a short receipt', aReply({ policy: 'ack_only', text: 'got it' })],
+    ['of exactly eighty characters as a receipt', aReply({ policy: 'ack_only', text: '🎉'.repeat(80) })],
+    ['in a channel, by who claimed it', aReply({ offeredToSeveral: true, claimed: true, visibility: 'channel' })],
+    ['to many, as information', aReply({ directedness: 'ambient', recipients: 20, visibility: 'channel' })],
+    ['to a role', aReply({ directedness: 'to_my_role', recipients: 3 })],
+    ['after the deadline, when the thread was read since', aReply({ ended: 'failed', stale: false })],
+    ['that says something new', aReply({ lastOwn: 'The deploy is blocked.' })],
+    ['to what was answered before', aReply({ ended: 'responded' })],
+  ])('is let through %s', (_what, reply) => {
+    expect(refusalOf(reply)).toBeNull();
+  });
+
+  it.each([
+    ['to what asks for no answer', aReply({ policy: 'must_not_respond' }), 'against_policy', /must_not_respond/],
+    ['to what was superseded', aReply({ ended: 'superseded' }), 'against_policy', /superseded.*chat\.read_thread/],
+    ['to what another has claimed', aReply({ claimedBy: 'carol' }), 'already_claimed', /carol/],
+    ['in a channel without a claim', aReply({ offeredToSeveral: true }), 'against_policy', /chat\.claim/],
+    ['to what is stale', aReply({ stale: true }), 'against_policy', /chat\.read_thread/],
+    [
+      'that is long where a receipt is enough',
+      aReply({ policy: 'ack_only', text: LONG }),
+      'against_policy',
+      /chat\.react/,
+    ],
+    ['that obliges two at once', aReply({ recipients: 2 }), 'against_policy', /one of them/],
+    ['that says the same again', aReply({ lastOwn: 'the deploy waits for the migration' }), 'against_policy', /new/],
+  ] as const)('is refused %s, in one line that says what to do', (_what, reply, code, why) => {
+    const refusal = refusalOf(reply);
+    expect(refusal?.code).toBe(code);
+    expect(refusal?.why).toMatch(why);
+    expect(refusal?.why).not.toContain('\n');
+  });
+
+  const anyReply: fc.Arbitrary<Reply> = fc.record(
+    {
+      policy: fc.constantFrom(...Policy.inner.options),
+      ended: fc.option(fc.constantFrom(...Disposition.inner.options)),
+      text: fc.oneof(fc.lorem(), fc.string(), fc.constant('got it')),
+      directedness: fc.constantFrom(...Directedness.inner.options),
+      recipients: fc.nat(3),
+      visibility: fc.constantFrom('dm', 'thread', 'channel', 'ephemeral'),
+      claimedBy: fc.option(fc.constant('carol')),
+      claimed: fc.boolean(),
+      offeredToSeveral: fc.boolean(),
+      lastOwn: fc.constantFrom('got it', 'something else'),
+      stale: fc.boolean(),
+    },
+    {
+      requiredKeys: [
+        'policy',
+        'ended',
+        'text',
+        'directedness',
+        'recipients',
+        'visibility',
+        'claimedBy',
+        'claimed',
+        'offeredToSeveral',
+        'stale',
+      ],
+    },
+  );
+  const never = (wrong: Partial<Reply>): void =>
+    fc.assert(fc.property(anyReply, (reply) => expect(refusalOf({ ...reply, ...wrong })).not.toBeNull()));
+
+  it('never passes where the policy forbids it, however it is worded', () => never({ policy: 'must_not_respond' }));
+  it('never passes beside another’s claim', () => never({ claimedBy: 'carol' }));
+  it('never passes where several were asked and nobody claimed it', () =>
+    never({ offeredToSeveral: true, claimed: false }));
+  it('never passes to what its author took back', () => never({ ended: 'superseded' }));
+  it('never obliges two', () => never({ directedness: 'to_me', recipients: 2 }));
+  it('never passes as a receipt if it is long', () => never({ policy: 'ack_only', text: LONG }));
+});

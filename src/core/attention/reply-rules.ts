@@ -1,0 +1,131 @@
+import type { Directedness, Policy } from './attention.ts';
+import type { Disposition } from '../receipt.ts';
+import type { RefusalCode } from '../refusal.ts';
+import { repeats } from './echo.ts';
+import type { Intent } from '../message.ts';
+import { SIGNALS } from '../signal.ts';
+import type { KnownSignal } from '../signal.ts';
+
+/** What somebody wants to say to an event, and how things stand with it. */
+export interface Reply {
+  policy: Policy;
+  /** How the event ended for this reader, if it has. */
+  ended: Disposition | null;
+  text: string;
+  /** Whom the text is meant for, how many they are, and who can see it. */
+  directedness: Directedness;
+  recipients: number;
+  visibility: string;
+  /** Who else answers for it now. */
+  claimedBy: string | null;
+  /** This reader does. */
+  claimed: boolean;
+  /** It was said to a channel or a role. */
+  offeredToSeveral: boolean;
+  /** What this reader said last in the exchange. */
+  lastOwn?: string;
+  /** Its deadline has passed, and the thread was not read since. */
+  stale: boolean;
+}
+
+/** A receipt is short. */
+const RECEIPT = 80;
+
+interface Rule {
+  code: RefusalCode;
+  against: (reply: Reply) => boolean;
+  why: (reply: Reply) => string;
+}
+
+/** The first that applies is told. Each says what to do instead. spec: c2a#replies */
+const RULES: readonly Rule[] = [
+  {
+    code: 'against_policy',
+    against: ({ ended }) => ended === 'superseded',
+    why: () =>
+      'it was superseded: its author took it back or wrote it anew; read the thread with chat.read_thread first',
+  },
+  {
+    code: 'against_policy',
+    against: ({ policy }) => policy === 'must_not_respond',
+    why: () => 'it must not be answered (must_not_respond): read it, do not reply',
+  },
+  {
+    code: 'already_claimed',
+    against: ({ claimedBy }) => claimedBy !== null,
+    why: ({ claimedBy }) => `${claimedBy} has claimed it and answers; write to ${claimedBy} if you know something`,
+  },
+  {
+    code: 'against_policy',
+    against: ({ offeredToSeveral, claimed }) => offeredToSeveral && !claimed,
+    why: () => 'it was offered to several: take it with chat.claim first, so that one of you answers',
+  },
+  {
+    code: 'against_policy',
+    against: ({ stale }) => stale,
+    why: () => 'its deadline has passed and much may have changed: read the thread with chat.read_thread, then answer',
+  },
+  {
+    code: 'against_policy',
+    against: ({ policy, text }) => policy === 'ack_only' && lengthOf(text.trim()) > RECEIPT,
+    why: () => `it asks for a receipt only (ack_only): use chat.react, or at most ${RECEIPT} characters`,
+  },
+  {
+    code: 'against_policy',
+    against: ({ directedness, recipients }) => directedness === 'to_me' && recipients > 1,
+    why: ({ recipients, visibility }) =>
+      `it would oblige ${recipients} at once: ${visibility === 'dm' ? 'send it to one of them' : 'mention one of them'}, or a role`,
+  },
+  {
+    code: 'against_policy',
+    against: ({ text, lastOwn }) => lastOwn !== undefined && repeats(text, lastOwn),
+    why: () => 'you have said this already, and nothing new is in it: say what is new, or use chat.react',
+  },
+];
+
+/** May this reader answer this event so? Null: yes. spec: c2a#replies */
+export function refusalOf(reply: Reply): { code: RefusalCode; why: string } | null {
+  const rule = RULES.find(({ against }) => against(reply));
+  return rule ? { code: rule.code, why: rule.why(reply) } : null;
+}
+
+/** In characters: an emoji is one. */
+function lengthOf(text: string): number {
+  return Array.from(text).length;
+}
+
+/** What a signal of its reader makes of an event. Not final: it is still owed. spec: c2a#signals */
+export function outcomeOf(
+  policy: Policy,
+  intent: Intent,
+  signal: KnownSignal,
+): { disposition: Disposition | null; final: boolean } {
+  const { disposition } = SIGNALS[signal];
+  if (disposition === null) return { disposition, final: false };
+  switch (policy) {
+    case 'must_respond':
+      return { disposition, final: isEnd(disposition, intent, signal) };
+    case 'may_respond':
+      return { disposition, final: disposition !== 'claimed' && disposition !== 'deferred' };
+    case 'ack_only':
+      return { disposition: disposition === 'ignored' ? disposition : 'acknowledged', final: true };
+    case 'must_not_respond':
+      return { disposition: 'ignored', final: true };
+  }
+}
+
+/** What an event ends as at its deadline if nobody said or did anything. What must be answered is never ignored. */
+export function silenceOutcome(policy: Policy): Disposition {
+  return policy === 'must_respond' ? 'failed' : 'ignored';
+}
+
+/** What an answer makes of an event. Where a receipt is all that is asked for, it is one. */
+export function replyOutcome(policy: Policy | undefined): Disposition {
+  return policy === 'ack_only' ? 'acknowledged' : 'responded';
+}
+
+/** A nod is all that an approval asks for; anything else that must be answered is not done by it. */
+function isEnd(disposition: Disposition, intent: Intent, signal: KnownSignal): boolean {
+  if (disposition === 'acknowledged') return signal === 'agree' && intent === 'approval';
+  return disposition === 'responded' || disposition === 'ignored';
+}

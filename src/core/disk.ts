@@ -1,0 +1,167 @@
+import { Refusal } from './refusal.ts';
+
+/** The system's own word for what went wrong, such as ENOENT. */
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
+}
+
+/** What stands in the place of a file and is none, or is larger than any of ours. */
+export class NoPlainFile extends Error {
+  override readonly name = 'NoPlainFile';
+}
+
+/** A link, a folder or a socket: whatever rights we have, it is no plain file. */
+export function isNoPlainFile(error: unknown): boolean {
+  return (
+    error instanceof NoPlainFile || ['ELOOP', 'EISDIR', 'ENXIO', 'ENODEV', 'EOPNOTSUPP'].includes(codeOf(error) ?? '')
+  );
+}
+
+export function isMissing(error: unknown): boolean {
+  return codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR';
+}
+
+/** What `act` finds out about a file; null if there is none. */
+export function ifThere<T>(act: () => T): T | null {
+  try {
+    return act();
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
+
+/** An output that failed after a part of it was written. */
+export class PartlyShown extends Error {
+  override readonly name = 'PartlyShown';
+  readonly code: string | undefined;
+
+  constructor(cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause });
+    this.code = codeOf(cause);
+  }
+}
+
+/** What happened at a place, and what to do about it. */
+interface Answer {
+  what: (place: string, code: string) => string;
+  todo: string;
+}
+
+const FULL: Answer = { what: (place) => `no space left for ${place}`, todo: 'free some space and run it again' };
+const NOT_WRITABLE: Answer = {
+  what: (place, code) => `${place} cannot be written (${code})`,
+  todo: 'check its permissions',
+};
+const FAILING: Answer = {
+  what: (place, code) => `the disk of ${place} failed (${code})`,
+  todo: 'check the disk and run it again',
+};
+const TOO_MANY_OPEN: Answer = {
+  what: (_place, code) => `too many files are open (${code})`,
+  todo: 'end some programs, or raise the limit with `ulimit -n`, and run it again',
+};
+const NOT_LOCKED: Answer = {
+  what: (place, code) => `${place} cannot be locked (${code})`,
+  todo: 'run it again; if that does not help, move the home to a disk that has locks',
+};
+const NO_MEMORY: Answer = {
+  what: (_place, code) => `no memory is left (${code})`,
+  todo: 'end some programs and run it again',
+};
+const NO_FOLDER: Answer = {
+  what: (place) => `${place} is not a folder`,
+  todo: 'move what is there away, or set another home',
+};
+const BUSY: Answer = {
+  what: (place) => `${place} is busy with other writers for over 10 s`,
+  todo: 'run it again',
+};
+
+/** The one table of what the system and SQLite say of a disk, and what we answer. A longer code counts before a shorter one. */
+const ANSWERS: Readonly<Record<string, Answer>> = {
+  ENOSPC: FULL,
+  EDQUOT: FULL,
+  SQLITE_FULL: FULL,
+  // SQLite could not make room for its shared memory.
+  SQLITE_IOERR_SHMSIZE: FULL,
+  EROFS: NOT_WRITABLE,
+  EACCES: NOT_WRITABLE,
+  EPERM: NOT_WRITABLE,
+  SQLITE_READONLY: NOT_WRITABLE,
+  SQLITE_PERM: NOT_WRITABLE,
+  EMFILE: TOO_MANY_OPEN,
+  ENFILE: TOO_MANY_OPEN,
+  ENOLCK: NOT_LOCKED,
+  EDEADLK: NOT_LOCKED,
+  SQLITE_IOERR_LOCK: NOT_LOCKED,
+  SQLITE_IOERR_RDLOCK: NOT_LOCKED,
+  SQLITE_IOERR_UNLOCK: NOT_LOCKED,
+  SQLITE_IOERR_SHMLOCK: NOT_LOCKED,
+  SQLITE_PROTOCOL: NOT_LOCKED,
+  ENOMEM: NO_MEMORY,
+  SQLITE_NOMEM: NO_MEMORY,
+  SQLITE_IOERR_NOMEM: NO_MEMORY,
+  ENOTDIR: NO_FOLDER,
+  EEXIST: NO_FOLDER,
+  EIO: FAILING,
+  // What Bun's `rm` says of every error that it does not expect.
+  EFAULT: FAILING,
+  EFBIG: FAILING,
+  ESTALE: FAILING,
+  ETIMEDOUT: FAILING,
+  EBUSY: FAILING,
+  ENXIO: FAILING,
+  ENODEV: FAILING,
+  SQLITE_IOERR: FAILING,
+  SQLITE_CANTOPEN: FAILING,
+  SQLITE_BUSY: BUSY,
+};
+
+/** A disk that failed us. Who knows more of what came of it says so with `explained`. */
+export class StorageFailure extends Refusal {
+  constructor(
+    readonly what: string,
+    outcome: string,
+    readonly todo: string,
+    readonly isFull = false,
+  ) {
+    super('storage_failed', `${what}; ${outcome}: ${todo}`);
+  }
+}
+
+/** What a failing disk says, in one line that says what to do. Anything else is our bug and goes on as it is. */
+export function explained(error: unknown, place: string, outcome = 'nothing was stored'): unknown {
+  const code = codeOf(error) ?? '';
+  if (code === 'ENAMETOOLONG') {
+    return new Refusal('invalid_request', 'that name is too long for a file: use a shorter one');
+  }
+  const answer = answerFor(code);
+  if (!answer) return error;
+  return new StorageFailure(answer.what(place, code), outcome, answer.todo, answer === FULL);
+}
+
+/** The same where nobody knows more than the error: it names its own place. */
+export function storageTrouble(error: unknown, outcome = 'it was not finished'): unknown {
+  const path = error instanceof Error && 'path' in error && typeof error.path === 'string' ? error.path : 'this home';
+  return explained(error, path, outcome);
+}
+
+/** A failure of the disk after the reader had seen the mail. */
+export function shownNotSettled(error: unknown, place: string): unknown {
+  const failure = explained(error, place);
+  if (!(failure instanceof StorageFailure)) return failure;
+  const outcome = 'what was shown is not settled and comes again, marked as redelivered';
+  return new StorageFailure(failure.what, outcome, failure.todo, failure.isFull);
+}
+
+export function isDiskFull(error: unknown): boolean {
+  return (error instanceof StorageFailure && error.isFull) || answerFor(codeOf(error) ?? '') === FULL;
+}
+
+function answerFor(code: string): Answer | undefined {
+  for (let part = code; part !== ''; part = part.slice(0, Math.max(part.lastIndexOf('_'), 0))) {
+    if (Object.hasOwn(ANSWERS, part)) return ANSWERS[part];
+  }
+  return undefined;
+}

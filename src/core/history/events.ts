@@ -1,0 +1,317 @@
+import { deadlineOf } from '../obligations/rules.ts';
+import type { Attention, Policy } from '../attention/attention.ts';
+import type { Message } from '../message.ts';
+import { isMessageId } from '../names.ts';
+import type { AgentName, MessageId } from '../names.ts';
+import type { Disposition, Step } from '../receipt.ts';
+import { meaningOf } from '../signal.ts';
+import type { Meaning, Signal } from '../signal.ts';
+import type { Duty } from '../obligations/rules.ts';
+import type { EventClaim } from '../ports/obligations.ts';
+import type { HistoryRow, Page } from '../ports/journal.ts';
+import { standingClaim } from '../obligations/claim.ts';
+import { conversationOf, rootOf } from '../mail/conversation.ts';
+import type { Conversation } from '../mail/conversation.ts';
+import type { Home, Who } from '../mail/workspace.ts';
+import { enterDuties } from '../obligations/obligation.ts';
+import { listens, maySee, unknownEvent, visible } from './sight.ts';
+import type { HomeLabel } from '../address.ts';
+import { Refusal } from '../refusal.ts';
+
+/** One event as one reader sees it. What it has no copy of, it only overhears. spec: host#events */
+export interface EventView {
+  id: MessageId;
+  seq: number;
+  conversation: Conversation;
+  from: string;
+  to: string;
+  at: string;
+  attention: Attention;
+  /** Absent where it is no longer kept. */
+  body?: string;
+  refs?: string[];
+  /** The event that it answers or reacts to. */
+  thread?: string;
+  disposition: Disposition | null;
+  proven: Step;
+  signal?: Signal;
+  /** What the signal says to do, where it is about the reader's own message. */
+  means?: Meaning;
+  /** How many answers to it were refused. */
+  refused: number;
+  claim: EventClaim | null;
+  attempt: number;
+  /** Whose copy this is; null for what was only overheard, and for the reader's own words. */
+  mailbox: AgentName | null;
+}
+
+export interface EventFilter {
+  stream?: string | undefined;
+  conversation?: string | undefined;
+  policy?: Policy | undefined;
+  since?: string | undefined;
+  until?: string | undefined;
+  cursor?: string | undefined;
+  limit: number;
+  now?: number;
+}
+
+/** So many are counted of what stands before a page; nobody needs to know more exactly. */
+const COUNTED = 500;
+
+const OVERHEARD: Attention = {
+  directedness: 'ambient',
+  policy: 'must_not_respond',
+  injection: 'tool_mailbox',
+  reason: 'ambient',
+};
+
+const STEPS = ['stored', 'offered', 'accepted', 'shown', 'settled'] as const satisfies readonly Step[];
+
+/**
+ * The events of these readers, newest first. Their own words are none, and what is kept in silence is left out. Looking at an event
+ * changes nothing about it. spec: host#list
+ */
+export async function listEvents(
+  whos: readonly Who[],
+  filter: EventFilter,
+): Promise<{ events: EventView[]; cursor: string | null }> {
+  const homes = await entered(whos);
+  const { stream, conversation } = filter;
+  const wholeChannel = stream !== undefined && (await listens(whos, stream)) ? stream : undefined;
+  const from = readCursor(filter.cursor);
+  const rows = pages(homes, namesIn(whos), { channel: wholeChannel, from });
+  const events: EventView[] = [];
+  const places: Place[] = [...from];
+  for await (const { home, row } of rows) {
+    if (events.length === filter.limit) return { events, cursor: cursorOf(places) };
+    places.push({ home: home.label, seq: row.seq });
+    if (!isWithin(row, filter)) continue;
+    if (stream !== undefined && row.message.to !== stream) continue;
+    if (conversation !== undefined && !isOf(row, conversation)) continue;
+    const view = await viewOf(whos, home, row, filter.now);
+    if (isListed(view, whos) && (!filter.policy || view.attention.policy === filter.policy)) events.push(view);
+  }
+  // So much was looked through that the rest is another call's.
+  return { events, cursor: places.length - from.length < LOOKED_AT ? null : cursorOf(places) };
+}
+
+/** Reads an exchange, or the last of a conversation: a page, oldest first, and how much stands before it. spec: host#thread */
+export async function readThread(
+  whos: readonly Who[],
+  of: { event?: string | undefined; conversation?: string | undefined },
+  page: { cursor?: string | undefined; limit: number; now?: number },
+): Promise<{ messages: EventView[]; earlier: number; cursor: string | null }> {
+  const homes = await entered(whos);
+  const from = readCursor(page.cursor);
+  const named = of.event ?? of.conversation ?? '';
+  const seen = of.event === undefined ? null : await visible(whos, of.event);
+  const isChannel = seen === null && named.startsWith('#') && (await listens(whos, named));
+  const rows = seen
+    ? pages([seen.home], namesIn(whos), { thread: rootOf(seen.message), from })
+    : pages(homes, namesIn(whos), { channel: isChannel ? named : undefined, from });
+  const messages: EventView[] = [];
+  const places: Place[] = [...from];
+  let earlier = 0;
+  for await (const { home, row } of rows) {
+    if (!(await maySee(whos, home, row)) || (!seen && !isOf(row, named))) continue;
+    if (messages.length === page.limit) earlier += 1;
+    else {
+      places.push({ home: home.label, seq: row.seq });
+      messages.push(await viewOf(whos, home, row, page.now));
+    }
+    if (earlier === COUNTED) break;
+  }
+  // An empty conversation and one that is not theirs look alike.
+  if (messages.length === 0 && page.cursor === undefined) throw unknownEvent(named);
+  for (const view of messages) await notePulled(whos, view, page.now);
+  return { messages: messages.reverse(), earlier, cursor: earlier > 0 ? cursorOf(places) : null };
+}
+
+/** One message as one of these readers sees it. */
+export async function viewOf(
+  whos: readonly Who[],
+  home: Home,
+  { message, pruned, seq, recipients }: HistoryRow,
+  now = Date.now(),
+): Promise<EventView> {
+  const mine = namesIn(whos).get(home) ?? [];
+  const copies = (await home.ledger.trace(message.id))?.copies ?? [];
+  const copy = copies.find(({ mailbox }) => mine.includes(mailbox));
+  const duty = copy && (await home.ledger.duty(copy.mailbox, message.id));
+  const { signal } = message.parley ?? {};
+  const means = copy && (await meansTo(copy.mailbox, home, message));
+  return {
+    id: message.id,
+    seq,
+    conversation: conversationOf(message, recipients),
+    from: message.from,
+    to: message.to,
+    at: message.ts,
+    attention: copy?.attention ?? OVERHEARD,
+    ...(!pruned && { body: message.body }),
+    ...(message.refs && { refs: message.refs }),
+    ...(message.thread !== undefined && { thread: message.thread }),
+    disposition: duty ? dispositionOf(duty) : (copy?.disposition ?? null),
+    proven: copy?.state === 'settled' ? 'settled' : highest(copy?.receipts.map(({ step }) => step) ?? []),
+    ...(signal !== undefined && { signal }),
+    ...(means && { means }),
+    refused: copies.flatMap(({ receipts }) => receipts).filter(({ step }) => step === 'refused').length,
+    claim: await standingClaim(home, message, now),
+    attempt: (copy?.attempt ?? 0) + 1,
+    mailbox: copy?.mailbox ?? null,
+  };
+}
+
+/** What a reaction says to do, to whoever wrote what it is about. */
+export async function meansTo(name: AgentName, home: Home, { thread, parley }: Message): Promise<Meaning | undefined> {
+  const means = meaningOf(parley?.signal ?? '');
+  if (!means || !isMessageId(thread)) return undefined;
+  return (await home.ledger.message(thread))?.from === name ? means : undefined;
+}
+
+/** Where a duty stands: its end, or one of the two that are still owed. */
+export function dispositionOf({ state, ended }: Duty): Disposition | null {
+  if (ended) return ended.as;
+  return state === 'claimed' || state === 'deferred' ? state : null;
+}
+
+/** After its deadline an answer needs a look at the thread: this is the proof that there was one. */
+async function notePulled(whos: readonly Who[], { id, mailbox }: EventView, now?: number): Promise<void> {
+  const who = whos.find(({ name }) => name === mailbox);
+  if (!who || now === undefined) return;
+  const duty = await who.home.ledger.duty(who.name, id);
+  if (!duty || duty.ended || now < deadlineOf(duty)) return;
+  const evidence = { by: 'chat.read_thread' };
+  await who.home.ledger.record(who.name, id, { step: 'offered', at: new Date(now).toISOString(), evidence });
+}
+
+function isListed({ mailbox, attention, from }: EventView, whos: readonly Who[]): boolean {
+  if (mailbox === null && whos.some(({ name }) => name === from)) return false;
+  return attention.injection !== 'silent';
+}
+
+function isWithin({ message }: HistoryRow, { since, until }: EventFilter): boolean {
+  const at = Date.parse(message.ts);
+  return (since === undefined || at >= Date.parse(since)) && (until === undefined || at < Date.parse(until));
+}
+
+/** Is it of this conversation, or of the exchange that began with this message? */
+function isOf({ message, recipients }: HistoryRow, conversation: string): boolean {
+  return conversationOf(message, recipients).id === conversation || rootOf(message) === conversation;
+}
+
+function highest(seen: readonly string[]): Step {
+  return STEPS.findLast((step) => seen.includes(step)) ?? 'stored';
+}
+
+function namesIn(whos: readonly Who[]): Map<Home, AgentName[]> {
+  const names = Map.groupBy(whos, ({ home }) => home);
+  return new Map([...names].map(([home, here]) => [home, here.map(({ name }) => name)]));
+}
+
+async function entered(whos: readonly Who[]): Promise<Home[]> {
+  const homes = [...new Set(whos.map((who) => who.home))];
+  for (const home of homes) await enterDuties(home);
+  return homes;
+}
+
+/** How many rows are read at once, and how many are looked at before an answer, however few of them fit. */
+const BITE = 50;
+export const LOOKED_AT = 5000;
+
+/** How far a reader has come in one home. */
+export interface Place {
+  home: HomeLabel;
+  seq: number;
+}
+
+/** What is looked at: everything of these agents; or all of a channel; or one exchange. From behind these places. */
+interface Wanted {
+  channel?: string | undefined;
+  thread?: MessageId;
+  from: readonly Place[];
+}
+
+/** The rows of several homes, newest first, each once. Within a home their order is that of their numbers. */
+export async function* pages(
+  homes: readonly Home[],
+  names: ReadonlyMap<Home, readonly AgentName[]>,
+  wanted: Wanted,
+): AsyncGenerator<{ home: Home; row: HistoryRow }> {
+  const lines = homes.map((home) => ({ home, rows: rowsIn(home, names.get(home) ?? [], wanted) }));
+  const heads = await Promise.all(lines.map(async ({ home, rows }) => ({ home, rows, head: await rows.next() })));
+  for (let looked = 0; looked < LOOKED_AT; looked += 1) {
+    const open = heads.filter(({ head }) => !head.done);
+    const [first, ...others] = open;
+    if (!first) return;
+    const newest = others.reduce((one, other) => (tsOf(other) > tsOf(one) ? other : one), first);
+    if (!newest.head.done) yield { home: newest.home, row: newest.head.value };
+    newest.head = await newest.rows.next();
+  }
+}
+
+interface Head {
+  head: IteratorResult<HistoryRow, void>;
+}
+
+function tsOf({ head }: Head): string {
+  return head.done ? '' : head.value.message.ts;
+}
+
+async function* rowsIn(home: Home, names: readonly AgentName[], wanted: Wanted): AsyncGenerator<HistoryRow, void> {
+  const before = wanted.from.find((place) => place.home === home.label)?.seq;
+  const pagesOf: Omit<Page, 'limit'>[] =
+    wanted.thread !== undefined
+      ? [{ thread: wanted.thread }]
+      : wanted.channel !== undefined
+        ? [{}]
+        : names.map((agent) => ({ agent }));
+  let heads = await Promise.all(
+    pagesOf.map(async (page) => {
+      const rows = rowsOf(home, page, before);
+      return { rows, head: await rows.next() };
+    }),
+  );
+  let last = Infinity;
+  for (;;) {
+    heads = heads.filter(({ head }) => !head.done);
+    const [first, ...others] = heads;
+    if (!first) return;
+    const next = others.reduce((one, other) => (seqOf(other) > seqOf(one) ? other : one), first);
+    // Two of these agents may have part in the same message.
+    if (!next.head.done && next.head.value.seq < last) {
+      last = next.head.value.seq;
+      if (wanted.channel === undefined || next.head.value.message.to === wanted.channel) yield next.head.value;
+    }
+    next.head = await next.rows.next();
+  }
+}
+
+function seqOf({ head }: Head): number {
+  return head.done ? -1 : head.value.seq;
+}
+
+async function* rowsOf(home: Home, page: Omit<Page, 'limit'>, from?: number): AsyncGenerator<HistoryRow, void> {
+  let before = from;
+  for (;;) {
+    const rows = await home.ledger.history({ ...page, before, limit: BITE });
+    yield* rows;
+    if (rows.length < BITE) return;
+    before = rows.at(-1)?.seq;
+  }
+}
+
+/** Where to go on: the last number in each home. */
+export function cursorOf(places: readonly Place[]): string {
+  const last = new Map(places.map(({ home, seq }) => [home, seq]));
+  return [...last].map(([home, seq]) => `${home}.${seq}`).join('-');
+}
+
+export function readCursor(cursor: string | undefined): Place[] {
+  if (cursor === undefined) return [];
+  const places = cursor.split('-').map((part) => /^(parley|bch|relay)\.(\d{1,15})$/.exec(part));
+  if (places.includes(null))
+    throw new Refusal('invalid_request', 'that is no cursor of ours; leave it out to begin anew');
+  return places.flatMap((found) => (found ? [{ home: found[1] as HomeLabel, seq: Number(found[2]) }] : []));
+}

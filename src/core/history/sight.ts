@@ -1,0 +1,62 @@
+import type { Message } from '../message.ts';
+import { isMessageId } from '../names.ts';
+import { Refusal } from '../refusal.ts';
+import type { HistoryRow } from '../ports/journal.ts';
+import type { Home, Who } from '../mail/workspace.ts';
+
+/** An event that a reader may see, and its home. */
+export interface Seen {
+  home: Home;
+  message: Message;
+  recipients: HistoryRow['recipients'];
+}
+
+/**
+ * The event, if one of these readers may see it: it has a copy, wrote it, listens to its channel, may discharge it, or was told that
+ * it was left undone. Otherwise the same refusal as for an event that does not exist: nobody learns from us that it does.
+ * spec: c2a#permissions
+ */
+export async function visible(whos: readonly Who[], id: string): Promise<Seen> {
+  const homes = isMessageId(id) ? new Set(whos.map((who) => who.home)) : [];
+  for (const home of homes) {
+    const addressed = await home.ledger.addressed(id as Message['id']);
+    if (!addressed) continue;
+    const seen = { home, ...addressed };
+    if (await maySee(whos, home, seen)) return seen;
+  }
+  throw unknownEvent(id);
+}
+
+/** May one of these see it? */
+export async function maySee(
+  whos: readonly Who[],
+  home: Home,
+  { message, recipients }: Pick<HistoryRow, 'message' | 'recipients'>,
+): Promise<boolean> {
+  const here = whos.filter((who) => who.home === home);
+  const delegate = message.parley?.obligation?.delegate;
+  if (here.some(({ name }) => [message.from, delegate, ...recipients].includes(name))) return true;
+  if (message.to.startsWith('#') && (await listens(here, message.to))) return true;
+  return wasTold(home, message, here);
+}
+
+/** An agent to whom it was escalated may look at it. */
+async function wasTold(home: Home, { id }: Message, here: readonly Who[]): Promise<boolean> {
+  const copies = (await home.ledger.trace(id))?.copies ?? [];
+  const told = copies.flatMap(({ receipts }) => receipts.filter(({ step }) => step === 'escalated'));
+  return told.some(({ evidence }) => here.some(({ name }) => name === evidence['to']));
+}
+
+/** Does one of these listen to this channel? */
+export async function listens(whos: readonly Who[], channel: string): Promise<boolean> {
+  for (const { name, home } of whos) {
+    if ((await home.directory.get(name))?.subscriptions.includes(channel)) return true;
+  }
+  return false;
+}
+
+/** Unknown and forbidden look alike. */
+export function unknownEvent(id: string): Refusal {
+  const shown = id.replace(/[^\w.#@:,-]/g, '?').slice(0, 40);
+  return new Refusal('not_found', `nothing called "${shown}" is here for you; see \`parley events\``);
+}

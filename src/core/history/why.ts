@@ -1,0 +1,96 @@
+import type { Duty } from '../obligations/rules.ts';
+import type { AgentName, MessageId } from '../names.ts';
+import type { Evidence } from '../receipt.ts';
+import { Refusal } from '../refusal.ts';
+import type { CopyRecord } from '../ports/journal.ts';
+import { rootOf } from '../mail/conversation.ts';
+import type { Home } from '../mail/workspace.ts';
+import { enterDuties } from '../obligations/obligation.ts';
+
+const EXCHANGE = 200;
+
+/** One thing that happened to a message, or was decided about it: who did it, what, when and why. Never a body. */
+export interface AuditLine {
+  at: string;
+  who: string;
+  what: string;
+  why: string;
+  /** Whose copy it concerns; absent for the message as a whole. */
+  mailbox?: AgentName;
+}
+
+/** Everything that is known about why a message went where it went and what became of it, in order. spec: c2a#audit */
+export async function why(home: Home, id: MessageId): Promise<AuditLine[]> {
+  await enterDuties(home);
+  const trace = await home.ledger.trace(id);
+  if (!trace) throw new Refusal('not_found', `no message has the id ${id.slice(0, 40)}`);
+  const { message, copies } = trace;
+  const lines: AuditLine[] = [
+    { at: message.ts, who: message.from, what: `sent to ${message.to}`, why: intentOf(message) },
+  ];
+  for (const copy of copies) {
+    lines.push({
+      at: message.ts,
+      who: 'parley',
+      what: decisionOf(copy),
+      why: copy.attention.reason,
+      mailbox: copy.mailbox,
+    });
+    for (const { step, at, evidence } of copy.receipts) {
+      lines.push({ at, who: actorOf(evidence, copy.mailbox), what: step, why: said(evidence), mailbox: copy.mailbox });
+    }
+    if (copy.settledAt !== null) {
+      const by = copy.settledBy ?? {};
+      const what = `settled: ${copy.disposition ?? 'gone'}`;
+      lines.push({ at: copy.settledAt, who: actorOf(by, copy.mailbox), what, why: said(by), mailbox: copy.mailbox });
+    }
+    const duty = await home.ledger.duty(copy.mailbox, id);
+    if (duty) lines.push(owedLine(duty));
+  }
+  for (const one of await home.ledger.exchange(rootOf(message), EXCHANGE)) {
+    if (one.thread !== id) continue;
+    const what =
+      one.parley?.signal === undefined ? `answered by ${one.id.slice(0, 8)}` : `reacted: ${one.parley.signal}`;
+    lines.push({ at: one.ts, who: one.from, what, why: one.parley?.eta ?? '' });
+  }
+  return lines.toSorted((a, b) => Number(a.at > b.at) - Number(a.at < b.at));
+}
+
+function intentOf({
+  parley,
+  priority,
+}: {
+  parley?: { intent?: string | undefined } | undefined;
+  priority: string;
+}): string {
+  const intent = parley?.intent ?? 'none';
+  return priority === 'urgent' ? `${intent}, urgent` : intent;
+}
+
+function decisionOf({ attention: { directedness, policy, injection } }: CopyRecord): string {
+  return `decided: ${directedness} ${policy} ${injection}`;
+}
+
+function owedLine({ kind, state, mailbox, from, at, ended, returns, tier, note }: Duty): AuditLine {
+  const moves = `came back ${returns}×, rung ${tier}`;
+  const what = ended ? `${kind} ended: ${ended.as}` : `${kind} owed to ${from}: ${state}`;
+  const time = new Date(ended?.at ?? at).toISOString();
+  return {
+    at: time,
+    who: mailbox,
+    what,
+    why: [moves, note ?? '', ended ? said(ended.by) : ''].filter(Boolean).join('; '),
+    mailbox,
+  };
+}
+
+function actorOf(evidence: Evidence, mailbox: AgentName): string {
+  const { agent, from, by } = evidence;
+  return String(agent ?? from ?? by ?? mailbox);
+}
+
+function said(evidence: Evidence): string {
+  return Object.entries(evidence)
+    .map(([name, value]) => `${name} ${String(value)}`)
+    .join(', ');
+}

@@ -1,0 +1,294 @@
+import { checkableIn } from '../attention/checkable.ts';
+import { insists, decide } from '../attention/decide.ts';
+import { nextLineage } from '../attention/lineage.ts';
+import { breaksEcho, isLongExchange, LONG_EXCHANGE } from '../attention/loop.ts';
+import type { Guard } from '../attention/loop.ts';
+import type { Extras, Lineage, Message } from '../message.ts';
+import type { MessageId } from '../names.ts';
+import type { Home } from './workspace.ts';
+import type { Attention } from '../attention/attention.ts';
+import { AgentName, isMessageId } from '../names.ts';
+import type { Quiet } from '../attention/quiet-hours.ts';
+import type { AgentExtras, AgentRecord } from '../ports/directory.ts';
+import { readingOf } from '../history/reading.ts';
+
+/** What a message says, and which one its sender says that it answers: a draft, or a message that another program left. */
+export type Content = Pick<Message, 'to' | 'body' | 'refs' | 'thread'> &
+  Pick<Extras, 'intent' | 'signal' | 'obligation' | 'replaces'> & { priority: string };
+
+interface Answer {
+  from: string;
+  fromAgent: boolean;
+  content: Content;
+  thread: MessageId;
+  parent: Message | null;
+  /** What the exchange holds so far, oldest first. */
+  earlier: readonly Message[];
+}
+
+/** The lineage of an answer. */
+export function lineageOf({ from, fromAgent, content, thread, parent, earlier }: Answer): Lineage | undefined {
+  const said = { ...content, from, byAgent: fromAgent, insists: isInsistent(content) };
+  return nextLineage(parent && { ...parent, lineage: parent.parley?.lineage }, thread, said, earlier);
+}
+
+/** Which guard holds an answer that an agent sends now, if any does. spec: c2a#loops */
+export async function guardOf(
+  home: Home,
+  lineage: Lineage | undefined,
+  content: Content,
+  earlier: readonly Message[],
+  now: number,
+): Promise<Guard | null> {
+  if (!lineage || isInsistent(content)) return null;
+  if (breaksEcho(lineage)) return 'echo';
+  return lineage.stale > 0 && (await isLong(home, earlier.slice(-LONG_EXCHANGE), now)) ? 'long' : null;
+}
+
+function isInsistent({ intent = 'none', priority, signal, obligation }: Content): boolean {
+  return obligation !== undefined || insists({ intent, priority: priority === 'urgent' ? 'urgent' : 'normal', signal });
+}
+
+/** Few exchanges are that long: the others pay for no look at what became of their messages. */
+async function isLong(home: Home, last: readonly Message[], now: number): Promise<boolean> {
+  const turns = last.map(({ ts, body, refs, parley }) => ({
+    at: Date.parse(ts),
+    byAgent: true,
+    fact: parley?.lineage ? parley.lineage.stale === 0 : checkableIn(body, refs).length > 0,
+    disposition: parley?.signal !== undefined,
+  }));
+  if (!isLongExchange(turns, now)) return false;
+  const agents = new Map<string, boolean>();
+  for (const { from } of last) if (!agents.has(from)) agents.set(from, await isAgent(home, from));
+  const disposed = await Promise.all(last.map(({ id }) => isDisposedOf(home, id)));
+  const known = turns.map((turn, at) => ({
+    ...turn,
+    byAgent: agents.get(last[at]?.from ?? '') ?? true,
+    disposition: turn.disposition || disposed[at] === true,
+  }));
+  return isLongExchange(known, now);
+}
+
+/** What a reader does with a message on purpose. To be shown it, or to answer it, is no such act. */
+const ON_PURPOSE: ReadonlySet<unknown> = new Set(['reacted', 'claimed', 'deferred', 'ack', 'resolve']);
+
+async function isDisposedOf(home: Home, id: MessageId): Promise<boolean> {
+  const { copies = [] } = (await home.ledger.trace(id)) ?? {};
+  return copies.some(
+    ({ settledBy, receipts }) =>
+      ON_PURPOSE.has(settledBy?.['by']) ||
+      receipts.some(({ step, evidence }) => ON_PURPOSE.has(step) || ON_PURPOSE.has(evidence['by'])),
+  );
+}
+
+/** How much of an exchange is looked at to tell whether anything new is said. */
+const EXCHANGE = 50;
+/** What agents write to each other by name within this time is taken for an answer, also where its sender does not say so. */
+const SOON_MS = 60 * 60 * 1000;
+
+/** What a message is part of: the same for every reader of it. */
+interface Exchange {
+  fromAgent: boolean;
+  lineage: Lineage | undefined;
+  earlier: Message[];
+  /** Which guard holds it, for readers that are agents. */
+  guard: Guard | null;
+}
+
+/** Of a message that says of no other that it answers it, to readers who keep no policy: then nothing rests on more than this. */
+export const NO_EXCHANGE: Exchange = { fromAgent: true, lineage: undefined, earlier: [], guard: null };
+
+/** Where a message stands in its exchange, computed from what we stored ourselves. */
+export async function exchangeOf(
+  home: Home,
+  from: string,
+  content: Content,
+  now: number,
+  reader?: AgentRecord,
+): Promise<Exchange> {
+  const fromAgent = await isAgent(home, from);
+  const isSaid = isMessageId(content.thread);
+  const isPlain = fromAgent && content.thread === undefined;
+  const likely = isPlain && reader ? await likelyParent(home, from as AgentName, reader, now) : null;
+  const thread = isSaid ? content.thread : likely?.id;
+  if (!isMessageId(thread)) return { fromAgent, lineage: undefined, earlier: [], guard: null };
+  const parent = likely ?? (await home.ledger.message(thread));
+  const said = await home.ledger.exchange(parent?.parley?.lineage?.root ?? thread, EXCHANGE);
+  // A message repeats nothing by standing in the place of its older self.
+  const earlier = said.filter(({ id }) => id !== content.replaces);
+  const { guardOf, lineageOf } = await answering();
+  const lineage = lineageOf({ from, fromAgent, content, thread, parent, earlier });
+  const guard = fromAgent ? await guardOf(home, lineage, content, earlier, now) : null;
+  // Only the lineage is guessed: which thread a message is part of is its sender's to say.
+  return { fromAgent, lineage, earlier: isSaid ? earlier : [], guard };
+}
+
+/**
+ * Two agents that write to each other by name in turn are answering each other. Otherwise two that thank each other by plain
+ * sends would never be stopped. spec: message#lineage
+ */
+async function likelyParent(home: Home, from: AgentName, reader: AgentRecord, now: number): Promise<Message | null> {
+  if (reader.parley?.kind !== 'agent' || reader.name === from) return null;
+  return home.ledger.unanswered(reader.name, from, now - SOON_MS);
+}
+
+/** What answers nothing pays nothing for what is known of answers. */
+function answering() {
+  return import('./attend.ts');
+}
+
+/** Step 3 of 5. Decides how one recipient should see a message: who is meant, must they answer, how much do they see. */
+export function attend(
+  home: Home,
+  message: Message,
+  reader: AgentRecord,
+  via: 'dm' | 'role' | 'channel',
+  exchange: Exchange,
+  now = Date.parse(message.ts),
+): Attention | Promise<Attention> {
+  const { name, parley } = reader;
+  return parley ? attendBy(parley, home, message, name, via, exchange, now) : EVERYTHING_SHOWN;
+}
+
+/** By a reader's own policy. */
+async function attendBy(
+  parley: AgentExtras,
+  home: Home,
+  message: Message,
+  reader: AgentName,
+  via: 'dm' | 'role' | 'channel',
+  { fromAgent, lineage, earlier, guard }: Exchange,
+  now: number,
+): Promise<Attention> {
+  const { intent = 'none', signal, aim, replaces } = message.parley ?? {};
+  const { owns = [], left = [] } = parley;
+  const isHere = (what: string): boolean => what === message.to || what === lineage?.root;
+  const said = readingOf(home, message);
+  const mentions = await said.called();
+  const asks = (message.thread !== undefined || lineage !== undefined || intent === 'thanks') && said.asksQuestion;
+  return decide({
+    via,
+    fromAgent,
+    // A note to oneself is meant to be read, perhaps by a session elsewhere; one's own words in a channel are not.
+    fromMe: (via !== 'dm' || signal !== undefined) && message.from === reader,
+    mentionsMe: mentions.includes(reader),
+    calledAfter: via !== 'dm' && parley.kind === 'agent' && (await isCalledAfter(home, message, reader, mentions)),
+    mentionsOther: mentions.some((name) => name !== reader),
+    mentionsMyRole: mentions.some((name) => parley.roles.includes(name)),
+    inThreadIHaveJoined: earlier.some((one) => one.from === reader),
+    ownsThread:
+      (lineage !== undefined && owns.includes(lineage.root)) ||
+      (await opened(home, message.thread, lineage?.root, reader, earlier)),
+    ownsStream: via === 'channel' && owns.includes(message.to),
+    threadReply: message.thread !== undefined,
+    answersMe: earlier.some((one) => one.id === message.thread && one.from === reader),
+    intent,
+    priority: message.priority === 'urgent' ? 'urgent' : 'normal',
+    onlyThanks: said.isOnlyThanks,
+    asksQuestion: asks,
+    guard: parley.kind === 'agent' ? guard : null,
+    hushed: parley.quiet !== undefined && (await isHushedAt(parley.quiet, now)),
+    left: left.some(isHere),
+    signal,
+    changesDuty: signal !== undefined && (await changesDuty(home, message, reader)),
+    aim,
+    edited: replaces !== undefined && (await hadAnswered(home, message.from, replaces, reader)),
+    // Only Parley itself hands on what somebody left undone, and decides on that where it does.
+    escalation: false,
+  });
+}
+
+/** Few have asked for quiet: the others pay nothing for the rules of it. */
+export async function isHushedAt(quiet: Quiet, now: number): Promise<boolean> {
+  const { isHushed } = await import('../attention/quiet-hours.ts');
+  const clock = new Date(now);
+  return isHushed(quiet, now, clock.getHours() * 60 + clock.getMinutes());
+}
+
+/** Words that stand in the way of what the reader waits for. */
+const HINDERING: readonly string[] = ['declined', 'blocked', 'unclear'];
+
+/** Does a reaction change something that its reader owes or waits for? */
+async function changesDuty(home: Home, { from, thread, parley }: Message, reader: AgentName): Promise<boolean> {
+  if (parley?.recipient === reader) return true;
+  const { signal = '' } = parley ?? {};
+  if (!isMessageId(thread) || !(HINDERING.includes(signal) || signal === 'agree')) return false;
+  // Who asked for approval waits for the yes as much as for the no; elsewhere agreement changes nothing.
+  if (signal === 'agree' && (await home.ledger.message(thread))?.parley?.intent !== 'approval') return false;
+  const theirs = await home.ledger.copy(from as AgentName, thread);
+  return theirs?.attention.policy === 'must_respond';
+}
+
+/** Did the reader answer the message that its author now replaces? */
+async function hadAnswered(home: Home, from: string, replaced: MessageId, reader: AgentName): Promise<boolean> {
+  const message = await home.ledger.message(replaced);
+  if (message?.from !== from) return false;
+  const exchange = await home.ledger.exchange(message.parley?.lineage?.root ?? replaced, EXCHANGE);
+  const { answerIn } = await import('../obligations/obligation.ts');
+  return exchange.some((said) => answerIn(message, reader, said));
+}
+
+/** The decision on a copy that another program left in a mailbox. Its sender's claims about it are not believed. */
+export async function attendForeign(
+  home: Home,
+  reader: AgentName,
+  message: Message,
+): Promise<{ attention: Attention; lineage: Lineage | undefined }> {
+  const exchange = await exchangeOf(home, message.from, { ...message.parley, ...message }, Date.parse(message.ts));
+  const record = await home.directory.get(reader);
+  const isMine = message.to.replace(/^@/, '') === reader;
+  const via = message.to.startsWith('#') ? 'channel' : isMine ? 'dm' : 'role';
+  const attention = record ? await attend(home, message, record, via, exchange) : EVERYTHING_SHOWN;
+  return { attention, lineage: exchange.lineage };
+}
+
+/**
+ * True if this reader wrote the message that opened the thread: the first that does not say itself that it answers another. The
+ * root of its lineage may lie before it, by our guess.
+ */
+async function opened(
+  home: Home,
+  thread: string | undefined,
+  root: MessageId | undefined,
+  reader: AgentName,
+  earlier: Message[],
+): Promise<boolean> {
+  if (thread === undefined || !root) return false;
+  const told = new Map(earlier.map((one) => [String(one.id), one]));
+  let opening = told.get(thread);
+  // Files of other programs may answer each other in a circle.
+  for (let n = 0; opening?.thread !== undefined && n < EXCHANGE; n += 1) opening = told.get(opening.thread);
+  opening ??= told.get(root) ?? (await home.ledger.message(root)) ?? undefined;
+  return opening?.from === reader;
+}
+
+/** Does the message call another agent that hears it too, before it calls the reader? */
+async function isCalledAfter(
+  home: Home,
+  { from, to }: Message,
+  reader: AgentName,
+  mentions: readonly AgentName[],
+): Promise<boolean> {
+  for (const name of mentions.slice(0, mentions.indexOf(reader) + 1)) {
+    if (name === reader) return false;
+    const record = name === from ? null : await home.directory.get(name);
+    if (!record || record.parley?.kind === 'human') continue;
+    const heard: string[] = [...record.subscriptions, ...(record.parley?.roles ?? [])];
+    if (heard.includes(to.replace(/^@/, ''))) return true;
+  }
+  return false;
+}
+
+/** An agent that was made by another program keeps no policy: it sees everything, as it always did. */
+const EVERYTHING_SHOWN: Attention = {
+  directedness: 'to_me',
+  policy: 'must_respond',
+  injection: 'buffered',
+  reason: 'no_policy',
+};
+
+/** Anyone who is not known to be a person. */
+export async function isAgent(home: Home, name: string): Promise<boolean> {
+  const known = AgentName.safeParse(name);
+  return !known.success || (await home.directory.get(known.data))?.parley?.kind !== 'human';
+}

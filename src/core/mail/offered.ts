@@ -1,0 +1,99 @@
+import type { Injection } from '../attention/attention.ts';
+import type { MessageId } from '../names.ts';
+import type { Evidence, Receipt } from '../receipt.ts';
+import type { Settlement } from '../ports/journal.ts';
+import type { Lease } from '../ports/mailboxes.ts';
+import { LEASE_MS } from './deliver.ts';
+import type { Delivered } from './deliver.ts';
+import type { Who } from './workspace.ts';
+
+/**
+ * How long a session that lives and says nothing keeps what it was offered. Longer than nearly every step of a turn, so that no other
+ * session is shown the mail while the first one thinks; short enough that an interrupted session does not keep it for a day.
+ */
+export const OFFERED_MS = 60 * 60 * 1000;
+
+/** The session that is offered mail, as the holder of a claim. */
+export type SessionLease = Lease & { bearer: string };
+
+/**
+ * Step 4 of 5 for a session that is shown a text before anybody knows whether its model is asked.
+ *
+ * waiting → offered: held in the session's name, then printed
+ * offered → settled: `settleOffered`, when the session's next event proves that its model was asked; or by a reply, `ack` or reaction
+ *         → waiting, marked as a redelivery: `putBack`, when the next event proves nothing; the end of the client's process; OFFERED_MS
+ *
+ * If nothing can be printed, the copies wait again as before.
+ */
+export async function claimForSession(
+  who: Who,
+  ids: MessageId[],
+  lease: SessionLease,
+  show: (delivered: Delivered[]) => void,
+  offered: Receipt,
+): Promise<Delivered[]> {
+  const { spool, ledger } = who.home;
+  const claim = await spool.claim(who.name, ids, lease);
+  if (claim.copies.length === 0) return [];
+  const held = claim.copies.map(({ message }) => message.id);
+  try {
+    for (const id of held) await ledger.record(who.name, id, offered);
+    show(claim.copies);
+  } catch (error) {
+    await spool.release(claim, held, { because: 'it could not be shown' });
+    throw error;
+  }
+  return claim.copies;
+}
+
+/**
+ * Step 5 of 5 for what was offered. A copy that its reader has answered or released meanwhile, or that another session has, stays as it
+ * is. What cannot be settled waits again, marked: it was shown.
+ */
+export async function settleOffered(who: Who, owner: string, ids: MessageId[], by: Evidence): Promise<void> {
+  if (ids.length === 0) return;
+  const settlement = { disposition: 'acknowledged', by } as const;
+  const isDone = await who.home.spool.settle({ mailbox: who.name, owner }, ids, settlement, 'shown');
+  if (!isDone) for (const id of ids) await settleIfThere(who, owner, id, settlement);
+}
+
+async function settleIfThere(who: Who, owner: string, id: MessageId, settlement: Settlement): Promise<void> {
+  const { spool, ledger } = who.home;
+  const copy = await ledger.copy(who.name, id);
+  if (copy?.state === 'held' && copy.owner === owner) {
+    await spool.settle({ mailbox: who.name, owner }, [id], settlement, 'shown');
+  } else if (copy?.state === 'stored' && !(await isReleased(who, id, settlement.by))) {
+    // The lease ran out during a long turn, and nobody else came for it.
+    await spool.settle(await spool.claim(who.name, [id], { ms: LEASE_MS }), [id], settlement, 'shown');
+  }
+}
+
+/** Did the reader itself give the copy back after this session was last offered it? See `release` in settle.ts. */
+async function isReleased(who: Who, id: MessageId, { session }: Evidence): Promise<boolean> {
+  const copy = (await who.home.ledger.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
+  const receipts = copy?.receipts ?? [];
+  const offered = receipts.findLastIndex(({ step, evidence }) => step === 'offered' && evidence['session'] === session);
+  return receipts
+    .slice(offered + 1)
+    .some(({ step, evidence }) => step === 'released' && evidence['agent'] === who.name);
+}
+
+/** Makes everything that is still held in this name wait again, marked: it may have been shown. */
+export async function putBack(who: Who, owner: string, because: Evidence): Promise<void> {
+  const { spool, ledger } = who.home;
+  const ids = (await ledger.heldBy(who.name, owner)).map(({ id }) => id);
+  if (ids.length > 0) await spool.release({ mailbox: who.name, owner }, ids, because, 0, true);
+}
+
+/**
+ * Makes a message that was knocked for or pointed at wait as before, marked. What a guard keeps waits quietly for the next prompt. A copy
+ * that was taken meanwhile stays as it is.
+ */
+export async function putBackPointer(who: Who, id: MessageId, injection: Injection, because: Evidence): Promise<void> {
+  const { spool, ledger } = who.home;
+  const claim = await spool.claim(who.name, [id], { ms: LEASE_MS });
+  const [copy] = claim.copies;
+  if (!copy) return;
+  if (copy.attention.injection !== injection) await ledger.reconsider(who.name, id, { ...copy.attention, injection });
+  await spool.release(claim, [id], because, 0, true);
+}

@@ -1,0 +1,83 @@
+import { saysAgain } from '../attention/secrets.ts';
+import type { Draft, Message } from '../message.ts';
+import type { AgentName, SendKey } from '../names.ts';
+import { Refusal } from '../refusal.ts';
+import { isAgent } from './attend.ts';
+import type { Workspace, Home, Who } from './workspace.ts';
+import { keyOf, ownerOf, tellOwner } from '../obligations/owners.ts';
+import { route } from './route.ts';
+import { send } from './send.ts';
+
+/** How much of what an agent was told is looked through. */
+const LOOK = 100;
+const EXCHANGE = 200;
+
+type Keyed = Draft & { key: SendKey };
+
+/**
+ * What somebody told an agent in private is not said to others without a person's yes. The owner is asked by a message that holds
+ * the text and where it would be said; a yes says it, a no leaves it unsaid. Until then the same again is refused as before. Without
+ * an owner nothing is said, and whoever becomes the owner is told. spec: c2a#private
+ */
+export async function refuseExposure(workspace: Workspace, who: Who, draft: Keyed): Promise<void> {
+  const key = keyOf(`held/${draft.key}`);
+  const asked = await who.home.ledger.underKey(who.name, key);
+  if (asked) throw await standingOf(who, asked.message);
+  const source = await exposedBy(workspace, who, draft);
+  if (!source) return;
+  const owner = (await ownerOf(who.home))?.name;
+  const why = `it says again what @${source.from} told you in private, and others would read it`;
+  if (!owner) {
+    const body =
+      `@${who.name} would say to ${draft.to} what @${source.from} told it in private. It was not said, because nobody was here ` +
+      `to ask. If it may be said, tell @${who.name} so: it can ask again now.`;
+    await tellOwner(workspace, who.home, { key: `private/${who.name}/${draft.key}`, body });
+    throw new Refusal('against_policy', `${why}; there is no owner who could allow it, so it is not said`);
+  }
+  const { to, body, refs, thread, intent, priority, aim } = draft;
+  await send(workspace, who.name, {
+    to: `@${owner}%${who.home.label}`,
+    body,
+    priority: 'normal',
+    intent: 'approval',
+    key,
+    ...(refs && { refs }),
+    held: { to, key: draft.key, intent, priority, ...(thread && { thread }), ...(aim && { aim }) },
+  });
+  throw new Refusal('against_policy', `${why}; @${owner} is asked, and a yes says it: do not send it in other words`);
+}
+
+/** A person said yes: the text is said where its author wanted it, under the author's own key. */
+export async function sayHeld(workspace: Workspace, home: Home, { from, body, refs, parley }: Message): Promise<void> {
+  if (!parley?.held) return;
+  const { to, intent = 'none', priority = 'normal', ...held } = parley.held;
+  const draft = { ...held, intent, priority, body, ...(refs && { refs }) };
+  await send(workspace, from as AgentName, { ...draft, to: to.includes('%') ? to : `${to}%${home.label}` });
+}
+
+async function standingOf({ home }: Who, request: Message): Promise<Refusal> {
+  const said = await home.ledger.exchange(request.parley?.lineage?.root ?? request.id, EXCHANGE);
+  const last = said.findLast(({ thread, parley }) => thread === request.id && parley?.signal !== undefined);
+  return last?.parley?.signal === 'declined'
+    ? new Refusal('against_policy', `@${last.from} said no: it is not said to others`)
+    : new Refusal('against_policy', `${request.to} was asked whether it may be said, and has not answered yet`);
+}
+
+/** What was said in private and would now be read by others than those who were there. The owner may read everything. */
+async function exposedBy(workspace: Workspace, who: Who, draft: Draft): Promise<Message | null> {
+  let readers: AgentName[] | undefined;
+  for (const { message, recipients } of await who.home.ledger.history({ agent: who.name, limit: LOOK })) {
+    if (message.from === who.name || message.to === draft.to || !saysAgain(draft.body, message.body)) continue;
+    if (!(await isPrivate(who.home, message))) continue;
+    readers ??= (await route(workspace, who.name, draft.to)).recipients.map(({ name }) => name);
+    const were = [message.from, (await ownerOf(who.home))?.name, ...recipients];
+    if (readers.some((name) => !were.includes(name))) return message;
+  }
+  return null;
+}
+
+/** A person's word to one agent, or what was said where a surface lets only some in. */
+async function isPrivate(home: Home, { from, to, parley }: Message): Promise<boolean> {
+  if (parley?.private) return true;
+  return !to.startsWith('#') && !(await isAgent(home, from));
+}

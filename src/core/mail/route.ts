@@ -1,0 +1,104 @@
+import type { Message } from '../message.ts';
+import type { AgentRecord } from '../ports/directory.ts';
+import type { Copy } from '../ports/journal.ts';
+import { parseAddress } from '../address.ts';
+import type { Address } from '../address.ts';
+import type { AgentName } from '../names.ts';
+import { Refusal } from '../refusal.ts';
+import type { Workspace, Home } from './workspace.ts';
+
+/** The mailbox for what is said in a platform's channels is `<platform>._surface`. No person of it can have this name: `_su` is no byte. */
+export const SURFACE_BOX = '._surface';
+
+/**
+ * Whoever reads a channel at a surface has no copy of what is not meant for them: the surface has one, and shows it to all. So a
+ * channel costs the same however many people are in it. Those who are meant have theirs, which can be owed.
+ */
+export function withoutOverhearers(copies: Copy[]): Copy[] {
+  const isAtSurface = readersAtSurface(copies.map(({ mailbox }) => mailbox));
+  return copies.filter(({ mailbox, attention }) => attention.policy !== 'must_not_respond' || !isAtSurface(mailbox));
+}
+
+/** Without those of whom this can be told at a glance: there may be thousands, and each decision takes its time. */
+export function withoutStrangers(readers: AgentRecord[], { thread, body }: Message): AgentRecord[] {
+  if (thread !== undefined) return readers;
+  const isAtSurface = readersAtSurface(readers.map(({ name }) => name));
+  const calls = body.includes('@');
+  return readers.filter(({ name, parley }) => {
+    if (!isAtSurface(name)) return true;
+    return !parley || parley.roles.length > 0 || parley.owns !== undefined || (calls && body.includes(name));
+  });
+}
+
+/** Tells who of them reads at a surface that has a copy itself. */
+function readersAtSurface(names: readonly string[]): (name: string) => boolean {
+  const boxes = names.filter((name) => name.endsWith(SURFACE_BOX));
+  const platforms = boxes.map((box) => box.slice(0, 1 - SURFACE_BOX.length));
+  return (name) => platforms.some((platform) => name.startsWith(platform)) && !boxes.includes(name);
+}
+
+/** Who gets a copy, where, and on what ground. `to` is the address without its home: as the readers there write it. */
+export interface Route {
+  home: Home;
+  to: string;
+  via: 'dm' | 'role' | 'channel';
+  recipients: AgentRecord[];
+}
+
+/** Step 2 of 5. Decides who gets a copy. Nobody is reached by guess: an unknown or doubtful name is refused. */
+export async function route(workspace: Workspace, from: AgentName, text: string): Promise<Route> {
+  const address = (workspace.readAddress ?? parseAddress)(text);
+  const homes = address.home ? workspace.homes.filter(({ label }) => label === address.home) : workspace.homes;
+  // Without a home in it the text stays as it was typed.
+  const to = address.home ? withoutHome(text) : text;
+  const found: Route[] = [];
+  for (const home of homes) {
+    const agent = address.kind === 'name' ? await home.directory.get(address.name) : null;
+    const recipients = agent ? [agent] : await several(home, from, address);
+    const via = agent ? 'dm' : address.kind === 'name' ? 'role' : 'channel';
+    if (recipients.length > 0) found.push({ home, to, via, recipients });
+  }
+  const [only] = found;
+  if (!only) throw (await workspace.unreachable?.(text, from)) ?? (await unknown(homes, address));
+  if (found.length > 1) {
+    const forms = found.map((one) => `${withoutHome(text)}%${one.home.label}`).join(' or ');
+    throw new Refusal('ambiguous', `${withoutHome(text)} is in several homes; write ${forms}`);
+  }
+  return only;
+}
+
+/** Who listens to a channel or has a role, besides the sender. */
+async function several({ directory }: Home, from: AgentName, address: Address): Promise<AgentRecord[]> {
+  const isChannel = address.kind === 'channel';
+  const all = await (isChannel ? directory.subscribers(address.channel) : directory.members(address.name));
+  return all.filter(({ name }) => name !== from);
+}
+
+async function unknown(homes: readonly Home[], address: Address): Promise<Refusal> {
+  const { nearest } = await import('./nearest.ts');
+  if (address.kind === 'channel') {
+    const channels = (await Promise.all(homes.map((home) => home.directory.channels()))).flat();
+    const known = nearest(
+      address.channel,
+      channels.filter((channel) => channel !== address.channel),
+    );
+    return new Refusal(
+      'unknown_recipient',
+      `channel ${address.channel} has no other subscribers, so nobody would get this; ${suggestion(known, '`parley channels`')}`,
+    );
+  }
+  const names = (await Promise.all(homes.map((home) => home.directory.list()))).flat().map((record) => record.name);
+  const known = nearest(address.name, names).map((name) => `@${name}`);
+  return new Refusal(
+    'unknown_recipient',
+    `no agent or role is called @${address.name}; ${suggestion(known, '`parley agents`')}`,
+  );
+}
+
+function suggestion(known: string[], list: string): string {
+  return known.length > 0 ? `did you mean ${known.join(' or ')}?` : `see ${list} for who is here`;
+}
+
+function withoutHome(text: string): string {
+  return text.replace(/%[A-Za-z0-9]+$/, '');
+}

@@ -1,0 +1,260 @@
+import { parseAddress } from '../address.ts';
+import { composeMessage } from '../message.ts';
+import type { Draft, Message } from '../message.ts';
+import type { MessageId, SendKey } from '../names.ts';
+import { Refusal } from '../refusal.ts';
+import { HOST_NAME } from '../signal.ts';
+import { StorageFailure, storageTrouble } from '../disk.ts';
+import type { AgentRecord } from '../ports/directory.ts';
+import type { Acceptance, Copy } from '../ports/journal.ts';
+import { attend, exchangeOf, NO_EXCHANGE } from './attend.ts';
+import type { Workspace, Home, Who } from './workspace.ts';
+import { route } from './route.ts';
+import { asksToLeave } from '../attention/thanks.ts';
+import { mentionsIn } from '../attention/text.ts';
+import { AgentName } from '../names.ts';
+import { rootOf } from './conversation.ts';
+
+/** What a send may claim: the message is stored, durably, in these mailboxes. Nothing more. */
+export interface Sent {
+  home: Home;
+  message: Message;
+  copies: Copy[];
+  /** False if this key had been sent before: nothing was added. */
+  first: boolean;
+  /** The message as JSON, where somebody has it already. */
+  text?: string;
+  /** Whose mailbox has no room for more: they get no copy. */
+  leftOut?: AgentName[];
+  /** What failed after it was stored, in a few words. */
+  trouble?: string;
+}
+
+/**
+ * Step 1 of 5. Accepts a draft once per sender and key, decides who gets it and how they should see it, and leaves a copy in
+ * each of their mailboxes. A retry gets the first answer, recipients included.
+ */
+export async function send(workspace: Workspace, from: AgentName, draft: Draft): Promise<Sent> {
+  refuseTooLarge(draft.body, workspace.bodyLimit);
+  const earlier = draft.key ? await underKey(workspace, from, draft, draft.key) : null;
+  if (earlier) return earlier;
+  const remote = farHome(workspace, draft.to);
+  if (remote) return posted(remote, from, draft);
+  const { home, to, via, recipients: meant } = await route(workspace, from, draft.to);
+  const recipients = workspace.admit ? await workspace.admit(home, meant) : meant;
+  const now = workspace.now();
+  const [reader] = via === 'dm' ? recipients : [];
+  const isAlone = draft.thread === undefined && recipients.every(({ parley }) => !parley);
+  const exchange = isAlone
+    ? NO_EXCHANGE
+    : await exchangeOf(await whereKnown(workspace, home, draft.thread), from, draft, now, reader);
+  const message = composeMessage(to === draft.to ? draft : { ...draft, to }, {
+    id: workspace.newId(),
+    from,
+    ts: new Date(now).toISOString(),
+    lineage: exchange.lineage,
+  });
+  const channel = via === 'channel' ? await import('./route.ts') : null;
+  const decided: Copy[] = [];
+  for (const reader of channel ? channel.withoutStrangers(recipients, message) : recipients) {
+    decided.push({ mailbox: reader.name, attention: await attend(home, message, reader, via, exchange, now) });
+  }
+  if (draft.obligation) refuseObligation(decided);
+  const meantFor = channel ? channel.withoutOverhearers(decided) : decided;
+  // What is only for information is offered to nobody: every member of the role sees it, and none owes an answer.
+  const isOffered = draft.intent !== 'fyi' && decided.some(({ attention }) => attention.reason === 'role_mention');
+  const copies = isOffered ? await (await responders()).oneResponder(home, message, meantFor, now) : meantFor;
+  const fresh = workspace.givenIds ? undefined : true;
+  const stored = await home.spool.put({ message, copies, key: draft.key, firstTried: draft.firstTried, fresh });
+  const trouble = await troubleWith(async () => {
+    if (stored.first) {
+      if (isOffered) await (await responders()).reserve(home, message, copies, now);
+      if (message.thread !== undefined)
+        await (await import('../obligations/obligation.ts')).noteAnswer(home, message, now);
+      if (copies.some(({ attention }) => attention.reason === 'loop')) await tellOfLoop(workspace, home, message);
+      if (via === 'channel' || message.thread !== undefined) await noteLeaving(home, message, recipients);
+    }
+    await home.directory.seen(from);
+  });
+  const sent = { ...stored, home, ...(trouble !== undefined && { trouble }) };
+  if (recipients === meant) return sent;
+  return { ...sent, leftOut: meant.filter((one) => !recipients.includes(one)).map(({ name }) => name) };
+}
+
+/** Does what follows a send. The message is stored whatever becomes of it: a failure is told, and never hides that. */
+async function troubleWith(act: () => Promise<unknown>): Promise<string | undefined> {
+  try {
+    await act();
+    return undefined;
+  } catch (error) {
+    const told = storageTrouble(error);
+    if (told instanceof StorageFailure) return told.what;
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** The home that has the exchange which a message is part of: nearly always that of its recipients. */
+async function whereKnown(workspace: Workspace, home: Home, thread: MessageId | undefined): Promise<Home> {
+  if (thread === undefined || workspace.homes.length === 1 || (await home.ledger.message(thread))) return home;
+  for (const other of workspace.homes) if (other !== home && (await other.ledger.message(thread))) return other;
+  return home;
+}
+
+/** Few messages are offered to several: the others pay nothing for it. */
+function responders() {
+  return import('../obligations/responders.ts');
+}
+
+/** One person is told once of an exchange that a guard holds. spec: c2a#loops */
+async function tellOfLoop(workspace: Workspace, home: Home, { from, to, parley, id }: Message): Promise<void> {
+  const { tellOwner } = await import('../obligations/owners.ts');
+  const root = parley?.lineage?.root ?? id;
+  const body =
+    `@${from} and ${to} go in circles: they repeat themselves, or write at length and nothing checkable is said. Repetitions now ` +
+    `wait quietly in the mailbox, other messages wake nobody and are shown with the reader's next own turn. A question, blocker, assignment ` +
+    `or urgent message gets through. Read it: \`parley history --thread ${root.slice(0, 8)}\``;
+  await tellOwner(workspace, home, { key: `loop/${root}`, body });
+}
+
+/** Who is asked to leave a place, or is called back by name. Words that cannot mean it are not looked at twice. */
+async function noteLeaving(home: Home, message: Message, recipients: readonly AgentRecord[]): Promise<void> {
+  const mayMean = /\b(?:leave|out|stop|quit|quiet|silent)\b/i.test(message.body);
+  if (!mayMean && recipients.every(({ parley }) => !parley?.left?.length)) return;
+  const { leaveOrReturn } = await import('./send.ts');
+  await leaveOrReturn(home, message, recipients);
+}
+
+/** Work that stands still is one agent's to move, and that one must hear of it. spec: c2a#obligations */
+function refuseObligation(copies: readonly Copy[]): void {
+  const [only, ...others] = copies;
+  if (!only || others.length > 0) {
+    throw new Refusal(
+      'invalid_request',
+      'an obligation is one agent’s: send it to one by name, not to a role or channel',
+    );
+  }
+  const { policy, injection } = only.attention;
+  // Whoever wants quiet finds it in the mailbox, and owes it all the same.
+  if (policy === 'must_respond' && injection !== 'digest' && injection !== 'silent') return;
+  throw new Refusal(
+    'invalid_request',
+    `@${only.mailbox} would not have to answer this (${only.attention.reason}), so it can be no obligation; leave out its intent, or ask for something`,
+  );
+}
+
+/** One's own home, if it is far away and the address names no other. There the other side decides who gets a copy. */
+function farHome(workspace: Workspace, to: string): Home | null {
+  const [own] = workspace.homes;
+  if (!own?.remote) return null;
+  const { home = own.label } = (workspace.readAddress ?? parseAddress)(to);
+  return home === own.label ? own : null;
+}
+
+async function posted(home: Home, from: AgentName, draft: Draft): Promise<Sent> {
+  if (!home.remote) throw new Error('a home that is near');
+  const to = draft.to.replace(`%${home.label}`, '');
+  return { home, copies: [], ...(await home.remote.post(from, { ...draft, to })) };
+}
+
+/** Sends a reply to whoever wrote a message, in its thread, and settles the reader's own copy: the reply is the evidence. */
+export async function answer(workspace: Workspace, who: Who, home: Home, id: MessageId, draft: Draft): Promise<Sent> {
+  const message = await home.ledger.message(id);
+  if (!message) throw new Refusal('not_found', `no message has the id ${id}`);
+  // Whether a relay knows it, the relay will say; it may be away now.
+  const writer = await writerOf(home, message);
+  const known = home.remote !== undefined || (await home.directory.get(writer as AgentName));
+  // A writer from another home has no mailbox where the message was found: look everywhere.
+  const to = known ? `@${writer}%${home.label}` : `@${writer}`;
+  const sent = await send(workspace, who.name, { ...draft, to, thread: id });
+  const trouble = await troubleWith(async () => endAnswered(workspace, who, home, message, sent));
+  return trouble === undefined ? sent : { trouble, ...sent };
+}
+
+/** The reader's own copy ends by the answer. */
+async function endAnswered(workspace: Workspace, who: Who, home: Home, message: Message, sent: Sent): Promise<void> {
+  const { id } = message;
+  const { arrivalOf, setAside } = await import('./arrival.ts');
+  if (sent.home !== home && sent.first)
+    await (await import('../obligations/obligation.ts')).noteAnswer(home, sent.message, workspace.now());
+  const copy = await home.ledger.copy(who.name, id);
+  const evidence = { reply: sent.message.id };
+  const isOpen = copy?.state === 'stored' || (copy?.state === 'held' && (copy.bearer || copy.owner === null));
+  if (isOpen && (await arrivalOf(home, message.from, sent.message)) === 'waiting') {
+    await setAside({ ...who, home }, id);
+    return;
+  }
+  // Another session may have been faster. The reply is stored either way, so this is no failure of it.
+  const as = copy?.attention.policy === 'ack_only' ? 'acknowledged' : 'responded';
+  const ended = isOpen && (await (await import('./settle.ts')).settleIfOpen({ ...who, home }, id, as, evidence));
+  // Somebody else ended it, or a hook or a take before: the answer is still worth knowing.
+  if (copy && !ended && sent.first) {
+    await home.ledger.record(who.name, id, { step: 'answered', at: new Date(workspace.now()).toISOString(), evidence });
+  }
+}
+
+/** Who waits for the answer. Behind a notice of Parley's own that is whoever wrote what it is about. */
+async function writerOf(home: Home, { from, thread }: Message): Promise<string> {
+  if (from !== HOST_NAME || thread === undefined) return from;
+  return (await home.ledger.message(thread as MessageId))?.from ?? from;
+}
+
+/** The recipients are decided once per key: a retry is answered from where the first try was stored. */
+async function underKey(workspace: Workspace, from: AgentName, draft: Draft, key: SendKey): Promise<Sent | null> {
+  for (const home of workspace.homes) {
+    const earlier: Acceptance | null = await home.ledger.underKey(from, key);
+    if (!earlier) continue;
+    // The spool refuses whatever is said otherwise under the key; what we bring is our own words and the first time's recipients.
+    const { id } = earlier.message;
+    const to = draft.to.replace(`%${home.label}`, '');
+    const message = composeMessage({ ...draft, to }, { id, from, ts: new Date(workspace.now()).toISOString() });
+    return { home, ...(await home.spool.put({ message, copies: earlier.copies, key })) };
+  }
+  return null;
+}
+
+export function refuseTooLarge(body: string, limit: number): void {
+  // A character has three bytes at most: nearly every body is small enough without counting them.
+  if (body.length * 3 <= limit) return;
+  const size = Buffer.byteLength(body);
+  if (size <= limit) return;
+  throw new Refusal(
+    'too_large',
+    `the body has ${size} bytes, the limit is ${limit}; write it to a file and send its path instead`,
+  );
+}
+
+/**
+ * Notes who is asked to leave a channel or an exchange: from then on it waits quietly there. Who is called there by name again, for
+ * anything else, is back. spec: c2a#leaving
+ */
+export async function leaveOrReturn(home: Home, message: Message, recipients: readonly AgentRecord[]): Promise<void> {
+  const named = new Set<string>(mentionsIn(message.body));
+  const isDm = !message.to.startsWith('#');
+  const places = isDm ? [rootOf(message)] : [message.to, rootOf(message)];
+  const leaves = asksToLeave(message.body) && (await maySendAway(home, message));
+  // Where an exchange stands in a channel, it is the exchange, unless they name the channel.
+  const place = message.thread !== undefined && !/channel|#/i.test(message.body) ? rootOf(message) : message.to;
+  for (const { name, parley } of recipients) {
+    if (!parley || parley.kind !== 'agent' || (!isDm && !named.has(name))) continue;
+    if (leaves && (!isDm || message.thread !== undefined)) {
+      const where = isDm ? rootOf(message) : place;
+      await home.directory.amend(name, ({ left = [] }) => (left.includes(where) ? null : { left: [...left, where] }));
+    } else if (named.has(name) && parley.left?.some((where) => places.includes(where))) {
+      await home.directory.amend(name, ({ left = [] }) => rest(left.filter((where) => !places.includes(where))));
+    }
+  }
+}
+
+function rest(left: string[]): { left: string[] | undefined } {
+  return { left: left.length > 0 ? left : undefined };
+}
+
+/** A person, or whoever opened the exchange or owns the place. Any other agent could silence the rest. */
+async function maySendAway(home: Home, message: Message): Promise<boolean> {
+  const from = AgentName.safeParse(message.from);
+  const parley = from.success ? (await home.directory.get(from.data))?.parley : undefined;
+  if (parley?.kind === 'human') return true;
+  const root = rootOf(message);
+  if (parley?.owns?.some((what) => what === message.to || what === root)) return true;
+  return message.thread !== undefined && (await home.ledger.message(root))?.from === message.from;
+}

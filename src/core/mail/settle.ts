@@ -1,0 +1,115 @@
+import type { AgentName, MessageId } from '../names.ts';
+import type { Disposition, Evidence } from '../receipt.ts';
+import { Refusal } from '../refusal.ts';
+import type { CopyRecord } from '../ports/journal.ts';
+import { LEASE_MS } from './deliver.ts';
+import type { Home, Who } from './workspace.ts';
+
+/** Step 5 of 5. Gives one copy its outcome, whether it waits or is held on the reader's behalf. */
+export async function settle(
+  who: Who,
+  id: MessageId,
+  disposition: Disposition,
+  by: Evidence,
+  keep = false,
+  now = Date.now(),
+): Promise<void> {
+  const { spool } = who.home;
+  if (await endShown(who, id, disposition, by, now)) return;
+  const copy = await openCopy(who, id);
+  const claim = copy?.owner
+    ? { mailbox: who.name, owner: bearerOf(copy) }
+    : await spool.claim(who.name, [id], { ms: LEASE_MS });
+  const done = await spool.settle(claim, [id], { disposition, by, keep });
+  if (!done) throw new Refusal('already_claimed', `message ${id.slice(0, 8)} was claimed by another session`);
+  const duty = await who.home.ledger.duty(who.name, id);
+  if (duty && !duty.ended) await (await duties()).endDuty(who.home, who.name, id, disposition, by, now);
+}
+
+/** The same, where others may have ended it before. False if they had. */
+export async function settleIfOpen(who: Who, id: MessageId, disposition: Disposition, by: Evidence): Promise<boolean> {
+  try {
+    if ((await who.home.ledger.copy(who.name, id))?.settledAt !== null) return false;
+    await settle(who, id, disposition, by);
+    return true;
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'already_claimed') return false;
+    throw error;
+  }
+}
+
+/** What is still owed for a copy that was shown, and settled by that, ends by the same word. False if nothing is. */
+async function endShown(who: Who, id: MessageId, as: Disposition, by: Evidence, now: number): Promise<boolean> {
+  const { ledger } = who.home;
+  const copy = await ledger.copy(who.name, id);
+  if (copy?.state !== 'settled') return false;
+  const { endDuty, enterDuties } = await duties();
+  if (copy.attention.policy === 'must_respond') await enterDuties(who.home);
+  const duty = await ledger.duty(who.name, id);
+  if (!duty || duty.ended) return false;
+  if ((await endDuty(who.home, who.name, id, as, by, now))?.ended) return true;
+  throw new Refusal('not_yours', `@${duty.from} waits for message ${id.slice(0, 8)}; only they can discharge it`);
+}
+
+/** Nearly every copy ends without anything being owed for it any more. */
+function duties() {
+  return import('../obligations/obligation.ts');
+}
+
+/** Gives a held copy back, at once or after a while. Its reader has seen it, so it comes again marked as a redelivery. */
+export async function release(who: Who, id: MessageId, because: Evidence, delayMs?: number): Promise<void> {
+  const copy = await openCopy(who, id);
+  if (!copy?.owner)
+    throw new Refusal(
+      'not_found',
+      `message ${id.slice(0, 8)} is not held; release a message that a hook has shown you or that you took with --lease`,
+    );
+  const evidence = { ...because, agent: who.name };
+  await who.home.spool.release({ mailbox: who.name, owner: bearerOf(copy) }, [id], evidence, delayMs, true);
+}
+
+/** Takes back what nobody has taken yet. Only the sender may. */
+export async function withdraw(from: AgentName, home: Home, id: MessageId): Promise<CopyRecord[]> {
+  const message = await home.ledger.message(id);
+  if (!message) throw new Refusal('not_found', `no message has the id ${id}`);
+  if (message.from !== from)
+    throw new Refusal(
+      'not_yours',
+      `message ${id.slice(0, 8)} was sent by ${message.from}; only its sender can withdraw it`,
+    );
+  const by = { withdrawn: true, by: from };
+  const before = await home.spool.withdraw(id, by);
+  for (const { mailbox } of before) {
+    const duty = await home.ledger.duty(mailbox, id);
+    const copy = duty && !duty.ended ? await home.ledger.copy(mailbox, id) : null;
+    // Who has taken it still owes the answer.
+    if (copy?.disposition !== 'superseded') continue;
+    await (await duties()).discharge(home, mailbox, id, 'superseded', by, Date.parse(copy.settledAt ?? '') || 0);
+  }
+  return before;
+}
+
+/** The name under which a leased copy is held. What a running process has in its hand is that process's to end. */
+function bearerOf({ id, owner, bearer }: CopyRecord): string {
+  if (owner && bearer) return owner;
+  throw new Refusal(
+    'already_claimed',
+    `message ${id.slice(0, 8)} is in the hands of a running session; it ends there or waits again`,
+  );
+}
+
+/** The copy, if it is still open; otherwise a refusal that says what became of it. */
+async function openCopy(who: Who, id: MessageId): Promise<CopyRecord | null> {
+  const copy = await who.home.ledger.copy(who.name, id);
+  if (!copy && (await who.home.ledger.message(id))) {
+    throw new Refusal('not_yours', `message ${id.slice(0, 8)} was not sent to you`);
+  }
+  if (copy?.state === 'settled')
+    throw new Refusal(
+      'already_claimed',
+      `message ${id.slice(0, 8)} is already settled (${copy.disposition ?? 'unknown'})`,
+    );
+  if (copy?.state === 'gone')
+    throw new Refusal('already_claimed', `message ${id.slice(0, 8)} was taken by another program`);
+  return copy;
+}

@@ -1,0 +1,79 @@
+import { describe, expect, it } from 'bun:test';
+import { aDraft } from '../../../test/support/durable-workspace.ts';
+import { aWorkspace, inChannel } from '../../../test/support/workspace.ts';
+import type { TestWorkspace } from '../../../test/support/workspace.ts';
+import { AgentName } from '../names.ts';
+import { send } from './send.ts';
+import type { Sent } from './send.ts';
+import { withdraw } from './settle.ts';
+import { shownSoon } from './shown.ts';
+
+const bob = AgentName.parse('bob');
+const AT_ONCE = { takenMs: 0, shownMs: 0 };
+
+/** Bob and carol, and will at a chat. */
+async function aTown(): Promise<TestWorkspace> {
+  const workspace = await aWorkspace('bob', 'carol');
+  for (const name of ['slack._surface', 'slack.will'])
+    await workspace.own.directory.register(AgentName.parse(name), 'human');
+  return workspace;
+}
+
+const soon = (workspace: TestWorkspace, sent: Sent, patience = AT_ONCE) => shownSoon(sent, workspace.now(), patience);
+
+/** What a surface does with a copy in the end. */
+async function ended({ own }: TestWorkspace, { message }: Sent, box: string, disposition: 'acknowledged' | 'failed') {
+  const mailbox = AgentName.parse(box);
+  const { owner } = await own.spool.claim(mailbox, [message.id], { ms: 1000, bearer: 'surface-slack' });
+  await own.spool.settle({ mailbox, owner }, [message.id], { disposition, by: { reason: 'no (403)' } });
+}
+
+describe('what is known of a message at a surface', () => {
+  it('is nothing where it goes to none, also to an agent whose name begins like that of one', async () => {
+    const workspace = await aTown();
+    for (const name of ['slack-bot', 'slackbot', 'web.ci']) {
+      await workspace.own.directory.register(AgentName.parse(name), 'agent');
+      expect(await soon(workspace, await send(workspace, bob, aDraft({ to: `@${name}` })))).toBeNull();
+    }
+    expect(await soon(workspace, await send(workspace, bob, aDraft({ to: '@carol' })))).toBeNull();
+    await inChannel(workspace, '#dev', 'bob', 'carol');
+    expect(await soon(workspace, await send(workspace, bob, aDraft({ to: '#dev' })))).toBeNull();
+  });
+
+  it('is that it waits, was shown, or was taken back before', async () => {
+    const workspace = await aTown();
+    const sent = await send(workspace, bob, aDraft({ to: '@slack.will' }));
+    expect(await soon(workspace, sent)).toEqual({ state: 'waiting', refused: [] });
+    await ended(workspace, sent, 'slack.will', 'acknowledged');
+    expect(await soon(workspace, sent)).toEqual({ state: 'shown', refused: [] });
+    const other = await send(workspace, bob, aDraft({ to: '@slack.will', body: 'never mind' }));
+    await withdraw(bob, workspace.own, other.message.id);
+    expect(await soon(workspace, other)).toEqual({ state: 'withdrawn', refused: [] });
+  });
+
+  it('is a refusal where nobody else has it, and is told beside the rest where others have', async () => {
+    const workspace = await aTown();
+    const dm = await send(workspace, bob, aDraft({ to: '@slack.will' }));
+    await ended(workspace, dm, 'slack.will', 'failed');
+    await expect(soon(workspace, dm)).rejects.toThrow('nobody there has seen it: no (403)');
+    await inChannel(workspace, '#dev', 'bob', 'carol', 'slack._surface');
+    const post = await send(workspace, bob, aDraft({ to: '#dev' }));
+    await ended(workspace, post, 'slack._surface', 'failed');
+    expect(await soon(workspace, post)).toMatchObject({ state: 'refused', refused: [{ box: 'slack._surface' }] });
+  });
+
+  it.each([
+    { what: 'waited for where a surface was there lately', seen: true, state: 'shown' },
+    { what: 'not waited for where none was for five minutes', seen: false, state: 'waiting' },
+  ] as const)('is $what', async ({ seen, state }) => {
+    const workspace = await aTown();
+    workspace.pass(5 * 60_000);
+    if (seen) await workspace.own.directory.seen(AgentName.parse('slack._surface'));
+    const sent = await send(workspace, bob, aDraft({ to: '@slack.will' }));
+    const answer = soon(workspace, sent, { takenMs: 60_000, shownMs: 60_000 });
+    // In memory nothing takes longer than this: whoever does not wait has looked by now.
+    await new Promise((resolve) => setImmediate(resolve));
+    await ended(workspace, sent, 'slack.will', 'acknowledged');
+    expect(await answer).toEqual({ state, refused: [] });
+  });
+});

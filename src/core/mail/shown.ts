@@ -1,0 +1,91 @@
+import type { AgentName } from '../names.ts';
+import type { Evidence } from '../receipt.ts';
+import { Refusal } from '../refusal.ts';
+import { boxOf, isAtSurface, surfaceOf } from './arrival.ts';
+import type { Home } from './workspace.ts';
+import type { Sent } from './send.ts';
+
+/** How long a caller outside the host waits for a surface's word: until it took the message up, and until it has shown it. */
+interface Patience {
+  takenMs: number;
+  shownMs: number;
+}
+
+/** What became of a message at the surfaces it went to. `withdrawn`: taken back, or away, before it was shown. */
+export interface Showing {
+  state: 'shown' | 'waiting' | 'withdrawn' | 'refused';
+  /** The surfaces that will never show it, with the reasons that they gave. */
+  refused: { box: AgentName; by: Evidence }[];
+}
+
+/** The host notes at least every minute that a surface is connected. One that was not seen for so long is away. */
+const AWAY_MS = 5 * 60_000;
+
+/** The host writes down what became of it, in a process of its own: looked for at first soon, then ever more rarely. */
+const FIRST_LOOK_MS = 10;
+const LONGEST_LOOK_MS = 200;
+
+/**
+ * What is known soon of a message that goes to people at surfaces; null if it goes to none. What was refused for good and went to nobody
+ * else is refused here too: nobody has seen it. spec: mcp#shown
+ */
+export async function shownSoon(sent: Sent, now: number, patience: Patience): Promise<Showing | null> {
+  const { home, copies } = sent;
+  const boxes = home.remote ? [] : await boxesOf(sent);
+  if (boxes.length === 0) return null;
+  const takenMs = (await isAnyHere(home, boxes, now)) ? patience.takenMs : 0;
+  let pause = FIRST_LOOK_MS;
+  for (let waited = 0; ; waited += pause, pause = Math.min(2 * pause, LONGEST_LOOK_MS)) {
+    const { isTaken, ...showing } = await look(home, sent, boxes);
+    const [first] = showing.refused;
+    if (first && showing.refused.length === copies.length) throw neverShown(first.by);
+    const isOver = waited >= (isTaken ? patience.shownMs : takenMs);
+    if (showing.state !== 'waiting' || isOver) return showing;
+    await Bun.sleep(pause);
+  }
+}
+
+/** The mailboxes whose copies a surface shows: those of its people, and of a channel its own. */
+async function boxesOf({ home, message, copies }: Sent): Promise<AgentName[]> {
+  const boxes: AgentName[] = [];
+  for (const { mailbox } of copies) {
+    if (boxOf(mailbox, message) === mailbox && (await isAtSurface(home, mailbox, message))) boxes.push(mailbox);
+  }
+  return boxes;
+}
+
+/** May one of the surfaces take it up? Nobody waits for those that are away, or were never more than a name. */
+async function isAnyHere(home: Home, boxes: AgentName[], now: number): Promise<boolean> {
+  for (const box of boxes) {
+    const seen = Date.parse((await surfaceOf(home, box))?.lastSeen ?? '');
+    if (now - seen < AWAY_MS) return true;
+  }
+  return false;
+}
+
+async function look(home: Home, { message }: Sent, boxes: AgentName[]): Promise<Showing & { isTaken: boolean }> {
+  const refused: Showing['refused'] = [];
+  let [state, isTaken]: [Showing['state'], boolean] = ['refused', false];
+  for (const box of boxes) {
+    const copy = await home.ledger.copy(box, message.id);
+    const isEnded = copy?.state === 'settled';
+    isTaken ||= copy?.state === 'held';
+    if (copy?.state === 'stored' || copy?.state === 'held') state = 'waiting';
+    else if (isEnded && copy.disposition === 'failed') refused.push({ box, by: copy.settledBy ?? {} });
+    else if (state !== 'waiting') state = isEnded && copy.disposition !== 'superseded' ? atBest(state) : 'withdrawn';
+  }
+  return { state, refused, isTaken };
+}
+
+/** Shown everywhere, as far as we have looked. */
+function atBest(state: Showing['state']): Showing['state'] {
+  return state === 'withdrawn' ? 'withdrawn' : 'shown';
+}
+
+/** The refusal of what a surface will never show, with the reason that it gave. */
+export function neverShown({ reason }: Evidence): Refusal {
+  return new Refusal(
+    'unreachable',
+    `the surface refused it, so nobody there has seen it: ${String(reason ?? 'refused')}`,
+  );
+}

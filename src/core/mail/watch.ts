@@ -1,0 +1,245 @@
+import type { MessageId } from '../names.ts';
+import type { Evidence } from '../receipt.ts';
+import type { Claim, Inbox, Waiting } from '../ports/mailboxes.ts';
+import { LEASE_MS, isSelected } from './deliver.ts';
+import type { Delivered, Selection } from './deliver.ts';
+import type { Who } from './workspace.ts';
+
+/** How the work on a message ended. Unfinished work is tried again: after a while, or at once if it was only interrupted. */
+export type Ended = { done: boolean; evidence: Evidence; interrupted?: boolean };
+
+/** `againMs`: how long it should be left alone before the next try; null if that is not for us to say. */
+export type Worked = { done: boolean; againMs: number | null };
+
+const FIRST_PAUSE_MS = 5000;
+const LONGEST_PAUSE_MS = 5 * 60 * 1000;
+
+/**
+ * Step 4 of 5, for readers that need time. Takes one message, and holds it while `job` works on it: the lease is prolonged all
+ * the while, so nobody else gets it, and if we die it waits again at once.
+ *
+ * waiting → held → settled, if the job is done; → waiting, if it failed, was interrupted or threw. After a failure `work` lets
+ * it wait for 5 s, 10 s, … 5 min. Failures are counted in the ledger, so every process keeps the pause, and the copy itself
+ * stands where everybody can see and take it. `lost` tells the job that the lease ran out in spite of all (the machine slept):
+ * somebody else may have the message by now.
+ */
+export async function work(
+  who: Who,
+  id: MessageId,
+  job: (copy: Delivered, lost: AbortSignal) => Promise<Ended>,
+  lease = { ms: LEASE_MS, renewMs: LEASE_MS / 3 },
+): Promise<Worked> {
+  const { spool } = who.home;
+  const left = pauseLeft(await failures(who, id));
+  if (left > 0) return { done: false, againMs: left };
+  const claim = await spool.claim(who.name, [id], { ms: lease.ms });
+  const [copy] = claim.copies;
+  if (!copy) return { done: false, againMs: null };
+  const keeper = new LeaseKeeper(spool, claim, lease);
+  let ended: Ended;
+  try {
+    ended = await job(copy, keeper.lost);
+  } catch (error) {
+    await spool.release(claim, [id], { because: 'it could not be worked on' });
+    throw error;
+  } finally {
+    await keeper.close();
+  }
+  const { done, evidence, interrupted } = ended;
+  if (done) {
+    const settlement = { disposition: 'acknowledged', by: evidence } as const;
+    return { done: await spool.settle(claim, [id], settlement, 'shown'), againMs: null };
+  }
+  const before = (await failures(who, id)).length;
+  await spool.release(claim, [id], interrupted ? evidence : { ...evidence, failure: before + 1 });
+  return { done: false, againMs: interrupted ? null : pauseAfter(before + 1) };
+}
+
+/** When work on this copy failed, oldest first. */
+async function failures(who: Who, id: MessageId): Promise<number[]> {
+  const trace = await who.home.ledger.trace(id);
+  const receipts = trace?.copies.find((copy) => copy.mailbox === who.name)?.receipts ?? [];
+  return receipts
+    .filter(({ step, evidence }) => step === 'released' && 'failure' in evidence)
+    .map(({ at }) => Date.parse(at));
+}
+
+function pauseLeft(failed: number[]): number {
+  const last = failed.at(-1);
+  if (last === undefined) return 0;
+  const pause = pauseAfter(failed.length);
+  // A clock that was set back must not make the pause longer.
+  return Math.min(last + pause - Date.now(), pause);
+}
+
+function pauseAfter(failures: number): number {
+  return Math.min(FIRST_PAUSE_MS * 2 ** (failures - 1), LONGEST_PAUSE_MS);
+}
+
+/** Prolongs a lease until it is closed. */
+class LeaseKeeper {
+  readonly #lost = new AbortController();
+  readonly #timer: ReturnType<typeof setInterval>;
+  #renewing: Promise<void> = Promise.resolve();
+
+  constructor(
+    readonly inbox: Pick<Inbox, 'renew'>,
+    readonly claim: Claim,
+    readonly lease: { ms: number; renewMs: number },
+  ) {
+    this.#timer = setInterval(() => {
+      this.#renewing = this.#renewing.then(() => this.#renew());
+    }, lease.renewMs);
+  }
+
+  get lost(): AbortSignal {
+    return this.#lost.signal;
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#renewing;
+  }
+
+  async #renew(): Promise<void> {
+    // A ledger that is busy now is asked again before the lease runs out.
+    const held = await this.inbox.renew(this.claim, { ms: this.lease.ms }).catch(() => true);
+    if (!held) this.#lost.abort();
+  }
+}
+
+/** How often a watcher looks by itself: copies come back by time, or because their reader died, without any arrival. */
+const LOOK_MS = 5000;
+/** What was passed over is judged again this often: a copy can be raised or mended meanwhile. */
+const FORGET_MS = 60_000;
+
+export interface Watching {
+  selection: Selection;
+  /** Leave everything where it is: each message is handed on once, however often it is seen. */
+  peek: boolean;
+  /** What is done with one message. May answer after how many ms it wants to see that message again. */
+  handle: (waiting: Waiting) => Promise<number | null>;
+  stop: AbortSignal;
+}
+
+/**
+ * Waits for mail and hands each message on, oldest first, one after the other, until told to stop. What waited before comes
+ * first. If `handle` throws, the watch ends with that error.
+ */
+export async function watch(who: Who, watching: Watching): Promise<void> {
+  const watcher = new Watcher(who, watching);
+  try {
+    await watcher.run();
+  } finally {
+    watcher.close();
+  }
+}
+
+class Watcher {
+  readonly #bell = new Bell();
+  readonly #timers: Timer[];
+  #again: Timer | undefined;
+  #againAt = Infinity;
+  /** Handed on in peek mode: never again in this process. */
+  readonly #shown = new Set<MessageId>();
+  /** Seen and not asked for. */
+  #passed = new Set<MessageId>();
+  #healNow = false;
+  readonly #arrivals: { close(): void };
+
+  constructor(
+    readonly who: Who,
+    readonly watching: Watching,
+  ) {
+    this.#arrivals = who.home.spool.watch(who.name, () => this.#bell.ring());
+    this.#timers = [setInterval(() => this.#lookAround(), LOOK_MS), setInterval(() => this.#passed.clear(), FORGET_MS)];
+    watching.stop.addEventListener('abort', () => this.#bell.ring(), { once: true });
+  }
+
+  async run(): Promise<void> {
+    while (!this.watching.stop.aborted) {
+      if (this.#healNow) await this.who.home.spool.heal();
+      this.#healNow = false;
+      await this.#look();
+      if (!this.watching.stop.aborted) await this.#bell.next();
+    }
+  }
+
+  close(): void {
+    this.#arrivals.close();
+    for (const timer of [...this.#timers, this.#again]) clearTimeout(timer);
+  }
+
+  #lookAround(): void {
+    this.#healNow = true;
+    this.#bell.ring();
+  }
+
+  async #look(): Promise<void> {
+    for (const { id } of await this.#news()) {
+      // The local backends never really wait: without this no signal would be heard before all is done.
+      await new Promise<void>((resolve) => setImmediate(resolve));
+      if (this.watching.stop.aborted) return;
+      const one = await this.who.home.spool.read(this.who.name, id);
+      if (!one) continue;
+      if (this.watching.peek) this.#shown.add(id);
+      const againMs = await this.watching.handle(one);
+      if (againMs !== null) this.#lookAgainIn(againMs);
+    }
+  }
+
+  /**
+   * What is asked for and was not handed on before, oldest first. Where nothing came since, this costs two listings, however
+   * much waits. Bodies are not kept: there may be very many.
+   */
+  async #news(): Promise<{ id: MessageId; ts: string }[]> {
+    const { name, home } = this.who;
+    const ids = await home.spool.ids(name);
+    this.#passed = this.#passed.intersection(new Set(ids));
+    const unseen = ids.filter((id) => !this.#passed.has(id) && !this.#shown.has(id));
+    if (unseen.length === 0) return [];
+    await home.spool.adopt(name);
+    const news: { id: MessageId; ts: string }[] = [];
+    for (const id of unseen) {
+      const one = await home.spool.read(name, id);
+      if (one && isSelected(one, this.watching.selection)) news.push({ id, ts: one.message.ts });
+      else if (one) this.#passed.add(id);
+    }
+    return news.sort((a, b) => (a.ts < b.ts ? -1 : a.ts > b.ts ? 1 : 0));
+  }
+
+  /** One timer, for the earliest of all: the look that it brings asks for the next. */
+  #lookAgainIn(ms: number): void {
+    const at = Date.now() + ms;
+    if (at >= this.#againAt) return;
+    this.#againAt = at;
+    clearTimeout(this.#again);
+    this.#again = setTimeout(() => {
+      this.#againAt = Infinity;
+      this.#bell.ring();
+    }, ms + 1);
+  }
+}
+
+type Timer = ReturnType<typeof setTimeout>;
+
+/** Rung any number of times, it is heard once. */
+class Bell {
+  #rung = false;
+  #hear = (): void => {};
+
+  ring(): void {
+    this.#rung = true;
+    this.#hear();
+  }
+
+  /** Waits for the next ring, or for none if there was one since the last time. */
+  async next(): Promise<void> {
+    if (!this.#rung) {
+      await new Promise<void>((resolve) => {
+        this.#hear = resolve;
+      });
+    }
+    this.#rung = false;
+  }
+}

@@ -1,0 +1,83 @@
+import type { Address, HomeLabel } from '../address.ts';
+import type { AgentName, MessageId } from '../names.ts';
+import { Refusal } from '../refusal.ts';
+import type { AgentRecord, Directory } from '../ports/directory.ts';
+import type { Ledger } from '../ports/journal.ts';
+import type { Remote } from '../ports/remote.ts';
+import type { Spool } from '../ports/mailboxes.ts';
+
+/** A folder with a spool, its ledger and its directory. With `far` the mail itself waits on another machine. */
+export interface Home {
+  label: HomeLabel;
+  root: string;
+  spool: Spool;
+  ledger: Ledger;
+  directory: Directory;
+  remote?: Remote;
+}
+
+/** What the five verbs work with. The first home is one's own; the others are looked into after it. */
+export interface Workspace {
+  homes: readonly Home[];
+  now: () => number;
+  newId: () => MessageId;
+  /** Ids come from elsewhere, so the same may come twice: what is known under one must be looked for. */
+  givenIds?: true;
+  bodyLimit: number;
+  /** How a dialect reads what its users write as a recipient; without it, Parley's own way. */
+  readAddress?: (text: string) => Address;
+  /** What is said to a sender whose recipient has no mailbox here; without it, or if it has nothing to say, the nearest names. */
+  unreachable?: (text: string, from: AgentName) => Refusal | null | Promise<Refusal | null>;
+  /** Which of these recipients have room for one more copy. Refuses where none has. Without it, all have. */
+  admit?: (home: Home, recipients: AgentRecord[]) => AgentRecord[] | Promise<AgentRecord[]>;
+}
+
+/** An agent, and the home in which its mailbox stands. */
+export interface Who {
+  name: AgentName;
+  home: Home;
+}
+
+/**
+ * Finds a message by the start of its id in every home, also by the id under which it was queued for a relay. An ambiguous start is
+ * refused with the candidates.
+ */
+export async function findMessage(workspace: Workspace, prefix: string): Promise<{ home: Home; id: MessageId }> {
+  const found: { home: Home; id: MessageId }[] = [];
+  for (const home of workspace.homes) {
+    const ids = [...(await home.ledger.idsLike(prefix)), ...((await home.remote?.sentAs(prefix)) ?? [])];
+    for (const id of new Set(ids)) found.push({ home, id });
+  }
+  if (found.length === 0 && prefix !== '') await refuseQueued(workspace, prefix);
+  return onlyOne(prefix, found);
+}
+
+/** What has not left yet has an id and nothing that could be shown or answered. */
+async function refuseQueued(workspace: Workspace, prefix: string): Promise<void> {
+  for (const { remote } of workspace.homes) {
+    const letter = (await remote?.outbox())?.find((one) => one.letter.id?.startsWith(prefix));
+    if (!letter) continue;
+    const id = letter.letter.id?.slice(0, 8);
+    throw new Refusal(
+      'not_found',
+      `${id} is in the outbox (${letter.state}), and not at the relay yet; see \`parley outbox\``,
+    );
+  }
+}
+
+/** Of several things whose ids begin alike, the one that is meant; otherwise a refusal that names them. */
+export function onlyOne<T extends { id: MessageId }>(prefix: string, found: T[]): T {
+  if (prefix === '') throw new Refusal('invalid_request', 'name a message: the first characters of its id');
+  const exact = found.find((one) => one.id === prefix);
+  const [only, ...others] = exact ? [exact] : found;
+  if (!only)
+    throw new Refusal(
+      'not_found',
+      `no message has an id that begins with "${prefix.slice(0, 80)}"; see \`parley history\``,
+    );
+  if (others.length > 0) {
+    const candidates = found.map((one) => one.id.slice(0, 13)).join(', ');
+    throw new Refusal('ambiguous', `"${prefix}" begins the ids of several messages: ${candidates}; give more of it`);
+  }
+  return only;
+}

@@ -1,0 +1,224 @@
+import * as v from 'valibot';
+import { Schema } from './schema.ts';
+import type { Described } from './schema.ts';
+import { Directedness } from './attention/attention.ts';
+import { AgentName, isMessageId, MessageId, Scope, SendKey } from './names.ts';
+import { Signal } from './signal.ts';
+
+/** What the sender wants of the reader. spec: message#intent */
+const INTENTS = ['none', 'question', 'assignment', 'approval', 'blocker', 'fyi', 'status', 'thanks'] as const;
+export const Intent = new Schema(() => v.picklist(INTENTS));
+export type Intent = Described<typeof Intent>;
+
+export const Priority = new Schema(() => v.picklist(['normal', 'urgent']));
+export type Priority = Described<typeof Priority>;
+
+/**
+ * Where a message comes from in its exchange. Computed at send from the message it answers, never believed.
+ * `stale` counts the hops since the last checkable fact, `echoes` the echoes in a row that end with this message. spec: message#lineage
+ */
+export const Lineage = new Schema(() =>
+  v.object({
+    root: MessageId.inner,
+    hop: v.pipe(v.number(), v.integer()),
+    visited: v.array(v.string()),
+    stale: v.pipe(v.number(), v.integer()),
+    echoes: v.optional(v.pipe(v.number(), v.integer())),
+  }),
+);
+export type Lineage = Described<typeof Lineage>;
+
+/** Work that stands still until this is answered: a duty that time alone never ends. spec: c2a#obligations */
+export const Obligation = new Schema(() =>
+  v.object({
+    blocks: v.picklist(['halted', 'degraded', 'none']),
+    /** What the author will do if nobody answers. */
+    defaultAction: v.optional(v.pipe(v.string(), v.maxLength(500))),
+    /** Who besides the author may discharge it. */
+    delegate: v.optional(AgentName.inner),
+  }),
+);
+export type Obligation = Described<typeof Obligation>;
+
+/** What waits for a person's yes: then its text is said there, by its author and under the author's key. spec: c2a#private */
+const Held = new Schema(() =>
+  v.object({
+    to: v.string(),
+    key: SendKey.inner,
+    thread: v.optional(MessageId.inner),
+    intent: v.optional(Intent.inner),
+    priority: v.optional(Priority.inner),
+    aim: v.optional(Directedness.inner),
+  }),
+);
+
+/** What makes a message more than words: a reaction, an edit, an obligation, a word on whom it is meant for. spec: message#extras */
+const said = () => ({
+  /** It is a reaction to the message that it answers (`thread`). */
+  signal: v.optional(Signal.inner),
+  eta: v.optional(v.pipe(v.string(), v.maxLength(200))),
+  /** Whose duty a `done` ends, where its author or delegate says so. */
+  recipient: v.optional(AgentName.inner),
+  /** It takes the place of this earlier message of the same author. */
+  replaces: v.optional(MessageId.inner),
+  obligation: v.optional(Obligation.inner),
+  /** Whom the sender means: with `ambient` a name in the text calls nobody. */
+  aim: v.optional(Directedness.inner),
+  /** It was said where a surface lets only some in. */
+  private: v.optional(v.literal(true)),
+  /** It asks whether its text may be said: where and how that is then done. */
+  held: v.optional(Held.inner),
+});
+
+/** Our own fields of a message, all under one key with a version. spec: message#extras */
+export const Extras = new Schema(() =>
+  v.object({
+    v: v.literal(1),
+    key: v.optional(SendKey.inner),
+    intent: v.optional(Intent.inner),
+    deadline: v.optional(v.pipe(v.string(), v.isoTimestamp())),
+    lineage: v.optional(Lineage.inner),
+    ...said(),
+  }),
+);
+export type Extras = Described<typeof Extras>;
+
+/**
+ * A message as it stands on disk and on the wire. Files are written by other programs too: what can be
+ * missing there gets its default here, and fields we do not know are left out. spec: message#message
+ */
+export const Message = new Schema(
+  () =>
+    v.object({
+      id: MessageId.inner,
+      from: v.string(),
+      to: v.string(),
+      body: v.fallback(v.string(), ''),
+      // Other programs may write other words: they are passed on, and only `urgent` means anything.
+      priority: v.fallback(v.string(), 'normal'),
+      scope: v.fallback(v.optional(v.string()), undefined),
+      thread: v.fallback(v.optional(v.string()), undefined),
+      refs: v.fallback(v.optional(v.array(v.string())), undefined),
+      ts: v.fallback(v.pipe(v.string(), v.isoTimestamp()), '1970-01-01T00:00:00.000Z'),
+      parley: v.fallback(v.optional(Extras.inner), undefined),
+    }),
+  isPlainMessage,
+);
+export type Message = Described<typeof Message>;
+
+/** A message from anywhere, or null. */
+export function readMessage(value: unknown): Message | null {
+  const message = isTooDeep(value) ? null : Message.safeParse(value);
+  return message?.success ? message.data : null;
+}
+
+/** A time as nearly every program writes it. */
+const PLAIN_TIME = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?Z$/;
+
+function isPlainMessage(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { id, from, to, body, priority, scope, thread, refs, ts, parley, ...unknown } = value as Record<
+    string,
+    unknown
+  >;
+  return (
+    isMessageId(id) &&
+    typeof from === 'string' &&
+    typeof to === 'string' &&
+    typeof body === 'string' &&
+    typeof priority === 'string' &&
+    (scope === undefined || typeof scope === 'string') &&
+    (thread === undefined || typeof thread === 'string') &&
+    refs === undefined &&
+    typeof ts === 'string' &&
+    PLAIN_TIME.test(ts) &&
+    parley === undefined &&
+    Object.keys(unknown).length === 0
+  );
+}
+
+/** The largest body that is accepted unless the user sets another limit (bytes of UTF-8). spec: message#limits */
+export const BODY_LIMIT = 256 * 1024;
+
+/** Does a text say nothing: only blanks, line ends and characters that nobody sees? */
+export function isBlank(text: string): boolean {
+  return /^[\s\p{Cc}\p{Cf}]*$/u.test(text);
+}
+
+/** What a sender hands in; everything else about a message is decided by us. spec: message#draft */
+export const Draft = new Schema(
+  () =>
+    v.object({
+      to: v.pipe(v.string(), v.minLength(1, 'name a recipient: @agent or #channel')),
+      body: v.string(),
+      priority: v.optional(Priority.inner, 'normal'),
+      scope: v.optional(Scope.inner),
+      thread: v.optional(MessageId.inner),
+      refs: v.optional(v.array(v.pipe(v.string(), v.maxLength(2048), v.regex(/^[^\p{Cc}]+$/u, 'use one line')))),
+      intent: v.optional(Intent.inner, 'none'),
+      deadline: v.optional(v.pipe(v.string(), v.isoTimestamp())),
+      key: v.optional(SendKey.inner),
+      /** When this key was first tried: lets a rebuilt ledger say "unknown" instead of storing it a second time. */
+      firstTried: v.optional(v.pipe(v.string(), v.isoTimestamp())),
+      ...said(),
+    }),
+  isPlainDraft,
+);
+export type Draft = Described<typeof Draft>;
+
+/** A text, to somebody, with no more than an intent. */
+function isPlainDraft(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { to, body, priority, intent, ...rest } = value as Record<string, unknown>;
+  return (
+    typeof to === 'string' &&
+    to !== '' &&
+    typeof body === 'string' &&
+    (priority === 'normal' || priority === 'urgent') &&
+    INTENTS.some((one) => one === intent) &&
+    Object.values(rest).every((one) => one === undefined)
+  );
+}
+
+/** Builds the stored form, in the key order that other programs write. spec: message#order */
+export function composeMessage(
+  draft: Draft,
+  stamp: { id: MessageId; from: AgentName; ts: string; lineage?: Lineage | undefined },
+): Message {
+  const { scope, thread, refs, intent, deadline, key, signal, eta, recipient, replaces, obligation, aim } = draft;
+  const extras: Extras = { v: 1 };
+  if (key) extras.key = key;
+  if (intent !== 'none') extras.intent = intent;
+  if (deadline) extras.deadline = deadline;
+  if (stamp.lineage) extras.lineage = stamp.lineage;
+  if (signal) extras.signal = signal;
+  if (eta) extras.eta = eta;
+  if (recipient) extras.recipient = recipient;
+  if (replaces) extras.replaces = replaces;
+  if (obligation) extras.obligation = obligation;
+  if (aim) extras.aim = aim;
+  if (draft.private) extras.private = true;
+  if (draft.held) extras.held = draft.held;
+  const message: Partial<Message> = {
+    id: stamp.id,
+    from: stamp.from,
+    to: draft.to,
+    body: draft.body,
+    priority: draft.priority,
+  };
+  if (scope) message.scope = scope;
+  if (thread) message.thread = thread;
+  if (refs?.length) message.refs = refs;
+  message.ts = stamp.ts;
+  // A plain message carries nothing of ours: byte for byte what the original writes.
+  if (Object.keys(extras).length > 1) message.parley = extras;
+  return message as Message;
+}
+
+/** How deep the fields of what another program wrote may be nested. What is deeper can be read, but not written again. */
+const DEEPEST = 100;
+
+export function isTooDeep(value: unknown, levels = DEEPEST): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((one) => isTooDeep(one, levels - 1));
+}

@@ -1,0 +1,132 @@
+import { CLAIM_MS, newDuty } from './rules.ts';
+import type { Message } from '../message.ts';
+import type { AgentName, MessageId } from '../names.ts';
+import { Refusal } from '../refusal.ts';
+import type { EventClaim } from '../ports/obligations.ts';
+import { rootOf } from '../mail/conversation.ts';
+import type { Workspace, Home, Who } from '../mail/workspace.ts';
+import { endDuty, enterDuties } from './obligation.ts';
+import { isOffered, passOn } from './responders.ts';
+import { visible } from '../history/sight.ts';
+
+/**
+ * Makes this agent the one who answers for an event, or for an exchange if `id` is its first message. Of many at once one wins, and
+ * the others are told who. It lasts ten minutes and is prolonged by whatever its holder does there; the holder now sees the whole
+ * text.
+ */
+export async function claim(workspace: Workspace, who: Who, id: MessageId): Promise<EventClaim> {
+  const { message } = await visible([who], id);
+  const now = workspace.now();
+  if (message.from === who.name) throw new Refusal('invalid_request', 'it is your own message; others may claim it');
+  const asked = await askedInstead(who, id);
+  if (asked) throw claimedBy(id, { holder: asked });
+  const other = await standingClaim(who.home, message, now, who.name);
+  const held =
+    other && other.holder !== who.name
+      ? other
+      : await who.home.ledger.claimEvent({ key: id, holder: who.name, until: now + CLAIM_MS, reserved: false }, now);
+  if (held.holder !== who.name) throw claimedBy(id, held);
+  await who.home.ledger.record(who.name, id, {
+    step: 'claimed',
+    at: new Date(now).toISOString(),
+    evidence: { by: who.name, until: new Date(held.until).toISOString() },
+  });
+  await owed(who, message, held.until);
+  return held;
+}
+
+/** Somebody else who is called by name and still owes the answer: nobody takes that from them, or they could not give it. */
+async function askedInstead({ name, home }: Who, id: MessageId): Promise<AgentName | undefined> {
+  await enterDuties(home);
+  const copies = (await home.ledger.trace(id))?.copies ?? [];
+  const called = copies.filter(({ attention }) => attention.directedness === 'to_me').map(({ mailbox }) => mailbox);
+  if (called.includes(name)) return undefined;
+  for (const mailbox of called) {
+    const duty = await home.ledger.duty(mailbox, id);
+    if (duty && !duty.ended) return mailbox;
+  }
+  return undefined;
+}
+
+/** Who claimed an event owes it, and sees it in full. */
+async function owed({ name, home }: Who, message: Message, until: number): Promise<void> {
+  const copy = await home.ledger.copy(name, message.id);
+  if (!copy) return;
+  await enterDuties(home);
+  const { attention } = copy;
+  if (attention.policy === 'may_respond') {
+    await home.ledger.addDuty(newDuty({ message, mailbox: name, attention, isPerson: false }));
+  }
+  await home.ledger.changeDuty(name, message.id, (duty) =>
+    // The reader's own word gives an obligation no more time.
+    duty.kind === 'obligation' ? null : { ...duty, state: 'claimed', due: duty.due === null ? null : until },
+  );
+  if (copy.state === 'settled' || !isKnocked(attention.injection)) return;
+  await home.ledger.reconsider(name, message.id, { ...attention, injection: 'buffered' });
+  await home.spool.raise(name, message.id);
+}
+
+function isKnocked(injection: string): boolean {
+  return injection !== 'immediate' && injection !== 'buffered';
+}
+
+/** Gives a claim up. False if it was not this agent's. */
+export async function unclaim(workspace: Workspace, who: Who, id: MessageId): Promise<boolean> {
+  const { message } = await visible([who], id);
+  const freed = await who.home.ledger.freeClaim(id, who.name);
+  if (freed) {
+    await giveBack(workspace, who, message);
+    const receipt = {
+      step: 'released' as const,
+      at: new Date(workspace.now()).toISOString(),
+      evidence: { claim: 'given up' },
+    };
+    await who.home.ledger.record(who.name, id, receipt);
+  }
+  return freed;
+}
+
+/** What was offered to several goes to the next; what this agent has to answer by itself it still owes. */
+async function giveBack(workspace: Workspace, { name, home }: Who, message: Message): Promise<void> {
+  const now = workspace.now();
+  const copy = await home.ledger.copy(name, message.id);
+  if (copy && isOffered(copy)) {
+    await endDuty(home, name, message.id, 'ignored', { because: 'its claim was given up' }, now);
+    await passOn(workspace, home, message, now);
+    return;
+  }
+  await home.ledger.changeDuty(name, message.id, (duty) =>
+    duty.state === 'claimed' ? { ...duty, state: 'open', due: duty.due === null ? null : now + duty.every } : null,
+  );
+}
+
+/**
+ * Who answers for this event now: by a claim on it, or on its whole exchange. The exchange of another is no reason for a reader to
+ * leave open what it was asked by name in it.
+ */
+export async function standingClaim(
+  home: Home,
+  message: Message,
+  now: number,
+  reader?: AgentName,
+): Promise<EventClaim | null> {
+  const own = await home.ledger.eventClaim(message.id, now);
+  if (own) return own;
+  const root = rootOf(message);
+  const claim = root === message.id ? null : await home.ledger.eventClaim(root, now);
+  if (!claim || reader === undefined || claim.holder === reader) return claim;
+  const duty = await home.ledger.duty(reader, message.id);
+  const copy = await home.ledger.copy(reader, message.id);
+  return duty && !duty.ended && copy?.attention.directedness === 'to_me' ? null : claim;
+}
+
+/** Whoever does something about an event keeps its claim. */
+export async function renewClaim(home: Home, holder: Who['name'], key: MessageId, now: number): Promise<void> {
+  const held = await home.ledger.eventClaim(key, now);
+  if (held?.holder !== holder) return;
+  await home.ledger.claimEvent({ key, holder, until: now + CLAIM_MS, reserved: false }, now);
+}
+
+export function claimedBy(id: MessageId, { holder }: Pick<EventClaim, 'holder'>): Refusal {
+  return new Refusal('already_claimed', `@${holder} answers for event ${id.slice(0, 8)}; leave it to them`);
+}

@@ -1,0 +1,91 @@
+import { DEFER_MS, deferred } from './rules.ts';
+import { masked } from '../attention/secrets.ts';
+import type { Duty } from './rules.ts';
+import type { MessageId, AgentName } from '../names.ts';
+import { Refusal } from '../refusal.ts';
+import type { Workspace, Who, Home } from '../mail/workspace.ts';
+import { enterDuties, discharge, endDuty } from './obligation.ts';
+import { visible } from '../history/sight.ts';
+import { replyOutcome } from '../attention/reply-rules.ts';
+import type { Message } from '../message.ts';
+import type { Evidence } from '../receipt.ts';
+import { rootOf } from '../mail/conversation.ts';
+import { settleIfOpen } from '../mail/settle.ts';
+
+/** The longest that something can be put off at once. */
+const LONGEST_MS = 30 * 24 * 60 * 60 * 1000;
+
+/**
+ * Accepts an event for later, with a reason that its author can read. It stays owed, and comes back at its time: `until`, or after
+ * half an hour. spec: c2a#duties
+ */
+export async function defer(
+  workspace: Workspace,
+  who: Who,
+  id: MessageId,
+  why: { reason: string; until?: string | undefined },
+): Promise<Duty> {
+  const { home } = await visible([who], id);
+  const now = workspace.now();
+  const reason = masked(why.reason.trim()).slice(0, 500);
+  if (reason === '') throw new Refusal('invalid_request', 'say why it has to wait');
+  const until = why.until === undefined ? now + DEFER_MS : Date.parse(why.until);
+  if (!(until > now && until <= now + LONGEST_MS)) {
+    throw new Refusal('invalid_request', 'give a time to come, at most 30 days from now');
+  }
+  await enterDuties(home);
+  const duty = await home.ledger.changeDuty(who.name, id, (open) => deferred(open, until, reason));
+  if (!duty) throw new Refusal('invalid_request', `nothing is owed for event ${id.slice(0, 8)}; leave it`);
+  if (duty.ended) throw new Refusal('already_claimed', `event ${id.slice(0, 8)} is already ${duty.ended.as}`);
+  await home.ledger.record(who.name, id, {
+    step: 'deferred',
+    at: new Date(now).toISOString(),
+    evidence: { reason, until: new Date(duty.due ?? until).toISOString() },
+  });
+  return duty;
+}
+
+/** How much of an exchange is seen to at once. */
+const EXCHANGE = 500;
+
+/**
+ * Says that an event, or everything in the exchange that it opened, is done with: what this agent owes there is ended, and what it
+ * waits for there is discharged. What others owe to others stays. Returns what was closed. spec: c2a#duties
+ */
+export async function resolve(workspace: Workspace, who: Who, id: MessageId, note?: string): Promise<MessageId[]> {
+  const { home, message } = await visible([who], id);
+  await enterDuties(home);
+  const by: Evidence = { by: 'resolve', agent: who.name, ...(note && { note: masked(note).slice(0, 500) }) };
+  const opened = rootOf(message) === id ? await home.ledger.exchange(id, EXCHANGE) : [];
+  const closed: MessageId[] = [];
+  for (const one of opened.some((other) => other.id === id) ? opened : [message, ...opened]) {
+    if (await close(workspace, who, home, one, by)) closed.push(one.id);
+  }
+  await home.ledger.freeClaim(id, who.name);
+  return closed;
+}
+
+async function close(workspace: Workspace, who: Who, home: Home, message: Message, by: Evidence): Promise<boolean> {
+  const now = workspace.now();
+  const mine = await home.ledger.duty(who.name, message.id);
+  let closed = false;
+  if (mine && !mine.ended) {
+    // The reader's own word does not discharge an obligation: it is kept as evidence.
+    const ended = await endDuty(home, who.name, message.id, 'responded', by, now);
+    closed = ended?.ended !== null;
+  }
+  const as = replyOutcome((await home.ledger.copy(who.name, message.id))?.attention.policy);
+  if (mine?.kind !== 'obligation' && (await settleIfOpen({ ...who, home }, message.id, as, by))) closed = true;
+  const waits = message.from === who.name || message.parley?.obligation?.delegate === who.name;
+  for (const mailbox of waits ? await readersOf(home, message.id) : []) {
+    const theirs = await home.ledger.duty(mailbox, message.id);
+    if (!theirs || theirs.ended || mailbox === who.name) continue;
+    await discharge(home, mailbox, message.id, 'responded', by, now);
+    closed = true;
+  }
+  return closed;
+}
+
+async function readersOf(home: Home, id: MessageId): Promise<AgentName[]> {
+  return (await home.ledger.trace(id))?.copies.map(({ mailbox }) => mailbox) ?? [];
+}

@@ -1,0 +1,195 @@
+import type { AgentName, MessageId } from '../names.ts';
+import { Refusal } from '../refusal.ts';
+import type { Workspace, Who, Home } from '../mail/workspace.ts';
+import { keyOf, post, tellOwner } from './owners.ts';
+import { send } from '../mail/send.ts';
+import type { Sent } from '../mail/send.ts';
+import { visible } from '../history/sight.ts';
+import type { Attention } from '../attention/attention.ts';
+import type { Duty } from './rules.ts';
+import type { Message, Obligation } from '../message.ts';
+import { HOST_NAME } from '../signal.ts';
+import type { AgentRecord } from '../ports/directory.ts';
+import { enterDuties } from './obligation.ts';
+import { conversationOf, rootOf } from '../mail/conversation.ts';
+
+/**
+ * A person hands an event to an agent that was not meant by it: by a message of their own about it, which must be answered. The event
+ * itself stays what it is. Once per event and agent. spec: c2a#raise
+ */
+export async function raise(workspace: Workspace, who: Who, id: MessageId, to: AgentName, note = ''): Promise<Sent> {
+  if ((await who.home.directory.get(who.name))?.parley?.kind !== 'human') {
+    throw new Refusal(
+      'not_yours',
+      `@${who.name} is an agent; only a person raises an event: --as <the person's mailbox>`,
+    );
+  }
+  const { home, message } = await visible([who], id);
+  const quoted = `${message.from} in ${message.to}:\n${message.body.replace(/^/gm, '> ')}`;
+  return send(workspace, who.name, {
+    to: `@${to}%${home.label}`,
+    body: [note || 'please see to this', quoted].join('\n\n'),
+    priority: 'normal',
+    intent: 'assignment',
+    thread: id,
+    key: keyOf(`raise/${id}/${to}`),
+  });
+}
+
+/** Who has this role answers for what others left undone, where nobody owns the channel or the exchange. */
+const COORDINATOR = 'lead' as AgentName;
+/** How much of what somebody owes is looked through for a notice that can be joined. */
+const OWED_LOOK = 100;
+
+const ESCALATED: Attention = {
+  directedness: 'to_me',
+  policy: 'must_respond',
+  injection: 'buffered',
+  reason: 'escalation',
+};
+
+/** So many are named in a notice one by one; the rest is counted. All of them are among its refs. */
+const NAMED = 20;
+
+/** What goes up, with its message and where to: null if there is nobody. */
+interface Rising {
+  duty: Duty;
+  message: Message;
+  to: AgentRecord | null;
+}
+
+/**
+ * Tells exactly one other of each thing that was left undone: a coordinator, and where there is none, or it was the one who left it
+ * undone, the owner. For an obligation the notice is an obligation too. All for the same one are one notice, which takes the place of
+ * the one before it. Nobody else hears of it. To do it twice tells nobody twice. spec: c2a#notices
+ */
+export async function escalate(workspace: Workspace, home: Home, duties: readonly Duty[]): Promise<void> {
+  if (duties.length === 0) return;
+  await enterDuties(home);
+  const everybody = await home.directory.list();
+  const rising: Rising[] = [];
+  for (const duty of duties) {
+    const message = await home.ledger.message(duty.id);
+    if (message) rising.push({ duty, message, to: rungAbove(everybody, duty, message) });
+  }
+  const groups = Map.groupBy(rising, ({ duty, to }) => `${duty.kind} ${to?.name ?? ''}`);
+  for (const group of groups.values()) await tellOne(workspace, home, group);
+}
+
+async function tellOne(workspace: Workspace, home: Home, group: readonly Rising[]): Promise<void> {
+  const [first] = group;
+  if (!first) return;
+  const { to, duty, message } = first;
+  const standing = to && (await noticeFor(home, to.name, duty));
+  const known = new Set(standing?.refs);
+  const fresh = group.filter((one) => !known.has(refOf(one.duty)));
+  if (fresh.length === 0) return;
+  const about = [...known, ...fresh.map((one) => refOf(one.duty))];
+  const key = `escalate/${duty.id}/${duty.mailbox}/${about.length}`;
+  if (!to) {
+    await tellOwner(workspace, home, { key, body: await bodyFor(home, about), thread: duty.id });
+    for (const one of fresh) await noted(workspace, home, one.duty, { to: 'nobody', held: true });
+    return;
+  }
+  const notice = await post(
+    workspace,
+    home,
+    {
+      to: `@${to.name}`,
+      body: await bodyFor(home, about),
+      intent: 'blocker',
+      key: keyOf(`${to.name}/${key}`),
+      thread: duty.id,
+      refs: about,
+      ...(standing && { replaces: standing.id }),
+      ...(duty.kind === 'obligation' && { obligation: obligationOf(message) }),
+    },
+    to.name,
+    ESCALATED,
+  );
+  await enterDuties(home);
+  for (const one of fresh) await noted(workspace, home, one.duty, { to: to.name, notice: notice.message.id });
+  if (standing) await replace(workspace, home, to.name, standing.id, notice.message.id);
+}
+
+/** Who hears of it next. Never the one who owes it, and never more than one. */
+function rungAbove(everybody: readonly AgentRecord[], duty: Duty, message: Message): AgentRecord | null {
+  const person = everybody.find(({ parley }) => parley?.kind === 'human' && parley.owner === true);
+  const owner = person && person.name !== duty.mailbox ? person : null;
+  // Above a coordinator that left it undone there is only the person.
+  if (duty.tier > 1 || message.from === HOST_NAME) return owner;
+  const { streamId } = conversationOf(message, [duty.mailbox]);
+  const others = everybody.filter(
+    ({ name, parley }) => name !== duty.mailbox && name !== message.from && parley?.kind === 'agent',
+  );
+  const owns = (what: string | undefined): AgentRecord | undefined =>
+    others.find(({ parley }) => what !== undefined && parley?.owns?.includes(what));
+  const lead = others.find(({ parley }) => parley?.roles.includes(COORDINATOR));
+  return owns(rootOf(message)) ?? owns(streamId) ?? lead ?? owner;
+}
+
+/** The notice of the same kind that this one has not seen to yet. */
+async function noticeFor(home: Home, name: AgentName, duty: Duty): Promise<Message | null> {
+  for (const { id, from, kind } of await home.ledger.owed(name, { limit: OWED_LOOK })) {
+    if (from !== HOST_NAME || kind !== duty.kind) continue;
+    const notice = await home.ledger.message(id);
+    if (notice?.refs?.length) return notice;
+  }
+  return null;
+}
+
+/** The new notice says all that the old one said. Whoever looks for the old one finds the way from its end. */
+async function replace(
+  workspace: Workspace,
+  home: Home,
+  name: AgentName,
+  old: MessageId,
+  now: MessageId,
+): Promise<void> {
+  const by = { replaced: now };
+  await home.spool.withdraw(old, by);
+  await home.ledger.changeDuty(name, old, (duty) => ({
+    ...duty,
+    due: null,
+    ended: { as: 'superseded', at: workspace.now(), by },
+  }));
+}
+
+async function noted(
+  workspace: Workspace,
+  home: Home,
+  duty: Duty,
+  evidence: Record<string, string | boolean>,
+): Promise<void> {
+  const receipt = { step: 'escalated' as const, at: new Date(workspace.now()).toISOString(), evidence };
+  await home.ledger.record(duty.mailbox, duty.id, receipt);
+}
+
+/** Who waits can discharge the notice as well as what it is about. */
+function obligationOf({ from, parley }: Message): Obligation {
+  const { delegate, ...rest } = parley?.obligation ?? { blocks: 'none' as const };
+  const waits = from === HOST_NAME ? delegate : (from as AgentName);
+  return { ...rest, ...(waits && { delegate: waits }) };
+}
+
+async function bodyFor(home: Home, about: readonly string[]): Promise<string> {
+  const lines: string[] = [];
+  for (const ref of about.slice(0, NAMED)) {
+    const [id = '', mailbox = ''] = ref.split(':');
+    const duty = await home.ledger.duty(mailbox as AgentName, id as MessageId);
+    if (duty && !duty.ended) lines.push(lineFor(duty));
+  }
+  if (about.length > NAMED) lines.push(`and ${about.length - NAMED} more, oldest first`);
+  return lines.join('\n');
+}
+
+function lineFor({ id, mailbox, from, kind, note }: Duty): string {
+  const what = kind === 'obligation' ? 'work stands still for' : 'no answer came to';
+  const why = note === null ? '' : ` (@${mailbox} says: ${note})`;
+  return `${what} message ${id.slice(0, 8)} from @${from} to @${mailbox}${why}; see it with \`parley trace ${id.slice(0, 8)}\``;
+}
+
+/** As a notice names what it is about. */
+function refOf({ id, mailbox }: Pick<Duty, 'id' | 'mailbox'>): string {
+  return `${id}:${mailbox}`;
+}

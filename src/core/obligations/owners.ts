@@ -1,0 +1,194 @@
+import type { AgentName, MessageId } from '../names.ts';
+import { Refusal } from '../refusal.ts';
+import { HOST_NAME } from '../signal.ts';
+import type { AgentRecord } from '../ports/directory.ts';
+import type { Home, Who, Workspace } from '../mail/workspace.ts';
+import type { Attention } from '../attention/attention.ts';
+import { composeMessage } from '../message.ts';
+import type { Draft, Intent, Message } from '../message.ts';
+import { SendKey } from '../names.ts';
+import type { Acceptance } from '../ports/journal.ts';
+
+/** Gives an agent a role. False if it has it. A name is an agent or a role, never both. spec: message#names */
+export async function giveRole({ name, home }: Who, role: AgentName): Promise<boolean> {
+  const { roles: before } = await extrasOf(home, name);
+  await home.directory.amend(name, ({ roles }, everybody) => {
+    if (roles.includes(role)) return null;
+    if (alike(role, HOST_NAME))
+      throw new Refusal('name_taken', `under "${HOST_NAME}" Parley itself writes; pick another name`);
+    const all = everybody();
+    const agent = all.find((record) => alike(record.name, role));
+    if (agent) throw new Refusal('name_taken', `@${agent.name} is an agent; a name is an agent or a role, never both`);
+    const other = all.flatMap((record) => record.parley?.roles ?? []).find((one) => one !== role && alike(one, role));
+    if (other)
+      throw new Refusal('name_taken', `there is a role @${other}; two that differ only by case would be confused`);
+    return { roles: [...roles, role] };
+  });
+  return !before.includes(role);
+}
+
+/** Takes a role from an agent. False if it had none such. */
+export async function takeRole({ name, home }: Who, role: AgentName): Promise<boolean> {
+  const { roles: before } = await extrasOf(home, name);
+  await home.directory.amend(name, ({ roles }) =>
+    roles.includes(role) ? { roles: roles.filter((one) => one !== role) } : null,
+  );
+  return before.includes(role);
+}
+
+/**
+ * Makes a person the owner: who is told when nobody else can decide. There is one at most. To take another's place that one must be
+ * named, and of several who do so at once one succeeds: the place is given up first, then taken by whoever comes first. A crash in
+ * between leaves no owner, and what needs one is held meanwhile. False if it was the owner before.
+ */
+export async function becomeOwner({ name, home }: Who, insteadOf?: AgentName): Promise<boolean> {
+  const own = await extrasOf(home, name);
+  if (own.kind !== 'human') throw new Refusal('not_yours', `@${name} is an agent; only a person can be the owner`);
+  if (own.owner) return false;
+  refuseOtherOwner(await ownersOf(home), name, insteadOf);
+  if (insteadOf !== undefined) await home.directory.amend(insteadOf, () => ({ owner: undefined }));
+  await home.directory.amend(name, (_own, everybody) => {
+    refuseOtherOwner(ownersIn(everybody()), name, undefined);
+    return { owner: true };
+  });
+  return true;
+}
+
+/** Refuses to make somebody the owner where another is, and that one was not named. */
+export function refuseOtherOwner(
+  owners: readonly AgentName[],
+  name: AgentName,
+  insteadOf: AgentName | undefined,
+): void {
+  const others = owners.filter((one) => one !== name);
+  const [other] = others;
+  if (other && insteadOf === undefined)
+    throw new Refusal('name_taken', `@${other} is the owner; to take that place say --instead-of ${other}`);
+  if (insteadOf === undefined || others.includes(insteadOf)) return;
+  const who = other ? `@${other} is` : 'nobody is, so leave out --instead-of';
+  throw new Refusal('not_found', `@${insteadOf} is not the owner; ${who}`);
+}
+
+/** Who is the owner here. More than one only if a record was changed by hand. */
+export async function ownersOf(home: Home): Promise<AgentName[]> {
+  return ownersIn(await home.directory.list());
+}
+
+/** Gives a channel or an exchange to an agent. False if it has it. Each is one agent's at most: so one is asked first. */
+export async function own({ name, home }: Who, what: string): Promise<boolean> {
+  const { owns: before = [] } = await extrasOf(home, name);
+  await home.directory.amend(name, ({ owns = [] }, everybody) => {
+    if (owns.includes(what)) return null;
+    const holder = everybody().find((record) => record.parley?.owns?.includes(what));
+    if (holder)
+      throw new Refusal(
+        'already_claimed',
+        `@${holder.name} owns ${what}; it gives it up by \`parley own "${what}" --release --as ${holder.name}\``,
+      );
+    return { owns: [...owns, what] };
+  });
+  return !before.includes(what);
+}
+
+/** Gives up a channel or an exchange. False if it was not this agent's. */
+export async function disown({ name, home }: Who, what: string): Promise<boolean> {
+  const { owns: before = [] } = await extrasOf(home, name);
+  await home.directory.amend(name, ({ owns = [] }) => {
+    const rest = owns.filter((one) => one !== what);
+    return rest.length < owns.length ? { owns: rest.length > 0 ? rest : undefined } : null;
+  });
+  return before.includes(what);
+}
+
+/** Our own fields of an agent's record. */
+async function extrasOf(home: Home, name: AgentName): Promise<NonNullable<AgentRecord['parley']>> {
+  return (await home.directory.get(name))?.parley ?? { v: 1, kind: 'agent', roles: [] };
+}
+
+function ownersIn(records: readonly AgentRecord[]): AgentName[] {
+  return records.filter(({ parley }) => parley?.kind === 'human' && parley.owner === true).map(({ name }) => name);
+}
+
+function alike(one: string, other: string): boolean {
+  return one.toLowerCase() === other.toLowerCase();
+}
+
+/** How many notices that nobody could get are looked through for those that still wait for an owner. */
+const HELD_LOOK = 200;
+const HELD = 'held/';
+
+/** The one person who is told when nobody else can decide. */
+export async function ownerOf(home: Home): Promise<AgentRecord | null> {
+  return (await home.directory.list()).find(({ parley }) => parley?.kind === 'human' && parley.owner === true) ?? null;
+}
+
+/** Something that the owner should know, once per key. */
+export interface Notice {
+  key: string;
+  body: string;
+  thread?: MessageId;
+  intent?: Intent;
+}
+
+/** Tells the owner, once per key. Without an owner it is kept and answered false; whoever becomes the owner gets it by `sendHeld`. */
+export async function tellOwner(workspace: Workspace, home: Home, notice: Notice): Promise<boolean> {
+  const owner = await ownerOf(home);
+  if (!owner) {
+    const kept = noticeTo('owner', { ...notice, key: `${HELD}${notice.key}` });
+    const isKept = await home.ledger.underKey(HOST_NAME, kept.key);
+    if (!isKept) await home.ledger.accept({ message: written(workspace, kept), copies: [], key: kept.key });
+    return false;
+  }
+  await post(workspace, home, noticeTo(owner.name, notice), owner.name, TOLD);
+  return true;
+}
+
+/** Gives a new owner the notices that came before there was one. Costs one look where there are none. */
+export async function sendHeld(workspace: Workspace, home: Home): Promise<number> {
+  const owner = await ownerOf(home);
+  if (!owner) return 0;
+  let sent = 0;
+  for (const { message } of (await home.ledger.history({ agent: HOST_NAME, limit: HELD_LOOK })).reverse()) {
+    const { key = '', intent } = message.parley ?? {};
+    if (!key.startsWith(HELD)) continue;
+    const notice = { key: key.slice(HELD.length), body: message.body, ...(intent && { intent }) };
+    const { first } = await post(workspace, home, noticeTo(owner.name, notice), owner.name, TOLD);
+    if (first) sent += 1;
+  }
+  return sent;
+}
+
+/** Leaves one message of our own in one mailbox, with the decision that goes with it. Once per key. */
+export async function post(
+  workspace: Workspace,
+  home: Home,
+  draft: Partial<Draft> & Pick<Draft, 'to' | 'body'> & { key: SendKey },
+  mailbox: AgentName,
+  attention: Attention,
+): Promise<Acceptance> {
+  const earlier = await home.ledger.underKey(HOST_NAME, draft.key);
+  if (earlier) return { ...earlier, first: false };
+  return home.spool.put({ message: written(workspace, draft), copies: [{ mailbox, attention }], key: draft.key });
+}
+
+/** A key that any id and name fit into. */
+export function keyOf(text: string): SendKey {
+  return SendKey.parse(text.replace(/\p{Cc}/gu, ' ').slice(0, 200));
+}
+
+/** Worth seeing, and nothing is owed for it. */
+const TOLD: Attention = {
+  directedness: 'to_me',
+  policy: 'may_respond',
+  injection: 'buffered',
+  reason: 'direct_message',
+};
+
+function noticeTo(name: string, { key, body, thread, intent = 'fyi' }: Notice) {
+  return { to: `@${name}`, body, intent, key: keyOf(key), ...(thread && { thread }) };
+}
+
+function written(workspace: Workspace, draft: Partial<Draft> & Pick<Draft, 'to' | 'body'>): Message {
+  const stamp = { id: workspace.newId(), from: HOST_NAME, ts: new Date(workspace.now()).toISOString() };
+  return composeMessage({ priority: 'normal', intent: 'none', ...draft }, stamp);
+}

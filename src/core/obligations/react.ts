@@ -1,0 +1,220 @@
+import { outcomeOf } from '../attention/reply-rules.ts';
+import type { Draft, Message } from '../message.ts';
+import { AgentName, isMessageId } from '../names.ts';
+import type { MessageId, SendKey } from '../names.ts';
+import type { Disposition } from '../receipt.ts';
+import { Refusal } from '../refusal.ts';
+import { isKnownSignal, HOST_NAME } from '../signal.ts';
+import type { KnownSignal, Signal } from '../signal.ts';
+import { isAgent } from '../mail/attend.ts';
+import { claim } from './claim.ts';
+import type { Workspace, Who, Home } from '../mail/workspace.ts';
+import { enterDuties, afterEnd, signalled } from './obligation.ts';
+import { dispositionOf } from '../history/events.ts';
+import { keyOf, post } from './owners.ts';
+import { passOn } from './responders.ts';
+import { send } from '../mail/send.ts';
+import type { Sent } from '../mail/send.ts';
+import { settleIfOpen } from '../mail/settle.ts';
+import { visible } from '../history/sight.ts';
+import type { Seen } from '../history/sight.ts';
+import { newDuty } from './rules.ts';
+import type { Duty } from './rules.ts';
+import { rootOf } from '../mail/conversation.ts';
+import { escalate } from './escalate.ts';
+
+/** A reaction as it was stored, and what it made of the event for the one whom it concerns. Not final: it is still owed. */
+export interface Reacted {
+  sent: Sent | null;
+  disposition: Disposition | null;
+  final: boolean;
+}
+
+export interface Reaction {
+  signal: Signal;
+  eta?: string | undefined;
+  /** In the reactor's own words, after the signal. */
+  note?: string | undefined;
+  /** Whose duty it is about, where its author or delegate reacts. */
+  recipient?: AgentName | undefined;
+  key?: SendKey | undefined;
+  /** What to do with a reaction to an event that is not here (yet, or for this agent): keep it, or say so. */
+  ifUnknown?: 'keep' | 'refuse';
+}
+
+/**
+ * One word about an event, which costs nobody a turn. It is kept like every message, its author hears of it quietly, and it does to
+ * the event what the word means. About an event that is not here yet it is kept, and applied when that comes. spec: c2a#signals
+ */
+export async function react(workspace: Workspace, who: Who, id: MessageId, reaction: Reaction): Promise<Reacted> {
+  const seen = await visible([who], id).catch((error: unknown) => {
+    if (reaction.ifUnknown !== 'refuse' && error instanceof Refusal) return null;
+    throw error;
+  });
+  if (!seen) return { sent: await write(workspace, who, id, who.name, reaction), disposition: null, final: false };
+  const { signal } = reaction;
+  // It is the same claim as by `claim`: of two who take it, one is told who was first.
+  if ((signal === 'claimed' || signal === 'working') && seen.recipients.includes(who.name))
+    await claim(workspace, who, id);
+  await enterDuties(seen.home);
+  const concerned = concernedBy(who, seen, reaction);
+  const { message, home } = seen;
+  const to = message.from === who.name ? (concerned ?? who.name) : message.from;
+  const sent = await write(workspace, who, id, to, {
+    ...reaction,
+    ...(message.from === who.name && { recipient: concerned }),
+  });
+  await home.ledger.record(who.name, id, {
+    step: 'reacted',
+    at: new Date(workspace.now()).toISOString(),
+    evidence: { signal, reaction: sent.message.id },
+  });
+  // Who will not act answers for it no longer, whatever was asked of them.
+  if (signal === 'declined') await home.ledger.freeClaim(id, who.name);
+  if (!concerned || !isKnownSignal(signal)) return { sent, disposition: null, final: false };
+  const outcome = await apply(workspace, { name: concerned, home }, message, sent, signal);
+  if (signal === 'agree' && message.parley?.held) await allow(workspace, who, seen);
+  return { sent, ...outcome };
+}
+
+/** Only the yes of the person who was asked says what was held. */
+async function allow(workspace: Workspace, { name }: Who, { home, message, recipients }: Seen): Promise<void> {
+  if (!recipients.includes(name) || (await isAgent(home, name))) return;
+  const { sayHeld } = await import('../mail/private.ts');
+  await sayHeld(workspace, home, message);
+}
+
+/**
+ * The reader's own word is about itself; that of the author or delegate about whom it names, or the only one there is. Whoever else
+ * names somebody has said something, and does nothing to their copy.
+ */
+function concernedBy(who: Who, { message, recipients }: Seen, { recipient }: Reaction): AgentName | undefined {
+  const maySay = message.from === who.name || message.parley?.obligation?.delegate === who.name;
+  if (recipient !== undefined)
+    return maySay || recipient === who.name ? recipients.find((name) => name === recipient) : undefined;
+  if (recipients.includes(who.name)) return who.name;
+  return maySay && recipients.length === 1 ? recipients[0] : undefined;
+}
+
+/** Where the one who wrote the event has no mailbox here, the reaction is kept with the one who reacts. */
+async function write(workspace: Workspace, who: Who, id: MessageId, to: string, reaction: Reaction): Promise<Sent> {
+  const { signal, eta, note, recipient } = reaction;
+  const key = reaction.key ?? keyOf(`react/${id}/${signal}/${recipient ?? ''}/${eta ?? ''}`);
+  const draft: Omit<Draft, 'to'> = {
+    body: [signal, eta, note].filter(Boolean).join(' · '),
+    priority: 'normal',
+    intent: 'none',
+    thread: id,
+    signal,
+    ...(eta && { eta }),
+    ...(recipient && { recipient }),
+    key,
+  };
+  const known = AgentName.safeParse(to);
+  const isHere = known.success && (await who.home.directory.get(known.data)) !== null;
+  return send(workspace, who.name, { ...draft, to: `@${isHere ? to : who.name}%${who.home.label}` });
+}
+
+/** Does to the copy and the duty of `whose` what the word means. */
+async function apply(
+  workspace: Workspace,
+  whose: Who,
+  message: Message,
+  sent: Sent,
+  signal: KnownSignal,
+): Promise<Omit<Reacted, 'sent'>> {
+  const { home, name } = whose;
+  const copy = await home.ledger.copy(name, message.id);
+  const outcome = await applyReaction(workspace, home, name, message, sent.message);
+  const by = { signal, reaction: sent.message.id };
+  if (!outcome) {
+    const intent = message.parley?.intent ?? 'none';
+    const ends = copy && outcomeOf(copy.attention.policy, intent, signal);
+    if (ends?.final && ends.disposition) await settleIfOpen(whose, message.id, ends.disposition, by);
+    return { disposition: ends?.disposition ?? null, final: ends?.final ?? false };
+  }
+  if (outcome.ended) await settleIfOpen(whose, message.id, outcome.ended.as, by);
+  if (outcome.ended?.as === 'ignored') await passOn(workspace, home, message, workspace.now());
+  return { disposition: dispositionOf(outcome), final: outcome.ended !== null };
+}
+
+/** How much of an exchange is looked at for reactions that came before their event. */
+const EXCHANGE = 200;
+/** When a step is tried again that was begun and not finished. */
+const SOON_MS = 60_000;
+
+/**
+ * Does to a duty what a reaction means, and what follows from it. Null if nothing is owed. What follows is done first, and what is
+ * owed stays due until then: a crash in between loses nothing.
+ */
+export async function applyReaction(
+  workspace: Workspace,
+  home: Home,
+  name: AgentName,
+  message: Message,
+  reaction: Message,
+): Promise<Duty | null> {
+  let outcome: ReturnType<typeof signalled> | undefined;
+  const duty = await home.ledger.changeDuty(name, message.id, (open) => {
+    outcome = signalled(open, message, reaction);
+    return outcome.follow === 'nothing' ? outcome.duty : { ...open, due: workspace.now() + SOON_MS };
+  });
+  if (!duty || !outcome) return duty;
+  if (outcome.duty.ended) await afterEnd(home, duty);
+  if (outcome.follow === 'nothing') return duty;
+  if (outcome.follow === 'escalate') await escalate(workspace, home, [outcome.duty]);
+  if (outcome.follow === 'ask_back') await askBack(workspace, home, message.from as AgentName, reaction);
+  const { state, tier, due } = outcome.duty;
+  return home.ledger.changeDuty(name, message.id, (open) => ({ ...open, state, tier, due }));
+}
+
+/** A reaction that was there before its event, and by which more is to be done than a duty can say of itself. True if there was one. */
+export async function applyLate(workspace: Workspace, home: Home, duty: Duty, message: Message): Promise<boolean> {
+  if (duty.state !== 'open' || duty.tier > 0) return false;
+  for (const said of await home.ledger.exchange(rootOf(message), EXCHANGE)) {
+    if (said.parley?.signal === undefined || signalled(duty, message, said).follow === 'nothing') continue;
+    if (await wasAsked(home, message.from as AgentName, said)) continue;
+    await applyReaction(workspace, home, duty.mailbox, message, said);
+    return true;
+  }
+  return false;
+}
+
+/** What was unclear is now owed by its author: an answer to the reaction ends that, and the duty that waited goes on. */
+async function askBack(workspace: Workspace, home: Home, author: AgentName, reaction: Message): Promise<void> {
+  const copies = (await home.ledger.trace(reaction.id))?.copies ?? [];
+  const copy = copies.find(({ mailbox }) => mailbox === author);
+  if (!copy) return askForOther(workspace, home, author, reaction);
+  const attention = { ...copy.attention, policy: 'must_respond' as const };
+  await home.ledger.reconsider(author, reaction.id, attention);
+  const isPerson = (await home.directory.get(author))?.parley?.kind === 'human';
+  await home.ledger.addDuty(newDuty({ message: reaction, mailbox: author, attention, isPerson }));
+}
+
+/** When it reacted nobody knew yet who the author is: so the question is handed on. */
+async function askForOther(workspace: Workspace, home: Home, author: AgentName, reaction: Message): Promise<void> {
+  if (!(await home.directory.get(author))) return;
+  await post(
+    workspace,
+    home,
+    {
+      to: `@${author}`,
+      body: reaction.body,
+      key: askedKey(reaction),
+      signal: 'unclear',
+      recipient: reaction.from as AgentName,
+      ...(isMessageId(reaction.thread) && { thread: reaction.thread }),
+    },
+    author,
+    { directedness: 'to_me', policy: 'must_respond', injection: 'notify', reason: 'reaction' },
+  );
+}
+
+async function wasAsked(home: Home, author: AgentName, reaction: Message): Promise<boolean> {
+  if (await home.ledger.duty(author, reaction.id)) return true;
+  return (await home.ledger.underKey(HOST_NAME, askedKey(reaction))) !== null;
+}
+
+function askedKey({ id }: Message): SendKey {
+  return keyOf(`ask/${id}`);
+}

@@ -1,0 +1,122 @@
+import type { AgentName, MessageId } from '../names.ts';
+import { newDuty, RESERVED_MS } from './rules.ts';
+import { isQuiet } from '../attention/attention.ts';
+import type { Message } from '../message.ts';
+import type { Copy } from '../ports/journal.ts';
+import { isHushedAt } from '../mail/attend.ts';
+import type { Workspace, Home } from '../mail/workspace.ts';
+
+interface Candidate {
+  name: AgentName;
+  /** Since when it has nothing to do (ms); somebody who is busy has a later time than everybody else. */
+  idleSince: number;
+  /** How many duties it has open. */
+  open: number;
+}
+
+/** Who should answer for an event that was offered to several, or null if there is nobody. spec: c2a#roles */
+export function chooseResponder(candidates: readonly Candidate[], event: MessageId): AgentName | null {
+  return rankResponders(candidates, event)[0] ?? null;
+}
+
+/** All of them in the order in which they are asked: idle the longest, fewest duties, and then by lot. */
+export function rankResponders(candidates: readonly Candidate[], event: MessageId): AgentName[] {
+  const drawn = candidates.map((one) => ({ ...one, lot: lotOf(`${event} ${one.name}`) }));
+  return drawn
+    .toSorted((a, b) => compare(a.idleSince, b.idleSince) || compare(a.open, b.open) || compare(a.lot, b.lot))
+    .map(({ name }) => name);
+}
+
+function compare(a: number, b: number): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** The same lot for the same name and event everywhere, and another for every event. FNV-1a: no import, no secret. */
+function lotOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let n = 0; n < text.length; n += 1) hash = Math.imul(hash ^ text.charCodeAt(n), 0x01000193);
+  // The last letters would hardly reach the upper bits, by which lots are compared.
+  hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d);
+  hash = Math.imul(hash ^ (hash >>> 12), 0x297a2d39);
+  return (hash ^ (hash >>> 15)) >>> 0;
+}
+
+/** Who was not here for longer than this is asked after all others. */
+const LATELY_MS = 60 * 60 * 1000;
+/** More duties than this are counted as this many. */
+const MANY = 100;
+
+/** Of the copies that offer an event to the members of a role, one knocks; the others wait quietly and can be listed. */
+export async function oneResponder(home: Home, message: Message, copies: Copy[], now: number): Promise<Copy[]> {
+  const offered = copies.filter(isOffered);
+  if (offered.length < 2) return copies;
+  const loud = offered.filter(({ attention }) => !isQuiet(attention));
+  const [chosen] = await ranked(home, message, loud.length > 0 ? loud : offered, now);
+  return copies.map((copy) => {
+    if (!isOffered(copy) || copy.mailbox === chosen || isQuiet(copy.attention)) return copy;
+    return { ...copy, attention: { ...copy.attention, injection: 'tool_mailbox' as const } };
+  });
+}
+
+/** Keeps the event for the one who was chosen, for a minute. If it says nothing the next is asked, where time works. */
+export async function reserve(home: Home, message: Message, copies: readonly Copy[], now: number): Promise<void> {
+  const chosen = copies.find((copy) => isOffered(copy) && !isQuiet(copy.attention));
+  if (!chosen) return;
+  const { mailbox: holder, attention } = chosen;
+  const until = now + RESERVED_MS;
+  await home.ledger.claimEvent({ key: message.id, holder, until, reserved: true }, now);
+  const duty = newDuty({ message, mailbox: holder, attention, isPerson: false });
+  await home.ledger.addDuty({ ...duty, due: until });
+}
+
+/** Asks the next of those to whom the event was offered and who were not asked yet. Null if there is none, or somebody has it. */
+export async function passOn(
+  _workspace: Workspace,
+  home: Home,
+  message: Message,
+  now: number,
+): Promise<AgentName | null> {
+  if (await home.ledger.eventClaim(message.id, now)) return null;
+  const copies = (await home.ledger.trace(message.id))?.copies ?? [];
+  const left: Copy[] = [];
+  for (const copy of copies.filter(isOffered)) {
+    const asked = await home.ledger.duty(copy.mailbox, message.id);
+    const quiet = (await home.directory.get(copy.mailbox))?.parley?.quiet;
+    if (asked || (quiet && (await isHushedAt(quiet, now)))) continue;
+    if (copy.state === 'stored' || copy.state === 'held') left.push(copy);
+  }
+  const [next] = await ranked(home, message, left, now);
+  const copy = left.find(({ mailbox }) => mailbox === next);
+  if (!copy) return null;
+  const attention = { ...copy.attention, injection: 'notify' as const };
+  await home.ledger.reconsider(copy.mailbox, message.id, attention);
+  await home.spool.raise(copy.mailbox, message.id);
+  await reserve(home, message, [{ ...copy, attention }], now);
+  const evidence = { because: 'the one before did not take it' };
+  const receipt = { step: 'reconsidered' as const, at: new Date(now).toISOString(), evidence };
+  await home.ledger.record(copy.mailbox, message.id, receipt);
+  return copy.mailbox;
+}
+
+/** Was it offered to the members of a role? */
+export function isOffered({ attention }: Copy): boolean {
+  return attention.reason === 'role_mention' && attention.policy === 'may_respond';
+}
+
+/** Those who were here lately come first, and among them who was idle the longest. */
+async function ranked(home: Home, message: Message, copies: readonly Copy[], now: number): Promise<AgentName[]> {
+  const candidates = [];
+  for (const { mailbox } of copies) {
+    const record = await home.directory.get(mailbox);
+    const open = await home.ledger.owedCount(mailbox, MANY);
+    candidates.push({ name: mailbox, idleSince: Date.parse(record?.lastSeen ?? '') || 0, open });
+  }
+  const isHere = ({ idleSince }: { idleSince: number }): boolean => now - idleSince < LATELY_MS;
+  return [
+    ...rankResponders(candidates.filter(isHere), message.id),
+    ...rankResponders(
+      candidates.filter((one) => !isHere(one)),
+      message.id,
+    ),
+  ];
+}

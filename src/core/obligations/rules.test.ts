@@ -1,0 +1,330 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'bun:test';
+import type { Attention, Injection } from '../attention/attention.ts';
+import type { Duty } from './rules.ts';
+import { Intent } from '../message.ts';
+import type { Message } from '../message.ts';
+import { AgentName, MessageId } from '../names.ts';
+import { SIGNALS } from '../signal.ts';
+import type { KnownSignal } from '../signal.ts';
+import { CLAIM_MS, DEADLINE_MS, DEFER_MS, deferred, newDuty, onSignal, step } from './rules.ts';
+
+const MADE = Date.parse('2026-06-02T19:10:00.000Z');
+const DAY = 24 * 60 * 60 * 1000;
+const READER = { isAuthor: false, isRecipient: true, isDelegate: false };
+const AUTHOR = { isAuthor: true, isRecipient: false, isDelegate: false };
+const DELEGATE = { isAuthor: false, isRecipient: false, isDelegate: true };
+const STRANGER = { isAuthor: false, isRecipient: false, isDelegate: false };
+
+interface Given {
+  parley?: Omit<NonNullable<Message['parley']>, 'v'>;
+  injection?: Injection;
+  reason?: Attention['reason'];
+  isPerson?: boolean;
+}
+
+function dutyFor({ parley, injection = 'buffered', reason = 'direct_message', isPerson = false }: Given = {}): Duty {
+  const message: Message = {
+    id: MessageId.parse('m1'),
+    from: 'alice',
+    to: '@bob',
+    body: 'please look',
+    priority: 'normal',
+    ts: new Date(MADE).toISOString(),
+    ...(parley && { parley: { v: 1, ...parley } }),
+  };
+  const attention: Attention = { directedness: 'to_me', policy: 'must_respond', injection, reason };
+  return newDuty({ message, mailbox: AgentName.parse('bob'), attention, isPerson });
+}
+
+const aReply = (given: Given = {}): Duty => dutyFor(given);
+const anObligation = (given: Given = {}): Duty =>
+  dutyFor({ ...given, parley: { obligation: { blocks: 'halted' }, ...given.parley } });
+
+/** Looks whenever something is due, for as long as there is anything; says what was done, in seconds after the message was made. */
+function story(duty: Duty, until = MADE + 7 * DAY): string[] {
+  const told: string[] = [];
+  for (let now = duty; now.due !== null && now.due <= until;) {
+    const next = step(now, now.due);
+    told.push(`${next.do} ${Math.round((now.due - MADE) / 1000)}`);
+    now = next.duty;
+  }
+  return told;
+}
+
+describe('a reply that nobody gives', () => {
+  it('comes back at a third and two thirds of its deadline, goes up once at the deadline, and ends as failed', () => {
+    expect(story(aReply())).toEqual(['return 100', 'return 200', 'escalate 300', 'expire 600']);
+    const end = [0, 1, 2, 3].reduce((duty) => step(duty, duty.due ?? 0).duty, aReply());
+    expect(end.ended).toEqual({ as: 'failed', at: MADE + 2 * DEADLINE_MS, by: { reason: 'expired' } });
+  });
+
+  it('has the deadline that its message says', () => {
+    const deadline = new Date(MADE + 3_600_000).toISOString();
+    expect(story(aReply({ parley: { deadline } }))).toEqual([
+      'return 1200',
+      'return 2400',
+      'escalate 3600',
+      'expire 7200',
+    ]);
+  });
+
+  it('has the usual deadline where the message says one that had passed before it was made', () => {
+    const deadline = new Date(MADE - 1).toISOString();
+    expect(aReply({ parley: { deadline } }).due).toBe(MADE + DEADLINE_MS / 3);
+  });
+
+  it('that was deferred is owed again at its time, once, before it goes up', () => {
+    const put = deferred(aReply(), MADE + DEFER_MS, 'after the deploy');
+    expect(put).toMatchObject({ state: 'deferred', note: 'after the deploy', ended: null });
+    expect(story(put)).toEqual(['return 1800', 'return 1900', 'escalate 2000', 'expire 2300']);
+    const late = { ...put, returns: 2, tier: 1 as const };
+    expect(story(late)).toEqual(['return 1800', 'expire 1900']);
+  });
+
+  it('is not asked for while its reader works on it', () => {
+    const claimed = onSignal(aReply(), 'working', READER, MADE + 50_000, 'none').duty;
+    expect(claimed).toMatchObject({ state: 'claimed', due: MADE + 50_000 + CLAIM_MS, ended: null });
+    expect(step(claimed, MADE + 400_000).do).toBe('nothing');
+    expect(story(claimed)[0]).toBe('return 650');
+  });
+});
+
+describe('an obligation', () => {
+  it.each([
+    ['immediate', 60],
+    ['buffered', 300],
+    ['notify', 900],
+  ] as const)(
+    'that came %s comes back three times, every %i s, and then goes up and stays [C2A-N12]',
+    (injection, s) => {
+      const duty = anObligation({ injection });
+      expect(story(duty)).toEqual([`return ${s}`, `return ${2 * s}`, `return ${3 * s}`, `escalate ${4 * s}`]);
+      const up = [0, 1, 2, 3].reduce((now) => step(now, now.due ?? 0).duty, duty);
+      expect(up).toMatchObject({ tier: 1, due: null, ended: null });
+    },
+  );
+
+  it('that was handed on comes back too, and then goes to a person', () => {
+    const handed = anObligation({ reason: 'escalation' });
+    expect(handed.tier).toBe(1);
+    expect(story(handed)).toEqual(['return 300', 'return 600', 'return 900', 'escalate 1200']);
+  });
+
+  it('with a person never comes back and stays open [C2A-N14]', () => {
+    const duty = anObligation({ reason: 'escalation', isPerson: true });
+    expect(duty).toMatchObject({ tier: 2, due: null, ended: null });
+    for (let day = 1; day <= 7; day += 1) expect(step(duty, MADE + day * DAY)).toEqual({ do: 'nothing', duty });
+  });
+
+  it('is as old as its message, and after a time away comes back once [C2A-N16, C2A-D10]', () => {
+    const duty = anObligation();
+    const restart = MADE + 10 * duty.every + 1;
+    const first = step(duty, restart);
+    expect(first.do).toBe('return');
+    expect(step(first.duty, restart + 1).do).toBe('nothing');
+    expect(step(first.duty, restart + duty.every - 1).do).toBe('nothing');
+    expect(step(first.duty, restart + duty.every).do).toBe('escalate');
+  });
+
+  it('is put off once, by one interval', () => {
+    const once = deferred(anObligation(), MADE + DAY, 'later');
+    expect(once).toMatchObject({ state: 'deferred', due: MADE + 2 * once.every, extended: true });
+    expect(deferred(once, MADE + DAY, 'later still').due).toBe(once.due);
+  });
+});
+
+describe('what its reader signals about an obligation', () => {
+  const told = (signal: KnownSignal, duty = anObligation()): ReturnType<typeof onSignal> =>
+    onSignal(duty, signal, READER, MADE + 1_000, 'none');
+
+  it.each(['working', 'queued'] as const)('%s gives it more time, once [C2A-N15]', (signal) => {
+    const { duty, follow } = told(signal);
+    expect(duty.due).toBe(MADE + 2 * duty.every);
+    expect(follow).toBe('nothing');
+    expect(told(signal, duty).duty.due).toBe(duty.due);
+  });
+
+  it.each(['declined', 'blocked'] as const)('%s sends it up at once, and only once [C2A-N15]', (signal) => {
+    const { duty, follow } = told(signal);
+    expect(follow).toBe('escalate');
+    expect(duty).toMatchObject({ tier: 1, due: null, ended: null });
+    expect(told(signal, duty)).toEqual({ duty, follow: 'nothing' });
+  });
+
+  it('unclear pauses it and asks its author, once [C2A-N15]', () => {
+    const { duty, follow } = told('unclear');
+    expect(follow).toBe('ask_back');
+    expect(duty).toMatchObject({ state: 'paused', due: null, ended: null });
+    expect(told('unclear', duty)).toEqual({ duty, follow: 'nothing' });
+    expect(told('declined', duty).follow).toBe('escalate');
+  });
+
+  it.each(['seen', 'claimed', 'agree', 'done'] as const)('%s changes nothing [C2A-N15]', (signal) => {
+    const duty = anObligation();
+    expect(told(signal, duty)).toEqual({ duty, follow: 'nothing' });
+  });
+
+  it.each([
+    ['its author', AUTHOR],
+    ['its delegate', DELEGATE],
+  ])('is discharged by a done of %s', (_who, by) => {
+    const { duty } = onSignal(anObligation(), 'done', by, MADE + 5, 'none');
+    expect(duty.ended).toMatchObject({ as: 'responded', at: MADE + 5 });
+  });
+});
+
+describe('what its reader signals about a reply', () => {
+  const told = (signal: KnownSignal, intent: Intent = 'none'): ReturnType<typeof onSignal> =>
+    onSignal(aReply(), signal, READER, MADE + 1_000, intent);
+
+  it.each([
+    ['done', 'none', 'responded'],
+    ['declined', 'none', 'ignored'],
+    ['agree', 'approval', 'acknowledged'],
+  ] as const)('%s (%s) ends it as %s', (signal, intent, as) => {
+    expect(told(signal, intent).duty).toMatchObject({ due: null, ended: { as, at: MADE + 1_000, by: { signal } } });
+  });
+
+  it.each([
+    ['seen', 'none'],
+    ['seen', 'approval'],
+    ['agree', 'none'],
+    ['agree', 'assignment'],
+  ] as const)('%s (%s) is not enough, and changes nothing [C2A-108]', (signal, intent) => {
+    expect(told(signal, intent)).toEqual({ duty: aReply(), follow: 'nothing' });
+    expect(told('agree', 'approval').duty.ended?.as).toBe('acknowledged');
+  });
+
+  it.each([
+    ['working', 'claimed', CLAIM_MS],
+    ['claimed', 'claimed', CLAIM_MS],
+    ['queued', 'deferred', DEFER_MS],
+    ['blocked', 'deferred', DEFER_MS],
+  ] as const)('%s: it is %s, and still owed [C2A-109]', (signal, state, ms) => {
+    expect(told(signal)).toMatchObject({ duty: { state, due: MADE + 1_000 + ms, ended: null }, follow: 'nothing' });
+  });
+
+  it('unclear pauses it for a while and asks its author', () => {
+    expect(told('unclear')).toMatchObject({ duty: { state: 'paused', ended: null }, follow: 'ask_back' });
+    expect(story(told('unclear').duty)[0]).toBe('return 1801');
+  });
+
+  it('leaves a person all the time in the world', () => {
+    const person = aReply({ isPerson: true });
+    expect(onSignal(person, 'queued', READER, MADE, 'none').duty).toMatchObject({ state: 'deferred', due: null });
+    expect(story(person)).toEqual([]);
+  });
+});
+
+describe('a duty', () => {
+  const anyIntent = fc.constantFrom(...Intent.inner.options);
+  const anySignal = fc.constantFrom(...(Object.keys(SIGNALS) as KnownSignal[]));
+  const anyBy = fc.record({ isAuthor: fc.boolean(), isRecipient: fc.boolean(), isDelegate: fc.boolean() });
+  const anyStart = fc.record({
+    injection: fc.constantFrom<Injection>('immediate', 'buffered', 'notify'),
+    isPerson: fc.boolean(),
+    isObligation: fc.boolean(),
+    reason: fc.constantFrom<Attention['reason']>('direct_message', 'escalation'),
+  });
+  const anyEvent = fc.oneof(
+    fc.record({ kind: fc.constant('look' as const), after: fc.nat(2_000_000) }),
+    fc.record({
+      kind: fc.constant('signal' as const),
+      after: fc.nat(200_000),
+      signal: anySignal,
+      by: anyBy,
+      intent: anyIntent,
+    }),
+    fc.record({ kind: fc.constant('defer' as const), after: fc.nat(200_000), ms: fc.nat(4_000_000) }),
+  );
+  type Event = typeof anyEvent extends fc.Arbitrary<infer E> ? E : never;
+  const begun = ({ isObligation, ...given }: { isObligation: boolean } & Given): Duty =>
+    isObligation ? anObligation(given) : aReply(given);
+
+  /** Plays a life and says after each event what was, what is, and what was done. */
+  function play(
+    duty: Duty,
+    events: Event[],
+    seen: (before: Duty, after: Duty, done: string, now: number) => void,
+  ): void {
+    let [now, at] = [duty, MADE];
+    for (const event of events) {
+      at += event.after;
+      const before = now;
+      if (event.kind === 'look') {
+        const next = step(now, at);
+        now = next.duty;
+        seen(before, now, next.do, at);
+      } else if (event.kind === 'defer') {
+        now = deferred(now, at + event.ms, 'later');
+        seen(before, now, 'defer', at);
+      } else {
+        const next = onSignal(now, event.signal, event.by, at, event.intent);
+        now = next.duty;
+        seen(before, now, next.follow, at);
+      }
+    }
+  }
+  const always = (promise: (before: Duty, after: Duty, done: string, now: number) => void): void =>
+    fc.assert(
+      fc.property(anyStart, fc.array(anyEvent, { maxLength: 40 }), (start, events) =>
+        play(begun(start), events, promise),
+      ),
+      { numRuns: 500 },
+    );
+
+  it('that has ended never changes', () =>
+    always((before, after, done) => {
+      if (!before.ended) return;
+      expect(after).toEqual(before);
+      expect(done === 'nothing' || done === 'defer').toBe(true);
+    }));
+
+  it('of the second kind is never ended by time or by its reader', () => {
+    const events = fc.array(
+      anyEvent.map((event) => (event.kind === 'signal' ? { ...event, by: READER } : event)),
+      { maxLength: 40 },
+    );
+    fc.assert(
+      fc.property(anyStart, events, (start, told) =>
+        play(begun({ ...start, isObligation: true }), told, (_before, after) => expect(after.ended).toBeNull()),
+      ),
+    );
+  });
+
+  it('goes up one step at a time, and never down', () =>
+    always((before, after, done) => {
+      expect(after.tier).toBeGreaterThanOrEqual(before.tier);
+      if (done === 'escalate') expect(after.tier).toBe((before.tier + 1) as 1 | 2);
+    }));
+
+  it('never does anything twice at one time', () =>
+    always((_before, after, _done, now) => {
+      const again = step(after, now);
+      if (after.due !== null && after.due > now) expect(again).toEqual({ do: 'nothing', duty: after });
+      else expect(step(again.duty, now).do).toBe('nothing');
+    }));
+
+  it('never comes back before half of its interval has passed, and on time after exactly one', () =>
+    always((_before, after, done, now) => {
+      if (done !== 'return') return;
+      expect(after.due ?? 0).toBeGreaterThan(now + after.every / 2 - 1);
+      expect(after.due ?? 0).toBeLessThanOrEqual(now + after.every);
+    }));
+
+  it('keeps who owes what to whom, and how often it comes', () =>
+    always((before, after) => {
+      const fixed = ({ id, mailbox, from, kind, at, every }: Duty): unknown => ({ id, mailbox, from, kind, at, every });
+      expect(fixed(after)).toEqual(fixed(before));
+    }));
+
+  it('is nobody else’s to speak about', () => {
+    fc.assert(
+      fc.property(anyStart, anySignal, anyIntent, (start, signal, intent) => {
+        const duty = begun(start);
+        expect(onSignal(duty, signal, STRANGER, MADE, intent)).toEqual({ duty, follow: 'nothing' });
+      }),
+    );
+  });
+});

@@ -1,0 +1,278 @@
+import { RELAY_NAME, HOST_NAME } from '../signal.ts';
+import { readMessage } from '../message.ts';
+import type { Message } from '../message.ts';
+import { SendKey } from '../names.ts';
+import type { AgentName } from '../names.ts';
+import { Refusal } from '../refusal.ts';
+import { LEASE_MS, Shelf } from '../mail/deliver.ts';
+import type { Workspace, Who, Home } from '../mail/workspace.ts';
+import { send } from '../mail/send.ts';
+import { step } from './rules.ts';
+import type { Step, Duty } from './rules.ts';
+import type { CopyRecord } from '../ports/journal.ts';
+import { afterEnd, endDuty, enterDuties, standOf } from './obligation.ts';
+import { isAgent, isHushedAt } from '../mail/attend.ts';
+import { escalate } from './escalate.ts';
+import { keyOf, post, sendHeld } from './owners.ts';
+import { applyLate } from './react.ts';
+import { isOffered, passOn } from './responders.ts';
+
+/** A notice names this many messages, and counts the rest. */
+const NAMED = 20;
+
+/**
+ * Ends what nobody has taken since `before` (ms), and tells its senders. Only what is in our own hand is told of: a reader may
+ * take one at the last moment. A copy ends as failed, never in silence: the notice goes out before it ends, under a key, so a
+ * crash in between repeats neither. Returns how many ended.
+ */
+export async function expire(workspace: Workspace, reader: Who, before: number): Promise<number> {
+  const shelf = new Shelf(reader);
+  let ended = 0;
+  while (!shelf.isRead) {
+    const page = (await shelf.next()).map(({ text }) => readMessage(JSON.parse(text))).filter((one) => one !== null);
+    const old: Message[] = [];
+    for (const message of page) {
+      // They stand in order of arrival: behind a young one there is nothing old.
+      if ((await arrivedAt(reader, message)) >= before) break;
+      old.push(message);
+    }
+    if (old.length > 0) ended += await endAll(workspace, reader, old);
+    if (old.length < page.length) break;
+  }
+  return ended;
+}
+
+async function endAll(workspace: Workspace, reader: Who, old: Message[]): Promise<number> {
+  const { spool } = reader.home;
+  const claim = await spool.claim(
+    reader.name,
+    old.map(({ id }) => id),
+    { ms: LEASE_MS },
+  );
+  const taken = claim.copies.map(({ message }) => message);
+  const held = taken.map(({ id }) => id);
+  if (held.length === 0) return 0;
+  try {
+    for (const [from, messages] of Map.groupBy(taken, (message) => message.from)) {
+      if (from !== RELAY_NAME) await notify(workspace, from, reader.name, messages);
+    }
+  } catch (error) {
+    await spool.release(claim, held, { because: 'its sender could not be told' });
+    throw error;
+  }
+  const done = await spool.settle(claim, held, { disposition: 'failed', by: { expired: true, by: RELAY_NAME } });
+  return done ? held.length : 0;
+}
+
+async function notify(workspace: Workspace, from: string, reader: AgentName, messages: Message[]): Promise<void> {
+  const [first] = messages;
+  if (!first) return;
+  const ids = messages.slice(0, NAMED).map(({ id }) => id.slice(0, 8));
+  const more = messages.length > NAMED ? `, and ${messages.length - NAMED} more` : '';
+  const what = messages.length === 1 ? 'your message' : `${messages.length} messages of yours`;
+  const body = `${what} to @${reader} expired unread (sent ${first.ts}): ${ids.join(', ')}${more}`;
+  try {
+    await send(workspace, RELAY_NAME, {
+      to: `@${from}`,
+      body,
+      priority: 'normal',
+      intent: 'status',
+      key: SendKey.parse(`expired/${reader}/${first.id}`.slice(0, 200)),
+      ...(messages.length === 1 && { thread: first.id }),
+    });
+  } catch (error) {
+    // The sender is gone or has no room, or was told of these before: the copies end all the same.
+    if (!(error instanceof Refusal)) throw error;
+  }
+}
+
+/** By our own clock. A message that another program left may carry any time, also one to come: the moment counts at which we found it. */
+async function arrivedAt(reader: Who, message: Message): Promise<number> {
+  const trace = await reader.home.ledger.trace(message.id);
+  const copy = trace?.copies.find(({ mailbox }) => mailbox === reader.name);
+  const found = copy?.receipts.find(({ step }) => step === 'stored');
+  return Date.parse(found?.at ?? message.ts);
+}
+
+/** How many duties are seen to between two looks at what is due. */
+const BITE = 100;
+/** When a step is tried again that was begun and not finished. */
+const SOON_MS = 60_000;
+/** How much of a message its reminder repeats. */
+const TEXT_SHOWN = 2000;
+
+/** What only the one who keeps time can do. */
+export interface Acts {
+  /** Offers the event to its reader again. False if nobody who could show it is there. */
+  redeliver(duty: Duty): Promise<boolean>;
+}
+
+/**
+ * What time does in one home: what is owed comes back, goes up or runs out; and an event that the chosen one did not take is offered
+ * to the next. Every step is taken by changing the duty first, so of several processes one acts, and a second call does nothing. A
+ * return or an escalation is counted after it was done: after a crash in between it is due again soon. Returns when to come again.
+ */
+export async function tick(workspace: Workspace, home: Home, now: number, act: Acts): Promise<number | null> {
+  await enterDuties(home);
+  await sendHeld(workspace, home);
+  const rising: Duty[] = [];
+  for (;;) {
+    const due = await home.ledger.dueDuties(now, BITE);
+    let moved = 0;
+    for (const duty of due) if (await see(workspace, home, duty, now, act, rising)) moved += 1;
+    // What nobody could move would be found again at once.
+    if (due.length < BITE || moved === 0) break;
+  }
+  // All at once: what goes to the same one is one notice.
+  await escalate(workspace, home, rising);
+  for (const duty of rising) await isUp(workspace, home, duty, now);
+  return home.ledger.nextDue();
+}
+
+/** Sees to one duty; what is to go up is put among those that rise. False if nothing was to be done, or another process did it. */
+async function see(
+  workspace: Workspace,
+  home: Home,
+  duty: Duty,
+  now: number,
+  act: Acts,
+  rising: Duty[],
+): Promise<boolean> {
+  const message = await home.ledger.message(duty.id);
+  const copy = await home.ledger.copy(duty.mailbox, duty.id);
+  const stand = await standOf(home, duty, message);
+  if (stand === 'ended') return true;
+  if (stand === 'waiting') return waitOn(home, duty, now);
+  if (copy && isOffered(copy) && (duty.state === 'open' || duty.state === 'claimed')) {
+    return lapse(workspace, home, duty, message, now);
+  }
+  if (message && (await applyLate(workspace, home, duty, message))) return true;
+  const done = await taken(home, duty, now);
+  if (done.do === 'return') {
+    await comeBack(workspace, home, done.duty, message, copy, act);
+    const { state, returns, due } = done.duty;
+    await home.ledger.changeDuty(duty.mailbox, duty.id, (open) =>
+      isUntouched(open, now) ? { ...open, state, returns, due } : { ...open, returns },
+    );
+  }
+  if (done.do === 'escalate') rising.push(done.duty);
+  if (done.do === 'expire') await afterEnd(home, done.duty);
+  return done.do !== 'nothing';
+}
+
+/** Its reader has answered: until a surface has shown that, nobody is asked again and nobody else is told. */
+async function waitOn(home: Home, { mailbox, id }: Duty, now: number): Promise<true> {
+  await home.ledger.changeDuty(mailbox, id, (open) => ({ ...open, due: now + open.every }));
+  return true;
+}
+
+/** Takes the step that is due, alone among all processes. What is told to others may fail: until it is done, it is due again soon. */
+async function taken(home: Home, { mailbox, id }: Duty, now: number): Promise<Step> {
+  let done: Step | undefined;
+  await home.ledger.changeDuty(mailbox, id, (open) => {
+    done = step(open, now);
+    if (done.do === 'nothing') return null;
+    return done.do === 'expire' ? done.duty : { ...open, due: now + SOON_MS };
+  });
+  return done ?? { do: 'nothing', duty: { mailbox, id } as Duty };
+}
+
+/** Still as `taken` left it: its reader has not claimed it or put it off meanwhile. */
+function isUntouched({ due }: Duty, now: number): boolean {
+  return due === now + SOON_MS;
+}
+
+/** Another has heard of it. Its reader may still answer, after a look at what was said since. */
+async function isUp(
+  workspace: Workspace,
+  home: Home,
+  { mailbox, id, kind, state, tier, due }: Duty,
+  now: number,
+): Promise<void> {
+  await home.ledger.changeDuty(mailbox, id, (open) =>
+    isUntouched(open, now) ? { ...open, state, tier, due } : { ...open, tier },
+  );
+  const copy = await home.ledger.copy(mailbox, id);
+  if (copy?.attention.policy !== 'must_respond' || kind !== 'reply') return;
+  await home.ledger.reconsider(mailbox, id, { ...copy.attention, policy: 'may_respond' });
+  const evidence = { policy: 'may_respond', because: 'its deadline has passed' };
+  await home.ledger.record(mailbox, id, {
+    step: 'reconsidered',
+    at: new Date(workspace.now()).toISOString(),
+    evidence,
+  });
+}
+
+/** The one who was chosen did not take it, or let its claim run out: it is over for that one, and the next is asked. */
+async function lapse(
+  workspace: Workspace,
+  home: Home,
+  duty: Duty,
+  message: Message | null,
+  now: number,
+): Promise<boolean> {
+  const claim = await home.ledger.eventClaim(duty.id, now);
+  if (claim?.holder === duty.mailbox && claim.until > now) {
+    await home.ledger.changeDuty(duty.mailbox, duty.id, (open) => ({ ...open, due: claim.until }));
+    return true;
+  }
+  const as = duty.state === 'open' ? 'ignored' : 'failed';
+  await endDuty(home, duty.mailbox, duty.id, as, { because: 'nothing was heard in time' }, now);
+  if (message) await passOn(workspace, home, message, now);
+  return true;
+}
+
+/** Quiet times hold for what comes back as for what comes; only what a person calls urgent is let through. spec: c2a#hush */
+async function isLeftAlone(home: Home, { mailbox }: Duty, message: Message | null, now: number): Promise<boolean> {
+  const quiet = (await home.directory.get(mailbox))?.parley?.quiet;
+  if (!quiet || !(await isHushedAt(quiet, now))) return false;
+  return message?.priority !== 'urgent' || (await isAgent(home, message.from));
+}
+
+/**
+ * It comes back to the same reader: by a host that can offer it again; else its copy, if that still waits, is brought into sight;
+ * else, what was shown before is knocked for.
+ */
+async function comeBack(
+  workspace: Workspace,
+  home: Home,
+  duty: Duty,
+  message: Message | null,
+  copy: CopyRecord | null,
+  act: Acts,
+): Promise<void> {
+  const at = new Date(workspace.now()).toISOString();
+  if (await isLeftAlone(home, duty, message, workspace.now())) {
+    const evidence = { because: 'its reader wants quiet: nothing was shown', returns: duty.returns };
+    await home.ledger.record(duty.mailbox, duty.id, { step: 'reconsidered', at, evidence });
+    return;
+  }
+  const evidence = { because: 'it is still owed', returns: duty.returns };
+  await home.ledger.record(duty.mailbox, duty.id, { step: 'knocked', at, evidence });
+  if (await act.redeliver(duty)) return;
+  if (copy?.state === 'stored') {
+    await home.spool.raise(duty.mailbox, duty.id);
+    return;
+  }
+  if (copy?.state === 'held' || !message || message.from === HOST_NAME) return;
+  const asked = duty.kind === 'obligation' ? 'stands still until this is done' : 'waits for an answer';
+  const short = duty.id.slice(0, 8);
+  const text = message.body.length > TEXT_SHOWN ? `${message.body.slice(0, TEXT_SHOWN)}…` : message.body;
+  await post(
+    workspace,
+    home,
+    {
+      to: `@${duty.mailbox}`,
+      body: `@${duty.from} ${asked}: message ${short}. Answer with \`parley reply ${short} "…"\`. It said:\n\n${text}`,
+      key: keyOf(`return/${duty.mailbox}/${duty.id}/${duty.returns}`),
+      thread: duty.id,
+    },
+    duty.mailbox,
+    {
+      directedness: 'to_me',
+      policy: 'may_respond',
+      injection: 'notify',
+      reason: copy?.attention.reason ?? 'direct_message',
+    },
+  );
+}

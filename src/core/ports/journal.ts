@@ -1,0 +1,317 @@
+import type { Attention } from '../attention/attention.ts';
+import type { Message } from '../message.ts';
+import type { AgentName, MessageId, SendKey } from '../names.ts';
+import type { Disposition, Evidence, Receipt } from '../receipt.ts';
+import type { Duties } from './obligations.ts';
+import type { Refusal } from '../refusal.ts';
+
+/** One recipient's copy, with the decision how that recipient sees it. */
+export interface Copy {
+  mailbox: AgentName;
+  attention: Attention;
+}
+
+/** A message with all of its copies, decided once. */
+export interface Entry {
+  message: Message;
+  copies: Copy[];
+  key?: SendKey | undefined;
+  /** When this key was first tried, if the caller knows. */
+  firstTried?: string | undefined;
+  /** The message as JSON, if the caller already has it. */
+  text?: string | undefined;
+  /** Its id was made for this entry, so no lookup is needed. */
+  fresh?: true | undefined;
+}
+
+/** The entry under a key. `first` is true for the one caller whose entry it is. */
+export interface Acceptance {
+  message: Message;
+  copies: Copy[];
+  first: boolean;
+  /** Its body was pruned, so a retry cannot be compared with it. */
+  pruned?: boolean;
+  /** Its sequence number, if it is new. */
+  seq?: number;
+  /** The message as JSON, if it is at hand. */
+  text?: string;
+}
+
+/** A waiting message, unparsed, with its sequence number. */
+export interface Mail {
+  seq: number;
+  text: string;
+}
+
+/** `held`: claimed by a reader, or released until a time. `gone`: another program took it. */
+export type CopyState = 'stored' | 'held' | 'settled' | 'gone';
+
+/** One copy in the ledger. */
+export interface CopyRecord extends Copy {
+  id: MessageId;
+  state: CopyState;
+  /** How often a reader began it and did not settle it. A release of an unseen copy does not count. */
+  attempt: number;
+  /** Its owner, and until when (ms). A held copy without an owner waits for that time. */
+  owner: string | null;
+  /** Held by any caller that knows the owner's name, not by a running process. */
+  bearer: boolean;
+  until: number | null;
+  disposition: Disposition | null;
+  settledAt: string | null;
+  settledBy: Evidence | null;
+  keep: boolean;
+  /** It has no file: only the ledger has its message. See late.ts. */
+  fileless?: boolean;
+}
+
+/** How a copy ends. */
+export interface Settlement {
+  disposition: Disposition;
+  by: Evidence;
+  /** Keep the file in `cur/` instead of deleting it. */
+  keep?: boolean;
+}
+
+/** A message with its copies and their receipts. */
+export interface Trace {
+  home?: string;
+  message: Message;
+  copies: (CopyRecord & { receipts: Receipt[] })[];
+}
+
+export interface Page {
+  /** Only messages that this agent sent or got. */
+  agent?: AgentName | undefined;
+  thread?: MessageId | undefined;
+  /** Only messages before this sequence number: the next page. */
+  before?: number | undefined;
+  limit: number;
+}
+
+export interface HistoryRow {
+  seq: number;
+  /** Its body was pruned. */
+  pruned: boolean;
+  message: Message;
+  recipients: AgentName[];
+}
+
+/** How many of a reader's last messages `unanswered` searches. */
+export const LAST_MESSAGES = 20;
+
+/** Queries about the past. They change nothing. */
+export interface Records {
+  /** The message under this id, or null. */
+  message(id: MessageId): Promise<Message | null>;
+  /** The message and its recipients, by name; null if the id is unknown. Cheaper than `trace`. */
+  addressed(id: MessageId): Promise<Pick<HistoryRow, 'message' | 'recipients'> | null>;
+  /** The entry accepted under this sender's key, or null. */
+  underKey(sender: AgentName, key: SendKey): Promise<Acceptance | null>;
+  /** Ids that begin with this prefix: at most ten, newest first. */
+  idsLike(prefix: string): Promise<MessageId[]>;
+  copy(mailbox: AgentName, id: MessageId): Promise<CopyRecord | null>;
+  /** Every copy of this mailbox that is stored or held, by id. */
+  open(mailbox: AgentName): Promise<Map<MessageId, CopyRecord>>;
+  /** The same ids, each with whether its file should be in the mailbox. There may be very many. */
+  openIds(mailbox: AgentName): Promise<Map<MessageId, boolean>>;
+  /** The copies of this mailbox that this owner holds. Waiting copies cost nothing. */
+  heldBy(mailbox: AgentName, owner: string): Promise<CopyRecord[]>;
+  /** What waits for this mailbox after this sequence number, in order: at most `limit`. Costs a page, not the history. */
+  waiting(mailbox: AgentName, after: number, limit: number): Promise<Mail[]>;
+  waitingCount(mailbox: AgentName): Promise<number>;
+  /** Waiting messages between these sequence numbers that a reader held before and that came back. */
+  returned(mailbox: AgentName, after: number, upTo: number, limit: number): Promise<Mail[]>;
+  /** Newest first. Costs the same however much history there is. */
+  history(page: Page): Promise<HistoryRow[]>;
+  /** The messages of one exchange, oldest first: the last `limit` of them. */
+  exchange(root: MessageId, limit: number): Promise<Message[]>;
+  /**
+   * The newest message since then (ms) that `from` sent to `to` alone, by name; null if there is none or `to` has written to `from`
+   * after it. Searches the last 20 messages that each of them got, so the length of the history does not matter.
+   */
+  unanswered(from: AgentName, to: AgentName, since: number): Promise<Message | null>;
+  /** Messages with all these words, or else with words that begin so; newest first. The first search after much mail takes a while and calls `onProgress`. */
+  search(words: string, page: Page, onProgress?: (left: number) => void): Promise<HistoryRow[]>;
+  /** One message with all its evidence; null if the id is unknown. */
+  trace(id: MessageId): Promise<Trace | null>;
+}
+
+export interface Troubles {
+  /** Rows may be missing for files that exist: the ledger is new or rebuilt, or the machine was restarted. */
+  fresh: boolean;
+  /** A copy is held: it may be abandoned. */
+  held: boolean;
+  /** A copy waits without a file. */
+  unexported: boolean;
+}
+
+/** The outcome of trying to claim some ids. Each id is in exactly one list. */
+export interface Claimed {
+  won: {
+    id: MessageId;
+    attempt: number;
+    attention: Attention;
+    /** The message of a copy without a file. While it is held, no file is written. */
+    text?: string | undefined;
+  }[];
+  /** No row: a file of another program. Adopt it, then claim again. */
+  unknown: MessageId[];
+  /** Already settled: its file came back. */
+  spent: MessageId[];
+  /** Held by a live reader. */
+  busy: MessageId[];
+  /** The disk is full: settle these before you claim more. */
+  isScarce?: boolean;
+}
+
+/**
+ * What happened, with proof; it decides which entry is new and which reader wins.
+ *
+ * A copy is `stored` until one reader claims it (`held`). Then it is `settled`, or `stored` again if that reader releases it, dies, or
+ * its lease runs out. `settled` is final. `gone` is the last known state: if the other program puts the file back, the copy can be
+ * claimed again.
+ * The write half below is for spools, which pair each step with their files; see spool.ts.
+ */
+export interface Ledger extends Records, ExportQueue, Duties {
+  /** Stores an entry in one transaction, or returns the entry that is already there under that sender and key. */
+  accept(entry: Entry): Promise<Acceptance>;
+  /** Makes rows for files without one, as waiting or as kept after reading. Existing rows stay unchanged. */
+  adopt(entries: Entry[], as: 'stored' | 'kept'): Promise<void>;
+  /** Of many racing claimers of one copy exactly one wins. The claim of a dead owner, or an expired one, can be won again. */
+  claim(mailbox: AgentName, ids: MessageId[], owner: string, until: number): Promise<Claimed>;
+  /** Prolongs what this owner still holds. Returns how many copies that was. */
+  renew(mailbox: AgentName, owner: string, until: number): Promise<number>;
+  /**
+   * Settles the copies that this owner still holds, in one transaction, and returns their ids. `show` runs inside it, last: if it
+   * throws, nothing is settled. If this owner lost any of the ids, nothing is shown or settled, and the answer is null.
+   */
+  settle(
+    mailbox: AgentName,
+    owner: string,
+    ids: MessageId[],
+    settlement: Settlement,
+    show?: () => void,
+  ): Promise<MessageId[] | null>;
+  /**
+   * Releases held copies: at once, or, with `until`, not before then. Returns the ids that this owner held. `putBack` runs inside, for
+   * each copy that waits again at once: if it throws, nothing is released. `begun`: its reader may have seen it, so it comes again with
+   * a higher `attempt`.
+   */
+  release(
+    mailbox: AgentName,
+    owner: string,
+    ids: MessageId[],
+    until: number | null,
+    because: Evidence,
+    putBack?: (id: MessageId, attention: Attention) => void,
+    begun?: boolean,
+  ): Promise<MessageId[]>;
+  /** Held copies whose owner is dead, whose lease ran out, or whose delay is over. */
+  abandoned(): Promise<CopyRecord[]>;
+  /** Makes one abandoned copy wait again, unless another process was faster. `putBack` runs inside, last. */
+  restore(copy: CopyRecord, putBack: () => void): Promise<boolean>;
+  /** Whether anything needs repair. One cheap query: every command runs it. */
+  troubles(): Promise<Troubles>;
+  /** Records that every file has its row. */
+  complete(): Promise<void>;
+  /** Settles every waiting copy of a message as superseded, and returns the copies as they were before. */
+  withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]>;
+  /** Records that this copy is gone: another program took it, or its file was no message. */
+  lost(mailbox: AgentName, id: MessageId, how?: 'taken_elsewhere' | 'set_aside'): Promise<void>;
+  /** Changes how the recipient sees a waiting copy. */
+  reconsider(mailbox: AgentName, id: MessageId, attention: Attention): Promise<void>;
+  /** Adds one proven step. */
+  record(mailbox: AgentName, id: MessageId, receipt: Receipt): Promise<void>;
+  /**
+   * Removes bodies settled before `bodies` and whole messages settled before `facts` (ms; null keeps). Messages with an open obligation
+   * stay, and so do those whose obligation is not entered yet. Duties go with their messages. `facts` also removes expired claims, and
+   * sessions that were not active since then.
+   */
+  prune(cut: { bodies: number | null; facts: number | null }): Promise<{ bodies: number; messages: number }>;
+  /**
+   * Removes an agent's copies, its messages without other recipients, its duties and claims, its name from sessions, and sessions that
+   * had no other name. An open obligation towards another agent stays, without the agent's own note, and is due at once: its author must
+   * learn that the agent is gone. Duties of others towards the agent end.
+   */
+  forget(agent: AgentName): Promise<{ copies: number; messages: number }>;
+  close(): Promise<void>;
+}
+
+/** Which copy: the number of its message, and whose it is. */
+export interface CopyNumber {
+  seq: number;
+  mailbox: AgentName;
+}
+
+/** A copy that waits, with its message as it is stored. */
+export interface Standing extends Mail {
+  id: MessageId;
+  attention: Attention;
+  quiet: boolean;
+}
+
+/** Which of the waiting copies are meant. */
+export type Shelved = 'loud' | 'digest' | 'kept';
+
+/** A waiting copy that somebody should write a file for. */
+export type Unexported = Standing & CopyNumber;
+
+/** A copy that waits or is in a hand: whether it waits, and whether its file should stand in the mailbox. */
+export interface OpenCopy {
+  seq: number;
+  id: MessageId;
+  waits: boolean;
+  hasFile: boolean;
+}
+
+/** Before all copies. */
+export const FIRST: CopyNumber = { seq: 0, mailbox: '' as AgentName };
+
+/** Where a whole file of a copy was found: where it waits, as a draft, or nowhere. */
+export type FilePlace = 'exported' | 'draft' | 'nowhere';
+
+/**
+ * The ledger's part for a spool that answers first and writes its files later.
+ *
+ * A copy accepted together with others is *fileless*: its message stands in the ledger alone. While it waits it is also *unexported*:
+ * somebody should write its file. It leaves that queue in one of two ways, and the ledger lets only one of them happen:
+ * a reader claims it and gets the message from the ledger, so that it never has a file (put back, it is unexported again);
+ * or the exporter, which wrote a draft of it, says `drafted`, and from then on it has a file like every other copy, if not one that was flushed.
+ */
+export interface ExportQueue {
+  /**
+   * Accepts many entries as one act, each with its own outcome: a refusal of one never hurts the others. Their copies are
+   * unexported. What is accepted is on disk only after `flush`.
+   */
+  acceptTogether(entries: Entry[]): Promise<(Acceptance | Refusal)[]>;
+  /** Everything committed before this call is on disk when it returns. `alone`: nobody else waits for this thread meanwhile. */
+  flush(alone?: boolean): Promise<void>;
+  /** This process is asked by many at once. */
+  tuneForServer(cacheKb?: number): void;
+  /** The number of the newest message. */
+  newest(): Promise<number>;
+  /** One waiting copy, or null. */
+  standing(mailbox: AgentName, id: MessageId): Promise<Standing | null>;
+  /**
+   * Like `waiting`, and says of each copy whether it waits quietly. `only`: those that do not, those for a digest, or those that a guard
+   * keeps for a digest; of the others no text is read.
+   */
+  shelf(mailbox: AgentName, after: number, limit: number, only?: Shelved): Promise<Standing[]>;
+  /** Copies of a mailbox that wait or are held, after a number, in order of arrival: there may be very many. */
+  openCopies(mailbox: AgentName, after: number, limit: number): Promise<OpenCopy[]>;
+  /** The mailboxes whose names begin so and in which something waits or is held, by name. Costs as many as there are, whatever waits. */
+  mailboxesWithMail(prefix: string): Promise<AgentName[]>;
+  /** Copies without a file, oldest first, or those that were drafted and are not known to be exported. */
+  unexported(after: CopyNumber, limit: number, drafted?: boolean): Promise<Unexported[]>;
+  /** Nearly always zero where no relay runs. At most `limit` are counted. */
+  unexportedCount(limit: number): Promise<number>;
+  /** A draft of each of these is written: those that still wait may be published, and they alone. Returns which. */
+  drafted(copies: CopyNumber[]): Promise<boolean[]>;
+  /** These drafted copies are published, or were taken before that. */
+  exported(copies: CopyNumber[]): Promise<void>;
+  /** Both at once, for a spool in which a draft stands where readers look. Returns which of these still waited for that. */
+  placed(copies: CopyNumber[]): Promise<boolean[]>;
+  /** After a restart of the machine: asks for every exported copy that waits where its file is, and believes it. */
+  recount(look: (copy: { mailbox: AgentName; id: MessageId; quiet: boolean }) => FilePlace): Promise<void>;
+}

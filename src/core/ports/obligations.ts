@@ -1,0 +1,99 @@
+import type { Duty } from '../obligations/rules.ts';
+import type { Message } from '../message.ts';
+import type { AgentName, MessageId } from '../names.ts';
+import type { CopyRecord } from './journal.ts';
+
+export type { Duty };
+
+/** Which agent answers an event or an exchange that was offered to several. A reserved claim was assigned, not requested. */
+export interface EventClaim {
+  key: MessageId;
+  holder: AgentName;
+  until: number;
+  reserved: boolean;
+}
+
+/** A harness's session, kept over a restart. spec: host#sessions */
+export interface SessionRecord {
+  id: string;
+  tokenHash: string;
+  identities: AgentName[];
+  roles: AgentName[];
+  streams: string[];
+  threads: MessageId[];
+  /** When it was last active (ms). */
+  seen: number;
+}
+
+/**
+ * One page of duties, oldest first, after this position: the last duty of the page before. Several agents may owe for one message:
+ * without `mailbox` the page begins after all of them.
+ */
+export interface DutyPage {
+  after?: { at: number; id: MessageId; mailbox?: AgentName | undefined } | undefined;
+  limit: number;
+}
+
+/** A copy that may make a duty. `alone`: its message is the only one of its exchange so far. */
+export interface UnenteredCopy {
+  copy: CopyRecord;
+  message: Message;
+  alone: boolean;
+}
+
+/**
+ * Duties, event claims and sessions. A query for duties first enters them from the copies that were accepted since the last query, so
+ * a send pays nothing for them.
+ */
+export interface Duties {
+  /**
+   * Copies that must be answered and were accepted after the last scan, oldest first, and the position up to which the list is
+   * complete. At most `limit`, but the copies of one message come together. Copies with a duty are left out. Copies that were answered
+   * or ended meanwhile are included: the caller decides. `upTo` may be after `from` even if there are none: entering nothing up to
+   * there saves the next scan.
+   */
+  unentered(limit: number): Promise<{ from: number; upTo: number; copies: UnenteredCopy[] }>;
+  /**
+   * Enters these and moves the position to `upTo`, as one transaction. Existing duties stay unchanged. Returns false and enters nothing
+   * if another process moved the position first, or if a copy of an older message was found meanwhile: then scan again.
+   */
+  enter(from: number, upTo: number, duties: Duty[]): Promise<boolean>;
+  /** Enters one duty if this copy has none yet: for an escalation, or an edit that inherits one. */
+  addDuty(duty: Duty): Promise<boolean>;
+  duty(mailbox: AgentName, id: MessageId): Promise<Duty | null>;
+  /** This agent's open duties. Costs a page, however many there are. */
+  owed(mailbox: AgentName, page: DutyPage): Promise<Duty[]>;
+  /** Open duties of others towards this agent. Costs a page, however many there are. */
+  blocking(from: AgentName, page: DutyPage): Promise<Duty[]>;
+  /** The number of this agent's open duties; counting stops at `most`. */
+  owedCount(mailbox: AgentName, most: number): Promise<number>;
+  /** Duties that are due, the earliest first. */
+  dueDuties(now: number, limit: number): Promise<Duty[]>;
+  /** The earliest due time, or null. */
+  nextDue(): Promise<number | null>;
+  /**
+   * Changes one duty in a transaction. `change` gets the duty and returns the new one, or null to leave it. An ended duty is returned
+   * unchanged, without a call of `change`. Mailbox, kind, sender and start never change. If `change` throws, nothing changes. Returns
+   * null if there is no such duty.
+   */
+  changeDuty(mailbox: AgentName, id: MessageId, change: (duty: Duty) => Duty | null): Promise<Duty | null>;
+
+  /**
+   * Tries to claim; of many racing claimers one wins. Returns the valid claim: the caller's own, prolonged if it had one, or another
+   * agent's that has not expired. A claim of what was reserved for the caller is an ordinary claim.
+   */
+  claimEvent(claim: EventClaim, now: number): Promise<EventClaim>;
+  /** The claim that is valid now, or null. */
+  eventClaim(key: MessageId, now: number): Promise<EventClaim | null>;
+  /** Releases it, if this holder has it. */
+  freeClaim(key: MessageId, holder: AgentName): Promise<boolean>;
+  /** This agent's valid claims, in order of expiry. */
+  claimsOf(holder: AgentName, now: number): Promise<EventClaim[]>;
+
+  /** Replaces the session with this id. */
+  saveSession(session: SessionRecord): Promise<void>;
+  session(id: string): Promise<SessionRecord | null>;
+  /** All sessions, by id. */
+  sessions(): Promise<SessionRecord[]>;
+  dropSession(id: string): Promise<void>;
+}

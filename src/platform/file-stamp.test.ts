@@ -1,0 +1,41 @@
+import { describe, expect, it } from 'bun:test';
+import { appendFileSync, renameSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { temporaryHome } from '../../test/support/home.ts';
+import { stampOf } from './files.ts';
+
+/** A folder with two files, a link to one of them, and a link to nothing. */
+function place(): string {
+  const root = temporaryHome();
+  writeFileSync(`${root}/file`, 'hello\n');
+  writeFileSync(`${root}/empty`, '');
+  symlinkSync('file', `${root}/link`);
+  symlinkSync('nowhere', `${root}/dangling`);
+  return root;
+}
+
+describe('the stamp of a file', () => {
+  it('stays as long as nothing is changed, and is none where there is no file', () => {
+    const root = place();
+    expect(stampOf(`${root}/file`)).toBe(stampOf(`${root}/file`));
+    expect(stampOf(`${root}/nothing`)).toBe('');
+    expect(stampOf(`${root}/dangling`)).not.toBe('');
+    expect(stampOf(`${root}/dangling`, true)).toBe('');
+    expect(stampOf(`${root}/link`, true)).toBe(stampOf(`${root}/file`));
+  });
+
+  it('changes with its length, with its time, and with the file in its place', () => {
+    const root = place();
+    const stamps = [stampOf(`${root}/file`)];
+    const changes = [
+      () => appendFileSync(`${root}/file`, 'x'),
+      () => utimesSync(`${root}/file`, 1, 1),
+      () => utimesSync(`${root}/file`, 1, 1.001),
+      () => renameSync(`${root}/empty`, `${root}/file`),
+    ];
+    for (const change of changes) {
+      change();
+      stamps.push(stampOf(`${root}/file`));
+    }
+    expect(new Set(stamps).size).toBe(stamps.length);
+  });
+});

@@ -1,0 +1,212 @@
+import { mkdirSync, rmSync } from 'node:fs';
+import { readMessage } from '../../core/message.ts';
+import type { Message } from '../../core/message.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import { isDead, newHolder } from '../../platform/holder.ts';
+import type { MaildirFiles } from '../../store/maildir/files.ts';
+import { idsIn, list } from '../../store/maildir/folders.ts';
+import type { KnownAbilities } from './remote-identity.ts';
+import type { RelayHttp } from './remote-http.ts';
+import { isNoSuchRoute } from './post.ts';
+import { NoAnswer, RelayRefusal } from './remote-http.ts';
+
+/** So long a relay keeps for us what we are carrying over. */
+const CARRY_MS = 30_000;
+/** How many are carried over at once. */
+const BITE = 100;
+/** How many takes are under way at once, at a relay where each is a request of its own. */
+const AT_ONCE = 4;
+
+/** No inbox is as large as this; what is has to be something else. */
+const INBOX_LIMIT = 512 * 1024 * 1024;
+
+export interface LandingOptions {
+  root: string;
+  files: MaildirFiles;
+  http: RelayHttp;
+  abilities: KnownAbilities;
+}
+
+/**
+ * Carries messages from a relay to the shelf on this machine, without losing one on the way.
+ *
+ * A relay of ours: lease there → written and flushed here → settled there. Killed in between, the lease runs out and the message
+ * waits there again; the shelf knows it by then, and it is settled there without being shown a second time.
+ *
+ * The original's take deletes before anybody has the message safely. So it is written here first, into `landing/<who>/`, then
+ * taken there, then moved to the shelf. Killed in between, whoever comes next asks whether it still waits there: if it does it
+ * was not taken; if it does not, we had it.
+ */
+export class Landing {
+  readonly #holder = newHolder(false);
+  readonly #inFlight = new Set<MessageId>();
+
+  constructor(readonly options: LandingOptions) {}
+
+  /** `known` are messages that were seen waiting there. Whatever somebody else has taken is left out, silently. */
+  async carry(mailbox: AgentName, ids: MessageId[], known: ReadonlyMap<MessageId, Message>): Promise<void> {
+    this.options.files.make(mailbox);
+    for (let at = 0; at < ids.length; at += BITE) {
+      const bite = ids.slice(at, at + BITE);
+      if (!(await this.#byLease(mailbox, bite))) await this.#byTake(mailbox, bite, known);
+    }
+  }
+
+  /** Tells the relay that these, which it still offers, have been here before. */
+  async discharge(mailbox: AgentName, ids: MessageId[]): Promise<void> {
+    const { http, abilities } = this.options;
+    if (!(await abilities.get()).leases) {
+      for (const id of ids) await http.ask('POST', '/v1/take', { body: { agent: mailbox, id } });
+      return;
+    }
+    for (let at = 0; at < ids.length; at += BITE) {
+      await this.#borrow(ids.slice(at, at + BITE), (lease, messages) => this.#settle(lease, idsOf(messages)));
+    }
+  }
+
+  /** Finishes what a dead process had in hand. Costs one listing when there is nothing. */
+  async heal(mailbox: AgentName, patienceMs?: number): Promise<void> {
+    for (const holder of list(this.#folder)) {
+      if (holder !== this.#holder && !isDead(holder)) continue;
+      const left = idsIn(`${this.#folder}/${holder}`).filter((id) => !this.#inFlight.has(id));
+      if (left.length > 0) await this.#settleDoubt(mailbox, holder, left, patienceMs);
+      if (holder !== this.#holder) rmSync(`${this.#folder}/${holder}`, { recursive: true, force: true });
+    }
+  }
+
+  get #folder(): string {
+    return `${this.options.root}/landing`;
+  }
+
+  /** False if the relay knows no leases. */
+  async #byLease(mailbox: AgentName, ids: MessageId[]): Promise<boolean> {
+    const { files, abilities } = this.options;
+    if (!(await abilities.get()).leases) return false;
+    try {
+      await this.#borrow(ids, async (lease, messages) => {
+        for (const message of messages) {
+          const draft = files.path(mailbox, 'tmp', message.id);
+          files.write(draft, JSON.stringify(message));
+          files.move(draft, files.path(mailbox, 'new', message.id));
+        }
+        files.flushFolder(files.folder(mailbox, 'new'));
+        await this.#settleOrLeave(mailbox, lease, idsOf(messages));
+      });
+      return true;
+    } catch (error) {
+      if (!isNoSuchRoute(error)) throw error;
+      // Another program answers at this address than yesterday.
+      abilities.forget();
+      return (await abilities.askNow()).leases ? Promise.reject(error) : false;
+    }
+  }
+
+  /** One answer may not carry all of them: the rest is asked for again, as long as any comes. */
+  async #borrow(ids: MessageId[], use: (lease: string, messages: Message[]) => Promise<void>): Promise<void> {
+    let left = ids;
+    while (left.length > 0) {
+      const { lease, messages } = await this.#lease(left);
+      if (messages.length === 0) return;
+      await use(lease, messages);
+      const had = new Set(idsOf(messages));
+      left = left.filter((id) => !had.has(id));
+    }
+  }
+
+  /** Only what was asked for, each once: under another id a relay could put its text in the place of mail that is here. */
+  async #lease(ids: MessageId[]): Promise<{ lease: string; messages: Message[] }> {
+    const { data } = await this.options.http.ask('POST', '/v1/lease', { body: { ids, max: ids.length, ms: CARRY_MS } });
+    const { lease, messages } = (data ?? {}) as { lease?: unknown; messages?: unknown };
+    const found = new Map<MessageId, Message>();
+    for (const one of Array.isArray(messages) ? (messages as unknown[]) : []) {
+      const message = readMessage((one as { message?: unknown } | null)?.message);
+      if (message && ids.includes(message.id)) found.set(message.id, message);
+    }
+    return { lease: typeof lease === 'string' ? lease : '', messages: [...found.values()] };
+  }
+
+  async #settleOrLeave(mailbox: AgentName, lease: string, ids: MessageId[]): Promise<void> {
+    try {
+      await this.#settle(lease, ids);
+    } catch (error) {
+      // We were so slow that they wait there again, or are somebody else's: they are not ours to show.
+      const { files } = this.options;
+      if (error instanceof RelayRefusal && error.status === 409)
+        for (const id of ids) files.delete(files.path(mailbox, 'new', id));
+      // The messages are safe here. That the relay has not heard it is put right when it offers them again.
+      else if (!(error instanceof NoAnswer)) throw error;
+    }
+  }
+
+  async #settle(lease: string, ids: MessageId[]): Promise<void> {
+    if (ids.length === 0) return;
+    const by = { fetched: 'to the machine of its reader' };
+    const body = { lease, ids, outcome: 'done', disposition: 'acknowledged', by };
+    await this.options.http.ask('POST', '/v1/settle', { body });
+  }
+
+  async #byTake(mailbox: AgentName, ids: MessageId[], known: ReadonlyMap<MessageId, Message>): Promise<void> {
+    const waiting = ids.every((id) => known.has(id)) ? known : await this.waiting(mailbox);
+    const messages = ids.flatMap((id) => waiting.get(id) ?? []);
+    mkdirSync(`${this.#folder}/${this.#holder}`, { recursive: true, mode: 0o700 });
+    for (let at = 0; at < messages.length; at += AT_ONCE) {
+      const some = messages.slice(at, at + AT_ONCE);
+      const ended = await Promise.allSettled(some.map((message) => this.#take(mailbox, message)));
+      const failed = ended.find((one) => one.status === 'rejected');
+      if (failed) throw failed.reason;
+    }
+    if (messages.length > 0) this.options.files.flushFolder(this.options.files.folder(mailbox, 'new'));
+  }
+
+  async #take(mailbox: AgentName, message: Message): Promise<void> {
+    const { files, http } = this.options;
+    const { id } = message;
+    const landed = this.#path(this.#holder, id);
+    this.#inFlight.add(id);
+    try {
+      files.write(landed, JSON.stringify(message));
+      files.flushFolder(`${this.#folder}/${this.#holder}`);
+      const { data } = await http.ask('POST', '/v1/take', { body: { agent: mailbox, id } });
+      const isOurs = (data as { message?: unknown } | null)?.message != null;
+      if (isOurs) files.move(landed, files.path(mailbox, 'new', id));
+      else files.delete(landed);
+    } catch (error) {
+      const isDoubtful = error instanceof NoAnswer && error.fate === 'unknown';
+      if (isDoubtful) await this.#settleDoubt(mailbox, this.#holder, [id]);
+      else files.delete(landed);
+      if (!isDoubtful) throw error;
+    } finally {
+      this.#inFlight.delete(id);
+    }
+  }
+
+  /** What still waits there was not taken. What does not, we took: to show it twice is better than never. */
+  async #settleDoubt(mailbox: AgentName, holder: string, ids: MessageId[], patienceMs?: number): Promise<void> {
+    const { files } = this.options;
+    const waiting = await this.waiting(mailbox, patienceMs);
+    files.make(mailbox);
+    for (const id of ids) {
+      const landed = this.#path(holder, id);
+      if (waiting.has(id)) files.delete(landed);
+      else files.move(landed, files.path(mailbox, 'new', id));
+    }
+    files.flushFolder(files.folder(mailbox, 'new'));
+  }
+
+  /** Everything that waits there. */
+  async waiting(mailbox: AgentName, patienceMs?: number): Promise<Map<MessageId, Message>> {
+    const path = `/v1/inbox/${encodeURIComponent(mailbox)}`;
+    const patience = patienceMs === undefined ? {} : { patienceMs };
+    const { data } = await this.options.http.ask('GET', path, { limit: INBOX_LIMIT, ...patience });
+    const messages = (Array.isArray(data) ? data : []).flatMap((one: unknown) => readMessage(one) ?? []);
+    return new Map(messages.map((message) => [message.id, message]));
+  }
+
+  #path(holder: string, id: MessageId): string {
+    return `${this.#folder}/${holder}/${id}.json`;
+  }
+}
+
+function idsOf(messages: Message[]): MessageId[] {
+  return messages.map(({ id }) => id);
+}

@@ -1,0 +1,198 @@
+import { isSameDeadline } from '../../store/journal/rules.ts';
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import type { SendKey, MessageId } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { explained, isMissing } from '../../core/disk.ts';
+import { isDead, newHolder } from '../../platform/holder.ts';
+import { MaildirFiles } from '../../store/maildir/files.ts';
+import { list, idsIn } from '../../store/maildir/folders.ts';
+import { Letter } from '../../core/ports/remote.ts';
+import type { LetterState } from '../../core/ports/remote.ts';
+import { isMessageId } from '../../core/names.ts';
+
+/** A letter and the name of its file, which says how far it came. */
+export interface Filed {
+  letter: Letter;
+  state: LetterState;
+  file: string;
+}
+
+const NAME = /^([0-9a-f]{16})\.(?:(queued|unknown|refused)|sending\.(.+))\.json$/;
+
+/**
+ * Letters that are on their way to a relay, one file each: `<hash of the key>.<state>.json`. A letter is written and flushed
+ * before anything is sent, and removed when the relay has answered. It is taken in hand by a rename, so of many processes one
+ * sends it; `sending.<who>` of a dead process means that nobody knows whether it arrived.
+ */
+export class Outbox {
+  readonly #files: MaildirFiles;
+  readonly #folder: string;
+
+  constructor(root: string) {
+    this.#files = new MaildirFiles(root);
+    this.#folder = `${root}/outbox`;
+  }
+
+  /** Everything in it, oldest first. */
+  list(): Filed[] {
+    const filed = list(this.#folder).flatMap((file) => this.#read(file) ?? []);
+    return filed.sort((a, b) => (a.letter.written < b.letter.written ? -1 : 1));
+  }
+
+  /** Whether anything is there at all: costs one listing. */
+  isEmpty(): boolean {
+    return !list(this.#folder).some((file) => NAME.test(file));
+  }
+
+  find(key: string): Filed | undefined {
+    const name = nameOf(key);
+    const file = list(this.#folder).find((one) => one.startsWith(`${name}.`));
+    return file === undefined ? undefined : this.#read(file);
+  }
+
+  /** Keeps a letter durably. Under a key that is there already, what is there: it must say the same. */
+  add(letter: Letter): Filed {
+    const there = this.find(letter.key);
+    if (there && saySame(there.letter, letter)) return there;
+    if (there)
+      throw new Refusal(
+        'key_conflict',
+        `key "${letter.key}" names another message that waits in the outbox; use a new key`,
+      );
+    const file = `${nameOf(letter.key)}.queued.json`;
+    this.#write(file, letter);
+    return { letter, state: 'queued', file };
+  }
+
+  /** Takes a letter in hand. Null if another process has it. */
+  begin(filed: Filed): Filed | null {
+    return this.#rename(filed, `sending.${newHolder(false)}`, 'sending');
+  }
+
+  /** Puts a letter back, with what is known of it now. */
+  put(filed: Filed, state: 'queued' | 'unknown' | 'refused', why: string, tried?: string): void {
+    const now = this.#rename(filed, state, state);
+    if (now) this.#write(now.file, { ...now.letter, why, ...(tried && { tried }) });
+  }
+
+  remove(filed: Filed): void {
+    rmSync(`${this.#folder}/${filed.file}`, { force: true });
+  }
+
+  #rename(filed: Filed, suffix: string, state: LetterState): Filed | null {
+    const file = `${nameOf(filed.letter.key)}.${suffix}.json`;
+    try {
+      if (file !== filed.file) renameSync(`${this.#folder}/${filed.file}`, `${this.#folder}/${file}`);
+      return { ...filed, file, state };
+    } catch (error) {
+      if (isMissing(error)) return null;
+      throw explained(error, this.#folder, 'nothing was sent');
+    }
+  }
+
+  #write(file: string, letter: Letter): void {
+    const draft = `${this.#folder}/.${file}.${process.pid}`;
+    try {
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+      this.#files.write(draft, JSON.stringify(letter));
+      renameSync(draft, `${this.#folder}/${file}`);
+      this.#files.flushFolder(this.#folder);
+    } catch (error) {
+      rmSync(draft, { force: true });
+      throw explained(error, this.#folder, 'nothing was sent');
+    }
+  }
+
+  #read(file: string): Filed | undefined {
+    const [, name, state, holder] = NAME.exec(file) ?? [];
+    if (!name) return undefined;
+    try {
+      const letter = Letter.safeParse(JSON.parse(readFileSync(`${this.#folder}/${file}`, 'utf8')));
+      if (!letter.success) return undefined;
+      if (holder === undefined) return { letter: letter.data, file, state: state as LetterState };
+      if (!isDead(holder)) return { letter: letter.data, file, state: 'sending' };
+      return { letter: { tried: letter.data.written, ...letter.data }, file, state: 'unknown' };
+    } catch {
+      // Somebody has moved it on, or it is no letter.
+      return undefined;
+    }
+  }
+}
+
+function nameOf(key: SendKey | string): string {
+  return Bun.hash(key).toString(16).padStart(16, '0');
+}
+
+/** As long as traces are kept unless the user says otherwise: nobody asks for an older one by the id of the outbox. */
+const KEEP_MS = 180 * 24 * 60 * 60 * 1000;
+
+/**
+ * What was queued here under one id and stored by the relay under another: one small file each, `ids/<our id>.json`, that holds the
+ * relay's id. A relay of ours keeps our id, so most homes have none. An alias that is lost costs a convenience: nothing is thrown.
+ */
+export class Aliases {
+  readonly #folder: string;
+
+  constructor(
+    root: string,
+    readonly now: () => number,
+  ) {
+    this.#folder = `${root}/ids`;
+  }
+
+  note(ours: MessageId, theirs: MessageId): void {
+    try {
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+      this.#forgetOld();
+      writeFileSync(this.#path(ours), JSON.stringify(theirs), { mode: 0o600 });
+    } catch {
+      // The message itself was sent.
+    }
+  }
+
+  /** The relay's ids of what was queued under an id that begins so. */
+  like(prefix: string): MessageId[] {
+    if (prefix === '') return [];
+    return idsIn(this.#folder)
+      .filter((id) => id.startsWith(prefix))
+      .flatMap((id) => this.#read(id) ?? []);
+  }
+
+  /** The id under which this message of the relay was queued here. */
+  oursFor(theirs: MessageId): MessageId | undefined {
+    return idsIn(this.#folder).find((id) => this.#read(id) === theirs);
+  }
+
+  #read(id: MessageId): MessageId | undefined {
+    try {
+      const theirs: unknown = JSON.parse(readFileSync(this.#path(id), 'utf8'));
+      return isMessageId(theirs) ? theirs : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  #forgetOld(): void {
+    for (const id of idsIn(this.#folder)) {
+      const { mtimeMs = 0 } = statSync(this.#path(id), { throwIfNoEntry: false }) ?? {};
+      if (this.now() - mtimeMs > KEEP_MS) rmSync(this.#path(id), { force: true });
+    }
+  }
+
+  #path(id: MessageId): string {
+    return `${this.#folder}/${id}.json`;
+  }
+}
+
+/** Two letters under one key must say the same, as two messages must. spec: message#keys */
+function saySame(one: Letter, other: Letter): boolean {
+  return wordsOf(one) === wordsOf(other) && isSameDeadline(dueOf(one), dueOf(other));
+}
+
+function wordsOf({ content }: Letter): string {
+  return JSON.stringify({ ...content, deadline: undefined });
+}
+
+function dueOf({ content: { deadline }, written }: Letter): { deadline: string | undefined; sent: string } {
+  return { deadline: typeof deadline === 'string' ? deadline : undefined, sent: written };
+}

@@ -1,0 +1,130 @@
+import { RELAY_NAME } from '../../core/signal.ts';
+import { readName, anyChannel } from './names.ts';
+import { AgentName } from '../../core/names.ts';
+import { hashOf, newAgentToken, isToken, sameHash } from '../../wire/tokens.ts';
+import type { AgentRecord } from '../../core/ports/directory.ts';
+import { tokenOf } from './token-cache.ts';
+import type { Room } from './room-registry.ts';
+import {
+  Declined,
+  nameTaken,
+  NO_ROOM_TOKEN,
+  phraseFor,
+  roomFull,
+  ROOMS_RESTRICTED,
+  unknownRoom,
+  badRequest,
+} from './relay-phrases.ts';
+import { json, SMALL_BODY } from './relay-state.ts';
+import type { Asked, Relay } from './relay-state.ts';
+import type { ChannelName } from '../../core/names.ts';
+
+/** Makes a room. Anybody may, unless the relay has an admin. spec: relay#rooms */
+export async function makeRoom(relay: Relay, c: Asked): Promise<Response> {
+  const { adminTokenHash } = relay.deps.settings;
+  const token = tokenOf(c.request);
+  if (adminTokenHash !== null && !(token && isToken(token, adminTokenHash))) {
+    relay.countStranger(c);
+    throw new Declined(401, ROOMS_RESTRICTED);
+  }
+  // Each is a folder on our disk.
+  if (adminTokenHash === null) relay.countStranger(c);
+  const made = await relay.deps.rooms.create();
+  relay.deps.log('room_made', { id: c.id, room: made.roomId });
+  return json(c, made);
+}
+
+/** Admits a new agent by the room's token, or lets one that is known come back by its own. spec: relay#register */
+export async function register(relay: Relay, c: Asked): Promise<Response> {
+  const id = relay.lobby.named(c.request);
+  let room: Room | null = null;
+  try {
+    const roomHash = await relay.deps.rooms.tokenHash(id);
+    room = roomHash === undefined ? null : await relay.lobby.enter(id);
+    if (!room || roomHash === undefined) throw new Declined(404, unknownRoom(id));
+    return await registerIn(relay, c, room, roomHash);
+  } catch (error) {
+    // Whatever was wrong with it: only who succeeds has said who it is.
+    const phrase = phraseFor(error);
+    if (phrase && phrase.status < 500 && phrase.status !== 429) relay.countStranger(c);
+    throw error;
+  } finally {
+    if (room) relay.lobby.leave(room);
+  }
+}
+
+async function registerIn(relay: Relay, c: Asked, room: Room, roomHash: string | null): Promise<Response> {
+  const { directory } = room.home;
+  const token = tokenOf(c.request);
+  const hash = token === null ? '' : hashOf(token);
+  const asked = (await relay.fields(c, SMALL_BODY)).values['name'];
+  const isAdmitted = roomHash === null || sameHash(hash, roomHash);
+  const plausible = AgentName.safeParse(asked);
+  const known = plausible.success ? await directory.get(plausible.data) : null;
+  if (known) {
+    if (sameHash(known.tokenHash ?? '', hash)) return json(c, told(await directory.register(known.name, 'foreign')));
+    // A record without a token was made on the host: only there can it get one.
+    throw new Declined(409, nameTaken(known.name));
+  }
+  if (!isAdmitted) throw new Declined(401, NO_ROOM_TOKEN);
+  const name = readName(asked);
+  // However it is written: readers would take it for ours.
+  if (name.toLowerCase() === RELAY_NAME) throw new Declined(409, nameTaken(name));
+  relay.countJoining(c);
+  const { mostAgents } = relay.deps.settings;
+  if ((await directory.count()) >= mostAgents) throw new Declined(403, roomFull(mostAgents));
+  const fresh = newAgentToken();
+  const record = await directory.register(name, 'foreign', hashOf(fresh));
+  // Of several who come at once, one has made the record.
+  if (!sameHash(record.tokenHash ?? '', hashOf(fresh))) throw new Declined(409, nameTaken(name));
+  // Scripts write into a mailbox without asking us: it must be there.
+  await relay.lobby.open(room);
+  await room.home.spool.adopt(name);
+  relay.deps.log('registered', { id: c.id, room: room.id, agent: name });
+  return json(c, { ...told(record), token: fresh });
+}
+
+/** A record as others may see it. */
+export function told({ tokenHash: _secret, ...record }: AgentRecord): Omit<AgentRecord, 'tokenHash'> {
+  return record;
+}
+
+const LONGEST_CHANNEL = 512;
+/** They stand on one record, which is written anew with each. */
+const MOST_CHANNELS = 1000;
+
+/** Everybody in the room. spec: relay#agents */
+export async function agents(c: Asked): Promise<Response> {
+  return json(c, (await c.room.home.directory.list()).map(told));
+}
+
+/** Not `directory.channels()`: that one lists only names that Parley itself would allow. */
+export async function channels(c: Asked): Promise<Response> {
+  const records = await c.room.home.directory.list();
+  return json(c, [...new Set(records.flatMap((record) => record.subscriptions))].sort());
+}
+
+/** The caller joins a channel. Whom the request names besides does not matter. */
+export async function subscribe(relay: Relay, c: Asked): Promise<Response> {
+  const channel = await channelIn(relay, c);
+  const { name, home } = c.who;
+  const subscriptions = (await home.directory.get(name))?.subscriptions ?? [];
+  if (subscriptions.length >= MOST_CHANNELS && !subscriptions.includes(channel)) {
+    throw badRequest(`you are in ${MOST_CHANNELS} channels — leave one first`);
+  }
+  await home.directory.subscribe(name, channel);
+  return json(c, { ok: true });
+}
+
+export async function unsubscribe(relay: Relay, c: Asked): Promise<Response> {
+  const channel = await channelIn(relay, c);
+  const { name, home } = c.who;
+  await home.directory.unsubscribe(name, channel);
+  return json(c, { ok: true });
+}
+
+async function channelIn(relay: Relay, c: Asked): Promise<ChannelName> {
+  const channel = (await relay.fields(c, SMALL_BODY)).text('channel');
+  if (channel.length > LONGEST_CHANNEL) throw badRequest(`a channel's name has at most ${LONGEST_CHANNEL} characters`);
+  return anyChannel(channel);
+}

@@ -1,0 +1,195 @@
+import type { Connections, RelayDeps } from './relay-deps.ts';
+import { events } from './relay-mail.ts';
+import { refuseStrangeHost, refuseTokenInAddress, isFromHere } from './relay-guards.ts';
+import { storageTrouble } from '../../core/disk.ts';
+import { isToken } from '../../wire/tokens.ts';
+import { tokenOf } from './token-cache.ts';
+import { inbox, take, leaseMessages, settleMessages, trace, sendMessage } from './relay-mail.ts';
+import { agents, channels, subscribe, unsubscribe, makeRoom, register } from './relay-agents.ts';
+import { Declined, hostTrouble, NOT_FOUND, phraseFor, UNAUTHORIZED } from './relay-phrases.ts';
+import { Asked, json, Relay } from './relay-state.ts';
+
+/** Marks the requests of this process in its logs. */
+const RUN = crypto.randomUUID().slice(0, 8);
+
+/** The relay's HTTP, without a socket: `fetch` a request, get its answer. */
+export interface RelayApp {
+  fetch(request: Request, connections?: Connections): Promise<Response>;
+}
+
+type Route = (c: Asked) => Response | Promise<Response>;
+
+type Facts = Parameters<RelayDeps['log']>[1];
+
+interface Found {
+  act: Route;
+  isForAnybody: boolean;
+}
+
+export function relayApp(deps: RelayDeps): RelayApp {
+  return appOf(new Relay(deps));
+}
+
+/**
+ * A request is tried as health, room and registration; then it must say who sends it; then it is routed. So an unknown path is 401
+ * to a stranger and 404 to an agent. spec: relay#order
+ */
+export function appOf(relay: Relay): RelayApp {
+  const routes = new Routes();
+  routes.forAnybody({
+    'GET /v1/health': (c) => json(c, { ok: true, service: 'backchannel-relay' }),
+    'GET /v1/version': (c) => json(c, versionOf(relay.deps)),
+    'GET /metrics': (c) => metrics(relay, c),
+    'POST /v1/rooms': (c) => makeRoom(relay, c),
+    'POST /v1/register': (c) => register(relay, c),
+  });
+  routes.forAgents({
+    'POST /v1/send': (c) => sendMessage(relay, c),
+    'POST /v1/take': (c) => take(relay, c),
+    'GET /v1/inbox/:agent': (c) => inbox(relay, c),
+    'GET /v1/events/:agent': (c) => events(relay, c),
+    'GET /v1/agents': (c) => agents(c),
+    'GET /v1/channels': (c) => channels(c),
+    'POST /v1/subscribe': (c) => subscribe(relay, c),
+    'POST /v1/unsubscribe': (c) => unsubscribe(relay, c),
+    'POST /v1/lease': (c) => leaseMessages(relay, c),
+    'POST /v1/settle': (c) => settleMessages(relay, c),
+    'GET /v1/trace/:id': (c) => trace(c),
+  });
+  let count = 0;
+  return {
+    async fetch(request, connections) {
+      const began = performance.now();
+      count += 1;
+      const c = new Asked(request, connections, `${RUN}-${count}`);
+      let answer: Response;
+      try {
+        refuseStrangers(relay, c);
+        const found = routes.find(c);
+        answer = await (found?.isForAnybody ? found.act(c) : identified(relay, c, found?.act ?? notFound));
+      } catch (error) {
+        answer = refused(relay, error, c);
+      }
+      note(relay, c, answer.status, performance.now() - began);
+      return c.method === 'HEAD' ? new Response(null, answer) : answer;
+    },
+  };
+}
+
+/** By method and path. A name behind a colon stands for the last part of a path: one that is there, and has no slash. */
+class Routes {
+  readonly #whole = new Map<string, Found>();
+  readonly #begun = new Map<string, Found>();
+
+  forAnybody(table: Record<string, Route>): void {
+    for (const [key, act] of Object.entries(table)) this.#add(key, act, true);
+  }
+
+  forAgents(table: Record<string, Route>): void {
+    for (const [key, act] of Object.entries(table)) this.#add(key, act, false);
+  }
+
+  find({ method, path }: Asked): Found | undefined {
+    const key = `${method} ${path}`;
+    const whole = this.#whole.get(key) ?? (method === 'HEAD' ? this.#openToAnybody(path) : undefined);
+    if (whole) return whole;
+    const end = key.lastIndexOf('/') + 1;
+    return end < key.length ? this.#begun.get(key.slice(0, end)) : undefined;
+  }
+
+  /** Monitors ask with HEAD whether a relay is up. No other route answers HEAD: it would open streams that nobody reads. */
+  #openToAnybody(path: string): Found | undefined {
+    const found = this.#whole.get(`GET ${path}`);
+    return found?.isForAnybody ? found : undefined;
+  }
+
+  #add(key: string, act: Route, isForAnybody: boolean): void {
+    const name = key.slice(key.indexOf(' ') + 1);
+    const named: Route = (c) => {
+      c.route = name;
+      return act(c);
+    };
+    const colon = key.indexOf(':');
+    if (colon === -1) this.#whole.set(key, { act: named, isForAnybody });
+    else this.#begun.set(key.slice(0, colon), { act: named, isForAnybody });
+  }
+}
+
+/** What was answered, for the figures and the log. */
+function note(relay: Relay, c: Asked, status: number, ms: number): void {
+  const { id, route } = c;
+  relay.figures.answered(route, status, ms);
+  const facts: Facts = { id, method: c.method, route, status, ms: Math.round(ms * 1000) / 1000 };
+  const who = c.who as Asked['who'] | undefined;
+  if (who) facts['agent'] = who.name;
+  relay.deps.log(status < 400 ? 'answered' : 'refused', facts);
+}
+
+/** The guards before any route. */
+function refuseStrangers(relay: Relay, { request }: Asked): void {
+  const { loopback } = relay.deps.settings;
+  if (loopback) refuseStrangeHost(request, loopback);
+  refuseTokenInAddress(request);
+}
+
+/** Who is speaking. It comes from the token and from nothing else. spec: relay#tokens */
+async function identified(relay: Relay, c: Asked, act: Route): Promise<Response> {
+  const token = tokenOf(c.request);
+  const id = relay.lobby.named(c.request);
+  const room = token === null ? null : (relay.lobby.enterKnown(id) ?? (await relay.lobby.enter(id)));
+  try {
+    const found = room && token !== null ? await relay.badges.whose(room, token) : null;
+    if (!room || !found) {
+      relay.figures.failedLogins += 1;
+      relay.countStranger(c);
+      throw new Declined(401, UNAUTHORIZED);
+    }
+    if (found.waitS > 0) throw relay.tooMany(found.waitS);
+    await relay.lobby.open(room);
+    c.room = room;
+    c.who = found.who;
+    c.tokenHash = found.hash;
+    return await act(c);
+  } finally {
+    if (room) relay.lobby.leave(room);
+  }
+}
+
+function notFound(c: Asked): Response {
+  return json(c, { error: NOT_FOUND }, 404);
+}
+
+/** Every "no" is JSON. What is no refusal is our bug: logged, and told to nobody. */
+function refused(relay: Relay, thrown: unknown, c: Asked): Response {
+  const error = storageTrouble(thrown);
+  const trouble = hostTrouble(error);
+  if (trouble) relay.deps.log('trouble', { id: c.id, route: c.route, error: (error as Error).message });
+  const phrase = trouble ?? phraseFor(error);
+  if (phrase) return json(c, { error: phrase.message }, phrase.status, phrase.headers);
+  const { message, stack = '' } = error instanceof Error ? error : new Error(String(error));
+  relay.deps.log('failed', { id: c.id, route: c.route, error: message, stack });
+  return json(c, { error: "internal error — see the relay's log" }, 500);
+}
+
+function versionOf({ version }: RelayDeps): Record<string, string | number | boolean> {
+  return { service: 'parley-relay', version, protocol: 1, keys: true, leases: true };
+}
+
+/** For this machine, and for whoever has the admin token. spec: relay#metrics */
+function metrics(relay: Relay, c: Asked): Response {
+  const { adminTokenHash } = relay.deps.settings;
+  const token = tokenOf(c.request);
+  const isAdmin = adminTokenHash !== null && token !== null && isToken(token, adminTokenHash);
+  if (!isAdmin && !isFromHere(c.request, c.connections, relay.deps)) {
+    relay.countStranger(c);
+    throw new Declined(403, 'figures are for this machine or the admin token');
+  }
+  const { listeners, lobby, deps, figures } = relay;
+  const text = figures.text({
+    at: deps.now(),
+    listeners: listeners.size,
+    cut: listeners.cut,
+    rooms: lobby.rooms.length,
+  });
+  return new Response(text, { headers: { 'content-type': 'text/plain; version=0.0.4', 'x-request-id': c.id } });
+}

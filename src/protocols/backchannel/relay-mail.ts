@@ -1,0 +1,380 @@
+import { queryOf } from './relay-guards.ts';
+import { TOO_MANY_STREAMS } from './relay-phrases.ts';
+import type { Workspace, Who } from '../../core/mail/workspace.ts';
+import { send } from '../../core/mail/send.ts';
+import type { Sent } from '../../core/mail/send.ts';
+import { Extras } from '../../core/message.ts';
+import type { Draft, Intent, Priority } from '../../core/message.ts';
+import { SendKey, shortId, isSenderId, isMessageId } from '../../core/names.ts';
+import type { AgentName, MessageId, Scope } from '../../core/names.ts';
+import type { Fields } from './relay-body.ts';
+import { badRequest, Declined, notYours, NOT_FOUND } from './relay-phrases.ts';
+import { ENVELOPE, jsonText, json, SMALL_BODY } from './relay-state.ts';
+import type { Asked, Relay } from './relay-state.ts';
+import { Shelf, takeOne } from '../../core/mail/deliver.ts';
+import type { Mail } from '../../core/ports/journal.ts';
+import { lease, releaseLease, settleLease } from '../../core/mail/lease.ts';
+import type { Wanted } from '../../core/mail/lease.ts';
+import { Disposition, Evidence } from '../../core/receipt.ts';
+import { lookAt } from './room-registry.ts';
+
+/** Accepts a message. Who sends it is known from the token; what a client says about that is dropped. spec: relay#send */
+export async function sendMessage(relay: Relay, c: Asked): Promise<Response> {
+  const draft = draftFrom(await relay.fields(c), c.request);
+  refuseLargeEnvelope(draft);
+  const { name } = c.who;
+  const { workspace, quota } = c.room;
+  const chosen = idIn(c.request, name, draft);
+  const id = chosen !== null && (await isShortIdTaken(workspace, chosen)) ? null : chosen;
+  const sent = await quota.within(workspace, (admitting) => sendUnder(id, admitting, name, draft));
+  if (sent.first) {
+    relay.figures.accepted += 1;
+    relay.figures.copies += sent.copies.length;
+  }
+  return jsonText(c, sent.text ?? JSON.stringify(sent.message), 200, headersFor(relay, sent));
+}
+
+/** Under the sender's own id, if it chose one and has not used it for another message. spec: relay#ids */
+async function sendUnder(id: MessageId | null, workspace: Workspace, from: AgentName, draft: Draft): Promise<Sent> {
+  if (id === null) return send(workspace, from, draft);
+  const sent = await send({ ...workspace, newId: () => id, givenIds: true }, from, draft);
+  const { message, first } = sent;
+  if (first || (message.from === from && message.parley?.key === draft.key)) return sent;
+  return send(workspace, from, draft);
+}
+
+/** Our own clients choose the id together with a key. Any other id is not theirs to choose, and is dropped. */
+function idIn(request: Request, from: AgentName, { key }: Draft): MessageId | null {
+  const text = request.headers.get('x-parley-id');
+  return text !== null && key !== undefined && isSenderId(text, from) ? text : null;
+}
+
+/** People and models name a message by its short id: no sender may make that of another's message ambiguous. */
+async function isShortIdTaken({ homes }: Workspace, id: MessageId): Promise<boolean> {
+  const alike = await Promise.all(homes.map(({ ledger }) => ledger.idsLike(shortId(id))));
+  return alike.flat().some((one) => one !== id);
+}
+
+/** The body has a limit of its own, and escapes are no fault of its writer; all the rest together is small. spec: relay#limits */
+function refuseLargeEnvelope(draft: Draft): void {
+  if (isSurelySmall(draft)) return;
+  const { body: _body, ...rest } = draft;
+  const size = Buffer.byteLength(JSON.stringify(rest));
+  if (size <= ENVELOPE) return;
+  throw new Declined(
+    413,
+    `the message has ${size} bytes beside its body, the limit is ${ENVELOPE} — shorten its refs, thread and scope`,
+  );
+}
+
+/** Without references, a character of the rest has six bytes at most: nearly no envelope need be written to be measured. */
+function isSurelySmall({ to, priority, scope, thread, refs, key }: Draft): boolean {
+  const named = to.length + priority.length;
+  const optional = (scope?.length ?? 0) + (thread?.length ?? 0) + (key?.length ?? 0);
+  return refs === undefined && (named + optional) * 6 < ENVELOPE / 2;
+}
+
+function headersFor(relay: Relay, sent: Sent): Record<string, string> | undefined {
+  const { keepWaitingMs } = relay.deps.settings;
+  if (keepWaitingMs === null && !sent.leftOut) return undefined;
+  const headers: Record<string, string> = {};
+  if (keepWaitingMs !== null) {
+    headers['x-parley-expires'] = new Date(Date.parse(sent.message.ts) + keepWaitingMs).toISOString();
+  }
+  if (sent.leftOut) headers['x-parley-full'] = sent.leftOut.slice(0, 100).join(', ');
+  return headers;
+}
+
+/** Scope, thread and refs are the senders' own words: stored as they are, never a path and never looked up by force. */
+function draftFrom(fields: Fields, request: Request): Draft {
+  const { intent, deadline } = extrasIn(fields);
+  return {
+    to: fields.text('to'),
+    body: fields.text('body'),
+    // Other words than ours are stored and passed on, as the original does.
+    priority: (fields.optionalText('priority') ?? 'normal') as Priority,
+    scope: (fields.optionalText('scope') || undefined) as Scope | undefined,
+    thread: (fields.optionalText('thread') || undefined) as MessageId | undefined,
+    refs: fields.texts('refs'),
+    intent,
+    deadline,
+    key: keyIn(request),
+    firstTried: firstTriedIn(request),
+  };
+}
+
+/** What our own clients add. What does not fit is dropped, as a relay drops it that does not know it. */
+function extrasIn({ values: { intent, deadline } }: Fields): { intent: Intent; deadline: string | undefined } {
+  if (intent === undefined && deadline === undefined) return { intent: 'none', deadline: undefined };
+  const extras = Extras.safeParse({ v: 1, intent, deadline });
+  return extras.success
+    ? { intent: extras.data.intent ?? 'none', deadline: extras.data.deadline }
+    : { intent: 'none', deadline: undefined };
+}
+
+function keyIn(request: Request): SendKey | undefined {
+  const text = request.headers.get('idempotency-key');
+  if (text === null) return undefined;
+  const key = SendKey.safeParse(text);
+  if (key.success) return key.data;
+  throw badRequest('Idempotency-Key must have 1 to 200 characters, none of them a control character');
+}
+
+function firstTriedIn(request: Request): string | undefined {
+  const text = request.headers.get('x-parley-first-tried');
+  if (text === null) return undefined;
+  const at = Date.parse(text);
+  if (Number.isNaN(at)) throw badRequest('x-parley-first-tried must be an ISO time');
+  return new Date(at).toISOString();
+}
+
+/** An answer above this is sent piece by piece. */
+const WHOLE = 1024 * 1024;
+const LONGEST_PAGE = 1000;
+
+/** The name in a path must be the caller's own. spec: relay#inbox */
+export function ownMailbox(c: Asked): Who {
+  const who = c.who;
+  const name = decoded(c.path);
+  if (name !== who.name) throw new Declined(403, notYours(who.name, name));
+  return who;
+}
+
+/** The last part of a path. */
+export function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path.slice(path.lastIndexOf('/') + 1));
+  } catch (error) {
+    throw badRequest(error instanceof Error ? error.message : 'bad escape in the path');
+  }
+}
+
+/** What waits, in order of arrival. Claims nothing. */
+export async function inbox(relay: Relay, c: Asked): Promise<Response> {
+  const who = ownMailbox(c);
+  const query = queryOf(c.request);
+  const after = numberIn(query, 'after', 0, Number.MAX_SAFE_INTEGER) ?? 0;
+  const limit = numberIn(query, 'limit', 1, LONGEST_PAGE);
+  await who.home.directory.seen(who.name);
+  await who.home.spool.adopt(who.name);
+  const shelf = new Shelf(who, after);
+  if (limit !== undefined) return page(c, shelf, limit);
+  const texts = await gather(shelf, Infinity);
+  if (shelf.isRead) return jsonText(c, `[${texts.join()}]`);
+  return new Response(pieces(shelf, texts, relay.lobby.stay(c.room)), {
+    headers: { 'content-type': 'application/json', 'x-request-id': c.id },
+  });
+}
+
+/** One page. A page of very large messages is shorter than asked for; the header says where to go on. */
+async function page(c: Asked, shelf: Shelf, limit: number): Promise<Response> {
+  const texts = await gather(shelf, limit);
+  // The shelf may be read exactly to its end: then the next page is empty.
+  const next = shelf.isRead ? undefined : { 'x-parley-next': String(shelf.after) };
+  return jsonText(c, `[${texts.join()}]`, 200, next);
+}
+
+async function gather(shelf: Shelf, limit: number): Promise<string[]> {
+  const texts: string[] = [];
+  let size = 0;
+  do {
+    const mail: Mail[] = await shelf.next(limit - texts.length);
+    for (const { text } of mail) {
+      texts.push(text);
+      size += text.length;
+    }
+  } while (!shelf.isRead && texts.length < limit && size < WHOLE);
+  return texts;
+}
+
+/** A long inbox, read as fast as its reader takes it: it never stands in memory as a whole. */
+function pieces(shelf: Shelf, first: string[], leave: () => void): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  let begun = false;
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const texts = begun ? await nextTexts(shelf, leave) : first;
+        const glue = begun && texts.length > 0 ? ',' : '';
+        const end = begun && shelf.isRead ? ']' : '';
+        controller.enqueue(encoder.encode(`${begun ? '' : '['}${glue}${texts.join()}${end}`));
+        begun = true;
+        if (!end) return;
+        controller.close();
+        leave();
+      },
+      cancel: leave,
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+async function nextTexts(shelf: Shelf, leave: () => void): Promise<string[]> {
+  try {
+    return (await shelf.next()).map(({ text }) => text);
+  } catch (error) {
+    leave();
+    throw error;
+  }
+}
+
+/** Takes one message. Of many racing callers one gets it, the others null. spec: relay#take */
+export async function take(relay: Relay, c: Asked): Promise<Response> {
+  const fields = await relay.fields(c, SMALL_BODY);
+  const { id } = fields.values;
+  const keep = fields.optionalFlag('keep');
+  const who = c.who;
+  // An id that cannot be one is nobody's message: it is never looked for. [BC-C1]
+  const message = isMessageId(id) ? await takeOne(who, id, { by: 'relay', agent: who.name }, keep) : null;
+  if (message) relay.figures.taken += 1;
+  return json(c, { message });
+}
+
+function numberIn(query: URLSearchParams, name: string, least: number, most: number): number | undefined {
+  const text = query.get(name);
+  if (text === null) return undefined;
+  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= least && value <= most) return value;
+  throw badRequest(`"${name}" must be a whole number from ${least} to ${most}`);
+}
+
+const MOST = 256;
+const DEFAULT_MAX = 32;
+const DEFAULT_MS = 30_000;
+const LONGEST_MS = 60 * 60 * 1000;
+const LONGEST_DELAY_MS = 24 * LONGEST_MS;
+/** Evidence is small words, never a body. */
+const EVIDENCE_TEXT = 2000;
+
+/** Lends messages to a reader that says later how they ended. spec: relay#leases */
+export async function leaseMessages(relay: Relay, c: Asked): Promise<Response> {
+  const fields = await relay.fields(c, SMALL_BODY);
+  const ms = fields.optionalNumber('ms', 1000, LONGEST_MS) ?? DEFAULT_MS;
+  const wanted = wantedIn(fields);
+  const { who } = c;
+  await who.home.directory.seen(who.name);
+  await who.home.spool.adopt(who.name);
+  const { owner, until, copies } = await lease(who, wanted, ms);
+  // What is not ended in time waits again then.
+  if (copies.length > 0) lookAt(c.room, until);
+  const messages = copies.map(({ message, attempt }) => ({ message, attempt }));
+  return json(c, { lease: owner, until: new Date(until).toISOString(), messages });
+}
+
+/** Ends leased messages, or gives them back. Asked again, it answers the same. */
+export async function settleMessages(relay: Relay, c: Asked): Promise<Response> {
+  const fields = await relay.fields(c, SMALL_BODY);
+  const owner = fields.text('lease');
+  const ids = idsIn(fields) ?? [];
+  const outcome = fields.text('outcome');
+  const by = evidenceIn(fields);
+  if (outcome !== 'done' && outcome !== 'release') throw badRequest('"outcome" must be "done" or "release"');
+  const delayMs = fields.optionalNumber('delayMs', 0, LONGEST_DELAY_MS);
+  const { who } = c;
+  const settlement = { disposition: dispositionIn(fields), by, keep: fields.optionalFlag('keep') };
+  // A reader's own name for itself is never a lease: only those that we gave out can be ended here.
+  const isOurs = owner.startsWith('bearer.');
+  const over = new Declined(409, 'no longer held under this lease — it ran out or ended otherwise');
+  if (!isOurs) throw over;
+  if (outcome === 'done') {
+    const ended = await settleLease(who, owner, ids, settlement);
+    if (ended === null) throw over;
+    relay.figures.taken += ended;
+  } else {
+    if (!(await releaseLease(who, owner, ids, by, delayMs))) throw over;
+    if (delayMs) lookAt(c.room, relay.deps.now() + delayMs);
+  }
+  return json(c, { settled: ids });
+}
+
+/** What is proven of a message: for its sender of every copy, for a recipient of its own. spec: relay#trace */
+export async function trace(c: Asked): Promise<Response> {
+  const id = decoded(c.path);
+  const { name, home } = c.who;
+  const found = isMessageId(id) ? await home.ledger.trace(id) : null;
+  const copies = found?.copies.filter(({ mailbox }) => found.message.from === name || mailbox === name) ?? [];
+  if (!found || copies.length === 0) throw new Declined(404, NOT_FOUND);
+  return json(c, {
+    message: found.message,
+    copies: copies.map(({ mailbox, state, attempt, disposition, settledAt, settledBy, receipts }) => ({
+      mailbox,
+      state,
+      attempt,
+      disposition,
+      settledAt,
+      settledBy,
+      receipts,
+    })),
+  });
+}
+
+function wantedIn(fields: Fields): Wanted {
+  const ids = idsIn(fields);
+  if (ids) return { ids };
+  return { match: fields.optionalText('match'), max: fields.optionalNumber('max', 1, MOST) ?? DEFAULT_MAX };
+}
+
+/** Ids that could be one. The others are nobody's message. */
+function idsIn(fields: Fields): MessageId[] | undefined {
+  const ids = fields.texts('ids', MOST);
+  return ids && [...new Set(ids)].filter(isMessageId);
+}
+
+function dispositionIn(fields: Fields): Disposition {
+  const text = fields.optionalText('disposition') ?? 'acknowledged';
+  const disposition = Disposition.safeParse(text);
+  // The other two are no end: whoever still owes something keeps its lease.
+  if (disposition.success && text !== 'claimed' && text !== 'deferred') return disposition.data;
+  throw badRequest('"disposition" must be responded, acknowledged, ignored, superseded or failed');
+}
+
+function evidenceIn(fields: Fields): Evidence {
+  const evidence = Evidence.safeParse(fields.values['by'] ?? {});
+  if (!evidence.success || JSON.stringify(evidence.data).length > EVIDENCE_TEXT) {
+    throw badRequest(`"by" must be an object of short texts, numbers and flags (${EVIDENCE_TEXT} characters in all)`);
+  }
+  return evidence.data;
+}
+
+/** A stream of everything that waits and arrives. spec: relay#events */
+export async function events(relay: Relay, c: Asked): Promise<Response> {
+  const who = ownMailbox(c);
+  const { tokenHash } = c;
+  await who.home.directory.seen(who.name);
+  const after = await lastSeen(who, c.request.headers.get('last-event-id'));
+  // From here to the open stream nothing is waited for: of many who ask at once, each sees what those before it have opened.
+  if (relay.listeners.isFull(tokenHash)) throw new Declined(429, TOO_MANY_STREAMS, { 'retry-after': '25' });
+  const { request, connections } = c;
+  // A stream may be silent between two signs of life for longer than a connection may idle.
+  connections?.timeout?.(request, 0);
+  const cut = (): void => connections?.timeout?.(request, 1);
+  const facts = { id: c.id, room: c.room.id, agent: who.name };
+  // A stream outlives its request: a token that was taken away meanwhile, or given to somebody else's name, opens nothing any more.
+  const isWelcome = async (): Promise<boolean> => (await who.home.directory.byToken(tokenHash)) === who.name;
+  let leave = (): void => {};
+  const stream = relay.listeners.open({ who, tokenHash, after, isWelcome, cut }, (error) => {
+    leave();
+    const why = error instanceof Error ? { error: error.message } : {};
+    relay.deps.log('listener_closed', { ...facts, ...why });
+  });
+  leave = relay.lobby.stay(c.room);
+  relay.deps.log('listener_open', facts);
+  return new Response(stream, {
+    headers: {
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-cache',
+      connection: 'keep-alive',
+      // Proxies must not collect a stream.
+      'x-accel-buffering': 'no',
+      'x-request-id': facts.id,
+    },
+  });
+}
+
+/** Where a reader that comes back goes on. A number that was never given out is from a ledger before this one: all is sent. */
+async function lastSeen(who: Who, text: string | null): Promise<number> {
+  if (text === null || !/^\d{1,16}$/.test(text)) return 0;
+  const [newest] = await who.home.ledger.history({ limit: 1 });
+  const after = Number(text);
+  return after <= (newest?.seq ?? 0) ? after : 0;
+}

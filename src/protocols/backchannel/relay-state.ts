@@ -1,0 +1,107 @@
+import { addressOf, pathOf } from './relay-guards.ts';
+import { Figures, timesOf } from './relay-deps.ts';
+import type { Connections, RelayDeps } from './relay-deps.ts';
+import type { Who } from '../../core/mail/workspace.ts';
+import { Addresses } from '../../wire/rate-limit.ts';
+import { Bodies } from './relay-body.ts';
+import type { Fields } from './relay-body.ts';
+import { Badges } from './token-cache.ts';
+import { Listeners } from './listeners.ts';
+import { Lobby } from './room-registry.ts';
+import type { Room } from './room-registry.ts';
+import { Declined } from './relay-phrases.ts';
+
+/** A request, and what it carries from one check to the next. */
+export class Asked {
+  readonly method: string;
+  readonly path: string;
+  route = 'none';
+  /** Known once it is known who asks. */
+  room!: Room;
+  who!: Who;
+  tokenHash!: string;
+
+  constructor(
+    readonly request: Request,
+    readonly connections: Connections | undefined,
+    /** For the logs. */
+    readonly id: string,
+  ) {
+    this.method = request.method;
+    this.path = pathOf(request.url);
+  }
+}
+
+/** Of what an agent may ask, a stranger may fail at this part, and so many may join from one address. */
+const FAILING_PART = 100;
+const JOINING_PART = 10;
+/** A host that lets its agents ask little has not said that few may come. */
+const JOINING_LEAST = 60;
+/** The envelope of a message, and of a request, may have so much beside its body. */
+export const ENVELOPE = 64 * 1024;
+/** What is not a message is small. */
+export const SMALL_BODY = 64 * 1024;
+
+/** What all routes share. */
+export class Relay {
+  readonly lobby: Lobby;
+  readonly badges: Badges;
+  readonly bodies: Bodies;
+  readonly listeners: Listeners;
+  readonly figures: Figures;
+  readonly #failing: Addresses | null;
+  readonly #joining: Addresses | null;
+
+  constructor(readonly deps: RelayDeps) {
+    const { settings, now } = deps;
+    const { bodyMs, keepaliveMs } = timesOf(settings);
+    this.lobby = new Lobby(deps);
+    this.badges = new Badges(settings.rate, now);
+    // Six bytes of JSON can be one of a body: \u0000.
+    this.bodies = new Bodies(settings.bodyLimit * 6 + ENVELOPE, bodyMs);
+    this.listeners = new Listeners(keepaliveMs);
+    this.figures = new Figures(now());
+    this.#failing = settings.rate && new Addresses(settings.rate.perMinute / FAILING_PART);
+    this.#joining = settings.rate && new Addresses(Math.max(JOINING_LEAST, settings.rate.perMinute / JOINING_PART));
+  }
+
+  fields(c: Asked, limit?: number): Promise<Fields> {
+    return this.bodies.fields(c.request, limit);
+  }
+
+  /** Counts what a stranger costs us; too much of it is refused. */
+  countStranger(c: Asked): void {
+    this.#count(this.#failing, c);
+  }
+
+  /** Counts who is about to join: each is a record and a mailbox on our disk. */
+  countJoining(c: Asked): void {
+    this.#count(this.#joining, c);
+  }
+
+  #count(addresses: Addresses | null, c: Asked): void {
+    if (!addresses) return;
+    const { proxied } = this.deps.settings;
+    const waitS = addresses.count(addressOf(c.request, c.connections, proxied), this.deps.now());
+    if (waitS > 0) throw this.tooMany(waitS);
+  }
+
+  tooMany(waitS: number): Declined {
+    this.figures.limited += 1;
+    return new Declined(429, `too many requests — try again in ${waitS} s`, { 'retry-after': String(waitS) });
+  }
+}
+
+/** A JSON answer. */
+export function json(c: Asked, value: unknown, status = 200, headers?: Record<string, string>): Response {
+  return jsonText(c, JSON.stringify(value), status, headers);
+}
+
+/** The same for what is JSON already. */
+export function jsonText(c: Asked, text: string, status = 200, headers?: Record<string, string>): Response {
+  // What is spread first is copied as a whole; behind other names it would cost as much as the rest of the answer.
+  return new Response(text, {
+    status,
+    headers: { ...headers, 'content-type': 'application/json', 'x-request-id': c.id },
+  });
+}

@@ -1,0 +1,97 @@
+import { mkdirSync } from 'node:fs';
+import type { Message } from '../../core/message.ts';
+import type { AgentName } from '../../core/names.ts';
+import { OfflineDirectory, RelayDirectory } from './remote-directory.ts';
+import type { AgentRecord, Directory } from '../../core/ports/directory.ts';
+import { explained } from '../../core/disk.ts';
+import type { Ledger } from '../../core/ports/journal.ts';
+import { openSqliteLedger } from '../../store/journal/sqlite.ts';
+import { MaildirFiles } from '../../store/maildir/files.ts';
+import { Maildir } from '../../store/maildir/maildir.ts';
+import type { Judgement } from '../../store/maildir/send.ts';
+import { RelaySpool } from './remote-mailboxes.ts';
+import type { Spool } from '../../core/ports/mailboxes.ts';
+import { KnownAbilities, readIdentity, writeIdentity } from './remote-identity.ts';
+import { Aliases, Outbox } from './outbox.ts';
+import { RelayHttp } from './remote-http.ts';
+import type { Identity } from './remote-identity.ts';
+import { Landing } from './inbox-cache.ts';
+import { isNoSuchRoute, Post } from './post.ts';
+import type { Remote } from '../../core/ports/remote.ts';
+
+export interface RelayOptions {
+  /** The identity's folder: its shelf, its ledger, its outbox. */
+  root: string;
+  identity: Identity;
+  durability: 'normal' | 'full';
+  /** Where attention counts, messages are judged as they land; otherwise everything is shown. */
+  kind: 'agent' | 'foreign';
+  /** May letters wait in an outbox, or must whoever sends know at once? */
+  queues: boolean;
+  /** How a message that has landed is to be seen, by what is known on this machine. */
+  judge: (known: { ledger: Ledger; directory: Directory }, mailbox: AgentName, message: Message) => Promise<Judgement>;
+  tell: (text: string) => void;
+}
+
+export interface OpenRelay {
+  ledger: Ledger;
+  spool: Spool;
+  directory: Directory;
+  remote: Remote;
+}
+
+/** One agent at one relay, with a shelf on this machine. Opening it says nothing to the relay. */
+export function openRelay(options: RelayOptions): OpenRelay {
+  const { root, identity, tell } = options;
+  const { agent } = identity;
+  const self = selfRecord(agent, options.kind);
+  const http = new RelayHttp(identity);
+  const abilities = new KnownAbilities(http, Date.now, {
+    read: () => identity.abilities,
+    write(abilities) {
+      identity.abilities = abilities;
+      writeIdentity(root, { ...(readIdentity(root) ?? identity), abilities });
+    },
+  });
+  try {
+    mkdirSync(root, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw explained(error, root);
+  }
+  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: options.durability });
+  const known = { ledger, directory: new OfflineDirectory(http, self) };
+  const judge = (mailbox: AgentName, message: Message): Promise<Judgement> => options.judge(known, mailbox, message);
+  const shelf = new Maildir({ root, ledger, judge, now: Date.now });
+  const landing = new Landing({ root, files: new MaildirFiles(root), http, abilities });
+  const outbox = options.queues ? new Outbox(root) : null;
+  const aliases = new Aliases(root, Date.now);
+  const post = new Post({ http, ledger, abilities, outbox, aliases, now: Date.now });
+  const spool = new RelaySpool({ agent, http, shelf, ledger, landing, post, judge, tell, queues: options.queues });
+  const remote: Remote = {
+    url: http.url,
+    post: (from, draft) => post.post(from, draft),
+    bring: (mailbox, wanted, patienceMs) => spool.bring(mailbox, wanted, patienceMs),
+    trace: (id) => traceAt(http, id),
+    outbox: async () => outbox?.list() ?? [],
+    retry: (key) => post.retry(key),
+    drop: (key) => post.drop(key),
+    sentAs: async (prefix) => aliases.like(prefix),
+    queuedAs: async (id) => aliases.oursFor(id),
+  };
+  return { ledger, spool, directory: new RelayDirectory(http, self), remote };
+}
+
+/** As much of our own record as is known without asking. */
+function selfRecord(name: AgentName, kind: 'agent' | 'foreign'): AgentRecord {
+  const known = { name, subscriptions: [], createdAt: '', lastSeen: '' };
+  return kind === 'foreign' ? known : { ...known, parley: { v: 1, kind, roles: [] } };
+}
+
+async function traceAt(http: RelayHttp, id: string): Promise<unknown> {
+  try {
+    return (await http.ask('GET', `/v1/trace/${encodeURIComponent(id)}`)).data;
+  } catch (error) {
+    if (isNoSuchRoute(error)) return null;
+    throw error;
+  }
+}

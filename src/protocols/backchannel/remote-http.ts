@@ -1,0 +1,329 @@
+import { Refusal } from '../../core/refusal.ts';
+import { codeOf } from '../../core/disk.ts';
+
+/** Which relay, which room in it, and by which token we are known there. */
+export interface Place {
+  url: string;
+  room?: string | undefined;
+  token?: string | undefined;
+}
+
+export interface Request {
+  body?: unknown;
+  headers?: Record<string, string>;
+  /** Not our own token: the room's, or none. */
+  token?: string | null;
+  /** How many characters an answer may have, where that is more than usual. */
+  limit?: number;
+  /** How long a connection and then an answer may take, where the usual time would be too long. */
+  patienceMs?: number;
+}
+
+export interface Answer {
+  status: number;
+  data: unknown;
+  headers: Headers;
+}
+
+const CONNECT_MS = 5000;
+/** An answer may take this long to begin, and be silent this long while it comes. */
+const ANSWER_MS = 15_000;
+/** An answer that always moves and never ends is over after this many times its silence. */
+const LONGEST = 20;
+/** No message is as large as this; what is has to be something else. */
+const ANSWER_LIMIT = 128 * 1024 * 1024;
+/** A "no" is a line. */
+const REFUSAL_LIMIT = 1024 * 1024;
+/** A relay that was not there a moment ago is not asked again by the same command. */
+const DOWN_MS = 1000;
+
+/** One relay, spoken to as one agent. Tokens are sent to the address that was given, and to no other. */
+export class RelayHttp {
+  #reached = false;
+  #down: { until: number; trouble: NoAnswer } | undefined;
+
+  constructor(readonly place: Place) {}
+
+  get url(): string {
+    return this.place.url;
+  }
+
+  /** The answer of a request that must succeed; the relay's own "no" is thrown in its words. */
+  async ask(method: 'GET' | 'POST', path: string, request: Request = {}): Promise<Answer> {
+    const answer = await this.call(method, path, request);
+    if (answer.status < 300) return answer;
+    throw this.#refusal(answer);
+  }
+
+  /** Any answer in JSON, also a "no". Everything else is thrown as what it means. */
+  async call(method: 'GET' | 'POST', path: string, request: Request = {}): Promise<Answer> {
+    const { patienceMs } = request;
+    await this.reach(patienceMs);
+    const answerMs = patienceMs ?? ANSWER_MS;
+    const silence = new Silence(answerMs);
+    try {
+      const response = await fetch(`${this.url}${path}`, {
+        ...this.#options(method, request),
+        signal: silence.signal,
+      });
+      if (response.status >= 300 && response.status < 400) throw this.#redirected(response);
+      const text = await textOf(response, request.limit, silence);
+      return { status: response.status, data: this.#parsed(response, text), headers: response.headers };
+    } catch (error) {
+      // Nothing more of it is wanted, however much there would be.
+      silence.end();
+      if (error instanceof Refusal) throw error;
+      this.#reached = false;
+      throw troubleFrom(codeOf(error), this.url, answerMs);
+    } finally {
+      silence.close();
+    }
+  }
+
+  /** A stream that has no end; its reader decides how long silence may last. */
+  async stream(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
+    const response = await fetch(`${this.url}${path}`, { ...this.#options('GET', { headers }), signal }).catch(
+      (error: unknown) => {
+        throw signal.aborted ? error : troubleFrom(codeOf(error), this.url, ANSWER_MS);
+      },
+    );
+    if (response.status >= 300 && response.status < 400) throw this.#redirected(response);
+    if (response.ok) return response;
+    const data = this.#parsed(response, await textOf(response));
+    throw this.#refusal({ status: response.status, data, headers: response.headers });
+  }
+
+  #options(method: string, { body, headers, token = this.place.token ?? null }: Request): BunFetchRequestInit {
+    const { room } = this.place;
+    return {
+      method,
+      redirect: 'manual',
+      // Bun asks a proxy even about this machine itself.
+      ...(isLoopback(new URL(this.url)) && { proxy: false }),
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      headers: {
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...(token && { authorization: `Bearer ${token}` }),
+        ...(room && { 'x-backchannel-room': room }),
+        ...headers,
+      },
+    };
+  }
+
+  /** Whether a connection comes about; asked once, and again after a failure. */
+  async reach(patienceMs = CONNECT_MS): Promise<void> {
+    if (this.#down && Date.now() < this.#down.until) throw this.#down.trouble;
+    if (this.#reached) return;
+    try {
+      await reach(new URL(this.url), this.url, patienceMs);
+      this.#reached = true;
+      this.#down = undefined;
+    } catch (error) {
+      if (error instanceof NoAnswer) this.#down = { until: Date.now() + DOWN_MS, trouble: error };
+      throw error;
+    }
+  }
+
+  #redirected(response: Response): NoAnswer {
+    const to = response.headers.get('location') ?? 'elsewhere';
+    return new NoAnswer(
+      'refused',
+      `${this.url} sends us on to ${to}; give that address itself, a token is not sent along`,
+    );
+  }
+
+  #parsed({ status, headers }: Response, text: string): unknown {
+    try {
+      return JSON.parse(text) as unknown;
+    } catch {
+      const kind = headers.get('content-type')?.split(';')[0] ?? 'something';
+      const gist = text
+        .replace(/<[^>]*>/g, ' ')
+        .replace(/\s+/g, ' ')
+        .trim()
+        .slice(0, 60);
+      throw new NoAnswer(
+        // A "no" from whatever stands in between is a no; anything else may have come from behind it.
+        status >= 400 && status < 500 ? 'refused' : 'unknown',
+        `${this.url} answered ${status} with ${kind} instead of JSON: a proxy or another program stands there, not a relay` +
+          (gist ? ` ("${gist}")` : ''),
+      );
+    }
+  }
+
+  #refusal({ status, data, headers }: Answer): Refusal {
+    const { error } = (typeof data === 'object' && data !== null ? data : {}) as { error?: unknown };
+    const text = typeof error === 'string' && error !== '' ? error : `the relay ${this.url} answered ${status}`;
+    if (status >= 500 && status !== 501) return new NoAnswer('unknown', `the relay ${this.url} has trouble: ${text}`);
+    const wait = headers.get('retry-after');
+    return new RelayRefusal(status, status === 429 && wait ? `${text} (in ${wait} s)` : text);
+  }
+}
+
+/** Ends a request in which nothing moves any more, or in which it moves without end. */
+class Silence {
+  readonly #end = new AbortController();
+  readonly #longest: ReturnType<typeof setTimeout>;
+  #timer: ReturnType<typeof setTimeout>;
+
+  constructor(readonly ms: number) {
+    this.#timer = setTimeout(() => this.#end.abort(), ms);
+    this.#longest = setTimeout(() => this.#end.abort(), ms * LONGEST);
+  }
+
+  get signal(): AbortSignal {
+    return this.#end.signal;
+  }
+
+  end(): void {
+    this.#end.abort();
+  }
+
+  heard(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#end.abort(), this.ms);
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    clearTimeout(this.#longest);
+  }
+}
+
+async function textOf(response: Response, limit = ANSWER_LIMIT, silence?: Silence): Promise<string> {
+  silence?.heard();
+  const most = response.ok ? limit : REFUSAL_LIMIT;
+  const decoder = new TextDecoder();
+  let text = '';
+  for await (const bytes of response.body ?? []) {
+    silence?.heard();
+    text += decoder.decode(bytes as Uint8Array, { stream: true });
+    if (text.length > most) throw new NoAnswer('unknown', `${response.url} answers without end`);
+  }
+  return text + decoder.decode();
+}
+
+const LONGEST_LINE = 1000;
+
+/** What became of a request without a usable answer: it never left this machine, it may have arrived, or it surely failed. */
+export type Fate = 'never left' | 'unknown' | 'refused';
+
+/** A relay's words may be anybody's: on a terminal they must not move the cursor, fill the screen or read otherwise than they are. */
+function shown(text: string): string {
+  const line = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ');
+  return line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line;
+}
+
+/** A relay that gave no usable answer, in one line that says what stands in the way. */
+export class NoAnswer extends Refusal {
+  constructor(
+    readonly fate: Fate,
+    message: string,
+  ) {
+    super('unreachable', shown(message));
+  }
+}
+
+/** A relay's own "no", with its status: its words are meant for the user. */
+export class RelayRefusal extends Refusal {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(codeFor(status, message), shown(message));
+  }
+}
+
+/** True if the request never left this machine, so that it may be made again without a second thought. */
+export function neverLeft(error: unknown): boolean {
+  return error instanceof NoAnswer && error.fate === 'never left';
+}
+
+const CODES: Record<number, Refusal['code']> = {
+  401: 'no_identity',
+  403: 'not_yours',
+  404: 'not_found',
+  409: 'already_claimed',
+  413: 'too_large',
+  429: 'busy',
+  501: 'not_in_this_version',
+};
+
+function codeFor(status: number, text: string): Refusal['code'] {
+  if (/^unknown agent "|has no other subscribers/.test(text)) return 'unknown_recipient';
+  if (status === 409 && text.startsWith('agent name "')) return 'name_taken';
+  if (status === 409 && text.startsWith('key "')) return 'key_conflict';
+  if (status === 409 && text.startsWith('nobody can tell')) return 'outcome_unknown';
+  return CODES[status] ?? 'invalid_request';
+}
+
+/** What the system says when no connection comes about: nothing was sent. */
+const NO_CONNECTION: Record<string, string> = {
+  ECONNREFUSED: 'nothing listens there',
+  ENOTFOUND: 'no such host',
+  EAI_AGAIN: 'its name cannot be looked up now',
+  EHOSTUNREACH: 'no way to that host',
+  ENETUNREACH: 'no network',
+  EPROTO: 'it does not speak TLS on that port; is it http:// instead?',
+};
+const BAD_CERTIFICATE = /CERT|SIGNATURE|ERR_TLS|ERR_SSL/;
+
+/** What a failed connection or request means, by the system's own word for it. */
+export function troubleFrom(code: string | undefined, url: string, answerMs: number): NoAnswer {
+  const known = code === undefined ? undefined : NO_CONNECTION[code];
+  if (known) return new NoAnswer('never left', `the relay ${url} cannot be reached (${known})`);
+  if (code !== undefined && BAD_CERTIFICATE.test(code)) {
+    const remedy = 'give its authority in NODE_EXTRA_CA_CERTS if it is your own';
+    return new NoAnswer('never left', `the certificate of ${url} is not trusted (${code}); ${remedy}`);
+  }
+  const how = code === 'ECONNRESET' ? 'it closed the connection' : `nothing came for ${Math.ceil(answerMs / 1000)} s`;
+  return new NoAnswer('unknown', `the relay ${url} did not answer (${how})`);
+}
+
+/** This machine itself: nothing said to it can be overheard on a network, and no proxy stands between. */
+export function isLoopback({ hostname }: URL): boolean {
+  return /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/i.test(hostname);
+}
+
+/** A proxy from the environment makes the connections in our place: then only it knows whether a host can be reached. */
+export function isProxied(url: URL): boolean {
+  const variable = url.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY';
+  return !isLoopback(url) && Boolean(process.env[variable] ?? process.env[variable.toLowerCase()]);
+}
+
+/**
+ * Tries whether a connection comes about at all. Only so can a request that never left be told from one whose answer got lost:
+ * `fetch` has one time-out for both.
+ */
+export async function reach(url: URL, shown: string, patienceMs: number): Promise<void> {
+  if (isProxied(url)) return;
+  const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80);
+  const failed = await new Promise<unknown>((resolve) => {
+    const timer = setTimeout(() => resolve('late'), patienceMs);
+    const settled = (error?: unknown): void => {
+      clearTimeout(timer);
+      resolve(error);
+    };
+    Bun.connect({
+      hostname: url.hostname.replace(/^\[|\]$/g, ''),
+      port,
+      socket: {
+        open(socket) {
+          socket.end();
+          settled();
+        },
+        connectError: (_socket, error) => settled(error),
+        error: (_socket, error) => settled(error),
+        data: () => {},
+      },
+    }).catch((error: unknown) => settled(error));
+  });
+  if (failed === undefined) return;
+  if (failed === 'late') {
+    const seconds = Math.ceil(patienceMs / 1000);
+    throw new NoAnswer('never left', `the relay ${shown} cannot be reached (no connection within ${seconds} s)`);
+  }
+  const trouble = troubleFrom(codeOf(failed), shown, patienceMs);
+  // Whatever went wrong here, no request was made yet.
+  throw trouble.fate === 'never left' ? trouble : new NoAnswer('never left', `the relay ${shown} cannot be reached`);
+}

@@ -1,0 +1,260 @@
+import type { Message } from '../../core/message.ts';
+import { isQuiet } from '../../core/attention/attention.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import type { Evidence } from '../../core/receipt.ts';
+import { Refusal } from '../../core/refusal.ts';
+import type { Acceptance, CopyRecord, Entry, Ledger, Settlement } from '../../core/ports/journal.ts';
+import { sameOrConflict } from '../../store/journal/rules.ts';
+import { EventStream } from './remote-events.ts';
+import type { RelayHttp } from './remote-http.ts';
+import type { Landing } from './inbox-cache.ts';
+import type { Post } from './post.ts';
+import type { Judgement } from '../../store/maildir/send.ts';
+import type { Claim, Lease, Show, Spool, Waiting, Watch } from '../../core/ports/mailboxes.ts';
+
+/** Chores that nobody asked for hold a command up no longer than this. */
+const LEISURE_MS = 1500;
+
+export interface RelaySpoolOptions {
+  /** Whose mailbox it is. */
+  agent: AgentName;
+  http: RelayHttp;
+  /** Where messages land that were fetched: a spool on this machine, with a ledger of its own. */
+  shelf: Spool;
+  ledger: Ledger;
+  landing: Landing;
+  post: Post;
+  /** Parley's own agents: sends wait in an outbox, and fetched mail is shown while the relay is away. */
+  queues: boolean;
+  judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;
+  /** Told once of each kind of trouble while nobody else would say it. */
+  tell: (text: string) => void;
+}
+
+/**
+ * One agent's mailbox at a relay, read through a shelf on this machine. What waits there is shown; whatever is claimed is carried
+ * to the shelf first, and from then on the shelf's own line decides: leases, settling, crashes.
+ */
+export class RelaySpool implements Spool {
+  /** What is known to wait there. While a stream brings the news nobody has to ask. */
+  #there = new Map<MessageId, Message>();
+  /** Of these, what the shelf has not had before. */
+  readonly #fresh = new Set<MessageId>();
+  readonly #streams = new Set<EventStream>();
+  readonly #told = new Set<string>();
+
+  constructor(readonly options: RelaySpoolOptions) {}
+
+  async peek(mailbox: AgentName): Promise<Waiting[]> {
+    const shelf = await this.options.shelf.peek(mailbox);
+    const there = await this.#lookIfReachable(mailbox);
+    const here = new Set(shelf.map(({ message }) => message.id));
+    const others = [...there.values()].filter(({ id }) => !here.has(id));
+    const waiting = await Promise.all(others.map((message) => this.#judged(mailbox, message)));
+    return [...shelf, ...waiting].sort(oldestFirst);
+  }
+
+  async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
+    const shelf = await this.options.shelf.ids(mailbox, loudOnly);
+    return [...new Set([...shelf, ...(await this.#look(mailbox)).keys()])];
+  }
+
+  async read(mailbox: AgentName, id: MessageId): Promise<Waiting | null> {
+    const here = await this.options.shelf.read(mailbox, id);
+    if (here) return here;
+    const message = this.#there.get(id) ?? (await this.#look(mailbox)).get(id);
+    return message ? this.#judged(mailbox, message) : null;
+  }
+
+  async claim(
+    mailbox: AgentName,
+    ids: MessageId[],
+    lease: Lease,
+    read?: ReadonlyMap<MessageId, Message>,
+  ): Promise<Claim> {
+    try {
+      await this.#carry(mailbox, ids);
+    } catch (error) {
+      // Whoever watches goes on watching: what could not be fetched now is tried again at the next look.
+      if (this.#streams.size === 0 || !(error instanceof Refusal)) throw error;
+      this.#tellOnce(error);
+    }
+    return this.options.shelf.claim(mailbox, ids, lease, read);
+  }
+
+  async bring(mailbox: AgentName, wanted: (message: Message) => boolean, patienceMs?: number): Promise<number> {
+    const there = await this.#look(mailbox, patienceMs);
+    const ids = [...there.values()].filter(wanted).map(({ id }) => id);
+    if (ids.length > 0) await this.#carry(mailbox, ids);
+    return ids.length;
+  }
+
+  async renew(claim: Pick<Claim, 'mailbox' | 'owner'>, lease: Lease): Promise<boolean> {
+    return this.options.shelf.renew(claim, lease);
+  }
+
+  async settle(
+    claim: Pick<Claim, 'mailbox' | 'owner'>,
+    ids: MessageId[],
+    settlement: Settlement,
+    show?: Show,
+  ): Promise<boolean> {
+    return this.options.shelf.settle(claim, ids, settlement, show);
+  }
+
+  async release(
+    claim: Pick<Claim, 'mailbox' | 'owner'>,
+    ids: MessageId[],
+    because: Evidence,
+    delayMs?: number,
+    begun?: boolean,
+  ): Promise<MessageId[]> {
+    return this.options.shelf.release(claim, ids, because, delayMs, begun);
+  }
+
+  watch(mailbox: AgentName, onArrival: () => void): Watch {
+    const shelf = this.options.shelf.watch(mailbox, onArrival);
+    const stream = new EventStream(this.options.http, `/v1/events/${encodeURIComponent(mailbox)}`, {
+      onMessage: (message) => {
+        this.#there.set(message.id, message);
+        this.#told.clear();
+        onArrival();
+      },
+      // What is known is not announced again: whoever watches remembers what it has shown.
+      onResumed: async () => {
+        for (const [id, message] of await this.options.landing.waiting(mailbox)) this.#there.set(id, message);
+        onArrival();
+      },
+      onTrouble: (error) => this.#tellOnce(error),
+    });
+    this.#streams.add(stream);
+    return {
+      close: () => {
+        shelf.close();
+        this.#streams.delete(stream);
+        stream.close().catch(() => {});
+      },
+    };
+  }
+
+  /** Who gets a copy is the relay's decision. What was sent under a key is answered from here. */
+  async put(entry: Entry): Promise<Acceptance> {
+    const { message, key } = entry;
+    const earlier = key && (await this.options.ledger.underKey(message.from as AgentName, key));
+    if (earlier) return sameOrConflict(earlier, entry);
+    throw new Error('a relay is sent drafts, not entries');
+  }
+
+  async adopt(mailbox: AgentName): Promise<number> {
+    return this.options.shelf.adopt(mailbox);
+  }
+
+  async lower(mailbox: AgentName, id: MessageId): Promise<void> {
+    await this.options.shelf.lower(mailbox, id);
+  }
+
+  async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
+    return this.options.shelf.raise(mailbox, id);
+  }
+
+  async withdraw(): Promise<CopyRecord[]> {
+    throw new Refusal(
+      'not_in_this_version',
+      'a message that a relay has accepted cannot be withdrawn; write to its readers instead (`parley outbox drop` forgets one that was never sent)',
+    );
+  }
+
+  /** Also sends what waits in the outbox: whoever comes next does it. */
+  async heal(): Promise<void> {
+    await this.options.shelf.heal();
+    await this.#atLeisure(async () => {
+      await this.options.landing.heal(this.options.agent, LEISURE_MS);
+      await this.options.post.flush({ connectMs: LEISURE_MS });
+    });
+  }
+
+  async flush(): Promise<void> {
+    await this.options.shelf.flush();
+  }
+
+  async asides(): Promise<string[]> {
+    return this.options.shelf.asides();
+  }
+
+  async remove(mailbox: AgentName): Promise<void> {
+    await this.options.shelf.remove(mailbox);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#streams].map((stream) => stream.close()));
+    await this.options.shelf.close();
+  }
+
+  /** What waits there and was never here. */
+  async #look(mailbox: AgentName, patienceMs?: number): Promise<ReadonlyMap<MessageId, Message>> {
+    if (this.#streams.size === 0) this.#there = await this.options.landing.waiting(mailbox, patienceMs);
+    const spent: MessageId[] = [];
+    for (const id of this.#there.keys()) {
+      if (this.#fresh.has(id)) continue;
+      if (await this.#wasHere(mailbox, id)) spent.push(id);
+      else this.#fresh.add(id);
+    }
+    for (const id of spent) this.#there.delete(id);
+    // They were fetched, and the relay never heard of it.
+    if (spent.length > 0) await this.#atLeisure(() => this.options.landing.discharge(mailbox, spent));
+    return this.#there;
+  }
+
+  /** While the relay is away, the mail that was fetched before is still shown. */
+  async #lookIfReachable(mailbox: AgentName): Promise<ReadonlyMap<MessageId, Message>> {
+    try {
+      return await this.#look(mailbox);
+    } catch (error) {
+      if (!this.options.queues || !(error instanceof Refusal) || error.code !== 'unreachable') throw error;
+      this.#tellOnce(error, 'only mail that was fetched before is shown');
+      return new Map();
+    }
+  }
+
+  async #carry(mailbox: AgentName, ids: MessageId[]): Promise<void> {
+    const missing: MessageId[] = [];
+    // What has landed may still be without a row. It stays as it came, whatever the relay says under its id now.
+    const here = new Set(await this.options.shelf.ids(mailbox));
+    for (const id of ids) if (!here.has(id) && !(await this.#wasHere(mailbox, id))) missing.push(id);
+    if (missing.length > 0) await this.options.landing.carry(mailbox, missing, this.#there);
+    for (const id of ids) {
+      this.#there.delete(id);
+      this.#fresh.delete(id);
+    }
+  }
+
+  /** A copy that another program took from the shelf may be fetched anew. */
+  async #wasHere(mailbox: AgentName, id: MessageId): Promise<boolean> {
+    const copy = await this.options.ledger.copy(mailbox, id);
+    return copy !== null && copy.state !== 'gone';
+  }
+
+  async #judged(mailbox: AgentName, message: Message): Promise<Waiting> {
+    const { attention } = await this.options.judge(mailbox, message);
+    return { message, quiet: isQuiet(attention) };
+  }
+
+  /** The relay may be away, or say no: then it is asked again later, and whoever wants something of it now will hear it. */
+  async #atLeisure(act: () => Promise<unknown>): Promise<void> {
+    try {
+      await act();
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+    }
+  }
+
+  #tellOnce(error: unknown, next = 'it is tried again'): void {
+    if (!(error instanceof Refusal) || this.#told.has(error.message)) return;
+    this.#told.add(error.message);
+    this.options.tell(`${error.message}; ${next}`);
+  }
+}
+
+function oldestFirst(a: Waiting, b: Waiting): number {
+  return Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts);
+}

@@ -1,0 +1,152 @@
+import { silenceOutcome } from '../../core/attention/reply-rules.ts';
+import { isMessageId } from '../../core/names.ts';
+import { standingClaim } from '../../core/obligations/claim.ts';
+import { tick } from '../../core/obligations/tick.ts';
+import { isAnswerWaiting } from './turns.ts';
+import { dropSession } from './restore.ts';
+import { Alarm, Rounds } from './tasks.ts';
+import type { House } from './context.ts';
+import { deadlineMs } from './frames.ts';
+import { keyOf } from './item.ts';
+import type { Item } from './item.ts';
+import type { Runner } from './runner.ts';
+
+/** What was sent since is entered at least this often, and what others ended is noticed. */
+const LOOK_MS = 5000;
+const RENEW_MS = 5 * 60 * 1000;
+/** So many open events of one session are seen to in one round. */
+const SEEN_TO = 200;
+const DROP_EVERY_MS = 60 * 60 * 1000;
+const FORGOTTEN_MS = 7 * 24 * 60 * 60 * 1000;
+
+/** What time does: owed events come back, go up or run out; what may stay unanswered ends in silence. */
+export class Timekeeper {
+  readonly #rounds: Rounds;
+  readonly #alarm: Alarm;
+  /** Up to where a session's open events were seen to. */
+  readonly #places = new WeakMap<Runner['session'], number>();
+  #renewAt = 0;
+  #dropAt = 0;
+
+  constructor(
+    readonly house: House,
+    readonly runners: Map<string, Runner>,
+  ) {
+    this.#rounds = new Rounds(house.chores, 'time', () => this.#round());
+    this.#alarm = new Alarm(house.deps, () => this.#rounds.ask());
+  }
+
+  start(): void {
+    this.#rounds.ask();
+  }
+
+  close(): void {
+    this.#alarm.close();
+  }
+
+  async #round(): Promise<void> {
+    const { workspace, home, now } = this.house.deps;
+    try {
+      await home.spool.heal();
+      const next = await tick(workspace, home, now(), { redeliver: (duty) => this.#redeliver(duty) });
+      for (const { session } of this.runners.values())
+        for (const item of this.#someOf(session)) await this.#seeTo(session, item);
+      for (const runner of this.runners.values())
+        for (const item of runner.courier.underWay()) await this.#callOff(runner, item);
+      await this.#renew();
+      await this.#dropOld();
+      this.#alarm.at(Math.max(now() + 1, Math.min(next ?? Infinity, now() + LOOK_MS)));
+    } catch (error) {
+      this.#alarm.at(now() + LOOK_MS);
+      throw error;
+    }
+  }
+
+  /** By the session that has it, else by any that reads that mailbox. */
+  async #redeliver(duty: Parameters<Runner['comeBack']>[1]): Promise<boolean> {
+    const readers = [...this.runners.values()].flatMap((runner) => {
+      const who = runner.session.whos.find(({ name }) => name === duty.mailbox);
+      return who && runner.session.link ? [{ runner, who }] : [];
+    });
+    const has = (runner: Runner): number => Number(runner.session.open.has(`${duty.id}:${duty.mailbox}`));
+    for (const { runner, who } of readers.toSorted((a, b) => has(b.runner) - has(a.runner))) {
+      if (await runner.comeBack(who, duty)) return true;
+    }
+    return false;
+  }
+
+  /** The next open events of a session, in turn: few sessions have so many that it takes more than one round. */
+  #someOf(session: Runner['session']): Item[] {
+    const { size } = session.open;
+    const from = this.#places.get(session) ?? 0;
+    const some = [...session.open.values()].slice(from, from + SEEN_TO);
+    this.#places.set(session, from + SEEN_TO < size ? from + SEEN_TO : 0);
+    return some;
+  }
+
+  /** What is under way and was taken back or written anew meanwhile is not sent again. */
+  async #callOff(runner: Runner, { who, message }: Item): Promise<void> {
+    const { copies = [] } = (await who.home.ledger.trace(message.id)) ?? {};
+    const receipts = copies.find(({ mailbox }) => mailbox === who.name)?.receipts ?? [];
+    const cancelled = receipts.find(({ step }) => step === 'cancelled');
+    const duty = await who.home.ledger.duty(who.name, message.id);
+    if (!cancelled || (duty && !duty.ended)) return;
+    const { replaced } = cancelled.evidence;
+    await runner.supersede(who, message.id, isMessageId(replaced) ? { replaced } : { withdrawn: true });
+  }
+
+  /** What others did about an open event, and what silence means. */
+  async #seeTo(session: Runner['session'], item: Item): Promise<void> {
+    const { who, message, attention } = item;
+    const copy = await who.home.ledger.copy(who.name, message.id);
+    if (copy?.owner !== session.owner) {
+      session.open.delete(keyOf(item));
+      return;
+    }
+    const duty = await who.home.ledger.duty(who.name, message.id);
+    // What asked for an answer and does not any more was taken back, or written anew.
+    const isCalledOff = !duty && copy.attention.policy === 'must_not_respond';
+    if (duty?.ended || isCalledOff) {
+      const { as, by } = duty?.ended ?? { as: 'superseded' as const, by: { because: 'it was edited or deleted' } };
+      await session.end(item, as, by);
+      if (as === 'superseded') await session.cancel(item, 'Message was edited or deleted before response');
+      return;
+    }
+    if (duty || attention.policy === 'must_respond') return;
+    const now = this.house.deps.now();
+    if (now < Date.parse(message.ts) + deadlineMs(message)) return;
+    if (await isAnswerWaiting(item)) return;
+    // Who has claimed it is at work on it.
+    if ((await standingClaim(who.home, message, now))?.holder === who.name) return;
+    await session.end(item, silenceOutcome(attention.policy), { because: 'nothing was said in time' });
+  }
+
+  /** Sessions that nobody took up for a week are forgotten, unless something is still in their hand. */
+  async #dropOld(): Promise<void> {
+    const now = this.house.deps.now();
+    if (now < this.#dropAt) return;
+    this.#dropAt = now + DROP_EVERY_MS;
+    for (const [id, runner] of this.runners) {
+      const { session } = runner;
+      if (session.link) continue;
+      // Another process may have it.
+      const seen = (await this.house.deps.home.ledger.session(id))?.seen ?? 0;
+      if (session.inHand > 0 || seen > now - FORGOTTEN_MS) continue;
+      runner.close();
+      this.runners.delete(id);
+      await dropSession(this.house.deps, session.record);
+    }
+  }
+
+  async #renew(): Promise<void> {
+    const now = this.house.deps.now();
+    if (now < this.#renewAt) return;
+    this.#renewAt = now + RENEW_MS;
+    for (const { session } of this.runners.values()) {
+      if (!session.link) continue;
+      await session.renew();
+      session.record = { ...session.record, seen: now };
+      await this.house.deps.home.ledger.saveSession(session.record);
+    }
+  }
+}

@@ -1,0 +1,292 @@
+import { quieter } from '../../core/attention/decide.ts';
+import type { ChatDeliver } from './shapes.ts';
+import { endDuty } from '../../core/obligations/obligation.ts';
+import { HOLD_MS, noted } from './context.ts';
+import type { Timer, House } from './context.ts';
+import { frameOf, windowOf } from './frames.ts';
+import type { Framing } from './frames.ts';
+import { isUnseen, keyOf, lastOf } from './item.ts';
+import type { Group, Item } from './item.ts';
+import { asksForStatus, linesOf } from './digest.ts';
+import { attemptsOf } from './restore.ts';
+import type { Session } from './session.ts';
+import { endTwins } from './mail-scan.ts';
+
+/** How long an answer is waited for before the same is sent again; each time twice as long, up to a minute. */
+const FIRST_WAIT_MS = 10_000;
+const LONGEST_WAIT_MS = 60_000;
+const KNOCKS_WAIT_MS = 1000;
+
+/** Something that was sent and has no answer yet. */
+interface Shipment {
+  params: ChatDeliver;
+  timer: Timer | null;
+  /** An answer has come and is being written down. */
+  isAccepting: boolean;
+  over: PromiseWithResolvers<void>;
+}
+
+/** Carries a session's groups to its harness: takes them in hand, sends them, and sends them again until they are accepted. */
+export class Courier {
+  readonly #out = new Map<Group, Shipment>();
+
+  constructor(
+    readonly house: House,
+    readonly session: Session,
+    /** Something was accepted: more may go. */
+    readonly onAccepted: () => void,
+  ) {}
+
+  /** Sends whatever may go now. Knocks go together, or with the next event, so that many are one disturbance. */
+  async sendDue(): Promise<void> {
+    const { queue } = this.session;
+    let knocks = queue.knocks();
+    for (const group of queue.due()) {
+      if (!this.session.link) return;
+      // Another one of this round may have taken it along.
+      if (!queue.isDue(group) || !this.session.mayGo(group)) continue;
+      if (isUnseen(group) || group.mode === 'immediate') await this.#send([group]);
+      else {
+        const beside = knocks.filter((one) => one !== group && queue.isHead(one) && this.session.mayGo(one));
+        knocks = knocks.filter((one) => !beside.includes(one));
+        await this.#send([...beside, group]);
+      }
+    }
+  }
+
+  /** The last one carries what the model sees of all of them, and goes when the others are accepted. */
+  async #send(groups: Group[]): Promise<void> {
+    for (const group of groups) this.session.queue.leave(group);
+    try {
+      const taken: Group[] = [];
+      for (const group of groups) {
+        if (await this.#take(group)) taken.push(group);
+        else this.session.queue.done(group);
+      }
+      await this.#sendTaken(taken);
+    } catch (error) {
+      // What is in hand stays there; all of it goes with the next round.
+      for (const group of groups) if (this.session.queue.isOut(group)) this.#giveBack(group);
+      throw error;
+    }
+  }
+
+  async #sendTaken(taken: Group[]): Promise<void> {
+    const carrier = taken.at(-1);
+    if (!carrier) return;
+    if (!this.session.link) return taken.forEach((group) => this.#giveBack(group));
+    const frames = new Map<Group, ChatDeliver>();
+    for (const group of taken) frames.set(group, await frameOf(group, this.#framing()));
+    const prompt = isUnseen(carrier) ? undefined : await this.#prompt(taken, frames);
+    this.house.chores.run('deliver', async () => {
+      await this.#shipAhead(taken.slice(0, -1), frames);
+      const frame = frames.get(carrier);
+      await this.#ship(carrier, frame && { ...frame, ...(prompt !== undefined && { prompt }) });
+    });
+  }
+
+  /** Waits until they are accepted, but not for ever: what is meant in full must not hang on a knock. */
+  async #shipAhead(groups: Group[], frames: ReadonlyMap<Group, ChatDeliver>): Promise<void> {
+    if (groups.length === 0) return;
+    const enough = Promise.withResolvers<void>();
+    const timer = this.house.deps.after(KNOCKS_WAIT_MS, enough.resolve);
+    const shipped = groups.map((group) => this.#ship(group, frames.get(group)));
+    for (const one of shipped) this.house.chores.run('knock', () => one);
+    await Promise.race([Promise.allSettled(shipped), enough.promise]);
+    timer.cancel();
+  }
+
+  /** Claims what is not in hand yet. What was withdrawn, taken by another or made quiet meanwhile is left out. */
+  async #take(group: Group): Promise<boolean> {
+    const fresh = group.items.filter(({ held }) => !held);
+    const [first] = fresh;
+    if (!first) return group.items.length > 0;
+    const { name, home } = first.who;
+    const read = new Map(fresh.map(({ message }) => [message.id, message]));
+    const lease = { ms: HOLD_MS, bearer: this.session.holder };
+    const claim = await home.spool.claim(name, [...read.keys()], lease, read);
+    const won = new Map(claim.copies.map((copy) => [copy.message.id, copy]));
+    const kept: Item[] = [];
+    for (const item of group.items) {
+      const copy = won.get(item.message.id);
+      if (item.held) kept.push(item);
+      if (item.held || !copy) continue;
+      const mode = this.#modeOf(copy.attention.injection);
+      if (mode === null) {
+        await home.spool.release({ mailbox: name, owner: this.session.owner }, [item.message.id], { because: 'quiet' });
+        continue;
+      }
+      const attempts = copy.attempt > 0 ? await attemptsOf(item) : 0;
+      kept.push({ ...item, held: true, attention: copy.attention, mode, attempts });
+    }
+    group.items = kept;
+    const [only] = kept;
+    if (kept.length === 1 && only && group.returns === 0) group.mode = only.mode;
+    return kept.length > 0;
+  }
+
+  /** How it goes out here; null for what only waits. */
+  #modeOf(injection: Item['attention']['injection']): Item['mode'] | null {
+    const mode = quieter(injection, this.session.link?.capabilities.injection ?? {});
+    return isUnseen({ mode }) && !this.session.link?.wantsAll ? null : mode;
+  }
+
+  async #prompt(groups: Group[], frames: ReadonlyMap<Group, ChatDeliver>): Promise<string> {
+    const { render } = this.house.deps;
+    const texts: string[] = [];
+    if (this.session.rules === 'needed') {
+      texts.push(render.rules());
+      this.session.rules = 'sending';
+    }
+    for (const group of groups) {
+      const frame = frames.get(group);
+      if (frame?.knock) texts.push(render.knock(frame.eventId, frame.knock));
+      else if (frame && !isUnseen(group)) {
+        const asked = group.items.some(({ message }) => asksForStatus(message.body));
+        const progress = asked
+          ? [...linesOf(this.session, 0), ...(await this.house.progressAround(this.session, 0))]
+          : [];
+        texts.push(render.event(frame, await windowOf(group, this.#framing()), progress));
+      }
+    }
+    return texts.join('\n\n');
+  }
+
+  /** Sends it until it is accepted, given back or over. */
+  async #ship(group: Group, params: ChatDeliver | undefined): Promise<void> {
+    if (!params) return;
+    if (!this.session.link) return this.#giveBack(group);
+    const shipment: Shipment = { params, timer: null, isAccepting: false, over: Promise.withResolvers() };
+    this.#out.set(group, shipment);
+    await this.#offer(group, shipment);
+    await shipment.over.promise;
+  }
+
+  async #offer(group: Group, shipment: Shipment): Promise<void> {
+    const { link } = this.session;
+    if (!link || this.#out.get(group) !== shipment || shipment.isAccepting) return;
+    const attempt = lastOf(group).attempts + 1;
+    // Set first: whatever fails below, it is tried again.
+    if (link.capabilities.delivery.ack && link.capabilities.delivery.redelivery) {
+      const wait = Math.min(FIRST_WAIT_MS * 2 ** (attempt - 1), LONGEST_WAIT_MS);
+      shipment.timer = this.house.deps.after(wait, () => this.#again(group, shipment));
+    }
+    for (const item of group.items) {
+      item.attempts += 1;
+      const into = item === lastOf(group) ? {} : { merged: lastOf(group).message.id };
+      const returns = group.returns > 0 ? { returns: group.returns } : {};
+      const { attempts: attempt, seq } = item;
+      const evidence = { session: this.session.id, attempt, seq, mode: group.mode, ...into, ...returns };
+      await noted(this.house, item.who.name, item.message.id, 'offered', evidence);
+    }
+    if (this.#out.get(group) !== shipment) return;
+    const { reliability } = shipment.params;
+    shipment.params = { ...shipment.params, reliability: { ...reliability, attempt } };
+    // A "no" is like no answer: it is asked again when its time comes. A late answer to an earlier try counts too.
+    void link.wire.deliver(shipment.params).then(
+      () => this.house.chores.run('accept', () => this.#accepted(group, shipment)),
+      () => {},
+    );
+  }
+
+  #again(group: Group, shipment: Shipment): void {
+    this.house.chores.run('deliver again', () => this.#offer(group, shipment));
+  }
+
+  /** The harness has it. Whether its model agrees is another matter, and comes later. */
+  async #accepted(group: Group, shipment: Shipment): Promise<void> {
+    if (this.#out.get(group) !== shipment || shipment.isAccepting) return;
+    shipment.isAccepting = true;
+    try {
+      await this.#writeDown(group);
+    } finally {
+      // If that failed it goes out again when its time comes, and is accepted again.
+      shipment.isAccepting = false;
+    }
+    if (shipment.params.prompt !== undefined && this.session.rules !== 'needed') this.session.rules = 'shown';
+    // Meanwhile the connection may have ended: then it was put back, and must not go out a second time.
+    if (!this.#forget(group, shipment))
+      for (const { who, message } of group.items) this.session.queue.drop(who.name, message.id);
+    this.session.queue.done(group);
+    shipment.over.resolve();
+    this.onAccepted();
+  }
+
+  async #writeDown(group: Group): Promise<void> {
+    const event = lastOf(group);
+    for (const item of group.items) {
+      const evidence = { session: this.session.id, attempt: item.attempts };
+      const step = group.mode === 'notify' ? 'knocked' : 'accepted';
+      await noted(this.house, item.who.name, item.message.id, step, evidence);
+      await endTwins(this.session, item);
+      if (item !== event) await this.#mergedInto(event, item);
+    }
+    // What comes back was accepted before: it is open, or another reader has ended it.
+    if (group.returns === 0) await this.#openOrEnd(event);
+    else if (this.session.open.has(keyOf(event))) this.session.open.set(keyOf(event), event);
+  }
+
+  /** What must not be answered has its end. The rest is owed, or may be answered. */
+  async #openOrEnd(item: Item): Promise<void> {
+    if (item.attention.policy === 'must_not_respond')
+      await this.session.end(item, 'ignored', { because: 'no answer is wanted' });
+    else this.session.open.set(keyOf(item), item);
+  }
+
+  /** Its words stand in the turn of a later one, which takes its place. */
+  async #mergedInto(event: Item, item: Item): Promise<void> {
+    const by = { merged: event.message.id };
+    await endDuty(item.who.home, item.who.name, item.message.id, 'superseded', by, this.house.deps.now());
+    await this.session.end(item, 'superseded', by);
+  }
+
+  /** What was sent and has no answer yet. */
+  underWay(): Item[] {
+    return [...this.#out.keys()].flatMap(({ items }) => items);
+  }
+
+  /** Takes one message out of what is under way, because it is over. The others of its group go on without it. */
+  callOff(item: Pick<Item, 'who' | 'message'>): Item | null {
+    for (const [group, shipment] of this.#out) {
+      const found = group.items.find((one) => keyOf(one) === keyOf(item));
+      if (!found) continue;
+      this.#forget(group, shipment);
+      const rest = group.items.filter((one) => one !== found);
+      this.session.queue.done(group);
+      if (rest.length > 0) this.session.queue.putBack({ ...group, items: rest });
+      shipment.over.resolve();
+      return found;
+    }
+    return null;
+  }
+
+  /** The connection is gone: what was not accepted goes out again over the next one. */
+  hangUp(): void {
+    for (const [group, shipment] of this.#out) {
+      this.#forget(group, shipment);
+      this.#giveBack(group);
+      shipment.over.resolve();
+    }
+    if (this.session.rules === 'sending') this.session.rules = 'needed';
+  }
+
+  #giveBack(group: Group): void {
+    group.cleared = false;
+    group.interrupt = false;
+    this.session.queue.putBack(group);
+  }
+
+  /** False if it was over before. */
+  #forget(group: Group, shipment: Shipment): boolean {
+    if (this.#out.get(group) !== shipment) return false;
+    shipment.timer?.cancel();
+    return this.#out.delete(group);
+  }
+
+  #framing(): Framing {
+    const { link, id, whos } = this.session;
+    if (!link) throw new Error('a session that delivers has a link');
+    const { people, deps, workspaceOf } = this.house;
+    return { sessionId: id, whos, capabilities: link.capabilities, people, now: deps.now(), workspaceOf };
+  }
+}

@@ -1,0 +1,151 @@
+import type { Duty } from '../../core/obligations/rules.ts';
+import { composeMessage } from '../../core/message.ts';
+import type { Message } from '../../core/message.ts';
+import { isMessageId } from '../../core/names.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import type { Evidence } from '../../core/receipt.ts';
+import { Refusal } from '../../core/refusal.ts';
+import type { Copy, CopyRecord } from '../../core/ports/journal.ts';
+import { attend, exchangeOf } from '../../core/mail/attend.ts';
+import type { Workspace, Home } from '../../core/mail/workspace.ts';
+import { discharge, endDuty, enterDuties } from '../../core/obligations/obligation.ts';
+import { refuseTooLarge } from '../../core/mail/send.ts';
+import type { Sent } from '../../core/mail/send.ts';
+
+/** So often a message can be edited before its first version is forgotten. */
+const VERSIONS = 200;
+
+/**
+ * Puts another text in the place of a message, for the same readers. Who has not taken the old one gets only the new one; who owes
+ * something for the old one owes it for the new one, as long as before. Who has answered is told that it was edited since.
+ */
+export async function edit(
+  workspace: Workspace,
+  from: AgentName,
+  home: Home,
+  given: MessageId,
+  body: string,
+  newId: MessageId = workspace.newId(),
+): Promise<Sent> {
+  refuseTooLarge(body, workspace.bodyLimit);
+  const old = await ownMessage(home, from, await latestOf(home, given));
+  const { id } = old;
+  const before = (await home.ledger.trace(id))?.copies ?? [];
+  await enterDuties(home);
+  const exchange = await exchangeOf(home, from, { ...old.parley, ...old, body, replaces: id }, workspace.now());
+  const { intent = 'none', deadline, obligation, aim } = old.parley ?? {};
+  const message = composeMessage(
+    {
+      to: old.to,
+      body,
+      priority: old.priority === 'urgent' ? 'urgent' : 'normal',
+      intent,
+      ...(old.thread !== undefined && { thread: old.thread as MessageId }),
+      ...(old.refs && { refs: old.refs }),
+      ...(deadline && { deadline }),
+      ...(obligation && { obligation }),
+      ...(aim && { aim }),
+      replaces: id,
+    },
+    { id: newId, from, ts: new Date(workspace.now()).toISOString(), lineage: exchange.lineage },
+  );
+  const copies: Copy[] = [];
+  for (const { mailbox } of before) {
+    const reader = await home.directory.get(mailbox);
+    const via = viaOf(old, mailbox);
+    if (reader)
+      copies.push({ mailbox, attention: await attend(home, message, reader, via, exchange, workspace.now()) });
+  }
+  const by = { replaced: newId, by: from };
+  await home.spool.withdraw(id, by);
+  const stored = await home.spool.put({ message, copies });
+  for (const { mailbox } of before) {
+    await home.ledger.record(mailbox, id, { step: 'cancelled', at: message.ts, evidence: by });
+    await inherit(home, mailbox, id, newId, by, workspace.now());
+    await callOff(home, mailbox, id);
+  }
+  return { home, ...stored };
+}
+
+/**
+ * Takes a message back, as far as nobody took it. By its author that ends what is owed for it, an obligation too. Anybody else's
+ * deleting ends what is owed as a reply, and no obligation.
+ */
+export async function remove(
+  workspace: Workspace,
+  by: AgentName,
+  home: Home,
+  given: MessageId,
+): Promise<{ copies: CopyRecord[]; ended: Duty[] }> {
+  const id = await latestOf(home, given);
+  const message = await home.ledger.message(id);
+  if (!message) throw new Refusal('not_found', `no message has the id ${id.slice(0, 40)}`);
+  await enterDuties(home);
+  const evidence = { withdrawn: true, by };
+  const copies = await home.spool.withdraw(id, evidence);
+  const ended: Duty[] = [];
+  const at = new Date(workspace.now()).toISOString();
+  const cancelled = (mailbox: AgentName) => home.ledger.record(mailbox, id, { step: 'cancelled', at, evidence });
+  for (const { mailbox } of copies) {
+    const owed = await home.ledger.duty(mailbox, id);
+    if (!owed || owed.ended) {
+      await callOff(home, mailbox, id);
+      await cancelled(mailbox);
+      continue;
+    }
+    const end = message.from === by ? discharge : endDuty;
+    const after = await end(home, mailbox, id, 'superseded', evidence, workspace.now());
+    if (after?.ended) ended.push(after);
+    await cancelled(mailbox);
+  }
+  return { copies, ended };
+}
+
+/** A copy in somebody's hand for which nothing is owed: no answer is wanted any more, and whoever has it can see that. */
+async function callOff(home: Home, mailbox: AgentName, id: MessageId): Promise<void> {
+  const copy = await home.ledger.copy(mailbox, id);
+  if (copy?.state !== 'held' || copy.attention.policy === 'must_not_respond') return;
+  const duty = await home.ledger.duty(mailbox, id);
+  if (duty && !duty.ended) return;
+  await home.ledger.reconsider(mailbox, id, { ...copy.attention, policy: 'must_not_respond' });
+}
+
+/** The old duty ends, and what is left of it goes on for the new message: its age and how often it came back stay. */
+async function inherit(
+  home: Home,
+  mailbox: AgentName,
+  old: MessageId,
+  id: MessageId,
+  by: Evidence,
+  now: number,
+): Promise<void> {
+  const owed = await home.ledger.duty(mailbox, old);
+  if (!owed || owed.ended) return;
+  // First the new one: a crash in between leaves two, never none.
+  await home.ledger.addDuty({ ...owed, id, state: owed.state === 'paused' ? 'open' : owed.state });
+  await discharge(home, mailbox, old, 'superseded', by, now);
+}
+
+/** What stands in its place by now: whoever names an old version means that. */
+async function latestOf(home: Home, id: MessageId): Promise<MessageId> {
+  let latest = id;
+  for (let n = 0; n < VERSIONS; n += 1) {
+    const copies = (await home.ledger.trace(latest))?.copies ?? [];
+    const next = copies.flatMap(({ receipts }) => receipts).find(({ evidence }) => isMessageId(evidence['replaced']));
+    if (!next) break;
+    latest = next.evidence['replaced'] as MessageId;
+  }
+  return latest;
+}
+
+async function ownMessage(home: Home, from: AgentName, id: MessageId): Promise<Message> {
+  const message = await home.ledger.message(id);
+  if (!message) throw new Refusal('not_found', `no message has the id ${id.slice(0, 40)}`);
+  if (message.from === from) return message;
+  throw new Refusal('not_yours', `message ${id.slice(0, 8)} was sent by ${message.from}; only its sender can edit it`);
+}
+
+function viaOf({ to }: Message, mailbox: AgentName): 'dm' | 'role' | 'channel' {
+  if (to.startsWith('#')) return 'channel';
+  return to.replace(/^@/, '') === mailbox ? 'dm' : 'role';
+}

@@ -1,0 +1,235 @@
+import { DEADLINE_MS } from '../../core/obligations/rules.ts';
+import { masked } from '../../core/attention/secrets.ts';
+import { topicOf } from '../../core/attention/topic.ts';
+import type { Capabilities, ChatDeliver, Knock, Part } from './shapes.ts';
+import type { Message, Obligation } from '../../core/message.ts';
+import { isMessageId, AgentName } from '../../core/names.ts';
+import { rootOf } from '../../core/mail/conversation.ts';
+import type { Who } from '../../core/mail/workspace.ts';
+import { meansTo, readThread } from '../../core/history/events.ts';
+import type { EventView } from '../../core/history/events.ts';
+import { visible } from '../../core/history/sight.ts';
+import { idsOf, isUnseen, lastOf, saidAt } from './item.ts';
+import type { Group, Item } from './item.ts';
+import type { Said, Window } from './prompt.ts';
+import { HERE, platformOf } from './platform-names.ts';
+import { mentionsIn } from '../../core/attention/text.ts';
+import { HOST_NAME } from '../../core/signal.ts';
+import type { AgentRecord } from '../../core/ports/directory.ts';
+import type { HostDeps, Person } from './context.ts';
+
+/** Root and the last six of a thread; the event itself is one more. */
+const WINDOW = 7;
+
+/** What a frame needs to know beside its group. */
+export interface Framing {
+  sessionId: string;
+  whos: readonly Who[];
+  capabilities: Capabilities;
+  people: People;
+  now: number;
+  /** The workspace of a platform, where a surface of it is bound. */
+  workspaceOf: (platform: string) => string;
+}
+
+/** The parameters of `chat/deliver` for a group, without its prompt. spec: host#deliver */
+export async function frameOf(group: Group, framing: Framing): Promise<ChatDeliver> {
+  const item = lastOf(group);
+  const { message, attention, conversation, author, who } = item;
+  const platform = platformOf(message);
+  const recipient = await framing.people.person(who.name);
+  const isKnock = group.mode === 'notify';
+  return {
+    sessionId: framing.sessionId,
+    eventId: message.id,
+    source: { platform, workspaceId: platform === HERE ? who.home.label : framing.workspaceOf(platform) },
+    conversation,
+    author: { id: author.name, kind: author.kind, displayName: author.displayName },
+    target: {
+      mentions: await mentionsOf(group, framing.people),
+      recipient: `${recipient.kind}:${who.name}`,
+      directedness: attention.directedness,
+    },
+    ...(isKnock ? { knock: knockOf(group, framing) } : { content: group.items.flatMap(partsOf) }),
+    timing: { createdAt: new Date(saidAt(item, framing.now)).toISOString(), sequence: item.seq },
+    attention: {
+      policy: attention.policy,
+      reason: attention.reason,
+      priority: message.priority === 'urgent' ? 'urgent' : 'normal',
+      deadlineMs: deadlineMs(message),
+    },
+    injection: {
+      mode: group.mode,
+      context: !isKnock && !isUnseen(group) && hasWindow(item) ? 'thread_window' : 'none',
+      role: 'user',
+      ...(group.interrupt && { interrupt: true }),
+    },
+    reliability: { attempt: item.attempts + 1, idempotencyKey: `${message.id}:${who.name}` },
+    ...(message.parley?.obligation && { obligation: blockOf(message.parley.obligation) }),
+    ...(await reactionOf(item)),
+    ...(group.items.length > 1 && { merged: idsOf(group) }),
+    ...(group.returns > 0 && { returns: group.returns }),
+  };
+}
+
+/** Of a reaction: what it is about, and what it says to do, where that is the reader's own message. */
+async function reactionOf({ message, who }: Item): Promise<Pick<ChatDeliver, 'reaction'>> {
+  const { signal } = message.parley ?? {};
+  if (signal === undefined || !isMessageId(message.thread)) return {};
+  const means = await meansTo(who.name, who.home, message);
+  return { reaction: { target: message.thread, signal, ...(means && { means }) } };
+}
+
+/** How long its reader has, or how long it is news, from when it was said (ms). */
+export function deadlineMs(message: Message): number {
+  const { deadline } = message.parley ?? {};
+  return deadline === undefined ? DEADLINE_MS : Math.max(1, Date.parse(deadline) - Date.parse(message.ts));
+}
+
+/** What a knock says: not a word of the body. spec: c2a#knock */
+export function knockOf(group: Group, framing: Pick<Framing, 'capabilities' | 'now'>): Knock {
+  const item = lastOf(group);
+  const { message, attention, conversation, author } = item;
+  const { signal, intent = 'none' } = message.parley ?? {};
+  const where = conversation.kind === 'thread' ? conversation.threadId : conversation.id;
+  const parts = group.items.flatMap(partsOf);
+  return {
+    from: `${author.kind}:${author.name}`,
+    where: `${conversation.kind}:${where ?? conversation.id}`,
+    directedness: attention.directedness,
+    policy: attention.policy,
+    priority: message.priority === 'urgent' ? 'urgent' : 'normal',
+    topic: topicOf({
+      intent,
+      body: message.body,
+      thread: message.thread !== undefined,
+      ...(signal !== undefined && { signal }),
+      ...(message.refs && { refs: message.refs }),
+    }),
+    pullWith: pullWith(framing.capabilities),
+    ageMs: framing.now - saidAt(item, framing.now),
+    parts: Object.fromEntries(
+      [...Map.groupBy(parts, ({ type }) => type)].map(([type, several]) => [type, several.length]),
+    ),
+  };
+}
+
+/** The tool that reads the rest, as this session knows it. */
+export function pullWith({ chatTools }: Pick<Capabilities, 'chatTools'>): string {
+  return chatTools.readThread ? 'chat.read_thread' : 'chat.list_events';
+}
+
+/** What was said in the thread before an event, as far as its reader may see it. */
+export async function windowOf(group: Group, framing: Framing): Promise<Window | undefined> {
+  const item = lastOf(group);
+  if (item.message.thread === undefined) return undefined;
+  const own = new Set<string>(idsOf(group));
+  const { messages, earlier } = await readThread([item.who], { event: item.message.id }, { limit: WINDOW + own.size });
+  const before = messages.filter(({ id, seq }) => !own.has(id) && seq < item.seq);
+  const root = await rootBefore(item, before);
+  const said = await Promise.all([...(root ? [root] : []), ...before].map((one) => saidIn(one, framing.people)));
+  return { said, earlier: Math.max(0, earlier - (root ? 1 : 0)), pullWith: pullWith(framing.capabilities) };
+}
+
+type Spoken = Pick<EventView, 'id' | 'from' | 'at' | 'body'>;
+
+/** The message that opened the thread, where the last ones do not reach back to it. */
+async function rootBefore({ message, who }: Item, before: readonly EventView[]): Promise<Spoken | null> {
+  const root = rootOf(message);
+  if (root === message.id || before.some(({ id }) => id === root)) return null;
+  try {
+    const seen = await visible([who], root);
+    return { id: seen.message.id, from: seen.message.from, at: seen.message.ts, body: seen.message.body };
+  } catch {
+    // Not here, or not for this reader.
+    return null;
+  }
+}
+
+async function saidIn({ id, from, at, body = '' }: Spoken, people: People): Promise<Said> {
+  const { kind, displayName } = await people.person(from);
+  return { id, author: { kind, displayName }, at, text: masked(body) };
+}
+
+/** A thread around it, or a call by name, which usually has one. */
+function hasWindow({ message, attention }: Item): boolean {
+  return message.thread !== undefined || attention.reason === 'direct_mention';
+}
+
+async function mentionsOf(group: Group, people: People): Promise<string[]> {
+  const called = await Promise.all(group.items.map(({ message }) => people.called(message.body)));
+  return [...new Set(called.flat())];
+}
+
+function blockOf(obligation: Obligation): Obligation {
+  const { defaultAction } = obligation;
+  return defaultAction === undefined ? obligation : { ...obligation, defaultAction: masked(defaultAction) };
+}
+
+/** A message as typed parts. What looks like a secret is masked. */
+export function partsOf({ message }: Pick<Item, 'message'>): Part[] {
+  return [
+    { type: 'text' as const, text: masked(message.body) },
+    ...(message.refs ?? []).map((ref) => ({ type: 'ref' as const, ref: masked(ref) })),
+  ];
+}
+
+/** How long a record is believed. */
+const FRESH_MS = 5000;
+const MOST_KNOWN = 2000;
+/** Who has this role may interrupt those whom it leads. */
+const LEAD = 'lead' as AgentName;
+/** How many names in one text are looked up. */
+const MENTIONS = 20;
+
+/** Who is who, for frames: read again after a few seconds. */
+export class People {
+  readonly #known = new Map<string, { record: AgentRecord | null; until: number }>();
+
+  constructor(readonly deps: Pick<HostDeps, 'home' | 'now'>) {}
+
+  async person(name: string): Promise<Person> {
+    if (name === HOST_NAME) return { name, kind: 'system', displayName: 'Parley', isLead: false };
+    const parley = (await this.#record(name))?.parley;
+    return {
+      name,
+      kind: parley?.kind ?? 'agent',
+      displayName: await this.#nameShown(name, parley?.displayName),
+      isLead: parley?.roles.includes(LEAD) ?? false,
+    };
+  }
+
+  /** What somebody calls itself, unless another has that for a name: in a header the two could not be told apart. */
+  async #nameShown(name: string, called = name): Promise<string> {
+    const plain = called.normalize('NFKC').replace(/^@/, '').trim();
+    for (const other of new Set([plain, plain.toLowerCase()])) {
+      if (other !== name && (await this.#record(other))) return name;
+    }
+    return called;
+  }
+
+  /** The agents, people and roles that a text calls, as `agent:name`, `human:name` and `role:name`. */
+  async called(body: string): Promise<string[]> {
+    const called: string[] = [];
+    if (!body.includes('@')) return called;
+    for (const name of mentionsIn(body).slice(0, MENTIONS)) {
+      const known = AgentName.safeParse(name);
+      if (!known.success) continue;
+      const record = await this.#record(name);
+      if (record) called.push(`${record.parley?.kind ?? 'agent'}:${name}`);
+      else if ((await this.deps.home.directory.members(known.data)).length > 0) called.push(`role:${name}`);
+    }
+    return called;
+  }
+
+  async #record(name: string): Promise<AgentRecord | null> {
+    const now = this.deps.now();
+    const known = this.#known.get(name);
+    if (known && known.until > now) return known.record;
+    const agent = AgentName.safeParse(name);
+    const record = agent.success ? await this.deps.home.directory.get(agent.data) : null;
+    if (this.#known.size >= MOST_KNOWN) this.#known.clear();
+    this.#known.set(name, { record, until: now + FRESH_MS });
+    return record;
+  }
+}

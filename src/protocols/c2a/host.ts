@@ -1,0 +1,178 @@
+import type {
+  Bind,
+  Capabilities,
+  Progress,
+  ProtocolVersion,
+  Quieter,
+  ToolArguments,
+  ToolName,
+  Turn,
+} from './shapes.ts';
+import { Refusal } from '../../core/refusal.ts';
+import type { Copy } from '../../core/ports/journal.ts';
+import { bindSession, giveBack, restoreHeld } from './restore.ts';
+import { Chores, InOrder } from './tasks.ts';
+import { LIMITS } from './context.ts';
+import type { HostDeps, House, Wire } from './context.ts';
+import { People } from './frames.ts';
+import { keepProgress, linesAround } from './digest.ts';
+import { askQuieter, Runner } from './runner.ts';
+import { Session } from './session.ts';
+import { showProgress, TOOL_CALLS } from './tools.ts';
+import { Surfaces } from './surface.ts';
+import { Timekeeper } from './deadlines.ts';
+import { onTurn } from './turns.ts';
+
+/** The attention host, without any wire: sessions of harnesses on one side, surfaces on the other, one home between them. */
+export class Host {
+  readonly house: House;
+  /** What surfaces bring, and what is shown at them. */
+  readonly surface: Surfaces;
+  readonly #runners = new Map<string, Runner>();
+  readonly #time: Timekeeper;
+  /** Of two who bind a session at once, the second sees what the first did. */
+  readonly #binding: InOrder;
+
+  constructor(deps: HostDeps) {
+    this.house = {
+      deps,
+      limits: { ...LIMITS, ...deps.limits },
+      chores: new Chores(deps),
+      people: new People(deps),
+      typingSince: (item) => this.surface.typingSince(item),
+      workspaceOf: (platform) => this.surface.workspaceOf(platform),
+      progressAround: (session, since) => linesAround(session, this.#sessions(), since),
+      surfaceOf: (name) => this.surface.of(name),
+      stored: (copies) => this.#stored(copies),
+    };
+    this.surface = new Surfaces(this.house, () => this.#runners.values());
+    this.#time = new Timekeeper(this.house, this.#runners);
+    this.#binding = new InOrder(deps);
+  }
+
+  /** Finds the sessions that were there before, and begins to keep time. */
+  async start(): Promise<void> {
+    const { home } = this.house.deps;
+    for (const record of await home.ledger.sessions()) {
+      if (this.#runners.has(record.id)) continue;
+      const whos = [];
+      for (const name of record.identities) if (await home.directory.get(name)) whos.push({ name, home });
+      await this.#restore(new Session(this.house, record, whos));
+    }
+    this.#time.start();
+  }
+
+  /** Takes nothing more, lets what is under way finish. What is held stays held, and is found again. */
+  async close(): Promise<void> {
+    this.#time.close();
+    this.surface.close();
+    for (const runner of this.#runners.values()) runner.close();
+    await this.house.chores.close();
+  }
+
+  async bind(
+    wire: Wire,
+    capabilities: Capabilities,
+    version: ProtocolVersion,
+    request: Bind,
+  ): Promise<{ sessionId: string; token: string; warnings: string[] }> {
+    return this.#binding.run(request.sessionId, undefined, () => this.#bind(wire, capabilities, version, request));
+  }
+
+  async #bind(
+    wire: Wire,
+    capabilities: Capabilities,
+    version: ProtocolVersion,
+    request: Bind,
+  ): Promise<{ sessionId: string; token: string; warnings: string[] }> {
+    const { record, whos, token, warnings, before } = await bindSession(this.house.deps, request);
+    const known = this.#runners.get(record.id);
+    const left = (before?.identities ?? []).filter((name) => !record.identities.includes(name));
+    // Another process may have had it meanwhile: then what we remember is not how things stand.
+    const isAlone = known && (known.session.link !== null || known.session.record.seen === before?.seen);
+    const isCurrent = isAlone && left.length === 0;
+    if (known && !isCurrent) known.close();
+    const runner = isCurrent ? known : await this.#restore(new Session(this.house, record, whos));
+    for (const name of left) await giveBack(runner.session, { name, home: this.house.deps.home });
+    runner.session.record = record;
+    runner.session.whos = whos;
+    runner.attach({ wire, capabilities, version, wantsAll: request.deliver === 'all' });
+    await runner.session.renew();
+    this.house.deps.log('host.bound', { session: record.id, mailboxes: whos.length });
+    return { sessionId: record.id, token, warnings };
+  }
+
+  /** The connection ended; its sessions can be taken up again. */
+  gone(wire: Wire): void {
+    for (const runner of this.#runners.values()) if (runner.session.link?.wire === wire) this.#parted(runner);
+    this.surface.gone(wire);
+  }
+
+  async turn(wire: Wire, turn: Turn): Promise<void> {
+    await onTurn(this.#on(wire, turn.sessionId), turn);
+  }
+
+  /** The model has forgotten what it was told: the rules are told again. */
+  contextReset(wire: Wire, sessionId: string): void {
+    this.#on(wire, sessionId).session.rules = 'needed';
+  }
+
+  async call<Name extends ToolName>(
+    wire: Wire,
+    sessionId: string | undefined,
+    tool: Name,
+    args: ToolArguments<Name>,
+  ): Promise<unknown> {
+    return TOOL_CALLS[tool](this.#on(wire, sessionId), args);
+  }
+
+  /** A harness asks for less of an event than was decided, with its reason. */
+  async quieter(wire: Wire, request: Quieter): Promise<unknown> {
+    return askQuieter(this.#on(wire, request.sessionId), request);
+  }
+
+  progress(wire: Wire, progress: Progress): void {
+    const { session } = this.#on(wire, progress.sessionId);
+    keepProgress(session, { ...progress, at: this.house.deps.now() });
+    this.house.chores.run('show progress', () => showProgress(this.house, session, progress, this.surface.all()));
+  }
+
+  /** A session of this connection; where it has only one, that one. */
+  #on(wire: Wire, id: string | undefined): Runner {
+    const mine = [...this.#runners.values()].filter(({ session }) => session.link?.wire === wire);
+    const found = id === undefined && mine.length === 1 ? mine[0] : mine.find(({ session }) => session.id === id);
+    if (found) return found;
+    throw new Refusal(
+      'not_found',
+      id === undefined
+        ? 'name the sessionId: this connection has none or several'
+        : `no session ${id} is bound here; bind it first`,
+    );
+  }
+
+  #parted(runner: Runner): void {
+    const { session } = runner;
+    runner.detach();
+    session.record = { ...session.record, seen: this.house.deps.now() };
+    this.house.chores.run('part', () => this.house.deps.home.ledger.saveSession(session.record));
+  }
+
+  async #restore(session: Session): Promise<Runner> {
+    const runner = new Runner(this.house, session);
+    this.#runners.set(session.id, runner);
+    await restoreHeld(session);
+    return runner;
+  }
+
+  #stored(copies?: readonly Copy[]): void {
+    const names = copies && new Set(copies.map(({ mailbox }) => mailbox));
+    for (const runner of this.#runners.values()) {
+      if (!names || runner.session.whos.some(({ name }) => names.has(name))) runner.ring();
+    }
+    this.surface.ring();
+  }
+
+  *#sessions(): Iterable<Session> {
+    for (const { session } of this.#runners.values()) yield session;
+  }
+}

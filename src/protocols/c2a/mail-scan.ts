@@ -1,0 +1,185 @@
+import { quieter } from '../../core/attention/decide.ts';
+import { readMessage } from '../../core/message.ts';
+import type { Message } from '../../core/message.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import type { Ledger, CopyRecord } from '../../core/ports/journal.ts';
+import type { Who } from '../../core/mail/workspace.ts';
+import type { House } from './context.ts';
+import { isUnseen, keyOf, placeOf } from './item.ts';
+import type { Item } from './item.ts';
+import type { Session } from './session.ts';
+import { isQuiet } from '../../core/attention/attention.ts';
+import type { Policy } from '../../core/attention/attention.ts';
+import { endDuty } from '../../core/obligations/obligation.ts';
+import { HOLD_MS } from './context.ts';
+
+type Standing = Awaited<ReturnType<Ledger['shelf']>>[number];
+
+const PAGE = 64;
+/** What comes back from another's hand, or is raised, has an old number: it is looked for this often, also if nobody rings. */
+const OLD_MS = 30_000;
+/** That takes at most one part in so many of the time: others may have thousands waiting. */
+const OLD_SHARE = 20;
+/** So many of those that are not known are asked after in one look. */
+const ASKED = 200;
+
+/** Finds what waits for a session, in the order of its arrival, and puts it into its queue. Takes nothing in hand. */
+export class Look {
+  /** The number up to which all of a mailbox was seen. */
+  readonly #seen = new Map<AgentName, number>();
+  /** What waits and is not for us now: it comes later in the order, or not by itself. */
+  readonly #passed = new Set<string>();
+  #rung = true;
+  #oldAt = -Infinity;
+  #oldNotBefore = -Infinity;
+
+  constructor(
+    readonly house: House,
+    readonly session: Session,
+    /** A message that took this one's place has come. */
+    readonly onReplaced: (who: Who, id: MessageId, by: MessageId) => Promise<void>,
+  ) {}
+
+  /** From the beginning the next time. */
+  again(): void {
+    this.#seen.clear();
+    this.#passed.clear();
+    this.#rung = true;
+    this.#oldAt = -Infinity;
+    this.#oldNotBefore = -Infinity;
+  }
+
+  get nextAt(): number {
+    return Math.max(this.#rung ? -Infinity : this.#oldAt + OLD_MS, this.#oldNotBefore);
+  }
+
+  /** `rung`: something arrived, or came back. */
+  async look(rung: boolean): Promise<void> {
+    const now = this.house.deps.now();
+    this.#rung ||= rung || now >= this.#oldAt + OLD_MS;
+    for (const who of this.session.whos) await this.#lookForNew(who);
+    if (!this.#rung || now < this.#oldNotBefore) return;
+    this.#rung = false;
+    if (now >= this.#oldAt + OLD_MS) this.#passed.clear();
+    this.#oldAt = now;
+    for (const who of this.session.whos) await this.#lookForOld(who);
+    const after = this.house.deps.now();
+    this.#oldNotBefore = after + (after - now) * OLD_SHARE;
+  }
+
+  /** What has a higher number than all that was seen. Where nothing came this is one question, whatever waits. */
+  async #lookForNew(who: Who): Promise<void> {
+    const { ledger } = who.home;
+    const newest = await ledger.newest();
+    while ((this.#seen.get(who.name) ?? 0) < newest && this.#hasRoom) {
+      const only = this.session.link?.wantsAll ? undefined : 'loud';
+      const page = await ledger.shelf(who.name, this.#seen.get(who.name) ?? 0, PAGE, only);
+      for (const standing of page) {
+        // What there is no room for stays where it waits, and is found when there is.
+        if (!this.#hasRoom) return;
+        await this.#meet(who, standing);
+        this.#seen.set(who.name, standing.seq);
+      }
+      if (page.length < PAGE) this.#seen.set(who.name, Math.max(newest, this.#seen.get(who.name) ?? 0));
+    }
+  }
+
+  /** What waits and was seen before, and what other programs left. Of what waits quietly this costs nothing. */
+  async #lookForOld(who: Who): Promise<void> {
+    const { ledger, spool } = who.home;
+    let asked = 0;
+    for (const id of await spool.ids(who.name, !this.session.link?.wantsAll)) {
+      const key = `${id}:${who.name}`;
+      if (this.#passed.has(key) || this.session.queue.hasKey(key) || !this.#hasRoom) continue;
+      asked += 1;
+      // The rest of them the next time.
+      if (asked > ASKED) return void (this.#rung = true);
+      const standing = await ledger.standing(who.name, id);
+      if (standing && standing.seq <= (this.#seen.get(who.name) ?? 0)) await this.#meet(who, standing);
+      if (standing && !this.session.queue.hasKey(key)) this.#passed.add(key);
+      if (standing || (await ledger.copy(who.name, id))) continue;
+      this.#passed.add(key);
+      if ((await spool.adopt(who.name)) > 0) return this.#lookForNew(who);
+    }
+  }
+
+  get #hasRoom(): boolean {
+    return this.session.inHand < this.house.limits.inHand;
+  }
+
+  async #meet(who: Who, { id, seq, text, attention, quiet }: Standing): Promise<void> {
+    const { link } = this.session;
+    this.#passed.delete(`${id}:${who.name}`);
+    if (!link || (quiet && !link.wantsAll)) return;
+    const message = readMessage(JSON.parse(text));
+    if (!message || this.session.queue.has({ who, message })) return;
+    const mode = quieter(attention.injection, link.capabilities.injection);
+    // What is for the digest comes with it.
+    if (mode === 'digest' || (isUnseen({ mode }) && !link.wantsAll)) return;
+    if (await isToldBy(this.session, who, { id, attention })) return;
+    const item = await this.#itemFrom(who, message, { seq, mode, attention });
+    const old = message.parley?.replaces;
+    this.session.queue.add(item);
+    if (old) await this.onReplaced(who, old, message.id);
+    this.session.open.delete(keyOf(item));
+  }
+
+  async #itemFrom(who: Who, message: Message, fields: Pick<Item, 'seq' | 'mode' | 'attention'>): Promise<Item> {
+    const author = await this.house.people.person(message.from);
+    const conversation = placeOf(message, who);
+    return { who, message, author, conversation, attempts: 0, held: false, ...fields };
+  }
+}
+
+/** From what asks the most to what asks nothing. */
+const ORDER: readonly Policy[] = ['must_respond', 'may_respond', 'ack_only', 'must_not_respond'];
+
+/** Does another mailbox of this session have a copy of the same message, by which more is asked of it, or as much and before? */
+export async function isToldBy(
+  session: Session,
+  who: Who,
+  copy: Pick<CopyRecord, 'id' | 'attention'>,
+): Promise<boolean> {
+  if (session.whos.length < 2) return false;
+  const mine = session.whos.findIndex(({ name }) => name === who.name);
+  for (const [at, twin] of (await twinsOf(session, who, copy.id)).entries()) {
+    const isShown =
+      twin && (!isQuiet(twin.attention) || (session.link?.wantsAll && twin.attention.injection !== 'digest'));
+    if (!isShown) continue;
+    const more = asksMore(twin, copy);
+    if (more > 0 || (more === 0 && at < mine)) return true;
+  }
+  return false;
+}
+
+/** The session has the message: the copies in its other mailboxes are done with, unless more is asked by them. */
+export async function endTwins(session: Session, item: Item): Promise<void> {
+  const { who, message } = item;
+  if (session.whos.length < 2) return;
+  const by = { way: 'host', session: session.id, told: who.name };
+  for (const [at, twin] of (await twinsOf(session, who, message.id)).entries()) {
+    const other = session.whos[at];
+    if (!twin || !other || asksMore(twin, item) > 0) continue;
+    const { name, home } = other;
+    const lease = { ms: HOLD_MS, bearer: session.holder };
+    const claim = await home.spool.claim(name, [message.id], lease);
+    if (!(await home.spool.settle(claim, [message.id], { disposition: 'superseded', by }))) continue;
+    await endDuty(home, name, message.id, 'superseded', by, session.house.deps.now());
+  }
+}
+
+/** More than 0 if more is asked by the first. */
+function asksMore(one: Pick<CopyRecord, 'attention'>, other: Pick<CopyRecord, 'attention'>): number {
+  return ORDER.indexOf(other.attention.policy) - ORDER.indexOf(one.attention.policy);
+}
+
+/** The copies that wait in the session's other mailboxes, in the order of those. */
+async function twinsOf(session: Session, who: Who, id: MessageId): Promise<(CopyRecord | null)[]> {
+  const twins: (CopyRecord | null)[] = [];
+  for (const { name, home } of session.whos) {
+    const copy = name === who.name || home !== who.home ? null : await home.ledger.copy(name, id);
+    const isOpen = copy?.state === 'stored' || copy?.owner === session.owner;
+    twins.push(copy && isOpen ? copy : null);
+  }
+  return twins;
+}

@@ -1,0 +1,256 @@
+import type { Wire } from './context.ts';
+import { Bind, ContextReset, Progress, Quieter, SURFACE, TOOLS, Turn } from './shapes.ts';
+import type { Capabilities, PeerRole, ProtocolVersion, ToolArguments, ToolName } from './shapes.ts';
+import { Refusal } from '../../core/refusal.ts';
+import type { Described, Parsed, Schema } from '../../core/schema.ts';
+import { Signal } from '../../core/signal.ts';
+import { RPC, RpcError } from '../../wire/jsonrpc.ts';
+import type { Params } from '../../wire/jsonrpc.ts';
+import type { Agreement } from './agreement.ts';
+import { flatResult, fromFlat, hasFlatEvents } from './events.ts';
+
+type SurfaceParams<M extends keyof typeof SURFACE> = Described<(typeof SURFACE)[M]>;
+
+/** What the server calls: `flow/host/host.ts`. A wire is known by its identity. */
+export interface Engine {
+  bind(
+    wire: Wire,
+    capabilities: Capabilities,
+    version: ProtocolVersion,
+    request: Bind,
+  ): Promise<{ sessionId: string; token: string; warnings: string[] }>;
+  /** The connection ended; another one can continue its sessions. */
+  gone(wire: Wire): void;
+  turn(wire: Wire, turn: Turn): Promise<void>;
+  contextReset(wire: Wire, sessionId: string): void | Promise<void>;
+  call<Name extends ToolName>(
+    wire: Wire,
+    sessionId: string | undefined,
+    tool: Name,
+    args: ToolArguments<Name>,
+  ): Promise<unknown>;
+  quieter(wire: Wire, request: Quieter): Promise<unknown>;
+  progress(wire: Wire, progress: Progress): void | Promise<void>;
+  /** What a surface brings. */
+  surface: {
+    bind(wire: Wire, params: SurfaceParams<'surface/bind'>): unknown;
+    post(wire: Wire, params: SurfaceParams<'surface/post'>): unknown;
+    edit(wire: Wire, params: SurfaceParams<'surface/edit'>): unknown;
+    delete(wire: Wire, params: SurfaceParams<'surface/delete'>): unknown;
+    react(wire: Wire, params: SurfaceParams<'surface/react'>): unknown;
+    typing(wire: Wire, params: SurfaceParams<'surface/typing'>): unknown;
+  };
+}
+
+/** Who calls, with what was agreed. */
+export interface Caller {
+  engine: Engine;
+  wire: Wire;
+  agreement: Agreement;
+}
+
+export interface Method {
+  /** Who may call it; without it everybody. */
+  role?: PeerRole;
+  /** It has no answer of its own: sent with an id, it is answered with an empty object. */
+  isNotification?: true;
+  /** `instant`: it touches no session and is answered at once. `free`: it waits for nothing before it; the engine orders it. */
+  order?: 'instant' | 'free';
+  run(caller: Caller, params: Params): unknown;
+}
+
+interface Parser<T> {
+  safeParse(input: unknown): Parsed<T>;
+}
+
+/** A method of one role, whose params have this schema. */
+function method<T>(role: PeerRole, schema: Parser<T>, run: (caller: Caller, params: T) => unknown): Method {
+  return { role, run: (caller, params) => run(caller, parsed(schema, params)) };
+}
+
+/** It also takes the flat shape of an event. */
+function flat(of: Method): Method {
+  return { ...of, run: (caller, params) => of.run(caller, fromFlat(params)) };
+}
+
+const notification = (of: Method): Method => ({ ...of, isNotification: true });
+
+/** Everything that can be called after `initialize`. spec: host#methods */
+const METHODS: Record<string, Method> = {
+  ping: { order: 'instant', run: () => ({}) },
+  'notifications/initialized': { isNotification: true, order: 'instant', run: () => {} },
+  'tools/list': { role: 'harness', order: 'instant', run: ({ agreement }) => toolList(agreement.capabilities) },
+  'tools/call': {
+    role: 'harness',
+    run(caller, { name, arguments: args = {}, sessionId }) {
+      if (!isToolName(name)) throw badParams('name', `name one of ${Object.keys(TOOLS).join(', ')}`);
+      return callTool(caller, name, sessionId, args, 'arguments');
+    },
+  },
+  ...Object.fromEntries(
+    toolNames().map((name): [string, Method] => [
+      name,
+      { role: 'harness', run: (caller, { sessionId, ...args }) => callTool(caller, name, sessionId, args, '') },
+    ]),
+  ),
+  'session/bind': method('harness', Bind, ({ engine, wire, agreement }, request) =>
+    engine.bind(wire, agreement.capabilities, agreement.version, request),
+  ),
+  'session/quieter': method('harness', Quieter, ({ engine, wire }, request) => engine.quieter(wire, request)),
+  'notifications/turn': notification(method('harness', Turn, ({ engine, wire }, turn) => engine.turn(wire, turn))),
+  'notifications/context_reset': notification(
+    method('harness', ContextReset, ({ engine, wire }, { sessionId }) => engine.contextReset(wire, sessionId)),
+  ),
+  'notifications/progress': notification(
+    method('harness', Progress, ({ engine, wire }, progress) => engine.progress(wire, progress)),
+  ),
+  'surface/bind': method('surface', SURFACE['surface/bind'], ({ engine, wire }, params) =>
+    engine.surface.bind(wire, params),
+  ),
+  'surface/post': {
+    ...flat(method('surface', SURFACE['surface/post'], ({ engine, wire }, post) => engine.surface.post(wire, post))),
+    order: 'free',
+  },
+  'surface/edit': flat(
+    method('surface', SURFACE['surface/edit'], ({ engine, wire }, edit) => engine.surface.edit(wire, edit)),
+  ),
+  'surface/delete': method('surface', SURFACE['surface/delete'], ({ engine, wire }, params) =>
+    engine.surface.delete(wire, params),
+  ),
+  'surface/react': method('surface', SURFACE['surface/react'], react),
+  'surface/typing': notification(
+    method('surface', SURFACE['surface/typing'], ({ engine, wire }, typing) => engine.surface.typing(wire, typing)),
+  ),
+};
+
+/** The method of that name, if this caller may use it. */
+export function methodFor(name: string, role: PeerRole): Method {
+  const method = Object.hasOwn(METHODS, name) ? METHODS[name] : undefined;
+  if (!method) throw new RpcError(RPC.method, `there is no method "${shown(name)}"`, { method: shown(name) });
+  if (method.role === undefined || method.role === role) return method;
+  throw new Refusal('not_yours', `${name} is for a ${method.role}, and you are a ${role}; initialize says which`);
+}
+
+/** Parses, and names the field that is wrong. Unknown fields are left out, attention and lineage among them. */
+export function parsed<T>(schema: Parser<T>, input: unknown, at = ''): T {
+  const outcome = schema.safeParse(input);
+  if (outcome.success) return outcome.data;
+  const field = [at, outcome.path].filter(Boolean).join('.') || 'params';
+  throw badParams(field, outcome.why);
+}
+
+function badParams(field: string, why: string): RpcError {
+  return new RpcError(RPC.params, `${field}: ${shown(why)}`, { field });
+}
+
+/** An emoji becomes the signal that it means in this workspace; one that means nothing is kept as it is. */
+function react({ engine, wire, agreement }: Caller, reaction: SurfaceParams<'surface/react'>): unknown {
+  if (reaction.signal !== undefined) parsed(Signal, reaction.signal, 'signal');
+  else if (reaction.glyph === undefined) throw badParams('glyph', 'give the sign, or the signal');
+  const signal = reaction.signal ?? agreement.emoji.signalOf(reaction.glyph ?? '');
+  return engine.surface.react(wire, { ...reaction, ...(signal !== undefined && { signal }) });
+}
+
+/** Text from outside is repeated short and on one line. */
+function shown(text: string): string {
+  return text.replace(/\p{Cc}/gu, '?').slice(0, 200);
+}
+
+interface Tool {
+  about: string;
+  /** What the peer must have named at `initialize` to use it. */
+  needs: keyof Capabilities['chatTools'];
+  readOnly?: true;
+}
+
+/** All seven can be repeated without harm: three read or have a key, four say the same thing again. spec: host#tools */
+const ABOUT: Record<ToolName, Tool> = {
+  'chat.list_events': {
+    about: 'List chat events available to this session, filtered by stream, conversation, policy, or time.',
+    needs: 'readThread',
+    readOnly: true,
+  },
+  'chat.read_thread': { about: 'Read a thread or conversation window.', needs: 'readThread', readOnly: true },
+  'chat.send_message': { about: 'Send an idempotent chat message.', needs: 'sendMessage' },
+  'chat.react': { about: 'Send a typed reaction signal as a zero-turn disposition.', needs: 'react' },
+  'chat.claim': { about: 'Claim responsibility for responding to a channel event or thread.', needs: 'claim' },
+  'chat.defer': { about: 'Record that a must-respond event is deferred with a reason.', needs: 'defer' },
+  'chat.resolve': { about: 'Mark an event, thread, or assignment resolved.', needs: 'resolve' },
+};
+
+function isToolName(name: unknown): name is ToolName {
+  return typeof name === 'string' && Object.hasOwn(TOOLS, name);
+}
+
+function toolNames(): ToolName[] {
+  return Object.keys(TOOLS).filter(isToolName);
+}
+
+async function callTool(
+  { engine, wire, agreement }: Caller,
+  tool: ToolName,
+  sessionId: unknown,
+  args: unknown,
+  at: string,
+): Promise<unknown> {
+  const { needs } = ABOUT[tool];
+  if (!agreement.capabilities.chatTools[needs])
+    throw new RpcError(RPC.method, `${tool} was not agreed on; name chatTools.${needs} at initialize`, {
+      method: tool,
+    });
+  if (sessionId !== undefined && typeof sessionId !== 'string') throw badParams('sessionId', 'give a text');
+  const result = await engine.call(wire, sessionId, tool, parsed(TOOLS[tool] as Schema<never>, args, at));
+  return hasFlatEvents(agreement.version) ? flatResult(result) : result;
+}
+
+/** What `tools/list` answers: the tools that both sides have. */
+function toolList({ chatTools }: Capabilities): { tools: object[] } {
+  return {
+    tools: toolNames()
+      .filter((name) => chatTools[ABOUT[name].needs])
+      .map((name) => ({
+        name,
+        description: ABOUT[name].about,
+        inputSchema: jsonSchema(TOOLS[name]),
+        annotations: { readOnlyHint: ABOUT[name].readOnly ?? false, idempotentHint: true, destructiveHint: false },
+      })),
+  };
+}
+
+/** As much of a schema's insides as a description needs. */
+interface Inner {
+  type: string;
+  entries?: Record<string, Inner>;
+  wrapped?: Inner;
+  item?: Inner;
+  options?: readonly unknown[];
+  default?: unknown;
+}
+
+/** What a schema takes, as JSON Schema: made from the schema itself, so that the two cannot differ. spec: host#tools */
+export function jsonSchema(schema: Schema<never> | { inner: unknown }): Record<string, unknown> {
+  return described(schema.inner as Inner);
+}
+
+function described(inner: Inner): Record<string, unknown> {
+  const { type, entries = {}, wrapped, item, options } = inner;
+  switch (type) {
+    case 'object':
+      return {
+        type: 'object',
+        properties: Object.fromEntries(Object.entries(entries).map(([name, one]) => [name, described(one)])),
+        required: Object.entries(entries).flatMap(([name, one]) => (one.type === 'optional' ? [] : [name])),
+      };
+    case 'optional':
+      return {
+        ...(wrapped && described(wrapped)),
+        ...(typeof inner.default !== 'object' && inner.default !== undefined && { default: inner.default }),
+      };
+    case 'array':
+      return { type: 'array', ...(item && { items: described(item) }) };
+    case 'picklist':
+      return { type: 'string', enum: options };
+    default:
+      return { type };
+  }
+}

@@ -1,0 +1,213 @@
+import type { AgentName, MessageId } from '../../core/names.ts';
+import type { Receipt } from '../../core/receipt.ts';
+import type { CopyRecord } from '../../core/ports/journal.ts';
+import type { Who } from '../../core/mail/workspace.ts';
+import { aGroup, keyOf, placeOf } from './item.ts';
+import type { Item } from './item.ts';
+import type { Session } from './session.ts';
+import type { Bind } from './shapes.ts';
+import { Refusal } from '../../core/refusal.ts';
+import type { SessionRecord } from '../../core/ports/obligations.ts';
+import { disown, giveRole, own, takeRole } from '../../core/obligations/owners.ts';
+import type { HostDeps } from './context.ts';
+
+/** How often a host offered a copy, by what is written down of it. */
+export async function attemptsOf({ who, message }: Pick<Item, 'who' | 'message'>): Promise<number> {
+  return offersIn(await receiptsOf(who, message.id)).length;
+}
+
+/**
+ * Finds what a session held before the host was restarted. What its harness had accepted is open. What it had not accepted, and what
+ * was to be tried again after a failed turn, goes out again as before; a return that was counted and never offered goes out as a
+ * knock. What was claimed and never offered waits again.
+ */
+export async function restoreHeld(session: Session): Promise<void> {
+  const unaccepted: { item: Item; event: string }[] = [];
+  for (const who of session.whos) {
+    for (const copy of await who.home.ledger.heldBy(who.name, session.owner)) {
+      const found = await foundIn(session, who, copy);
+      if (!found) continue;
+      if (!found.isAccepted) unaccepted.push(found);
+      else session.open.set(keyOf(found.item), found.item);
+      if (found.isAccepted && found.returns > 0)
+        session.queue.putBack(aGroup({ ...found.item, mode: 'notify' }, { returns: found.returns }));
+    }
+  }
+  for (const together of Map.groupBy(unaccepted, ({ item, event }) => `${event}:${item.who.name}`).values()) {
+    const [first, ...others] = together.map(({ item }) => item).toSorted((a, b) => a.seq - b.seq);
+    if (first) session.queue.putBack(aGroup(first, { items: [first, ...others] }));
+  }
+}
+
+/** Gives back what a session has in hand of a mailbox that it no longer reads: it waits again, for whoever does. */
+export async function giveBack({ owner }: Session, { name, home }: Who): Promise<void> {
+  const held = (await home.ledger.heldBy(name, owner)).map(({ id }) => id);
+  const because = 'its session reads other mailboxes now';
+  if (held.length > 0) await home.spool.release({ mailbox: name, owner }, held, { because });
+}
+
+interface Found {
+  item: Item;
+  /** The event in whose turn it stood: itself, or what was merged with it. */
+  event: string;
+  isAccepted: boolean;
+  /** It came back this often, and the last time was not offered. 0: nothing was missed. */
+  returns: number;
+}
+
+async function foundIn(session: Session, who: Who, copy: CopyRecord): Promise<Found | null> {
+  const message = await who.home.ledger.message(copy.id);
+  const receipts = await receiptsOf(who, copy.id);
+  const offers = offersIn(receipts);
+  const { seq, merged } = offers.at(-1)?.evidence ?? {};
+  if (!message || typeof seq !== 'number') {
+    await who.home.spool.release({ mailbox: who.name, owner: session.owner }, [copy.id], { because: 'never offered' });
+    return null;
+  }
+  const item: Item = {
+    who,
+    message,
+    attention: copy.attention,
+    seq,
+    author: await session.house.people.person(message.from),
+    conversation: placeOf(message, who),
+    mode: copy.attention.injection,
+    attempts: offers.length,
+    held: true,
+  };
+  return {
+    item,
+    event: typeof merged === 'string' ? merged : message.id,
+    isAccepted: wasAccepted(receipts, session.id),
+    returns: await missedReturn(who, copy.id, receipts),
+  };
+}
+
+/** Accepted by this session, and not given back since by a turn that failed. */
+function wasAccepted(receipts: readonly Receipt[], session: string): boolean {
+  const own = receipts.filter(({ evidence }) => evidence['session'] === session);
+  const accepted = own.findLastIndex(({ step }) => step === 'accepted' || step === 'knocked');
+  return accepted > own.findLastIndex(({ step }) => step === 'released');
+}
+
+/** The number of the last return, if the host ended before it was offered. */
+async function missedReturn({ name, home }: Who, id: MessageId, receipts: readonly Receipt[]): Promise<number> {
+  const duty = await home.ledger.duty(name, id);
+  if (!duty || duty.ended || duty.state !== 'open') return 0;
+  const known = receipts.filter(({ step }) => step === 'offered' || step === 'reconsidered');
+  const offered = Math.max(0, ...known.map(({ evidence }) => Number(evidence['returns'] ?? 0)));
+  return duty.returns > offered ? duty.returns : 0;
+}
+
+function offersIn(receipts: readonly Receipt[]): Receipt[] {
+  return receipts.filter(({ step, evidence }) => step === 'offered' && evidence['way'] === 'host');
+}
+
+async function receiptsOf({ name, home }: Who, id: MessageId): Promise<Receipt[]> {
+  const copies = (await home.ledger.trace(id))?.copies ?? [];
+  return copies.find(({ mailbox }: { mailbox: AgentName }) => mailbox === name)?.receipts ?? [];
+}
+
+/** A session as it is bound: what is written down of it, whose mail it gets, and what its harness should know. */
+export interface Bound {
+  record: SessionRecord;
+  whos: Who[];
+  token: string;
+  warnings: string[];
+  /** What was written down of it before. */
+  before: SessionRecord | null;
+}
+
+/** Makes a session, or takes up an earlier one: only with the token that it was bound with. spec: host#bind */
+export async function bindSession(deps: HostDeps, request: Bind): Promise<Bound> {
+  const { ledger } = deps.home;
+  const earlier = await ledger.session(request.sessionId);
+  if (earlier && (request.token === undefined || deps.hash(request.token) !== earlier.tokenHash)) {
+    throw new Refusal(
+      'not_yours',
+      `session ${request.sessionId} is bound; give its token to take it up, or use another id`,
+    );
+  }
+  // A harness may bring the token of a new session: then an answer that is lost costs it nothing.
+  const token = request.token ?? deps.newToken();
+  const record: SessionRecord = {
+    id: request.sessionId,
+    tokenHash: deps.hash(token),
+    identities: request.identities,
+    roles: request.roles,
+    streams: request.streams,
+    threads: request.threads,
+    seen: deps.now(),
+  };
+  const warnings: string[] = [];
+  const whos = await known(deps, request.identities, warnings);
+  await ledger.saveSession(record);
+  const former = earlier && (await holderOf(deps, earlier));
+  const isMoved = former?.name !== whos[0]?.name;
+  if (earlier && isMoved) await appoint(former, namingNothing(earlier), earlier, warnings);
+  await appoint(whos[0], record, isMoved ? null : earlier, warnings);
+  return { record, whos, token, warnings, before: earlier };
+}
+
+/** Forgets a session that stayed away: what it named is nobody's again. */
+export async function dropSession(deps: HostDeps, record: SessionRecord): Promise<void> {
+  await appoint(await holderOf(deps, record), namingNothing(record), record, []);
+  await deps.home.ledger.dropSession(record.id);
+  deps.log('host.session_dropped', { session: record.id });
+}
+
+/** Whose roles, channels and threads a session named: the first of its mailboxes that is there. */
+async function holderOf({ home }: HostDeps, { identities }: SessionRecord): Promise<Who | null> {
+  for (const name of identities) if (await home.directory.get(name)) return { name, home };
+  return null;
+}
+
+function namingNothing(record: SessionRecord): SessionRecord {
+  return { ...record, roles: [], streams: [], threads: [] };
+}
+
+/** The mailboxes that are there. Without one nothing can be meant for this session. No model says yes for a person. */
+async function known(deps: HostDeps, identities: readonly AgentName[], warnings: string[]): Promise<Who[]> {
+  const whos: Who[] = [];
+  for (const name of new Set(identities)) {
+    const record = await deps.home.directory.get(name);
+    if (record?.parley?.kind === 'human') {
+      throw new Refusal(
+        'not_yours',
+        `@${name} is a person, and sessions are for agents; bind one to an agent's mailbox`,
+      );
+    }
+    if (!record) warnings.push(`no agent is called ${name}; make it with \`parley init ${name}\`, then bind again`);
+    else whos.push({ name, home: deps.home });
+    if (record) await deps.home.directory.seen(name);
+  }
+  if (whos.length === 0) {
+    warnings.push('this session is bound to no mailbox: nothing can be meant for it, and nothing will be delivered');
+  }
+  return whos;
+}
+
+/** Roles, channels and threads belong to the first identity. What the session no longer names is given up. */
+async function appoint(
+  who: Who | null | undefined,
+  now: SessionRecord,
+  before: SessionRecord | null,
+  warnings: string[],
+): Promise<void> {
+  if (!who) return;
+  const attempt = async (act: () => Promise<unknown>): Promise<void> => {
+    try {
+      await act();
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      warnings.push(error.message);
+    }
+  };
+  for (const role of now.roles) await attempt(() => giveRole(who, role));
+  for (const what of [...now.streams, ...now.threads]) await attempt(() => own(who, what));
+  const kept = new Set<string>([...now.roles, ...now.streams, ...now.threads]);
+  for (const role of before?.roles ?? []) if (!kept.has(role)) await attempt(() => takeRole(who, role));
+  for (const what of [...(before?.streams ?? []), ...(before?.threads ?? [])]) {
+    if (!kept.has(what)) await attempt(() => disown(who, what));
+  }
+}

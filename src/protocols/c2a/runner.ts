@@ -1,0 +1,231 @@
+import type { Duty } from '../../core/obligations/rules.ts';
+import type { MessageId } from '../../core/names.ts';
+import type { Watch } from '../../core/ports/mailboxes.ts';
+import { quieter } from '../../core/attention/decide.ts';
+import { rootOf } from '../../core/mail/conversation.ts';
+import type { Who } from '../../core/mail/workspace.ts';
+import { Alarm, Rounds } from './tasks.ts';
+import { Courier } from './delivery-queue.ts';
+import { Digests } from './digest.ts';
+import type { House } from './context.ts';
+import { aGroup, isUnseen, keyOf, placeOf } from './item.ts';
+import type { Item } from './item.ts';
+import { Look } from './mail-scan.ts';
+import { attemptsOf } from './restore.ts';
+import type { Link, Session } from './session.ts';
+import { Injection, isQuiet } from '../../core/attention/attention.ts';
+import type { Quieter } from './shapes.ts';
+import { Refusal } from '../../core/refusal.ts';
+import type { CopyRecord } from '../../core/ports/journal.ts';
+import { unknownEvent } from '../../core/history/sight.ts';
+
+/** How often a connected session looks by itself. */
+const LOOK_MS = 5000;
+/** How much of an exchange is looked through for the number of a message. */
+const EXCHANGE = 200;
+
+/** Runs one session: looks for its mail, waits for the right moment, and hands it to the courier. */
+export class Runner {
+  readonly courier: Courier;
+  readonly look: Look;
+  readonly digests: Digests;
+  readonly #rounds: Rounds;
+  readonly #alarm: Alarm;
+  #watches: Watch[] = [];
+  #rung = true;
+
+  constructor(
+    readonly house: House,
+    readonly session: Session,
+  ) {
+    this.#rounds = new Rounds(house.chores, 'session', () => this.#round());
+    this.#alarm = new Alarm(house.deps, () => this.ask());
+    this.courier = new Courier(house, session, () => this.ask());
+    this.digests = new Digests(house, session);
+    this.look = new Look(house, session, (who, id, by) => this.supersede(who, id, { replaced: by }));
+  }
+
+  /** Something may be different: looks soon. */
+  ask(): void {
+    if (this.session.link) this.#rounds.ask();
+  }
+
+  /** Something arrived. */
+  ring(): void {
+    this.#rung = true;
+    this.ask();
+  }
+
+  attach(link: Link): void {
+    this.detach();
+    this.session.link = link;
+    this.session.digestAt = Math.max(this.session.digestAt, this.house.deps.now());
+    this.look.again();
+    this.#watches = this.session.whos.map(({ name, home }) => home.spool.watch(name, () => this.ring()));
+    this.ring();
+  }
+
+  /** The connection is gone. The session stays, with what it holds. */
+  detach(): void {
+    for (const watch of this.#watches) watch.close();
+    this.#watches = [];
+    this.session.link = null;
+    this.session.turn = null;
+    this.courier.hangUp();
+    this.house.chores.run('hang up', () => this.digests.hangUp());
+  }
+
+  close(): void {
+    this.detach();
+    this.#alarm.close();
+  }
+
+  /** A boundary, or nothing runs: a digest disturbs nobody. */
+  tellDigest(): void {
+    this.house.chores.run('digest', () => this.digests.offer());
+  }
+
+  /** A boundary came, or the turn is over: whatever is ripe may go. */
+  clear(): void {
+    for (const group of this.session.queue.ripe()) group.cleared = true;
+    this.tellDigest();
+    this.ask();
+  }
+
+  /** This event is over before it was answered: an edit, or its author took it back. */
+  async supersede(who: Who, id: MessageId, by: { replaced: MessageId } | { withdrawn: true }): Promise<void> {
+    const reason = 'replaced' in by ? 'Message was edited before response' : 'Message was deleted before response';
+    const known = { who, message: { id } as Item['message'] };
+    this.session.queue.drop(who.name, id);
+    const item = this.courier.callOff(known) ?? this.session.open.get(keyOf(known));
+    if (!item) return;
+    await this.session.end(item, 'superseded', by);
+    await this.session.cancel(item, reason);
+    this.ask();
+  }
+
+  /** This event is no longer on its way, nor in hand. */
+  letGo(who: Who, id: MessageId): void {
+    const known = { who, message: { id } as Item['message'] };
+    this.session.queue.drop(who.name, id);
+    this.courier.callOff(known);
+    this.session.open.delete(keyOf(known));
+    this.look.again();
+  }
+
+  /** Offers an event again, as a knock, because it is still owed. False if it cannot be shown here. */
+  async comeBack(who: Who, duty: Duty): Promise<boolean> {
+    const { link, queue } = this.session;
+    if (!link) return false;
+    const mode = quieter('notify', link.capabilities.injection);
+    if (isUnseen({ mode })) return false;
+    const message = await who.home.ledger.message(duty.id);
+    const copy = await who.home.ledger.copy(who.name, duty.id);
+    if (!message || !copy) return false;
+    // It has not gone out or is out now: that is the same as coming back.
+    if (queue.has({ who, message })) return true;
+    const known = this.session.open.get(keyOf({ who, message }));
+    if (copy.state === 'stored' || (copy.state === 'held' && !known)) return false;
+    const item = known ?? (await this.#unheld(who, message, copy));
+    queue.putBack(aGroup({ ...item, mode }, { returns: Math.max(1, duty.returns) }));
+    this.ask();
+    return true;
+  }
+
+  /** Whoever claimed an event that it was only knocked for gets all of it. */
+  reveal(who: Who, id: MessageId): void {
+    const item = this.session.open.get(keyOf({ who, message: { id } as Item['message'] }));
+    const mode = quieter('buffered', this.session.link?.capabilities.injection ?? {});
+    if (!item || item.mode !== 'notify' || mode !== 'buffered') return;
+    const attention = { ...item.attention, injection: mode };
+    this.session.open.delete(keyOf(item));
+    this.session.queue.putBack(aGroup({ ...item, mode, attention }));
+    this.ask();
+  }
+
+  /** A copy that some other reader ended, without an answer: it can be knocked for all the same. */
+  async #unheld(who: Who, message: Item['message'], copy: Pick<Item, 'attention'>): Promise<Item> {
+    const attempts = await attemptsOf({ who, message });
+    const author = await this.house.people.person(message.from);
+    const conversation = placeOf(message, who);
+    const rows = await who.home.ledger.history({ thread: rootOf(message), limit: EXCHANGE });
+    return {
+      who,
+      message,
+      attention: copy.attention,
+      author,
+      conversation,
+      attempts,
+      seq: rows.find((row) => row.message.id === message.id)?.seq ?? 0,
+      mode: 'notify',
+      held: true,
+    };
+  }
+
+  async #round(): Promise<void> {
+    const rung = this.#rung;
+    this.#rung = false;
+    if (!this.session.link) return;
+    try {
+      await this.look.look(rung);
+      this.#letUrgentPass();
+      await this.courier.sendDue();
+      if (!this.session.turn) await this.digests.offer();
+    } finally {
+      this.#setAlarm();
+    }
+  }
+
+  /** Before something urgent goes what stands before it: the order stays. */
+  #letUrgentPass(): void {
+    if (!this.session.turn) return;
+    for (const { group, ahead } of this.session.queue.waiting()) {
+      if (this.session.mayInterrupt(group)) for (const one of ahead) one.cleared = true;
+    }
+  }
+
+  #setAlarm(): void {
+    const { queue } = this.session;
+    const waiting = this.session.turn ? queue.waiting() : [];
+    const patience = waiting.flatMap(({ group }) => this.session.patienceEnds(group) ?? []);
+    const now = this.house.deps.now();
+    const times = [queue.nextAt() ?? Infinity, ...patience, this.look.nextAt, this.digests.nextAt, now + LOOK_MS];
+    this.#alarm.at(Math.min(...times.filter((time) => time > now)));
+  }
+}
+
+/** From loudest to quietest. */
+const MODES = Injection.inner.options;
+
+/**
+ * A harness wants less of an event than the host decided on. It is put back and comes in that way, or not at all; why is kept with
+ * it. What is owed stays owed, and the policy is the host's: for more, nobody can ask. spec: host#quieter
+ */
+export async function askQuieter(runner: Runner, { eventId, mode, reason }: Quieter): Promise<{ mode: Injection }> {
+  const { session } = runner;
+  const { who, copy } = await openCopy(runner, eventId);
+  const { injection } = copy.attention;
+  if (MODES.indexOf(mode) < MODES.indexOf(injection)) {
+    throw new Refusal('against_policy', `it was decided that this comes as ${injection}; ask for that or for quieter`);
+  }
+  if (mode === injection) return { mode };
+  const attention = { ...copy.attention, injection: mode };
+  await who.home.ledger.reconsider(who.name, eventId, attention);
+  const at = new Date(session.house.deps.now()).toISOString();
+  const evidence = { way: 'host', session: session.id, was: injection, injection: mode, because: reason };
+  await who.home.ledger.record(who.name, eventId, { step: 'reconsidered', at, evidence });
+  runner.letGo(who, eventId);
+  await who.home.spool.release({ mailbox: who.name, owner: session.owner }, [eventId], { because: reason });
+  if (isQuiet(attention)) await who.home.spool.lower(who.name, eventId);
+  runner.ring();
+  return { mode };
+}
+
+/** The copy that this session has, or that waits for it. Any other does not exist for it. */
+async function openCopy({ session }: Runner, id: CopyRecord['id']): Promise<{ who: Who; copy: CopyRecord }> {
+  for (const who of session.whos) {
+    const copy = await who.home.ledger.copy(who.name, id);
+    if (copy && (copy.state === 'stored' || copy.owner === session.owner)) return { who, copy };
+  }
+  throw unknownEvent(id);
+}

@@ -1,0 +1,249 @@
+import { describe, expect, it } from 'bun:test';
+import { aDraft } from '../../../test/support/durable-workspace.ts';
+import { alice, bob, carol } from '../../../test/support/mail.ts';
+import { aWorkspace, anOwner, inChannel, withRole } from '../../../test/support/workspace.ts';
+import type { TestWorkspace } from '../../../test/support/workspace.ts';
+import { TOOLS } from './shapes.ts';
+import type { MessageId } from '../../core/names.ts';
+import { claim } from '../../core/obligations/claim.ts';
+import { edit } from './edit.ts';
+import { readThread } from '../../core/history/events.ts';
+import { owe } from '../../core/obligations/owed.ts';
+import { say } from './say.ts';
+import { send } from '../../core/mail/send.ts';
+
+const PAGE = { limit: 20 };
+let keys = 0;
+
+/** What bob says to alice, unless told otherwise. */
+function said(fields: Record<string, unknown> = {}) {
+  keys += 1;
+  return TOOLS['chat.send_message'].parse({
+    target: '@alice',
+    text: 'it is in src/parser.ts',
+    idempotencyKey: `key-${keys}`,
+    visibility: 'dm',
+    directedness: 'to_me',
+    ...fields,
+  });
+}
+
+describe('what an agent says', () => {
+  it('is one message per key, and every try gets the same answer [C2A-9, C2A-121]', async () => {
+    const workspace = await aWorkspace('alice', 'bob');
+    const { message } = await send(workspace, alice, aDraft());
+    const args = said({ inReplyTo: message.id });
+    const tries = await Promise.all(Array.from({ length: 10 }, () => say(workspace, workspace.who('bob'), args)));
+    expect(new Set(tries.map((one) => one.message.id)).size).toBe(1);
+    expect(await workspace.own.spool.ids(alice)).toHaveLength(1);
+    const again = await say(workspace, workspace.who('bob'), args);
+    expect(again.message.id).toBe(tries[0]?.message.id as MessageId);
+    await expect(say(workspace, workspace.who('bob'), { ...args, text: 'something else' })).rejects.toMatchObject({
+      code: 'key_conflict',
+    });
+  });
+
+  it('ends what it answers', async () => {
+    const workspace = await aWorkspace('alice', 'bob');
+    const { message } = await send(workspace, alice, aDraft());
+    const sent = await say(workspace, workspace.who('bob'), said({ inReplyTo: message.id }));
+    expect(sent.message.thread).toBe(message.id);
+    expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
+    expect(await workspace.own.ledger.copy(bob, message.id)).toMatchObject({ disposition: 'responded' });
+  });
+
+  it('is linked to what it answers, and to the last that is owed where the caller forgot to say [C2A-127]', async () => {
+    const workspace = await aWorkspace('alice', 'bob', 'carol');
+    const first = await send(workspace, alice, aDraft());
+    workspace.pass(1);
+    const { message } = await send(workspace, alice, aDraft());
+    workspace.pass(1);
+    await send(workspace, carol, aDraft());
+    const forgot = await say(workspace, workspace.who('bob'), said());
+    expect(forgot.message.thread).toBe(message.id);
+    await send(workspace, alice, aDraft());
+    const named = await say(
+      workspace,
+      workspace.who('bob'),
+      said({ inReplyTo: first.message.id, text: 'see src/lexer.ts' }),
+    );
+    expect(named.message.thread).toBe(first.message.id);
+  });
+
+  it('is refused where the policy forbids it, kept in the audit, and not sent [C2A-3, C2A-88]', async () => {
+    const workspace = await aWorkspace('alice', 'bob', 'carol');
+    await inChannel(workspace, '#dev', 'bob', 'carol', 'alice');
+    const { message } = await send(workspace, alice, aDraft({ to: '#dev' }));
+    const reply = said({ target: '#dev', visibility: 'channel', directedness: 'ambient', inReplyTo: message.id });
+    const refused = say(workspace, workspace.who('bob'), reply);
+    await expect(refused).rejects.toMatchObject({ code: 'against_policy' });
+    await expect(refused).rejects.toThrow('must_not_respond');
+    expect(await workspace.own.spool.ids(carol)).toHaveLength(1);
+    const trace = await workspace.own.ledger.trace(message.id);
+    const copy = trace?.copies.find(({ mailbox }) => mailbox === 'bob');
+    expect(copy?.receipts).toMatchObject([{ step: 'refused', evidence: { code: 'against_policy' } }]);
+  });
+
+  it('to a post that was meant for nobody is let through for whoever claimed it, and for nobody else', async () => {
+    const workspace = await aWorkspace('alice', 'bob', 'carol');
+    await inChannel(workspace, '#dev', 'bob', 'carol', 'alice');
+    const { message } = await send(workspace, alice, aDraft({ to: '#dev' }));
+    const reply = (): ReturnType<typeof said> =>
+      said({ target: '#dev', visibility: 'channel', directedness: 'ambient', inReplyTo: message.id });
+    await claim(workspace, workspace.who('bob'), message.id);
+    expect((await say(workspace, workspace.who('bob'), reply())).first).toBe(true);
+    await expect(say(workspace, workspace.who('carol'), reply())).rejects.toThrow('must_not_respond');
+  });
+
+  it('in a channel needs a claim, and is refused to all but the one who has it [C2A-132, C2A-134, C2A-91, C2A-102]', async () => {
+    const workspace = await aWorkspace('alice', 'bob', 'carol');
+    await withRole(workspace, 'backend', 'bob', 'carol');
+    await inChannel(workspace, '#dev', 'bob', 'carol', 'alice');
+    const { message } = await send(workspace, alice, aDraft({ to: '#dev', body: '@backend who knows the parser' }));
+    workspace.pass(61_000);
+    const reply = (): ReturnType<typeof said> =>
+      said({ target: '#dev', visibility: 'channel', directedness: 'ambient', inReplyTo: message.id });
+    await expect(say(workspace, workspace.who('bob'), reply())).rejects.toMatchObject({ code: 'against_policy' });
+    await claim(workspace, workspace.who('carol'), message.id);
+    const refused = say(workspace, workspace.who('bob'), reply());
+    await expect(refused).rejects.toMatchObject({ code: 'already_claimed' });
+    await expect(refused).rejects.toThrow('@carol');
+    await say(workspace, workspace.who('carol'), reply());
+    expect(await workspace.own.ledger.duty(carol, message.id)).toMatchObject({ ended: { as: 'responded' } });
+  });
+
+  it('is let through for who is asked by name in an exchange that another has claimed', async () => {
+    const workspace = await aWorkspace('alice', 'bob', 'carol');
+    await inChannel(workspace, '#dev', 'bob', 'carol', 'alice');
+    const { message: root } = await send(workspace, alice, aDraft({ to: '#dev' }));
+    await claim(workspace, workspace.who('carol'), root.id);
+    const { message } = await send(workspace, alice, aDraft({ to: '#dev', body: '@bob is it red?', thread: root.id }));
+    const reply = said({ target: '#dev', visibility: 'channel', directedness: 'ambient', inReplyTo: message.id });
+    expect((await say(workspace, workspace.who('bob'), reply)).first).toBe(true);
+  });
+
+  it('about an event that was superseded is refused, and says so [C2A-92]', async () => {
+    const workspace = await aWorkspace('alice', 'bob');
+    const { message } = await send(workspace, alice, aDraft());
+    await edit(workspace, alice, workspace.own, message.id, 'hello again');
+    const refused = say(workspace, workspace.who('bob'), said({ inReplyTo: message.id }));
+    await expect(refused).rejects.toThrow('superseded');
+  });
+
+  it('after the deadline needs a look at the thread since then [C2A-152, C2A-92, C2A-D11]', async () => {
+    const workspace = await aWorkspace('alice', 'bob');
+    await anOwner(workspace);
+    const { message } = await send(workspace, alice, aDraft());
+    await readThread([workspace.who('bob')], { event: message.id }, { limit: 9, now: workspace.now() });
+    await workspace.live(6 * 60_000);
+    const late = say(workspace, workspace.who('bob'), said({ inReplyTo: message.id }));
+    await expect(late).rejects.toThrow(/deadline has passed.*chat\.read_thread/);
+    await readThread([workspace.who('bob')], { event: message.id }, { limit: 9, now: workspace.now() });
+    const sent = await say(workspace, workspace.who('bob'), said({ inReplyTo: message.id }));
+    expect(sent.first).toBe(true);
+  });
+
+  it('after an earlier deadline of its own needs a look since that one [C2A-152, C2A-D11]', async () => {
+    const workspace = await aWorkspace('alice', 'bob');
+    await anOwner(workspace);
+    const deadline = new Date(workspace.now() + 60_000).toISOString();
+    const { message } = await send(workspace, alice, aDraft({ deadline }));
+    await workspace.live(61_000);
+    const late = say(workspace, workspace.who('bob'), said({ inReplyTo: message.id }));
+    await expect(late).rejects.toThrow('deadline has passed');
+    await readThread([workspace.who('bob')], { event: message.id }, { limit: 9, now: workspace.now() });
+    expect((await say(workspace, workspace.who('bob'), said({ inReplyTo: message.id }))).first).toBe(true);
+  });
+
+  it('after a later deadline of its own needs a look since that one [C2A-152, C2A-D11]', async () => {
+    const workspace = await aWorkspace('alice', 'bob');
+    await anOwner(workspace);
+    const deadline = new Date(workspace.now() + 20 * 60_000).toISOString();
+    const { message } = await send(workspace, alice, aDraft({ deadline }));
+    await workspace.live(15 * 60_000);
+    await readThread([workspace.who('bob')], { event: message.id }, { limit: 9, now: workspace.now() });
+    await workspace.live(6 * 60_000);
+    const late = say(workspace, workspace.who('bob'), said({ inReplyTo: message.id }));
+    await expect(late).rejects.toThrow('deadline has passed');
+  });
+
+  it('to what work stands still for needs no such look, however late it is [C2A-D11]', async () => {
+    const workspace = await aWorkspace('alice', 'bob');
+    await anOwner(workspace);
+    const { message } = await send(workspace, alice, aDraft({ obligation: { blocks: 'halted' } }));
+    await workspace.live(60 * 60_000);
+    expect((await say(workspace, workspace.who('bob'), said({ inReplyTo: message.id }))).first).toBe(true);
+  });
+
+  it('to thanks is a short receipt or nothing [C2A-98]', async () => {
+    const workspace = await aWorkspace('alice', 'bob');
+    const { message } = await send(workspace, alice, aDraft({ body: 'thanks!' }));
+    const long = said({ inReplyTo: message.id, text: 'w'.repeat(81) });
+    await expect(say(workspace, workspace.who('bob'), long)).rejects.toThrow('chat.react');
+    const short = said({ inReplyTo: message.id, text: 'w'.repeat(80) });
+    expect((await say(workspace, workspace.who('bob'), short)).first).toBe(true);
+  });
+
+  it('obliges one at most [C2A-99]', async () => {
+    const workspace = await aWorkspace('alice', 'bob', 'carol', 'dora');
+    await inChannel(workspace, '#dev', 'alice', 'carol', 'dora');
+    await withRole(workspace, 'backend', 'carol', 'dora');
+    const toTwo = said({ target: '#dev', visibility: 'channel', text: '@carol @dora please look' });
+    await expect(say(workspace, workspace.who('bob'), toTwo)).rejects.toMatchObject({ code: 'against_policy' });
+    await expect(say(workspace, workspace.who('bob'), said({ target: '@backend' }))).rejects.toMatchObject({
+      code: 'against_policy',
+    });
+    const toOne = said({ target: '#dev', visibility: 'channel', text: '@carol please look' });
+    expect((await say(workspace, workspace.who('bob'), toOne)).first).toBe(true);
+  });
+
+  it('twice in nearly the same words is refused the second time [C2A-N6, C2A-92]', async () => {
+    const workspace = await aWorkspace('alice', 'bob');
+    const { message } = await send(workspace, alice, aDraft());
+    const words = 'I will look at the parser and tell you what I find there';
+    await say(workspace, workspace.who('bob'), said({ inReplyTo: message.id, text: words }));
+    const again = say(workspace, workspace.who('bob'), said({ inReplyTo: message.id, text: `${words} soon` }));
+    await expect(again).rejects.toThrow('already');
+  });
+
+  it('calls nobody by a name in a text that is meant for nobody [C2A-97]', async () => {
+    const workspace = await aWorkspace('alice', 'bob', 'carol');
+    await inChannel(workspace, '#dev', 'carol');
+    const fields = { target: '#dev', visibility: 'channel', directedness: 'ambient', text: 'I talked to @carol' };
+    const sent = await say(workspace, workspace.who('bob'), said(fields));
+    expect(sent.copies[0]?.attention).toMatchObject({ directedness: 'ambient', policy: 'must_not_respond' });
+  });
+
+  it('is never shown to more than it was meant for [C2A-129]', async () => {
+    const workspace = await aWorkspace('alice', 'bob', 'carol');
+    await inChannel(workspace, '#dev', 'alice', 'carol');
+    const sends = [
+      said({ target: '#dev', visibility: 'ephemeral', directedness: 'ambient' }),
+      said({ target: '#dev', visibility: 'dm', directedness: 'ambient' }),
+      // Nor elsewhere than it was meant to be.
+      said({ visibility: 'channel' }),
+      said({ visibility: 'thread' }),
+    ];
+    for (const args of sends)
+      await expect(say(workspace, workspace.who('bob'), args)).rejects.toThrow(/dm|visibility thread/);
+    expect(await workspace.own.spool.ids(alice)).toEqual([]);
+  });
+
+  it('may be asked of its person at any time [C2A-87]', async () => {
+    const workspace = await aWorkspace('bob');
+    await anOwner(workspace);
+    const sent = await say(
+      workspace,
+      workspace.who('bob'),
+      said({ target: '@will', text: 'may I delete the old tables?' }),
+    );
+    expect(sent.copies[0]?.attention).toMatchObject({ directedness: 'to_me', policy: 'must_respond' });
+  });
+
+  it('about an event of others is refused as if there were none', async () => {
+    const workspace: TestWorkspace = await aWorkspace('alice', 'bob', 'carol');
+    const { message } = await send(workspace, alice, aDraft());
+    const reply = said({ inReplyTo: message.id });
+    await expect(say(workspace, workspace.who('carol'), reply)).rejects.toMatchObject({ code: 'not_found' });
+  });
+});

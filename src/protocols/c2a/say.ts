@@ -1,0 +1,207 @@
+import { mentionsIn } from '../../core/attention/text.ts';
+import { deadlineOf } from '../../core/obligations/rules.ts';
+import { replyOutcome, refusalOf } from '../../core/attention/reply-rules.ts';
+import type { Reply } from '../../core/attention/reply-rules.ts';
+import type { Duty } from '../../core/obligations/rules.ts';
+import type { ToolArguments } from './shapes.ts';
+import { isBlank } from '../../core/message.ts';
+import type { Message } from '../../core/message.ts';
+import type { MessageId } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
+import type { CopyRecord } from '../../core/ports/journal.ts';
+import { renewClaim, standingClaim } from '../../core/obligations/claim.ts';
+import { isOfferedToSeveral, rootOf } from '../../core/mail/conversation.ts';
+import type { Workspace, Home, Who } from '../../core/mail/workspace.ts';
+import { enterDuties, standOf } from '../../core/obligations/obligation.ts';
+import { refuseExposure } from '../../core/mail/private.ts';
+import { route } from '../../core/mail/route.ts';
+import { arrivalOf, setAside } from '../../core/mail/arrival.ts';
+import { send } from '../../core/mail/send.ts';
+import type { Sent } from '../../core/mail/send.ts';
+import { settleIfOpen } from '../../core/mail/settle.ts';
+import { visible } from '../../core/history/sight.ts';
+import type { Seen } from '../../core/history/sight.ts';
+
+type Said = ToolArguments<'chat.send_message'>;
+
+/** How much of what somebody owes is looked through for what a message without a thread answers. */
+const OWED_LOOK = 50;
+const EXCHANGE = 50;
+
+/**
+ * `chat.send_message`: says something, once per key, if the event that it answers allows it. A refusal is kept with the event, and
+ * nothing is sent. What answers an event is linked to it, also where the caller forgot to say so. spec: host#send
+ */
+export async function say(workspace: Workspace, who: Who, said: Said): Promise<Sent> {
+  if (isBlank(said.text)) throw new Refusal('invalid_request', 'text is empty: write what you want to say');
+  const earlier = await who.home.ledger.underKey(who.name, said.idempotencyKey);
+  const { to, thread } = await aimOf(who, said);
+  const draft = {
+    to,
+    body: said.text,
+    priority: said.priority,
+    intent: said.intent,
+    key: said.idempotencyKey,
+    aim: said.directedness,
+    ...(said.refs && { refs: said.refs }),
+    ...(said.obligation && { obligation: said.obligation }),
+  };
+  // Under a known key the first answer stands; whether it says the same is seen there.
+  if (earlier) return send(workspace, who.name, { ...draft, ...threadOf(earlier.message) });
+  refuseVisibility(said, to);
+  const about = thread ?? (await owedTo(who, to))?.id;
+  const seen = about === undefined ? null : await visible([who], about);
+  await refuseReply(workspace, who, said, to, seen);
+  const whole = { ...draft, ...(seen && { thread: seen.message.id }) };
+  await refuseExposure(workspace, who, whole);
+  const sent = await send(workspace, who.name, whole);
+  if (seen) await afterReply(workspace, who, seen, sent);
+  return sent;
+}
+
+function threadOf({ thread }: Message): { thread?: MessageId } {
+  return thread === undefined ? {} : { thread: thread as MessageId };
+}
+
+/** `@name`, `#channel`, or `thread:<event>`: then to whoever that thread is with. */
+async function aimOf(who: Who, { target, inReplyTo }: Said): Promise<{ to: string; thread?: string }> {
+  const named = /^(?:thread:)(.+)$/.exec(target)?.[1];
+  const about = inReplyTo ?? named;
+  if (named === undefined) return { to: target.replace(/^dm:/, '@'), ...(about !== undefined && { thread: about }) };
+  const { message, recipients } = await visible([who], named);
+  const isMine = message.from === who.name;
+  const to = message.to.startsWith('#') ? message.to : `@${isMine ? (recipients[0] ?? message.from) : message.from}`;
+  return { to, thread: about ?? named };
+}
+
+/** What was asked to be shown to few is never shown to more. */
+function refuseVisibility({ visibility, inReplyTo, target }: Said, to: string): void {
+  const isChannel = to.startsWith('#');
+  if (visibility === 'ephemeral') {
+    throw new Refusal('not_in_this_version', 'nothing here can show a message for a moment only; send it as a dm');
+  }
+  if (visibility === 'dm' && isChannel) {
+    throw new Refusal('invalid_request', `visibility dm, but ${to} is a channel; name the one who shall read it`);
+  }
+  if (visibility === 'channel' && !isChannel) {
+    throw new Refusal('invalid_request', `visibility channel, but ${to} is none; use dm, or name a channel`);
+  }
+  if (visibility === 'thread' && inReplyTo === undefined && !target.startsWith('thread:')) {
+    throw new Refusal('invalid_request', 'visibility thread needs inReplyTo, or a target thread:<eventId>');
+  }
+}
+
+/** The last thing that this agent owes to the one whom it writes to, and has not answered. */
+async function owedTo(who: Who, to: string): Promise<Duty | undefined> {
+  await enterDuties(who.home);
+  const name = to.replace(/^@/, '').replace(/%\w+$/, '');
+  const owed = await who.home.ledger.owed(who.name, { limit: OWED_LOOK });
+  for (const duty of owed.filter(({ from }) => from === name).toReversed()) {
+    const message = await who.home.ledger.message(duty.id);
+    if ((await standOf(who.home, duty, message)) === 'open') return duty;
+  }
+  return undefined;
+}
+
+async function refuseReply(workspace: Workspace, who: Who, said: Said, to: string, seen: Seen | null): Promise<void> {
+  const about = seen ? await standingOf(workspace, who, seen) : FREE;
+  const refusal = refusalOf({
+    ...about,
+    text: said.text,
+    directedness: said.directedness,
+    visibility: said.visibility,
+    recipients: await meant(workspace, who, said, to),
+  });
+  if (!refusal) return;
+  if (seen) {
+    const receipt = { step: 'refused' as const, at: new Date(workspace.now()).toISOString(), evidence: { ...refusal } };
+    await seen.home.ledger.record(who.name, seen.message.id, receipt);
+  }
+  throw new Refusal(refusal.code, refusal.why);
+}
+
+type Standing = Omit<Reply, 'text' | 'directedness' | 'visibility' | 'recipients'>;
+
+/** Nothing is answered: whoever has something to say may say it. */
+const FREE: Standing = {
+  policy: 'may_respond',
+  ended: null,
+  claimedBy: null,
+  claimed: true,
+  offeredToSeveral: false,
+  stale: false,
+};
+
+/** How things stand with an event for this reader. */
+async function standingOf(workspace: Workspace, who: Who, { home, message, recipients }: Seen): Promise<Standing> {
+  const now = workspace.now();
+  await enterDuties(home);
+  const copy = await home.ledger.copy(who.name, message.id);
+  const duty = await home.ledger.duty(who.name, message.id);
+  const claim = await standingClaim(home, message, now, who.name);
+  const isMine = claim?.holder === who.name;
+  const own = await lastWords(who, home, message);
+  return {
+    // Whoever claimed what was said to nobody in particular has made it its own.
+    policy: isMine && copy?.attention.reason === 'ambient' ? 'may_respond' : policyOf(who, message, copy, duty, now),
+    ended: duty?.ended?.as ?? (copy?.disposition === 'superseded' ? 'superseded' : null),
+    claimedBy: claim && claim.holder !== who.name ? `@${claim.holder}` : null,
+    claimed: isMine || copy?.attention.directedness === 'to_me' || message.from === who.name,
+    offeredToSeveral: isOfferedToSeveral(message, recipients),
+    ...(own && own.id !== message.id && { lastOwn: own.body }),
+    stale: duty !== null && isLate(duty, now) && !(await wasPulled(who, message, duty)),
+  };
+}
+
+/** What this reader said last in the exchange of an event. What a surface refused nobody has heard: it can be said again. */
+async function lastWords(who: Who, home: Home, message: Message): Promise<Message | undefined> {
+  const exchange = await home.ledger.exchange(rootOf(message), EXCHANGE);
+  const own = exchange.filter(({ from, parley }) => from === who.name && parley?.signal === undefined);
+  for (const said of own.toReversed()) {
+    if (typeof (await arrivalOf(home, message.from, said)) !== 'object') return said;
+  }
+  return undefined;
+}
+
+/** After its deadline what had to be answered may be. One's own words may always be added to. */
+function policyOf(
+  who: Who,
+  message: Message,
+  copy: CopyRecord | null,
+  duty: Duty | null,
+  now: number,
+): Reply['policy'] {
+  if (message.from === who.name) return 'may_respond';
+  if (!copy) return 'must_not_respond';
+  return duty && isLate(duty, now) ? 'may_respond' : copy.attention.policy;
+}
+
+function isLate(duty: Duty, now: number): boolean {
+  return duty.kind === 'reply' && duty.ended === null && now > deadlineOf(duty);
+}
+
+/** Has this reader read the thread since the deadline? */
+async function wasPulled(who: Who, message: Message, duty: Duty): Promise<boolean> {
+  const copy = (await who.home.ledger.trace(message.id))?.copies.find(({ mailbox }) => mailbox === who.name);
+  const since = deadlineOf(duty);
+  return (copy?.receipts ?? []).some((one) => one.evidence['by'] === 'chat.read_thread' && Date.parse(one.at) >= since);
+}
+
+/** How many are meant: of a channel those whom the text names, of a role all who have it. */
+async function meant(workspace: Workspace, who: Who, { text, directedness }: Said, to: string): Promise<number> {
+  if (directedness !== 'to_me') return 1;
+  const { via, recipients } = await route(workspace, who.name, to);
+  if (via !== 'channel') return recipients.length;
+  const named = new Set(mentionsIn(text));
+  return recipients.filter(({ name }) => named.has(name)).length;
+}
+
+/** Whoever answers keeps the claim, and has done with the copy in its hand, unless the answer is still to be shown. */
+async function afterReply(workspace: Workspace, who: Who, { home, message }: Seen, sent: Sent): Promise<void> {
+  await renewClaim(home, who.name, message.id, workspace.now());
+  const duty = await home.ledger.duty(who.name, message.id);
+  if (duty?.kind === 'obligation') return;
+  if ((await arrivalOf(home, message.from, sent.message)) === 'waiting') return setAside({ ...who, home }, message.id);
+  const policy = (await home.ledger.copy(who.name, message.id))?.attention.policy;
+  await settleIfOpen({ ...who, home }, message.id, replyOutcome(policy), { reply: sent.message.id });
+}

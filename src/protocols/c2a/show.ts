@@ -1,0 +1,288 @@
+import { readMessage } from '../../core/message.ts';
+import type { Message } from '../../core/message.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import type { Disposition } from '../../core/receipt.ts';
+import { Alarm, Rounds, why } from './tasks.ts';
+import { HOLD_MS, noted, isPermanent, retryAfter } from './context.ts';
+import type { House, SurfaceShow, Wire } from './context.ts';
+import { bridgeName, rawConversation, rawMessage, rawPerson } from './platform-names.ts';
+import { rootOf } from '../../core/mail/conversation.ts';
+import { replyOutcome } from '../../core/attention/reply-rules.ts';
+import { isMessageId } from '../../core/names.ts';
+import type { Home } from '../../core/mail/workspace.ts';
+import { endDuty } from '../../core/obligations/obligation.ts';
+import { settleIfOpen } from '../../core/mail/settle.ts';
+
+const LOOK_MS = 1000;
+const PAGE = 64;
+const FIRST_WAIT_MS = 1000;
+const LONGEST_WAIT_MS = 60_000;
+/** What is on its way at once; the rest stays where it waits. */
+const MOST_OUT = 200;
+
+/** What became of something that was to be shown. */
+export type Shown = 'shown' | 'later' | 'failed';
+
+interface Letter {
+  mailbox: AgentName;
+  message: Message;
+  isOwed: boolean;
+}
+
+/**
+ * Shows what agents say to the people and channels of one surface. A letter is waiting → held under the surface's name → shown and
+ * settled, or failed for good. What fails for a while is tried again with the same id, key and words, so a surface that has shown it
+ * shows nothing new. If the surface goes away the letter waits again. If the host is killed the letter stays held, and the next
+ * connection of the surface releases it first. In one conversation letters are shown in order.
+ */
+export class Showing {
+  readonly #rounds: Rounds;
+  readonly #alarm: Alarm;
+  readonly #lanes = new Map<string, Promise<void>>();
+  readonly #seen = new Map<AgentName, number>();
+  readonly #waiters = new Map<MessageId, ((shown: Shown) => void)[]>();
+  readonly #ephemeral = new Set<MessageId>();
+  #out = 0;
+  #hasReleased = false;
+  #isOver = false;
+  #stop: () => void = () => {};
+  readonly #stopped: Promise<void>;
+
+  constructor(
+    readonly house: House,
+    readonly wire: Wire,
+    readonly platform: AgentName,
+  ) {
+    this.#rounds = new Rounds(house.chores, 'show', () => this.#round());
+    this.#alarm = new Alarm(house.deps, () => this.ring());
+    this.#stopped = new Promise((resolve) => (this.#stop = resolve));
+  }
+
+  ring(): void {
+    if (!this.#isOver) this.#rounds.ask();
+  }
+
+  /** Resolves when nothing is held any more. */
+  async close(): Promise<void> {
+    this.#isOver = true;
+    this.#alarm.close();
+    this.#stop();
+    for (const id of this.#waiters.keys()) this.#tell(id, 'later');
+    await Promise.allSettled(this.#lanes.values());
+  }
+
+  /** This one is to be seen for a moment only. */
+  forAMoment(id: MessageId): void {
+    if (this.#ephemeral.size > 1000) this.#ephemeral.clear();
+    this.#ephemeral.add(id);
+  }
+
+  /** What the first try came to: it was shown, it never will be, or nobody can tell yet. */
+  async outcome(id: MessageId, ms: number): Promise<Shown> {
+    const told = Promise.withResolvers<Shown>();
+    this.#waiters.set(id, [...(this.#waiters.get(id) ?? []), told.resolve]);
+    const timer = this.house.deps.after(ms, () => told.resolve('later'));
+    this.ring();
+    const shown = await told.promise;
+    timer.cancel();
+    return shown;
+  }
+
+  async #round(): Promise<void> {
+    try {
+      // Of thousands of people few have mail at one time.
+      const { ledger, directory } = this.house.deps.home;
+      const mailboxes = await ledger.mailboxesWithMail(`${this.platform}.`);
+      if (!this.#hasReleased) for (const mailbox of mailboxes) await this.#release(mailbox);
+      this.#hasReleased = true;
+      for (const mailbox of mailboxes) await this.#look(mailbox);
+      // Other processes see by this whether a surface may still take up what they send.
+      await directory.seen(bridgeName(this.platform));
+    } finally {
+      if (!this.#isOver) this.#alarm.at(this.house.deps.now() + LOOK_MS);
+    }
+  }
+
+  /** A host that was killed left these held. Whether they were shown is not known; the surface knows by their keys. */
+  async #release(mailbox: AgentName): Promise<void> {
+    const { ledger, spool } = this.house.deps.home;
+    const held = (await ledger.heldBy(mailbox, this.#owner)).map(({ id }) => id);
+    const because = 'the host was started again';
+    if (held.length > 0) await spool.release({ mailbox, owner: this.#owner }, held, { because });
+  }
+
+  async #look(mailbox: AgentName): Promise<void> {
+    const { ledger } = this.house.deps.home;
+    for (;;) {
+      const page = await ledger.shelf(mailbox, this.#seen.get(mailbox) ?? 0, PAGE);
+      for (const { seq, text, attention } of page) {
+        if (this.#isOver || this.#out >= MOST_OUT) return;
+        this.#seen.set(mailbox, seq);
+        const message = readMessage(JSON.parse(text));
+        if (message) await this.#meet({ mailbox, message, isOwed: attention.policy === 'must_respond' });
+      }
+      if (page.length < PAGE) return;
+    }
+  }
+
+  /** What people say or mark there is there already; and of a channel's messages one copy is enough to show it. */
+  async #meet(letter: Letter): Promise<void> {
+    const { message, mailbox } = letter;
+    const isChannel = message.to.startsWith('#');
+    const isElsewhere = isChannel && mailbox !== bridgeName(this.platform);
+    if (message.from.startsWith(`${this.platform}.`) || isElsewhere)
+      return this.#end(letter, { because: 'it is shown there' });
+    const params = await showOf(this.house, this.platform, mailbox, message);
+    if (this.#ephemeral.delete(message.id)) params.visibility = 'ephemeral';
+    const place = params.conversation.id;
+    this.#out += 1;
+    const before = this.#lanes.get(place) ?? Promise.resolve();
+    const done = before.then(() => this.#show(letter, params)).finally(() => this.#left(place, done));
+    this.#lanes.set(place, done);
+    this.house.chores.run('show', () => done);
+  }
+
+  #left(place: string, done: Promise<void>): void {
+    this.#out -= 1;
+    if (this.#lanes.get(place) === done) this.#lanes.delete(place);
+    // There is room again.
+    this.ring();
+  }
+
+  async #show(letter: Letter, params: SurfaceShow): Promise<void> {
+    const { mailbox, message } = letter;
+    const { spool } = this.house.deps.home;
+    if (this.#isOver || !(await this.#take(letter))) return this.#tell(message.id, 'later');
+    for (let tried = 0; !this.#isOver; tried += 1) {
+      try {
+        await Promise.race([this.wire.show(params), this.#stopped.then(() => Promise.reject(new Error('the end')))]);
+        await noted(this.house, mailbox, message.id, 'shown', { surface: this.platform });
+        await this.#endAnswered(message);
+        await this.#settle(letter, letter.isOwed ? 'acknowledged' : 'ignored', {});
+        return this.#tell(message.id, 'shown');
+      } catch (error) {
+        if (isPermanent(error)) return this.#failed(letter, error);
+        this.house.deps.log('host.not_shown', { surface: this.platform, tried, ...why(error) });
+        this.#tell(message.id, 'later');
+        await this.#pause(retryAfter(error) ?? Math.min(FIRST_WAIT_MS * 2 ** tried, LONGEST_WAIT_MS));
+      }
+    }
+    this.#seen.delete(mailbox);
+    await spool.release({ mailbox, owner: this.#owner }, [message.id], { because: 'the surface went away' });
+  }
+
+  /** It will never be shown: its sender is told, and may say it in another way. */
+  async #failed(letter: Letter, error: unknown): Promise<void> {
+    const reason = error instanceof Error ? error.message.replace(/\p{Cc}+/gu, ' ').slice(0, 200) : 'refused';
+    await this.#endAnswered(letter.message, reason);
+    await this.#settle(letter, 'failed', { reason });
+    this.#tell(letter.message.id, 'failed');
+  }
+
+  async #endAnswered(said: Message, refused?: string): Promise<void> {
+    const { home, now } = this.house.deps;
+    const outcome = { surface: this.platform, ...(refused !== undefined && { refused }) };
+    await endAnswered(home, said, outcome, now());
+  }
+
+  async #end(letter: Letter, by: Record<string, string>): Promise<void> {
+    if (await this.#take(letter)) await this.#settle(letter, letter.isOwed ? 'acknowledged' : 'ignored', by);
+  }
+
+  async #take({ mailbox, message }: Letter): Promise<boolean> {
+    const lease = { ms: HOLD_MS, bearer: `surface-${this.platform}` };
+    const claim = await this.house.deps.home.spool.claim(
+      mailbox,
+      [message.id],
+      lease,
+      new Map([[message.id, message]]),
+    );
+    return claim.copies.length > 0;
+  }
+
+  async #settle({ mailbox, message }: Letter, disposition: Disposition, by: Record<string, string>): Promise<void> {
+    const evidence = { way: 'surface', surface: this.platform, ...by };
+    const claim = { mailbox, owner: this.#owner };
+    await this.house.deps.home.spool.settle(claim, [message.id], { disposition, by: evidence });
+  }
+
+  get #owner(): string {
+    return `bearer.surface-${this.platform}`;
+  }
+
+  async #pause(ms: number): Promise<void> {
+    const over = Promise.withResolvers<void>();
+    const timer = this.house.deps.after(ms, over.resolve);
+    await Promise.race([over.promise, this.#stopped]);
+    timer.cancel();
+  }
+
+  #tell(id: MessageId, shown: Shown): void {
+    for (const tell of this.#waiters.get(id) ?? []) tell(shown);
+    this.#waiters.delete(id);
+  }
+}
+
+/** How a message looks at a surface: a DM, a post, a reply in a thread, a reaction, or another text for an earlier one. spec: host#show */
+export async function showOf(
+  house: House,
+  platform: AgentName,
+  mailbox: AgentName,
+  message: Message,
+): Promise<SurfaceShow> {
+  const { signal, eta, replaces, aim } = message.parley ?? {};
+  const { kind, displayName } = await house.people.person(message.from);
+  const about = signal === undefined ? null : await house.deps.home.ledger.message(message.thread as MessageId);
+  const place = about ?? message;
+  const isChannel = place.to.startsWith('#');
+  const isThread = signal === undefined && message.thread !== undefined;
+  // Whoever shares something for all calls nobody by it.
+  const called = aim === 'ambient' ? [] : await house.people.called(message.body);
+  return {
+    what: signal !== undefined ? 'reaction' : replaces !== undefined ? 'edit' : 'message',
+    id: message.id,
+    idempotencyKey: `${message.id}:${platform}`,
+    conversation: {
+      id: isChannel ? rawConversation(place.to) : rawPerson(platform, mailbox),
+      kind: isChannel ? (isThread ? 'thread' : 'channel') : 'dm',
+      ...(isThread && { threadId: rawMessage(platform, rootOf(message)) }),
+    },
+    author: { id: message.from, kind, displayName },
+    visibility: isThread && isChannel ? 'thread' : isChannel ? 'channel' : 'dm',
+    ...(!isChannel && { recipient: rawPerson(platform, mailbox) }),
+    mentions: called.flatMap((name) => {
+      const [, person = ''] = /^(?:human|agent):(.*)$/.exec(name) ?? [];
+      return person.startsWith(`${platform}.`) ? [rawPerson(platform, person)] : [];
+    }),
+    ...(signal === undefined && { text: message.body }),
+    ...(message.refs && { refs: message.refs }),
+    ...(signal !== undefined && { signal, target: rawMessage(platform, message.thread ?? '') }),
+    ...(eta !== undefined && { eta }),
+    ...(replaces !== undefined && { target: rawMessage(platform, replaces) }),
+  };
+}
+
+/** What a surface did with something that was said there: it has shown it, or says why it never will. */
+export interface Outcome {
+  surface: AgentName;
+  refused?: string;
+}
+
+/**
+ * An answer was shown, or never will be: only now has the event that it answers its end. This is done before the answer itself is
+ * settled, so after a crash in between it is shown and ended once more, which changes nothing.
+ */
+export async function endAnswered(home: Home, said: Message, outcome: Outcome, now: number): Promise<void> {
+  const { surface, refused } = outcome;
+  const id = said.thread;
+  if (!isMessageId(id) || said.parley?.signal !== undefined) return;
+  const event = await home.ledger.message(id);
+  const who = { name: said.from as AgentName, home };
+  const copy = await home.ledger.copy(who.name, id);
+  // Who is no reader at this surface has it by mail, and it was ended when that was stored.
+  if (!copy || !event?.from.startsWith(`${surface}.`)) return;
+  const as = refused === undefined ? replyOutcome(copy.attention.policy) : 'failed';
+  const by = { reply: said.id, ...(refused !== undefined && { surface, reason: refused }) };
+  const duty = await endDuty(home, who.name, id, as, by, now);
+  if (duty?.kind !== 'obligation') await settleIfOpen(who, id, as, by);
+}

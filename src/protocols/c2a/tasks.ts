@@ -1,0 +1,205 @@
+import { Refusal } from '../../core/refusal.ts';
+import type { HostDeps, Timer } from './context.ts';
+
+/**
+ * Work that nobody waits for: it is owned here, so that none of it is lost or goes on after the end. What fails is logged, and
+ * whoever began it tries again by its alarm.
+ */
+export class Chores {
+  readonly #open = new Set<{ done: Promise<void> }>();
+  #isOver = false;
+
+  constructor(readonly deps: Pick<HostDeps, 'log'>) {}
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  run(what: string, job: () => Promise<unknown>): void {
+    if (this.#isOver) return;
+    const chore = { done: Promise.resolve() };
+    this.#open.add(chore);
+    chore.done = this.#do(what, job, chore);
+  }
+
+  /** Takes no more, and waits for what is under way. */
+  async close(): Promise<void> {
+    this.#isOver = true;
+    while (this.#open.size > 0) await Promise.all(Array.from(this.#open, ({ done }) => done));
+  }
+
+  async #do(what: string, job: () => Promise<unknown>, chore: { done: Promise<void> }): Promise<void> {
+    try {
+      await job();
+    } catch (error) {
+      this.deps.log('host.failed', { what, ...why(error) });
+    } finally {
+      this.#open.delete(chore);
+    }
+  }
+}
+
+/** One timer for the earliest of several times. */
+export class Alarm {
+  #timer: Timer | null = null;
+  #at = Infinity;
+
+  constructor(
+    readonly deps: Pick<HostDeps, 'now' | 'after'>,
+    readonly ring: () => void,
+  ) {}
+
+  /** Rings at this time, or earlier if it was set so before. */
+  at(time: number): void {
+    if (time >= this.#at) return;
+    this.#timer?.cancel();
+    this.#at = time;
+    this.#timer = this.deps.after(Math.max(0, time - this.deps.now()), () => {
+      this.#at = Infinity;
+      this.#timer = null;
+      this.ring();
+    });
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#timer = null;
+    // Whatever is asked of it afterwards is later than that.
+    this.#at = -Infinity;
+  }
+}
+
+/** Rounds that never overlap: asked for any number of times during one, it is done once more. */
+export class Rounds {
+  #asked = false;
+  #running = false;
+
+  constructor(
+    readonly chores: Chores,
+    readonly what: string,
+    readonly round: () => Promise<void>,
+  ) {}
+
+  ask(): void {
+    this.#asked = true;
+    if (this.#running || this.chores.isOver) return;
+    this.#running = true;
+    this.chores.run(this.what, () => this.#go());
+  }
+
+  async #go(): Promise<void> {
+    try {
+      while (this.#asked && !this.chores.isOver) {
+        this.#asked = false;
+        await this.round();
+      }
+    } finally {
+      this.#running = false;
+    }
+  }
+}
+
+/** A failure in small facts. A refusal's words are ours; others may hold a path, which is nobody's secret here, and never a body. */
+export function why(error: unknown): Record<string, string> {
+  if (error instanceof Refusal) return { refusal: error.code };
+  return error instanceof Error ? { error: error.name, message: error.message.slice(0, 200) } : { error: 'unknown' };
+}
+
+/** So many per second, so many at once, and so many that wait for their turn. What is more is refused: nothing is dropped. */
+export class Rate {
+  #left: number;
+  #at: number;
+  #waiting = 0;
+
+  constructor(
+    readonly deps: Pick<HostDeps, 'now' | 'after'>,
+    readonly limit: { perSecond: number; atOnce: number; waiting: number },
+  ) {
+    this.#left = limit.atOnce;
+    this.#at = deps.now();
+  }
+
+  /** Comes back when it is its turn; throws if too many wait already. */
+  async turn(what: string): Promise<void> {
+    this.#refill();
+    const waitMs = this.#left >= 1 ? 0 : Math.ceil(((1 - this.#left) * 1000) / this.limit.perSecond);
+    if (waitMs > 0 && this.#waiting >= this.limit.waiting) {
+      throw new Refusal(
+        'busy',
+        `too many ${what} at once; try again in ${Math.ceil(waitMs / 1000)} s, with the same key`,
+      );
+    }
+    // Taken now, also where it has to be waited for: who comes later waits longer.
+    this.#left -= 1;
+    if (waitMs === 0) return;
+    this.#waiting += 1;
+    await new Promise<void>((resolve) => this.deps.after(waitMs, resolve));
+    this.#waiting -= 1;
+  }
+
+  #refill(): void {
+    const now = this.deps.now();
+    this.#left = Math.min(this.limit.atOnce, this.#left + (Math.max(0, now - this.#at) / 1000) * this.limit.perSecond);
+    this.#at = now;
+  }
+}
+
+/** How long the ones before are waited for, where a source counts its messages one by one. */
+const GAP_MS = 500;
+/** So many places are remembered between two messages. */
+const MOST = 10_000;
+
+interface Line {
+  done: Promise<void>;
+  last: number | null;
+  /** The last two followed each other: a gap means that one is on its way. */
+  isCounted: boolean;
+  waiting: Map<number, () => void>;
+  open: number;
+}
+
+/** What is said in one place happens one after the other; and in the order of its numbers, where the source gives some. */
+export class InOrder {
+  readonly #lines = new Map<string, Line>();
+
+  constructor(readonly deps: Pick<HostDeps, 'after'>) {}
+
+  async run<T>(place: string, sequence: number | undefined, job: () => Promise<T>): Promise<T> {
+    const line = this.#lines.get(place) ?? newLine();
+    this.#lines.set(place, line);
+    line.open += 1;
+    try {
+      if (sequence !== undefined) await this.#turn(line, sequence);
+      const before = line.done;
+      const mine = Promise.withResolvers<void>();
+      line.done = mine.promise;
+      await before;
+      try {
+        return await job();
+      } finally {
+        mine.resolve();
+      }
+    } finally {
+      line.open -= 1;
+      if (line.open === 0 && (line.last === null || this.#lines.size > MOST)) this.#lines.delete(place);
+    }
+  }
+
+  async #turn(line: Line, sequence: number): Promise<void> {
+    if (line.isCounted && line.last !== null && sequence > line.last + 1) {
+      const came = Promise.withResolvers<void>();
+      line.waiting.set(sequence, came.resolve);
+      const timer = this.deps.after(GAP_MS, came.resolve);
+      await came.promise;
+      timer.cancel();
+      line.waiting.delete(sequence);
+    }
+    line.isCounted = line.last === null || sequence === line.last + 1;
+    line.last = Math.max(line.last ?? sequence, sequence);
+    line.waiting.get(line.last + 1)?.();
+  }
+}
+
+function newLine(): Line {
+  return { done: Promise.resolve(), last: null, isCounted: false, waiting: new Map(), open: 0 };
+}

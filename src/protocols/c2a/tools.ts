@@ -1,0 +1,241 @@
+import { masked } from '../../core/attention/secrets.ts';
+import type { ToolArguments, ToolName, Progress } from './shapes.ts';
+import { isMessageId } from '../../core/names.ts';
+import type { MessageId, AgentName } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { claim, unclaim } from '../../core/obligations/claim.ts';
+import { defer, resolve } from '../../core/obligations/defer.ts';
+import type { Who } from '../../core/mail/workspace.ts';
+import { listEvents, readThread } from '../../core/history/events.ts';
+import type { EventView } from '../../core/history/events.ts';
+import { heldLines } from '../../core/mail/held.ts';
+import { react } from '../../core/obligations/react.ts';
+import type { Runner } from './runner.ts';
+import { say } from './say.ts';
+import type { Sent } from '../../core/mail/send.ts';
+import { neverShown } from '../../core/mail/shown.ts';
+import type { House } from './context.ts';
+import type { Session } from './session.ts';
+import { bridgeName, rawConversation } from './platform-names.ts';
+import type { Surface } from './surface.ts';
+
+type Tool<Name extends ToolName> = (runner: Runner, args: ToolArguments<Name>) => Promise<unknown>;
+
+/** The seven tools, each one call of the flow. What they answer is short, and masked. spec: host#tools */
+export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
+  async 'chat.list_events'({ session }, args) {
+    const { events, cursor } = await listEvents(session.whos, { ...args, now: session.house.deps.now() });
+    return { events: events.map(viewed), cursor };
+  },
+
+  async 'chat.read_thread'({ session }, { eventId, conversation, cursor, limit }) {
+    if (eventId === undefined && conversation === undefined) {
+      throw new Refusal('invalid_request', 'name an eventId or a conversation');
+    }
+    const page = { cursor, limit, now: session.house.deps.now() };
+    const read = await readThread(session.whos, { event: eventId, conversation }, page);
+    return { messages: read.messages.map(viewed), earlier: read.earlier, cursor: read.cursor };
+  },
+
+  async 'chat.send_message'(runner, args) {
+    const { session } = runner;
+    const who = await actorFor(runner, args.inReplyTo);
+    await session.sends.turn('messages');
+    const sent = await speak(session.house, who, { ...args, target: targetOf(args.target, who) });
+    const about = sent.message.thread;
+    // Its last words are not taken as a reply too.
+    if (isMessageId(about)) session.turn?.said.add(about);
+    session.house.stored(sent.copies);
+    try {
+      const shown = await shownAt(session.house, sent);
+      const held = heldLines(sent.copies, 'tool');
+      return {
+        eventId: sent.message.id,
+        first: sent.first,
+        recipients: sent.copies.map(({ mailbox }) => mailbox),
+        ...(held.length > 0 && { held }),
+        ...shown,
+      };
+    } finally {
+      // Shown or refused, the event that it answers has its end.
+      if (isMessageId(about)) await session.recheck(who, about);
+    }
+  },
+
+  async 'chat.react'(runner, { inReplyTo, signal, eta, recipient }) {
+    const { session } = runner;
+    const id = idOf(inReplyTo);
+    const who = await actorFor(runner, id);
+    await session.sends.turn('reactions');
+    const reaction = { signal, eta, recipient, ifUnknown: 'refuse' as const };
+    const { disposition, final, sent } = await react(session.house.deps.workspace, who, id, reaction);
+    await session.recheck(who, id);
+    session.house.stored(sent?.copies ?? []);
+    return { disposition, final, ...(sent && { reactionId: sent.message.id }) };
+  },
+
+  async 'chat.claim'(runner, { eventId, release }) {
+    const { session } = runner;
+    const id = idOf(eventId);
+    const who = await actorFor(runner, id);
+    if (release) return { released: await unclaim(session.house.deps.workspace, who, id) };
+    const { until } = await claim(session.house.deps.workspace, who, id);
+    runner.reveal(who, id);
+    return { claimed: true, until: new Date(until).toISOString() };
+  },
+
+  async 'chat.defer'(runner, { eventId, reason, until }) {
+    const id = idOf(eventId);
+    const who = await actorFor(runner, id);
+    const duty = await defer(runner.session.house.deps.workspace, who, id, { reason, until });
+    return { disposition: 'deferred', ...(duty.due !== null && { until: new Date(duty.due).toISOString() }) };
+  },
+
+  async 'chat.resolve'(runner, { eventId, note }) {
+    const { session } = runner;
+    const id = idOf(eventId);
+    const who = await actorFor(runner, id);
+    const resolved = await resolve(session.house.deps.workspace, who, id, note);
+    for (const one of resolved) await session.recheck(who, one);
+    session.house.stored();
+    return { resolved };
+  },
+};
+
+/** Which of a session's mailboxes acts: the one that has the event, else the first. */
+async function actorFor({ session }: Runner, id: string | undefined): Promise<Who> {
+  const [first] = session.whos;
+  if (!first) throw new Refusal('no_identity', 'this session is bound to no mailbox; bind it to one that exists');
+  if (session.whos.length === 1 || !isMessageId(id)) return first;
+  for (const who of session.whos) if (await who.home.ledger.copy(who.name, id)) return who;
+  return first;
+}
+
+/** As the header of an event writes it, and as people write it. */
+function targetOf(target: string, who: Who): string {
+  const [, kind, rest = ''] = /^(dm|channel|thread|system|tool):(.*)$/s.exec(target) ?? [];
+  if (kind === undefined) return target;
+  if (kind === 'thread' && isMessageId(rest)) return target;
+  if (rest.startsWith('#') || rest.startsWith('@')) return rest;
+  const names = rest.replace(/^(?:dm|system):/, '').split(',');
+  return `@${names.find((name) => name !== who.name) ?? who.name}`;
+}
+
+function idOf(text: string): MessageId {
+  if (isMessageId(text)) return text;
+  throw new Refusal('invalid_request', 'an eventId is made of letters, digits, . _ -');
+}
+
+/** One event as a tool shows it: what a model needs, in few words. */
+function viewed(view: EventView): object {
+  const {
+    id,
+    conversation,
+    from,
+    to,
+    at,
+    attention,
+    body,
+    refs,
+    thread,
+    disposition,
+    proven,
+    signal,
+    means,
+    claim: held,
+  } = view;
+  return {
+    eventId: id,
+    conversation,
+    from,
+    to,
+    at,
+    ...attention,
+    ...(body !== undefined && { text: masked(body) }),
+    ...(refs && { refs: refs.map(masked) }),
+    ...(thread !== undefined && { inReplyTo: thread }),
+    ...(signal !== undefined && { signal }),
+    ...(means && { means }),
+    disposition,
+    proven,
+    ...(held && { claim: { holder: held.holder, until: new Date(held.until).toISOString() } }),
+  };
+}
+
+/** How long a tool waits to hear from a surface: what is not shown by then is shown later. */
+const PATIENCE_MS = 5000;
+
+type Said = ToolArguments<'chat.send_message'>;
+
+/** Says something. For a moment only where a surface can do that, and to one person there: it is never shown to more. */
+export async function speak(house: House, who: Who, said: Said): Promise<Sent> {
+  const { workspace } = house.deps;
+  if (said.visibility !== 'ephemeral') return say(workspace, who, said);
+  const surface = house.surfaceOf(said.target.replace(/^@/, ''));
+  if (!surface?.ephemeral) {
+    throw new Refusal('not_in_this_version', `nothing there can show a message for a moment only; send it as a dm`);
+  }
+  const id = workspace.newId();
+  surface.showing.forAMoment(id);
+  return say({ ...workspace, newId: () => id }, who, { ...said, visibility: 'dm' });
+}
+
+/**
+ * What became of it at a surface, as far as that is known soon. If it can never be shown there its sender hears so, and may say it in
+ * another way: nobody has seen it.
+ */
+export async function shownAt(house: House, { message, copies }: Sent): Promise<{ shown?: boolean }> {
+  const at = copies.flatMap(({ mailbox }) => {
+    const surface = house.surfaceOf(mailbox);
+    const isShownThere = surface && (!message.to.startsWith('#') || mailbox === bridgeName(surface.platform));
+    return isShownThere ? [{ surface, mailbox }] : [];
+  });
+  let shown: boolean | undefined;
+  for (const { surface, mailbox } of at) {
+    const ended = (): Promise<boolean> => wasShown(house, mailbox, message.id);
+    const isShown =
+      (await ended()) || (await surface.showing.outcome(message.id, PATIENCE_MS)) === 'shown' || (await ended());
+    shown = isShown && shown !== false;
+  }
+  return shown === undefined ? {} : { shown };
+}
+
+/** False while nobody can tell. What it refused is told as a refusal. */
+async function wasShown({ deps }: House, mailbox: AgentName, id: MessageId): Promise<boolean> {
+  const copy = await deps.home.ledger.copy(mailbox, id);
+  if (copy?.state !== 'settled') return false;
+  if (copy.disposition === 'failed') throw neverShown(copy.settledBy ?? {});
+  return true;
+}
+
+/** How far the work of a session is, at the surfaces that have one of its channels. It is no chat: nothing is kept, and nobody is called. */
+export async function showProgress(
+  { deps }: House,
+  session: Session,
+  { progressToken, progress, total, message }: Progress,
+  surfaces: readonly Surface[],
+): Promise<void> {
+  for (const { platform, wire } of surfaces) {
+    const bridge = await deps.home.directory.get(bridgeName(platform));
+    for (const stream of session.record.streams) {
+      if (!bridge?.subscriptions.includes(stream)) continue;
+      const id = `progress.${session.id}.${progressToken}`;
+      const shown = wire.show({
+        what: 'progress',
+        id,
+        idempotencyKey: `${id}.${progress}`,
+        conversation: { id: rawConversation(stream), kind: 'channel' },
+        author: {
+          id: session.whos[0]?.name ?? session.id,
+          kind: 'agent',
+          displayName: session.whos[0]?.name ?? session.id,
+        },
+        visibility: 'channel',
+        mentions: [],
+        text: [`${progress}${total === undefined ? '' : `/${total}`}`, message].filter(Boolean).join(' '),
+      });
+      // The next word on it is as good: nobody waits for this one.
+      shown.catch(() => {});
+    }
+  }
+}

@@ -1,0 +1,174 @@
+import { quieter } from '../../core/attention/decide.ts';
+import type { Turn } from './shapes.ts';
+import { SendKey } from '../../core/names.ts';
+import type { MessageId } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { arrivalOf } from '../../core/mail/arrival.ts';
+import { claim, renewClaim } from '../../core/obligations/claim.ts';
+import { isOfferedToSeveral, rootOf } from '../../core/mail/conversation.ts';
+import { endDuty, answerIn } from '../../core/obligations/obligation.ts';
+import { say } from './say.ts';
+import type { Sent } from '../../core/mail/send.ts';
+import { why } from './tasks.ts';
+import { noted } from './context.ts';
+import { aGroup, keyOf } from './item.ts';
+import type { Item } from './item.ts';
+import type { Runner } from './runner.ts';
+import { shownAt } from './tools.ts';
+import type { Message } from '../../core/message.ts';
+
+/** How long after a failed turn its events are offered again, and how often at most. */
+const AFTER_FAILURE_MS = 5000;
+const MOST_ATTEMPTS = 5;
+
+/** A model began, came to a point between two steps, or ended. spec: host#turns */
+export async function onTurn(runner: Runner, turn: Turn): Promise<void> {
+  const { session } = runner;
+  const { now } = session.house.deps;
+  const events = new Set(turn.eventIds);
+  switch (turn.state) {
+    case 'started':
+      session.turn = { since: now(), events, said: new Set() };
+      await shown(runner, turn.eventIds);
+      break;
+    case 'boundary':
+      session.turn ??= { since: now(), events, said: new Set() };
+      for (const id of events) session.turn.events.add(id);
+      await keepClaims(runner);
+      runner.clear();
+      break;
+    case 'ended':
+      await shown(runner, turn.eventIds);
+      await takeFinalText(runner, turn);
+      session.turn = null;
+      await keepClaims(runner);
+      break;
+    case 'failed':
+      await retryLater(runner, turn);
+      session.turn = null;
+      break;
+  }
+  runner.ask();
+}
+
+/** The harness says that its model had these before it. */
+async function shown({ session }: Runner, ids: readonly MessageId[]): Promise<void> {
+  for (const item of openIn(session.open, ids)) {
+    await noted(session.house, item.who.name, item.message.id, 'shown', { session: session.id });
+  }
+}
+
+/**
+ * An owed reply that no tool sent: the last words of the turn that had the event are it. If something was said for the event in this
+ * turn, that was the reply. Where a turn had owed events of several conversations nobody can tell whom its words were for, and
+ * somebody could read what was not meant for them: then nothing is taken, and all stay owed. spec: host#final
+ */
+async function takeFinalText(runner: Runner, { eventIds, finalText = '' }: Turn): Promise<void> {
+  const { session } = runner;
+  const { deps } = session.house;
+  const ids = eventIds.length > 0 ? eventIds : [...(session.turn?.events ?? [])];
+  const owed: Item[] = [];
+  for (const item of openIn(session.open, ids)) if (await isOwed(runner, item)) owed.push(item);
+  const event = owed.at(-1);
+  if (finalText.trim() === '' || !event) return;
+  if (new Set(owed.map(({ conversation, author }) => `${conversation.id} ${author.name}`)).size > 1) {
+    deps.log('host.final_text_not_taken', { session: session.id, events: owed.length });
+    return;
+  }
+  try {
+    const sent = await reply(runner, event, finalText);
+    await session.recheck(event.who, event.message.id);
+    const others = owed.filter((one) => one !== event);
+    if (others.length > 0) session.house.chores.run('answered too', () => answeredToo(session, others, sent));
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    deps.log('host.final_text_refused', { session: session.id, event: event.message.id, ...why(error) });
+  }
+}
+
+/** Several of one author in one turn: the answer to the last is the answer to all, except where others' work stands still. */
+async function answeredToo(session: Runner['session'], items: readonly Item[], sent: Sent): Promise<void> {
+  await shownAt(session.house, sent);
+  const [first] = items;
+  // Nobody has seen it yet: they stay owed.
+  if (first && (await arrivalOf(first.who.home, first.message.from, sent.message)) !== 'arrived') return;
+  const by = { with: sent.message.thread ?? sent.message.id };
+  for (const item of items) {
+    const { who, message } = item;
+    if (message.parley?.obligation) continue;
+    await endDuty(who.home, who.name, message.id, 'responded', by, session.house.deps.now());
+    await session.end(item, 'responded', by);
+  }
+}
+
+/** It must be answered, nobody has ended or put it off, and nothing was said for it: neither in this turn nor in an earlier one. */
+async function isOwed({ session }: Runner, item: Item): Promise<boolean> {
+  const { attention, message, who } = item;
+  if (attention.policy !== 'must_respond' || session.turn?.said.has(message.id)) return false;
+  const duty = await who.home.ledger.duty(who.name, message.id);
+  if (duty && (duty.ended !== null || duty.state !== 'open')) return false;
+  return (await answerTo(item)) === undefined;
+}
+
+/** Under one key per event: a turn that is run again cannot say something else. */
+async function reply({ session }: Runner, { who, message, conversation }: Item, text: string): Promise<Sent> {
+  const { workspace } = session.house.deps;
+  const isChannel = message.to.startsWith('#');
+  if (isOfferedToSeveral(message, [who.name])) await claim(workspace, who, message.id);
+  const sent = await say(workspace, who, {
+    target: isChannel ? message.to : `@${message.from}`,
+    text,
+    inReplyTo: message.id,
+    idempotencyKey: SendKey.parse(`final/${message.id}`),
+    visibility: isChannel || conversation.threadId !== undefined ? 'thread' : 'dm',
+    directedness: 'to_me',
+    intent: 'none',
+    priority: 'normal',
+  });
+  session.house.stored();
+  return sent;
+}
+
+/** Nothing was said for it, so it can be tried again. What was said stays said. spec: host#failed */
+async function retryLater({ session }: Runner, { eventIds }: Turn): Promise<void> {
+  const ids = eventIds.length > 0 ? eventIds : [...(session.turn?.events ?? [])];
+  for (const item of openIn(session.open, ids)) {
+    if (session.turn?.said.has(item.message.id) || item.attempts >= MOST_ATTEMPTS) continue;
+    if (await isAnswerWaiting(item)) continue;
+    // Written down first: a host that is killed now offers it again after its restart.
+    const because = 'its turn failed';
+    await noted(session.house, item.who.name, item.message.id, 'released', { session: session.id, because });
+    session.open.delete(keyOf(item));
+    const again = { ...item, mode: quieter(item.attention.injection, session.link?.capabilities.injection ?? {}) };
+    session.queue.putBack(aGroup(again, { notBefore: session.house.deps.now() + AFTER_FAILURE_MS }));
+  }
+}
+
+/** Whoever works keeps what it has claimed. */
+async function keepClaims({ session }: Runner): Promise<void> {
+  const now = session.house.deps.now();
+  for (const { name, home } of session.whos) {
+    for (const { key, reserved } of await home.ledger.claimsOf(name, now)) {
+      if (!reserved) await renewClaim(home, name, key, now);
+    }
+  }
+}
+
+function openIn(open: ReadonlyMap<string, Item>, ids: readonly MessageId[]): Item[] {
+  return [...open.values()].filter(({ message }) => ids.includes(message.id));
+}
+
+/** How much of an exchange is looked through for an answer. */
+const EXCHANGE = 200;
+
+/** What its reader has said to an event. */
+export async function answerTo({ who, message }: Item): Promise<Message | undefined> {
+  const exchange = await who.home.ledger.exchange(rootOf(message), EXCHANGE);
+  return exchange.find((said) => answerIn(message, who.name, said));
+}
+
+/** Its reader has answered, and that is still to be shown at a surface. */
+export async function isAnswerWaiting(item: Item): Promise<boolean> {
+  const said = await answerTo(item);
+  return said !== undefined && (await arrivalOf(item.who.home, item.message.from, said)) === 'waiting';
+}

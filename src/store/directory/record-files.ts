@@ -1,0 +1,194 @@
+import { lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { isTooDeep } from '../../core/message.ts';
+import { AgentName } from '../../core/names.ts';
+import { codeOf, explained, ifThere, isMissing, isNoPlainFile } from '../../core/disk.ts';
+import { locked } from '../../platform/lock-file.ts';
+import { readPlain } from '../../platform/files.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { AgentRecord } from '../../core/ports/directory.ts';
+import type { Amendment } from '../../core/ports/directory.ts';
+import { amended, refuseUnreadable } from './rules.ts';
+
+/** `lastSeen` is rewritten at most this often: a send should not write a second file. */
+const SEEN_MS = 60_000;
+
+/** Other programs write a record in place: an unreadable one that changed this recently may be half written. */
+const HALF_WRITTEN_MS = 300;
+const PAUSE_MS = 2;
+
+/**
+ * The records of a home as files, `agents/<name>.json`, shared with other Backchannel programs. Each is replaced as a whole.
+ */
+export class RecordFiles {
+  readonly folder: string;
+
+  constructor(readonly root: string) {
+    this.folder = `${root}/agents`;
+  }
+
+  path(name: AgentName): string {
+    return `${this.folder}/${name}.json`;
+  }
+
+  read(name: AgentName): AgentRecord | null {
+    return this.whole(name)?.record ?? null;
+  }
+
+  /** A record and its text, from one read. Null: there is none, or it cannot be read. */
+  whole(name: AgentName): { record: AgentRecord; text: string } | null {
+    try {
+      for (const end = performance.now() + HALF_WRITTEN_MS; ; Bun.sleepSync(PAUSE_MS)) {
+        const text = this.text(name);
+        const record = recordFrom(name, text);
+        if (record) return { record, text };
+        if (performance.now() > end || !this.#isYoung(name)) return null;
+      }
+    } catch {
+      return null;
+    }
+  }
+
+  #isYoung(name: AgentName): boolean {
+    return Math.abs(Date.now() - statSync(this.path(name)).mtimeMs) < HALF_WRITTEN_MS;
+  }
+
+  text(name: AgentName): string {
+    return readPlain(this.path(name), 'follow').toString('utf8');
+  }
+
+  /** The names of all records, readable or not. Files with other names are ignored. */
+  names(): AgentName[] {
+    try {
+      return readdirSync(this.folder)
+        .map(nameOf)
+        .filter((name) => name !== null);
+    } catch (error) {
+      if (isMissing(error)) return [];
+      throw explained(error, this.folder, 'nobody can be looked up');
+    }
+  }
+
+  all(): AgentRecord[] {
+    return this.names()
+      .map((name) => this.read(name))
+      .filter((record) => record !== null);
+  }
+
+  /** Null: there is none. Empty: it cannot be read. Undefined: the system cannot tell now. */
+  textIfAny(name: AgentName): string | null | undefined {
+    try {
+      return this.text(name);
+    } catch (error) {
+      if (isMissing(error)) return this.isThere(name) ? '' : null;
+      return isNoPlainFile(error) || isForbidden(error) ? '' : undefined;
+    }
+  }
+
+  /** Includes unreadable ones, such as a dead link. */
+  isThere(name: AgentName): boolean {
+    return ifThere(() => lstatSync(this.path(name))) !== null;
+  }
+
+  /** Runs `act` under the lock: no other Parley process changes records meanwhile. */
+  locked<T>(act: () => T): T {
+    try {
+      this.makeFolder();
+      return locked(this.#lock, act);
+    } catch (error) {
+      throw explained(error, this.root, 'nothing was changed');
+    }
+  }
+
+  get #lock(): string {
+    return `${this.root}/agents.lock`;
+  }
+
+  /** Marks, under the lock, that subscriptions, roles or names changed, so that caches need not wait for a file event. */
+  markChange(): void {
+    const before = statSync(this.#lock).mtimeMs;
+    const time = Math.max(Date.now(), Math.floor(before) + 1) / 1000;
+    utimesSync(this.#lock, time, time);
+  }
+
+  /** The time of the last marked change. */
+  lastChange(): number {
+    return ifThere(() => statSync(this.#lock))?.mtimeMs ?? 0;
+  }
+
+  makeFolder(): void {
+    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+  }
+
+  write(name: AgentName, text: string): void {
+    const draft = `${this.folder}/.${name}.${process.pid}`;
+    try {
+      writeFileSync(draft, text, { mode: 0o600, flush: true });
+      renameSync(draft, this.path(name));
+    } catch (error) {
+      rmSync(draft, { force: true });
+      throw error;
+    }
+  }
+
+  /** Changes our own fields of a record. Calls `written` with the new record, still under the lock. */
+  amend(name: AgentName, change: Amendment, written: (record: AgentRecord) => void = () => {}): AgentRecord {
+    return this.locked(() => {
+      const { record, text } = this.wholeOrRefuse(name);
+      const after = amended(text, record, change, () => this.all());
+      if (after === null) return record;
+      const changed = recordFrom(name, after);
+      if (!changed?.parley) throw new Error(`the record of ${name} could not be read as it was to be written`);
+      this.write(name, after);
+      this.markChange();
+      written(changed);
+      return changed;
+    });
+  }
+
+  /** The record, for a change. Refuses an unreadable one and leaves it alone. */
+  wholeOrRefuse(name: AgentName): { record: AgentRecord; text: string } {
+    const whole = this.whole(name);
+    if (whole) return whole;
+    if (this.isThere(name)) throw refuseUnreadable(this.path(name));
+    throw new Refusal('not_found', `no agent is called ${name}`);
+  }
+
+  remove(name: AgentName): void {
+    this.locked(() => rmSync(this.path(name), { force: true }));
+  }
+}
+
+/** The agent's name in the name of a file in `agents/`. */
+export function nameOf(file: string): AgentName | null {
+  if (!file.endsWith('.json')) return null;
+  const name = AgentName.safeParse(file.slice(0, -5));
+  return name.success ? name.data : null;
+}
+
+function isForbidden(error: unknown): boolean {
+  return ['EACCES', 'EPERM'].includes(codeOf(error) ?? '');
+}
+
+/** Parses a record. It must be readable and carry its own name. */
+export function recordFrom(name: AgentName, text: string): AgentRecord | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    const record = isTooDeep(value) ? null : AgentRecord.safeParse(value);
+    return record?.success && record.data.name === name ? record.data : null;
+  } catch {
+    return null;
+  }
+}
+
+export function seenLately(record: Pick<AgentRecord, 'lastSeen'>, now: number): boolean {
+  return isLately(seenAt(record), now);
+}
+
+/** When the agent was last seen, in ms. */
+export function seenAt({ lastSeen }: Pick<AgentRecord, 'lastSeen'>): number {
+  return Date.parse(lastSeen) || 0;
+}
+
+export function isLately(at: number, now: number): boolean {
+  return Math.abs(now - at) < SEEN_MS;
+}

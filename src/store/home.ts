@@ -1,0 +1,88 @@
+import { mkdirSync } from 'node:fs';
+import type { MaildirOptions } from './maildir/send.ts';
+import type { Home } from '../core/mail/workspace.ts';
+import type { HomeLabel } from '../core/address.ts';
+import type { Directory } from '../core/ports/directory.ts';
+import type { Spool } from '../core/ports/mailboxes.ts';
+import type { Ledger } from '../core/ports/journal.ts';
+import { explained } from '../core/disk.ts';
+import { openSqliteLedger } from './journal/sqlite.ts';
+import { attendForeign } from '../core/mail/attend.ts';
+import { WatchedDirectory } from './directory/watched.ts';
+import { FilesDirectory } from './directory/files.ts';
+import { Maildir } from './maildir/maildir.ts';
+
+/** `full`: a message is flushed to disk before it counts as stored. */
+export type Durability = 'normal' | 'full';
+
+/** What every spool is made of. */
+export type SpoolParts = MaildirOptions;
+
+/** A home, and how to close as much of it as was opened. */
+export interface OpenHome {
+  home: Home;
+  close(): Promise<void>;
+}
+
+/** The ledger is opened by the first who asks for it: `parley agents` should not wait for a database. */
+export function lazyHome(
+  label: HomeLabel,
+  root: string,
+  durability: Durability,
+  directory: Directory,
+  newSpool: (parts: SpoolParts) => Spool,
+): OpenHome {
+  let parts: { ledger: Ledger; spool: Spool } | undefined;
+  const open = (): { ledger: Ledger; spool: Spool } => {
+    parts ??= openStores();
+    return parts;
+  };
+  const openStores = (): { ledger: Ledger; spool: Spool } => {
+    try {
+      mkdirSync(root, { recursive: true, mode: 0o700 });
+    } catch (error) {
+      throw explained(error, root);
+    }
+    const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability });
+    const judge = (reader: Parameters<typeof attendForeign>[1], message: Parameters<typeof attendForeign>[2]) =>
+      attendForeign(home, reader, message);
+    const spool = newSpool({ root, ledger, judge, now: Date.now });
+    return { ledger, spool };
+  };
+  const home: Home = {
+    label,
+    root,
+    directory,
+    get ledger() {
+      return open().ledger;
+    },
+    get spool() {
+      return open().spool;
+    },
+  };
+  const close = async (): Promise<void> => {
+    if (!parts) return;
+    const { spool, ledger } = parts;
+    try {
+      await spool.flush();
+    } finally {
+      try {
+        await spool.close();
+      } finally {
+        await ledger.close();
+      }
+    }
+  };
+  return { home, close };
+}
+
+/** File events tell of changes at once; where they fail, it is seen after this long. A look at a thousand agents costs 5 ms. */
+const LOOK_MS = 5000;
+
+/** A home in files: the layout of Parley and Backchannel. `stays`: for a process that is asked often. */
+export function openHome(label: HomeLabel, root: string, durability: Durability, stays = false): Home {
+  const directory = stays
+    ? new WatchedDirectory(root, Date.now, { lookMs: LOOK_MS, exact: true })
+    : new FilesDirectory(root, Date.now);
+  return lazyHome(label, root, durability, directory, (parts) => new Maildir(parts)).home;
+}

@@ -1,0 +1,229 @@
+// The ledger can be lost: the messages on disk are enough to go on.
+import { describe, expect, it } from 'bun:test';
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
+import { run } from '../../../test/support/crash.ts';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { aKey, anEntry, bob, carol, copiesFor, LOUD, QUIET } from '../../../test/support/mail.ts';
+import { openHome } from '../../../test/support/maildir.ts';
+import type { OpenHome } from '../../../test/support/maildir.ts';
+import type { MessageId } from '../../core/names.ts';
+import type { Entry } from '../../core/ports/journal.ts';
+import { Connection } from './connection.ts';
+import { openSqliteLedger } from './sqlite.ts';
+
+const LEASE = { ms: 30_000 };
+const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
+
+/** A home with a message in every place where one can be. */
+async function fullHome(): Promise<{
+  home: string;
+  sent: Record<'loud' | 'quiet' | 'held' | 'kept' | 'taken', Entry>;
+}> {
+  const home = temporaryHome();
+  const { spool, close } = await openHome(home);
+  const keyed = (attention = LOUD): Entry => anEntry({}, { key: aKey(), copies: [{ mailbox: bob, attention }] });
+  const sent = { loud: keyed(), quiet: keyed(QUIET), held: keyed(), kept: keyed(), taken: keyed() };
+  for (const entry of Object.values(sent)) await spool.put(entry);
+  await spool.claim(bob, [sent.held.message.id], { ...LEASE, bearer: true });
+  const claim = await spool.claim(bob, [sent.kept.message.id, sent.taken.message.id], LEASE);
+  await spool.settle(claim, [sent.kept.message.id], { ...DONE, keep: true });
+  await spool.settle(claim, [sent.taken.message.id], DONE);
+  await close();
+  return { home, sent };
+}
+
+function garble(path: string, from: number, length: number): void {
+  const fd = openSync(path, 'r+');
+  writeSync(fd, Buffer.alloc(length, 'garbage '), 0, length, from);
+  closeSync(fd);
+}
+
+async function waiting({ spool }: OpenHome): Promise<MessageId[]> {
+  return (await spool.peek(bob)).map(({ message }) => message.id).toSorted();
+}
+
+const LOSSES: [how: string, lose: (path: string) => void, isRefusedFirst: boolean][] = [
+  ['damaged at its start', (path) => garble(path, 0, 100), true],
+  ['damaged all over', (path) => garble(path, 4096, statSync(path).size - 4096), true],
+  ['cut to nothing', (path) => truncateSync(path, 0), false],
+  ['deleted', (path) => rmSync(path), false],
+];
+
+describe('a ledger that was', () => {
+  it.each(LOSSES)(
+    '%s is rebuilt from the files, and nothing that waited is lost [BC-8]',
+    async (_how, lose, isRefusedFirst) => {
+      const { home, sent } = await fullHome();
+      lose(`${home}/ledger.db`);
+      if (isRefusedFirst) await expect(openHome(home)).rejects.toMatchObject({ code: 'storage_failed' });
+      const opened = await openHome(home);
+      const { loud, quiet, held, kept } = sent;
+      expect(await waiting(opened)).toEqual([loud, quiet, held].map(({ message }) => message.id).toSorted());
+      expect(readdirSync(`${home}/spool/bob/held`)).toEqual([]);
+      expect(readdirSync(`${home}/spool/bob/quiet`)).toEqual([`${quiet.message.id}.json`]);
+      expect(await opened.ledger.copy(bob, kept.message.id)).toMatchObject({ state: 'settled', keep: true });
+      expect(existsSync(`${home}/spool/bob/cur/${kept.message.id}.json`)).toBe(true);
+      const claim = await opened.spool.claim(bob, await opened.spool.ids(bob), LEASE);
+      expect(claim.copies).toHaveLength(3);
+      await opened.close();
+    },
+  );
+
+  it.each(LOSSES)(
+    '%s knows the keys of all messages that are on disk again [BC-10]',
+    async (_how, lose, isRefusedFirst) => {
+      const { home, sent } = await fullHome();
+      lose(`${home}/ledger.db`);
+      if (isRefusedFirst) await openHome(home).catch(() => {});
+      const opened = await openHome(home);
+      const before = await waiting(opened);
+      const firstTried = new Date(Date.now() - 60_000).toISOString();
+      for (const entry of [sent.loud, sent.quiet, sent.held, sent.kept]) {
+        const retry = { ...entry, message: { ...entry.message, id: crypto.randomUUID() as MessageId }, firstTried };
+        expect((await opened.spool.put(retry)).message.id).toBe(entry.message.id);
+      }
+      expect(await waiting(opened)).toEqual(before);
+      await opened.close();
+    },
+  );
+
+  it.each(LOSSES)(
+    '%s says of older keys that nobody can tell, and stores nothing [BC-10]',
+    async (_how, lose, isRefusedFirst) => {
+      const { home, sent } = await fullHome();
+      lose(`${home}/ledger.db`);
+      if (isRefusedFirst) await openHome(home).catch(() => {});
+      const opened = await openHome(home);
+      const before = await waiting(opened);
+      const firstTried = new Date(Date.now() - 60_000).toISOString();
+      await expect(opened.spool.put({ ...sent.taken, firstTried })).rejects.toMatchObject({ code: 'outcome_unknown' });
+      expect(await waiting(opened)).toEqual(before);
+      expect(readdirSync(`${home}/spool/bob/tmp`)).toEqual([]);
+      const young = anEntry({}, { key: aKey(), firstTried: new Date(Date.now() + 1000).toISOString() });
+      expect((await opened.spool.put(young)).first).toBe(true);
+      await opened.close();
+    },
+  );
+
+  it('damaged is kept beside the new one, as it was', async () => {
+    const { home } = await fullHome();
+    garble(`${home}/ledger.db`, 0, 100);
+    const damaged = readFileSync(`${home}/ledger.db`);
+    const refusal = await openHome(home).catch(String);
+    const [kept = ''] = readdirSync(home).filter((name) => name.startsWith('ledger.db.damaged-'));
+    expect(refusal).toContain(kept);
+    expect(readFileSync(`${home}/${kept}`).equals(damaged)).toBe(true);
+    expect(statSync(`${home}/${kept}`).mode & 0o777).toBe(0o600);
+  });
+
+  it('damaged under a program that has it open is refused once, and then rebuilt', async () => {
+    const { home, sent } = await fullHome();
+    const opened = await openHome(home);
+    garble(`${home}/ledger.db`, 4096, statSync(`${home}/ledger.db`).size - 4096);
+    // What is in the page cache of this connection may still be right: another one reads the disk.
+    const another = async (): Promise<unknown> =>
+      openSqliteLedger({ path: `${home}/ledger.db`, durability: 'normal' }).history({ limit: 10 });
+    await expect(another()).rejects.toMatchObject({ code: 'storage_failed' });
+    await opened.spool.heal();
+    expect(await waiting(opened)).toContain(sent.held.message.id);
+    expect((await opened.spool.put(anEntry())).first).toBe(true);
+    await opened.close();
+  });
+
+  it('never there before is simply new: an old key is a first try', async () => {
+    const opened = await openHome(temporaryHome());
+    const firstTried = new Date(Date.now() - 60_000).toISOString();
+    expect((await opened.spool.put(anEntry({}, { key: aKey(), firstTried }))).first).toBe(true);
+    await opened.close();
+  });
+
+  it('lost while a message was half published is rebuilt so that everybody gets it [BC-2]', async () => {
+    const home = temporaryHome();
+    await (await openHome(home)).close();
+    await run({ home, act: 'send', step: 'S3 published one', keys: ['k'] });
+    for (const part of ['', '-wal', '-shm']) rmSync(`${home}/ledger.db${part}`, { force: true });
+    const opened = await openHome(home);
+    const ids = await opened.spool.ids(bob);
+    expect(ids).toHaveLength(1);
+    expect(await opened.spool.ids(carol)).toEqual(ids);
+    await opened.close();
+  });
+});
+
+it('a ledger that another process has already replaced is not put away as damaged', async () => {
+  const path = `${temporaryHome()}/ledger.db`;
+  const slow = new Connection({ path, durability: 'normal' });
+  const damage = (): never => {
+    // Just now somebody else finds the damage, puts the file away and starts a new one.
+    renameSync(path, `${path}.damaged-by-others`);
+    openSqliteLedger({ path, durability: 'normal' });
+    throw Object.assign(new Error('malformed'), { code: 'SQLITE_CORRUPT' });
+  };
+  expect(() => slow.read(damage)).toThrow('damaged');
+  expect(existsSync(path)).toBe(true);
+  expect(readdirSync(dirname(path)).filter((name) => /damaged-\d/.test(name))).toEqual([]);
+  slow.close();
+});
+
+describe('a ledger that is replaced under a program that has it open', () => {
+  it('is followed: what is written afterwards is in the new one', async () => {
+    const home = temporaryHome();
+    const path = `${home}/ledger.db`;
+    const ledger = openSqliteLedger({ path, durability: 'normal' });
+    const before = await ledger.accept(anEntry());
+    renameSync(path, `${path}.moved`);
+    const other = openSqliteLedger({ path, durability: 'normal' });
+    expect(await ledger.message(before.message.id)).toBeNull();
+    const after = await ledger.accept(anEntry());
+    expect(await other.message(after.message.id)).toEqual(after.message);
+    await ledger.close();
+    await other.close();
+  });
+
+  it('makes the spool give every waiting file its row again', async () => {
+    const home = temporaryHome();
+    const opened = await openHome(home);
+    const { message } = await opened.spool.put(anEntry());
+    for (const part of ['', '-wal', '-shm']) renameSync(`${home}/ledger.db${part}`, `${home}/old.db${part}`);
+    await opened.spool.heal();
+    expect((await opened.ledger.copy(bob, message.id))?.state).toBe('stored');
+    await opened.close();
+  });
+});
+
+describe('while a new ledger is being filled', () => {
+  it('a send under way is not torn: everybody gets it, once [BC-2]', async () => {
+    const home = temporaryHome();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const sender = await openHome(home, { heal: false });
+    const accept = sender.ledger.accept.bind(sender.ledger);
+    sender.ledger.accept = async (entry) => {
+      await promise;
+      return accept(entry);
+    };
+    const entry = anEntry({}, { key: aKey(), copies: copiesFor(bob, carol) });
+    const sending = sender.spool.put(entry);
+    // The drafts are written and nothing is accepted yet: now somebody else opens the home for the first time.
+    while (!existsSync(`${home}/sending/${entry.message.id}.json`)) await Promise.resolve();
+    const reader = await openHome(home);
+    expect(await reader.spool.ids(bob)).toEqual([]);
+    resolve();
+    expect((await sending).copies.map(({ mailbox }) => mailbox)).toEqual([bob, carol]);
+    expect(await reader.spool.ids(bob)).toEqual([entry.message.id]);
+    expect(await reader.spool.ids(carol)).toEqual([entry.message.id]);
+    await sender.close();
+    await reader.close();
+  });
+});

@@ -1,0 +1,107 @@
+// A relay of an older version answered mail before it was in the ledger. What it left in `ledger.db.tray` when it died is not lost.
+import { describe, expect, it } from 'bun:test';
+import { Database } from 'bun:sqlite';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { openServerHome } from '../../../test/support/server-home.ts';
+import { anEntry, bob, carol, copiesFor } from '../../../test/support/mail.ts';
+import { openHome } from '../../../test/support/maildir.ts';
+import type { MessageId } from '../../core/names.ts';
+import { SendKey } from '../../core/names.ts';
+import type { Entry } from '../../core/ports/journal.ts';
+import { exportLock } from './log.ts';
+import { openSqliteLedger } from './sqlite.ts';
+
+const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
+
+/** What came together, as the older relay wrote it. */
+function sheet(life: string, round: number, ...entries: Entry[]): Buffer {
+  const lines = entries.map(
+    ({ message, ...rest }) => `${JSON.stringify(message)}\n${JSON.stringify({ ...rest, fresh: true })}\n`,
+  );
+  const body = Buffer.from(lines.join(''));
+  const sum = Bun.hash.crc32(body, Bun.hash.crc32(`${life} ${round}`));
+  const head = `${String(round).padStart(12)} ${String(body.length).padStart(10)} ${sum.toString(16).padStart(8, '0')}\n`;
+  return Buffer.concat([Buffer.from(head), body]);
+}
+
+/** A home with a ledger, and what identifies that ledger. */
+async function aHome(): Promise<{ root: string; tray: string; life: string }> {
+  const root = temporaryHome();
+  await (await openHome(root)).close();
+  const db = new Database(`${root}/ledger.db`);
+  const life = db.query<{ value: string }, []>("SELECT value FROM meta WHERE name = 'generation'").get()?.value ?? '';
+  db.close();
+  return { root, tray: `${root}/ledger.db.tray`, life };
+}
+
+function idsOf(...entries: Entry[]): MessageId[] {
+  return entries.map(({ message }) => message.id);
+}
+
+describe('mail that an older relay left in its tray', () => {
+  it.each(['a command', 'a relay'])('is entered once and in order by %s that opens the home [BC-8]', async (who) => {
+    const { root, tray, life } = await aHome();
+    const key = SendKey.parse('k1');
+    const first = [anEntry({ body: 'Grüße\nzwei Zeilen' }), anEntry({}, { key })];
+    const second = [anEntry({}, { copies: copiesFor(bob, carol) })];
+    const torn = sheet(life, 1, anEntry()).subarray(0, -5);
+    writeFileSync(tray, Buffer.concat([sheet(life, 1, ...first), sheet(life, 1, ...second), torn, Buffer.alloc(4096)]));
+    for (let n = 0; n < 2; n += 1) {
+      const { spool, ledger, close } = await (who === 'a command' ? openHome(root) : openServerHome(root));
+      expect((await ledger.openCopies(bob, 0, 10)).map(({ id }) => id)).toEqual(idsOf(...first, ...second));
+      expect((await spool.ids(carol)).toSorted()).toEqual(idsOf(...second));
+      expect((await spool.put(anEntry({}, { key }))).first).toBe(false);
+      expect(existsSync(tray)).toBe(false);
+      await close();
+    }
+    expect(readdirSync(`${root}/spool/bob/new`)).toHaveLength(3);
+  });
+
+  it('does not come again as far as the older relay had entered it, also if it was read and forgotten since', async () => {
+    const { root, tray, life } = await aHome();
+    const [known, news, next] = [anEntry(), anEntry(), anEntry()];
+    const before = sheet(life, 4, known);
+    const { spool, ledger, close } = await openHome(root);
+    await ledger.acceptTogether([known]);
+    const db = new Database(`${root}/ledger.db`);
+    db.run('INSERT INTO meta VALUES (?, ?)', ['tray', `4 ${before.length}`]);
+    await spool.settle(await spool.claim(bob, idsOf(known), { ms: 30_000 }), idsOf(known), DONE);
+    await ledger.prune({ bodies: Infinity, facts: Infinity });
+    await close();
+    writeFileSync(tray, Buffer.concat([before, sheet(life, 4, news)]));
+    const opened = await openHome(root);
+    expect(await opened.spool.ids(bob)).toEqual(idsOf(news));
+    await opened.close();
+    // The next use of the file began at its beginning again.
+    writeFileSync(tray, sheet(life, 5, next));
+    const again = await openHome(root);
+    expect((await again.spool.ids(bob)).toSorted()).toEqual(idsOf(news, next).toSorted());
+    await again.close();
+    db.close();
+  });
+
+  it('is left alone while its relay lives', async () => {
+    const { root, tray, life } = await aHome();
+    writeFileSync(tray, sheet(life, 1, anEntry()));
+    const lock = exportLock(`${root}/ledger.db`);
+    const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+    expect([await ledger.newest(), existsSync(tray)]).toEqual([0, true]);
+    lock?.release();
+    await ledger.close();
+  });
+
+  it('is kept beside if it belongs to another ledger, or if some of it cannot be entered; the rest is', async () => {
+    const { root, tray, life } = await aHome();
+    const kept = (): number => readdirSync(root).filter((name) => name.startsWith('ledger.db.tray.damaged-')).length;
+    writeFileSync(tray, sheet('another ledger', 1, anEntry()));
+    await (await openHome(root)).close();
+    expect([kept(), existsSync(tray)]).toEqual([1, false]);
+    const whole = anEntry();
+    writeFileSync(tray, sheet(life, 1, anEntry({}, { copies: copiesFor(bob, bob) }), whole));
+    const { spool, close } = await openHome(root);
+    expect(await spool.ids(bob)).toEqual(idsOf(whole));
+    expect([kept(), existsSync(tray)]).toEqual([2, false]);
+    await close();
+  });
+});

@@ -1,0 +1,103 @@
+import type { Database } from 'bun:sqlite';
+import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { codeOf, isDiskFull } from '../../core/disk.ts';
+import type { Connection } from './connection.ts';
+import type { Entry } from '../../core/ports/journal.ts';
+import { exportLock } from './log.ts';
+import { metaOf, setMeta } from './meta.ts';
+
+/** Which use of the file, and how many bytes of it. */
+type Place = { round: number; bytes: number };
+
+/** Before the entries that came together: the round, the length of what follows in bytes, and its checksum. */
+const HEAD = /^ *\d{1,12} ( *\d{1,10}) [0-9a-f]{8}\n$/;
+const HEAD_BYTES = 33;
+
+/** What SQLite says of a row that it can never take. */
+const NEVER = /^SQLITE_(?:CONSTRAINT|TOOBIG|MISMATCH)/;
+
+/**
+ * Enters `ledger.db.tray`: mail that a relay of an older version answered, and did not enter before it died. Then removes the file. A
+ * tray of a relay that lives is left alone. On a full disk it stays, and the next who opens the ledger tries again. If some of it cannot be
+ * entered, or it belongs to another ledger, it is kept as `ledger.db.tray.damaged-<time>`.
+ */
+export function importOldTray(connection: Connection, accept: (db: Database, entries: Entry[]) => void): void {
+  const path = `${connection.options.path}.tray`;
+  if (!existsSync(path)) return;
+  const lock = exportLock(connection.options.path);
+  if (!lock) return;
+  try {
+    const file = readFileSync(path);
+    // Flushed before the file goes: also what the dead relay has entered itself.
+    const isWhole = connection.writeFlushed((db) => enterAll(db, file, accept));
+    if (isWhole) rmSync(path);
+    else renameSync(path, `${path}.damaged-${Date.now()}`);
+  } catch (error) {
+    if (!isDiskFull(error)) throw error;
+  } finally {
+    lock.release();
+  }
+}
+
+/** Enters what the ledger does not have yet, and notes how far it came. False if something was left out. */
+function enterAll(db: Database, file: Buffer, accept: (db: Database, entries: Entry[]) => void): boolean {
+  const life = metaOf(db, 'generation') ?? '';
+  const [round = 0, bytes = 0] = (metaOf(db, 'tray') ?? '').split(' ').map(Number);
+  let isWhole = isOf(file, life);
+  let end: Place = { round, bytes };
+  for (const from of [end, { round: round + 1, bytes: 0 }]) {
+    for (const { entries, place } of sheets(file, life, from)) {
+      for (const entry of entries) isWhole = enterOne(db, () => accept(db, [entry])) && isWhole;
+      end = place;
+    }
+  }
+  setMeta(db, 'tray', `${end.round} ${end.bytes}`);
+  return isWhole;
+}
+
+function enterOne(db: Database, enter: () => void): boolean {
+  db.run('SAVEPOINT one');
+  try {
+    enter();
+    return true;
+  } catch (error) {
+    if (!NEVER.test(codeOf(error) ?? '')) throw error;
+    db.run('ROLLBACK TO one');
+    return false;
+  } finally {
+    if (db.inTransaction) db.run('RELEASE one');
+  }
+}
+
+/** Whether it was written for this ledger, or nothing was written to it at all. */
+function isOf(file: Buffer, life: string): boolean {
+  const head = file.toString('latin1', 0, HEAD_BYTES);
+  return /^\0*$/.test(head) || !sheets(file, life, { round: Number(head.slice(0, 12)), bytes: 0 }).next().done;
+}
+
+/** From a place on, those of its round. One that was not written to its end is the end. */
+function* sheets(file: Buffer, life: string, from: Place): Generator<{ entries: Entry[]; place: Place }> {
+  const { round } = from;
+  for (let { bytes } = from; ;) {
+    const head = file.toString('latin1', bytes, bytes + HEAD_BYTES);
+    const length = Number(HEAD.exec(head)?.[1] ?? NaN);
+    const body = file.subarray(bytes + HEAD_BYTES, bytes + HEAD_BYTES + length);
+    if (body.length !== length || headOf(body, life, round) !== head) return;
+    bytes += HEAD_BYTES + length;
+    yield { entries: entriesIn(body.toString('utf8')), place: { round, bytes } };
+  }
+}
+
+function headOf(body: Uint8Array, life: string, round: number): string {
+  const sum = Bun.hash.crc32(body, Bun.hash.crc32(`${life} ${round}`));
+  return `${String(round).padStart(12)} ${String(body.length).padStart(10)} ${sum.toString(16).padStart(8, '0')}\n`;
+}
+
+/** Two lines each: the message, and the rest of its entry. */
+function entriesIn(body: string): Entry[] {
+  const lines = body.split('\n');
+  return Array.from({ length: lines.length >> 1 }, (_, n) => {
+    const [text = '', rest = ''] = lines.slice(2 * n, 2 * n + 2);
+    return { ...(JSON.parse(rest) as Omit<Entry, 'message'>), message: JSON.parse(text) as Entry['message'], text };
+  });
+}

@@ -1,0 +1,296 @@
+import type { Database } from 'bun:sqlite';
+import { Evidence, Receipt } from '../../core/receipt.ts';
+import type { Message } from '../../core/message.ts';
+import type { AgentName, MessageId, SendKey } from '../../core/names.ts';
+import type { Connection } from './connection.ts';
+import type { Acceptance, CopyRecord, HistoryRow, Mail, Page, Records, Trace } from '../../core/ports/journal.ts';
+import { COPY_COLUMNS, copyFrom, messageFrom, FILELESS } from './rows.ts';
+import type { CopyRow } from './rows.ts';
+import { metaOf, setMeta } from './meta.ts';
+
+const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
+const ADDRESSED = `SELECT m.json, c.mailbox FROM messages m LEFT JOIN copies c ON c.seq = m.seq WHERE m.id = ? ORDER BY c.mailbox`;
+/** Reads the index of open copies, so settled ones cost nothing. */
+const WAITING = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages m ON m.seq = c.seq
+  WHERE c.mailbox = ? AND c.seq > ? AND c.settled_at IS NULL AND c.state = 0 ORDER BY c.seq LIMIT ?`;
+const WAITING_COUNT = 'SELECT count(*) AS n FROM copies WHERE mailbox = ? AND settled_at IS NULL AND state = 0';
+/** A dead reader leaves an attempt, a release leaves a receipt. Messages that no reader held are not read. */
+const RETURNED = `SELECT c.seq, m.json AS text FROM copies c CROSS JOIN messages m ON m.seq = c.seq
+  WHERE c.mailbox = ? AND c.seq > ? AND c.seq <= ? AND c.settled_at IS NULL AND c.state = 0 AND (c.attempt > 0 OR EXISTS
+    (SELECT 1 FROM receipts r WHERE r.seq = c.seq AND r.mailbox = c.mailbox AND r.step = 'released'))
+  ORDER BY c.seq LIMIT ?`;
+/** The first message of an exchange is not in the index of answers: its id is the root. */
+const IN_EXCHANGE = `SELECT seq FROM messages WHERE root = ?1 AND root <> id
+  UNION ALL SELECT seq FROM messages WHERE id = ?1 AND root = id`;
+
+interface Json {
+  json: string;
+}
+interface Seq {
+  seq: number;
+}
+interface ReceiptRow {
+  mailbox: string;
+  step: string;
+  at: number;
+  evidence: string;
+}
+
+/** The read half of the SQLite ledger, with the indexes that are filled on demand. */
+export class SqliteRecords implements Omit<Records, 'unanswered'> {
+  constructor(readonly connection: Connection) {}
+
+  async message(id: MessageId): Promise<Message | null> {
+    const row = this.connection.read((db) =>
+      db.query<Json, [string]>('SELECT json FROM messages WHERE id = ?').get(id),
+    );
+    return row && messageFrom(row.json);
+  }
+
+  async addressed(id: MessageId): Promise<Pick<HistoryRow, 'message' | 'recipients'> | null> {
+    const rows = this.connection.read((db) =>
+      db.query<Json & { mailbox: AgentName | null }, [string]>(ADDRESSED).all(id),
+    );
+    const [first] = rows;
+    const recipients = rows.flatMap(({ mailbox }) => mailbox ?? []);
+    return first ? { message: messageFrom(first.json), recipients } : null;
+  }
+
+  async underKey(sender: AgentName, key: SendKey): Promise<Acceptance | null> {
+    return this.connection.read((db) => this.keyed(db, sender, key));
+  }
+
+  async idsLike(prefix: string): Promise<MessageId[]> {
+    const newest = 'SELECT id FROM messages WHERE id >= ? AND id < ? ORDER BY seq DESC LIMIT 10';
+    const like = [prefix, `${prefix}\u{10ffff}`] as const;
+    const rows = this.connection.read((db) => db.query<{ id: MessageId }, [string, string]>(newest).all(...like));
+    return rows.map((row) => row.id);
+  }
+
+  async copy(mailbox: AgentName, id: MessageId): Promise<CopyRecord | null> {
+    return this.connection.read((db) => this.copyIn(db, mailbox, id));
+  }
+
+  async open(mailbox: AgentName): Promise<Map<MessageId, CopyRecord>> {
+    const sql = `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) 
+      WHERE c.mailbox = ? AND c.settled_at IS NULL AND c.state < 2`;
+    const rows = this.connection.read((db) => db.query<CopyRow, [string]>(sql).all(mailbox));
+    return new Map(rows.map((row) => [row.id as MessageId, copyFrom(row)]));
+  }
+
+  async openIds(mailbox: AgentName): Promise<Map<MessageId, boolean>> {
+    const sql = `SELECT m.id, c.state = 0 AND NOT (${FILELESS}) FROM copies c JOIN messages m USING (seq)
+      WHERE c.mailbox = ? AND c.settled_at IS NULL AND c.state < 2`;
+    const rows = this.connection.read((db) => db.query<never, [string]>(sql).values(mailbox));
+    return new Map(rows.map(([id, isHere]) => [id as MessageId, isHere === 1]));
+  }
+
+  async heldBy(mailbox: AgentName, owner: string): Promise<CopyRecord[]> {
+    const sql = `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) WHERE c.state = 1 AND c.mailbox = ? AND c.owner = ?`;
+    return this.connection.read((db) => db.query<CopyRow, [string, string]>(sql).all(mailbox, owner)).map(copyFrom);
+  }
+
+  async waiting(mailbox: AgentName, after: number, limit: number): Promise<Mail[]> {
+    return this.connection.read((db) => db.query<Mail, [string, number, number]>(WAITING).all(mailbox, after, limit));
+  }
+
+  async waitingCount(mailbox: AgentName): Promise<number> {
+    return this.connection.read((db) => db.query<{ n: number }, [string]>(WAITING_COUNT).get(mailbox))?.n ?? 0;
+  }
+
+  async returned(mailbox: AgentName, after: number, upTo: number, limit: number): Promise<Mail[]> {
+    const asked = [mailbox, after, upTo, limit] as const;
+    return this.connection.read((db) => db.query<Mail, [string, number, number, number]>(RETURNED).all(...asked));
+  }
+
+  async history(page: Page): Promise<HistoryRow[]> {
+    const before = page.before ?? Number.MAX_SAFE_INTEGER;
+    if (page.agent && !page.thread) catchUp(this.connection, 'sent');
+    return this.connection.read((db) =>
+      this.#seqs(db, page, before)
+        .map(({ seq }) => this.#row(db, seq))
+        .filter((row) => row !== null),
+    );
+  }
+
+  async exchange(root: MessageId, limit: number): Promise<Message[]> {
+    const last = `SELECT json FROM messages WHERE seq IN (${IN_EXCHANGE}) ORDER BY seq DESC LIMIT ?2`;
+    const rows = this.connection.read((db) => db.query<Json, [string, number]>(last).all(root, limit));
+    return rows.map((row) => messageFrom(row.json)).reverse();
+  }
+
+  async search(words: string, page: Page, onProgress?: (left: number) => void): Promise<HistoryRow[]> {
+    catchUp(this.connection, 'words', onProgress);
+    const terms = termsIn(words);
+    if (terms.length === 0) return [];
+    const quoted = terms.map((term) => `"${term.replaceAll('"', '""')}"`);
+    // Whole words are read from the newest end. A prefix search gathers every hit first.
+    const whole = this.connection.read((db) => this.#hits(db, quoted.join(' AND '), page));
+    if (whole.length > 0) return whole;
+    return this.connection.read((db) => this.#hits(db, quoted.map((term) => `${term}*`).join(' AND '), page));
+  }
+
+  #hits(db: Database, match: string, page: Page): HistoryRow[] {
+    const thread = page.thread && this.#rootOf(db, page.thread);
+    // Ordered by arrival, not by rank: ranking visits every hit.
+    const hits = db.query<Seq, [string, number, number]>(
+      'SELECT rowid AS seq FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?',
+    );
+    // A filter drops hits, so read many at once.
+    const step = page.agent || thread ? 200 : page.limit;
+    const found: HistoryRow[] = [];
+    let before = page.before ?? Number.MAX_SAFE_INTEGER;
+    while (found.length < page.limit) {
+      const seqs = hits.all(match, before, step);
+      for (const { seq } of seqs) {
+        const row = this.#row(db, seq);
+        if (row && concerns(row, page.agent) && (!thread || rootIn(row.message) === thread)) found.push(row);
+        if (found.length === page.limit) return found;
+      }
+      if (seqs.length < step) return found;
+      before = seqs.at(-1)?.seq ?? 0;
+    }
+    return found;
+  }
+
+  async trace(id: MessageId): Promise<Trace | null> {
+    const message = await this.message(id);
+    if (!message) return null;
+    const receipts = `SELECT mailbox, step, at, evidence FROM receipts WHERE seq = ${SEQ} ORDER BY n`;
+    const seen = this.connection.read((db) => db.query<ReceiptRow, [string]>(receipts).all(id));
+    const copies = this.connection
+      .read((db) => this.copiesIn(db, id))
+      .map((copy) => ({
+        ...copy,
+        receipts: seen
+          .filter((row) => row.mailbox === copy.mailbox)
+          .map((row) =>
+            Receipt.parse({
+              step: row.step,
+              at: new Date(row.at).toISOString(),
+              evidence: Evidence.parse(JSON.parse(row.evidence)),
+            }),
+          ),
+      }));
+    return { message, copies };
+  }
+
+  protected keyed(db: Database, sender: string, key: string): Acceptance | null {
+    const row = db
+      .query<{ id: MessageId; json: string; pruned: number }, [string, string]>(
+        'SELECT id, json, pruned FROM messages WHERE sender = ? AND key = ?',
+      )
+      .get(sender, key);
+    if (!row) return null;
+    const copies = this.copiesIn(db, row.id);
+    return { message: messageFrom(row.json), copies, first: false, ...(row.pruned === 1 && { pruned: true }) };
+  }
+
+  protected copyIn(db: Database, mailbox: AgentName, id: MessageId): CopyRecord | null {
+    const row = db
+      .query<CopyRow, [string, string]>(
+        `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) WHERE m.id = ? AND c.mailbox = ?`,
+      )
+      .get(id, mailbox);
+    return row && copyFrom(row);
+  }
+
+  protected copiesIn(db: Database, id: MessageId): CopyRecord[] {
+    return db
+      .query<CopyRow, [string]>(
+        `SELECT ${COPY_COLUMNS} FROM copies c JOIN messages m USING (seq) WHERE m.id = ? ORDER BY c.mailbox`,
+      )
+      .all(id)
+      .map(copyFrom);
+  }
+
+  /** Each part of `mine` reads its own index from the newest end: a page costs a page, not the history. */
+  #seqs(db: Database, { agent, thread, limit }: Page, before: number): Seq[] {
+    if (thread) {
+      const had = 'EXISTS (SELECT 1 FROM copies c WHERE c.seq = m.seq AND c.mailbox = ?3)';
+      return db
+        .query<Seq, [string, number, string | null, number]>(
+          `SELECT seq FROM messages m WHERE seq IN (${IN_EXCHANGE}) AND seq < ?2 AND (?3 IS NULL OR sender = ?3 OR ${had})
+           ORDER BY seq DESC LIMIT ?4`,
+        )
+        .all(this.#rootOf(db, thread), before, agent ?? null, limit);
+    }
+    if (!agent) {
+      const all = 'SELECT seq FROM messages WHERE seq < ? ORDER BY seq DESC LIMIT ?';
+      return db.query<Seq, [number, number]>(all).all(before, limit);
+    }
+    const newest = (from: string): string =>
+      `SELECT seq FROM (SELECT seq FROM ${from} AND seq < ?2 ORDER BY seq DESC LIMIT ?3)`;
+    const mine = [
+      newest('sent WHERE sender = ?1'),
+      newest('copies WHERE mailbox = ?1 AND settled_at IS NULL'),
+      newest('copies WHERE mailbox = ?1 AND settled_at IS NOT NULL'),
+    ].join(' UNION ');
+    return db.query<Seq, [string, number, number]>(`${mine} ORDER BY seq DESC LIMIT ?3`).all(agent, before, limit);
+  }
+
+  #rootOf(db: Database, id: MessageId): string {
+    return db.query<{ root: string }, [string]>('SELECT root FROM messages WHERE id = ?').get(id)?.root ?? id;
+  }
+
+  #row(db: Database, seq: number): HistoryRow | null {
+    const sql = 'SELECT json, pruned FROM messages WHERE seq = ?';
+    const row = db.query<Json & { pruned: number }, [number]>(sql).get(seq);
+    if (!row) return null;
+    const copies = db.query<{ mailbox: AgentName }, [number]>('SELECT mailbox FROM copies WHERE seq = ?').all(seq);
+    const recipients = copies.map((copy) => copy.mailbox);
+    return { seq, pruned: row.pruned === 1, message: messageFrom(row.json), recipients };
+  }
+}
+
+function concerns(row: HistoryRow, agent: AgentName | undefined): boolean {
+  return !agent || row.message.from === agent || row.recipients.includes(agent);
+}
+
+function rootIn(message: Message): string {
+  return message.parley?.lineage?.root ?? message.id;
+}
+
+/** The search terms. A lone symbol is none, and a NUL would end a query early. */
+function termsIn(words: string): string[] {
+  return words.split(/[\s\p{Cc}]+/u).filter((term) => /[\p{L}\p{N}]/u.test(term));
+}
+
+/** Messages per transaction: few enough that senders do not wait. */
+const BATCH = 2000;
+
+/**
+ * Indexes that no send pays for: a query first adds the messages that were accepted since the last one. `meta` holds the highest
+ * sequence number in each index.
+ */
+const FILL = {
+  words: `INSERT INTO words (rowid, body) SELECT seq, json_extract(json, '$.body') FROM messages
+    WHERE seq > ? AND seq <= ? AND pruned = 0`,
+  sent: 'INSERT INTO sent SELECT sender, seq FROM messages WHERE seq > ? AND seq <= ? ORDER BY sender, seq',
+};
+const MARKS = { words: 'indexed', sent: 'sent' } as const;
+
+type Index = keyof typeof FILL;
+
+/** The highest sequence number in this index. */
+export function indexedUpTo(db: Database, index: Index): number {
+  return Number(metaOf(db, MARKS[index]) ?? 0);
+}
+
+export function catchUp(connection: Connection, index: Index, onProgress?: (left: number) => void): void {
+  for (;;) {
+    const [done, newest] = connection.read((db) => [
+      indexedUpTo(db, index),
+      db.query<{ seq: number }, []>('SELECT ifnull(max(seq), 0) AS seq FROM messages').get()?.seq ?? 0,
+    ]);
+    if (newest <= done) return;
+    const upTo = Math.min(newest, done + BATCH);
+    onProgress?.(newest - done);
+    connection.write((db) => {
+      // Another process may have been faster.
+      if (indexedUpTo(db, index) !== done) return;
+      db.query(FILL[index]).run(done, upTo);
+      setMeta(db, MARKS[index], String(upTo));
+    });
+  }
+}

@@ -1,0 +1,50 @@
+import { expect, it } from 'bun:test';
+import { statSync } from 'node:fs';
+import { aClock } from '../../../test/support/clock.ts';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { quickFolder } from '../../../test/support/quick-home.ts';
+import { anEntry } from '../../../test/support/mail.ts';
+import { dutiesContract } from '../obligations.contract.ts';
+import { ledgerContract } from '../journal.contract.ts';
+import { exportLock } from './log.ts';
+import { openSqliteLedger } from './sqlite.ts';
+
+for (const contract of [ledgerContract, dutiesContract]) {
+  contract('sqlite', async () => {
+    const clock = aClock();
+    const ledger = openSqliteLedger({ path: `${quickFolder()}/ledger.db`, durability: 'normal', now: clock.now });
+    return { ledger, ...clock, close: () => ledger.close() };
+  });
+}
+
+it('the index of words tells how much is left, and has a message once that arrives while it is filled', async () => {
+  const ledger = openSqliteLedger({ path: `${temporaryHome()}/ledger.db`, durability: 'full' });
+  await ledger.accept(anEntry({ body: 'needle' }));
+  const left: number[] = [];
+  await ledger.search('needle', { limit: 10 }, (count) => {
+    left.push(count);
+    if (left.length === 1) void ledger.accept(anEntry({ body: 'needle and more' }));
+  });
+  expect(left).toEqual([1, 1]);
+  expect((await ledger.search('needle', { limit: 10 })).map(({ seq }) => seq)).toEqual([2, 1]);
+  await ledger.close();
+});
+
+it('a log that a living process looks after is left to it by whoever opens the ledger', async () => {
+  const path = `${temporaryHome()}/ledger.db`;
+  const ledger = openSqliteLedger({ path, durability: 'normal' });
+  ledger.tuneForServer();
+  const body = 'x'.repeat(20_000);
+  for (let n = 0; n < 60; n += 1) await ledger.accept(anEntry({ body }));
+  const log = statSync(`${path}-wal`).size;
+  expect(log).toBeGreaterThan(1_000_000);
+  const lock = exportLock(path);
+  const guest = openSqliteLedger({ path, durability: 'normal' });
+  await guest.accept(anEntry({ body }));
+  await guest.close();
+  expect(statSync(`${path}-wal`).size).toBeGreaterThanOrEqual(log);
+  lock?.release();
+  await openSqliteLedger({ path, durability: 'normal' }).close();
+  expect(statSync(`${path}-wal`).size).toBe(0);
+  await ledger.close();
+});

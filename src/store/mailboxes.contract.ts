@@ -1,0 +1,702 @@
+import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
+import { alice, aKey, aMessage, anEntry, anId, bob, carol, copiesFor, LOUD, QUIET } from '../../test/support/mail.ts';
+import { parseAddress } from '../core/address.ts';
+import type { Message } from '../core/message.ts';
+import type { MessageId } from '../core/names.ts';
+import { AgentName, MessageId as Id } from '../core/names.ts';
+import type { Ledger, Settlement } from '../core/ports/journal.ts';
+import type { Claim, Spool } from '../core/ports/mailboxes.ts';
+
+export interface OpenSpool {
+  spool: Spool;
+  /** The ledger that the spool is paired with. */
+  ledger: Ledger;
+  /** Moves the clock. */
+  pass(ms: number): void;
+  /** What another process would see: the same home, opened once more. */
+  another(): Promise<Spool>;
+  /** Leaves a message in bob's mailbox the way another program does. */
+  leave(message: Message): void;
+  close(): Promise<void>;
+}
+
+const LEASE = { ms: 30_000 };
+/** A lease that only time can end: this process is alive, and keeps what it holds as itself. */
+const BEARER = { ...LEASE, bearer: true };
+const DONE: Settlement = { disposition: 'acknowledged', by: { test: true } };
+const HOSTILE = [
+  '../x',
+  '..',
+  '.',
+  'a/b',
+  'a\\b',
+  '/etc/passwd',
+  'a\0b',
+  '',
+  ' ',
+  'x'.repeat(300),
+  'a\nb',
+  '-rf/',
+  '~/x',
+];
+
+/** What every spool promises. Each sentence of spool.ts is a test here. */
+export function spoolContract(name: string, open: () => Promise<OpenSpool>): void {
+  describe(`the ${name} spool`, () => {
+    let here: OpenSpool;
+    let spool: Spool;
+    beforeEach(async () => {
+      here = await open();
+      ({ spool } = here);
+    });
+    afterEach(() => here.close());
+
+    /** A message that waits for bob. */
+    async function arrived(fields: Partial<Message> = {}): Promise<Message> {
+      return (await spool.put(anEntry(fields))).message;
+    }
+    /** A message that waits for bob where no hook looks. */
+    async function quiet(): Promise<Message> {
+      return (await spool.put(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }))).message;
+    }
+    async function waitingFor(mailbox: AgentName): Promise<MessageId[]> {
+      return (await spool.peek(mailbox)).map(({ message }) => message.id);
+    }
+    async function take(mailbox: AgentName, ids: MessageId[], from = spool): Promise<MessageId[]> {
+      const claim = await from.claim(mailbox, ids, LEASE);
+      const held = claim.copies.map(({ message }) => message.id);
+      return held.length > 0 && (await from.settle(claim, held, DONE)) ? held : [];
+    }
+
+    describe('when a message is put', () => {
+      it('leaves an independent copy in every mailbox [BC-2]', async () => {
+        const { message } = await spool.put({ message: aMessage({ to: '#dev' }), copies: copiesFor(bob, carol) });
+        expect(await take(bob, [message.id])).toEqual([message.id]);
+        expect(await spool.peek(carol)).toEqual([{ message, quiet: false }]);
+        expect(await take(carol, [message.id])).toEqual([message.id]);
+      });
+
+      it('gives the message back exactly as it was put [BC-5]', async () => {
+        const message = await arrived({
+          thread: anId(),
+          refs: ['a.ts', 'b c'],
+          scope: 'org/repo',
+          body: 'ünï\u2028\n"',
+        });
+        expect(await spool.read(bob, message.id)).toEqual({ message, quiet: false });
+      });
+
+      it('keeps urgent and normal mail in one place [BC-3]', async () => {
+        const urgent = await arrived({ priority: 'urgent', ts: '2026-01-02T00:00:00.000Z' });
+        const normal = await arrived({ ts: '2026-01-01T00:00:00.000Z' });
+        expect(await waitingFor(bob)).toEqual([normal.id, urgent.id]);
+      });
+
+      it('answers a retry with the first id and adds nothing [BC-10]', async () => {
+        const key = aKey();
+        const first = await spool.put(anEntry({}, { key }));
+        const again = await spool.put(anEntry({}, { key }));
+        expect([first.first, again.first]).toEqual([true, false]);
+        expect(again.message).toEqual(first.message);
+        expect(again.copies.map((copy) => copy.mailbox)).toEqual([bob]);
+        expect(await waitingFor(bob)).toEqual([first.message.id]);
+      });
+
+      it('keeps the keys of different senders apart', async () => {
+        const key = aKey();
+        await spool.put(anEntry({}, { key }));
+        expect((await spool.put(anEntry({ from: carol }, { key }))).first).toBe(true);
+        expect(await waitingFor(bob)).toHaveLength(2);
+      });
+
+      it('refuses a known key with another text, and stores nothing', async () => {
+        const key = aKey();
+        const { message } = await spool.put(anEntry({}, { key }));
+        const other = spool.put(anEntry({ body: 'something else' }, { key }));
+        await expect(other).rejects.toMatchObject({ code: 'key_conflict' });
+        expect(await waitingFor(bob)).toEqual([message.id]);
+      });
+
+      it('lets many puts of one key at once agree on one message [BC-10]', async () => {
+        const key = aKey();
+        const answers = await Promise.all(Array.from({ length: 10 }, () => spool.put(anEntry({}, { key }))));
+        expect(new Set(answers.map(({ message }) => message.id)).size).toBe(1);
+        expect(answers.filter(({ first }) => first)).toHaveLength(1);
+        expect(await waitingFor(bob)).toEqual([answers[0]?.message.id as MessageId]);
+      });
+
+      it('lets many puts of one id at once arrive as one message [BC-10]', async () => {
+        const entry = anEntry({}, { copies: copiesFor(bob, carol) });
+        const answers = await Promise.all(Array.from({ length: 10 }, () => spool.put(entry)));
+        expect(answers.filter(({ first }) => first)).toHaveLength(1);
+        expect(await waitingFor(bob)).toEqual([entry.message.id]);
+        expect(await waitingFor(carol)).toEqual([entry.message.id]);
+      });
+
+      it('never brings a copy back that was taken [BC-10]', async () => {
+        const entry = anEntry();
+        await spool.put(entry);
+        expect(await take(bob, [entry.message.id])).toEqual([entry.message.id]);
+        expect((await spool.put(entry)).first).toBe(false);
+        expect(await waitingFor(bob)).toEqual([]);
+        expect(await take(bob, [entry.message.id])).toEqual([]);
+      });
+
+      it('lets 400 retries race 400 takes, and nothing is ever taken twice [BC-10]', async () => {
+        const twice: MessageId[] = [];
+        for (let round = 0; round < 400; round += 1) {
+          const entry = anEntry({}, round % 2 === 0 ? { key: aKey() } : {});
+          const { id } = (await spool.put(entry)).message;
+          const [taken] = await Promise.all([
+            after(round % 11, () => take(bob, [id])),
+            spool.put(round % 4 === 0 ? { ...entry, message: { ...entry.message, id: anId() } } : entry),
+          ]);
+          const leftOver = await waitingFor(bob);
+          const again = await take(bob, leftOver);
+          if (taken.length + again.length !== 1 || leftOver.length > 1 - taken.length) twice.push(id);
+        }
+        expect(twice).toEqual([]);
+      });
+
+      it('lets 100 pairs of puts of one id race a take, and nothing is ever taken twice [BC-10]', async () => {
+        const wrong: MessageId[] = [];
+        for (let round = 0; round < 100; round += 1) {
+          const entry = anEntry();
+          const { id } = entry.message;
+          const [, , taken] = await Promise.all([
+            spool.put(entry),
+            after(round % 9, () => spool.put(entry)),
+            after(round % 31, () => take(bob, [id])),
+          ]);
+          const leftOver = await waitingFor(bob);
+          const again = await take(bob, leftOver);
+          if (taken.length + again.length !== 1 || leftOver.length > 1 - taken.length) wrong.push(id);
+        }
+        expect(wrong).toEqual([]);
+      });
+
+      it('puts a quiet copy where no hook looks, and it waits there', async () => {
+        const message = aMessage();
+        await spool.put({ message, copies: [{ mailbox: bob, attention: QUIET }] });
+        expect(await spool.peek(bob)).toEqual([{ message, quiet: true }]);
+        expect(await take(bob, [message.id])).toEqual([message.id]);
+      });
+
+      it('is durable before it answers: another process reads it [BC-8]', async () => {
+        const message = await arrived();
+        const other = await here.another();
+        expect(await other.peek(bob)).toEqual([{ message, quiet: false }]);
+        expect(await take(bob, [message.id], other)).toEqual([message.id]);
+        expect(await waitingFor(bob)).toEqual([]);
+      });
+
+      it('takes no name that would leave its folder [BC-C5]', () => {
+        expect(HOSTILE.filter((hostile) => AgentName.safeParse(hostile).success)).toEqual([]);
+        // A dot is a harmless file name once `.json` follows; a slash never passes.
+        expect(HOSTILE.filter((hostile) => Id.safeParse(hostile).success)).toEqual(['..', '.']);
+        for (const hostile of HOSTILE) expect(() => parseAddress(`@${hostile}`)).toThrow();
+      });
+    });
+
+    describe('to a reader', () => {
+      it('shows everything that waits, oldest first [BC-6]', async () => {
+        const later = await arrived({ ts: '2026-03-01T00:00:00.000Z' });
+        const first = await arrived({ ts: '2026-01-01T00:00:00.000Z' });
+        const middle = await arrived({ ts: '2026-02-01T00:00:00.000Z' });
+        expect(await waitingFor(bob)).toEqual([first.id, middle.id, later.id]);
+        expect((await spool.ids(bob)).toSorted()).toEqual([first.id, middle.id, later.id].toSorted());
+      });
+
+      it('names what waits aloud without what waits quietly', async () => {
+        const loud = await arrived();
+        await quiet();
+        expect(await spool.ids(bob, true)).toEqual([loud.id]);
+        expect(await spool.ids(bob)).toHaveLength(2);
+      });
+
+      it('shows nothing in a mailbox that nobody ever wrote to', async () => {
+        expect(await spool.peek(carol)).toEqual([]);
+        expect(await spool.ids(carol)).toEqual([]);
+        expect(await spool.read(carol, anId())).toBeNull();
+      });
+
+      it('can be peeked, listed and read any number of times, and claims nothing by it [BC-6]', async () => {
+        const { id } = await arrived();
+        for (let round = 0; round < 3; round += 1) {
+          expect(await waitingFor(bob)).toEqual([id]);
+          expect(await spool.ids(bob)).toEqual([id]);
+          expect((await spool.read(bob, id))?.message.id).toBe(id);
+        }
+        expect((await here.ledger.copy(bob, id))?.state).toBe('stored');
+      });
+    });
+
+    describe('when copies are claimed', () => {
+      it('gives one copy to exactly one of many racing readers [BC-6]', async () => {
+        const { id } = await arrived();
+        const claims = await Promise.all(Array.from({ length: 20 }, () => spool.claim(bob, [id], LEASE)));
+        expect(claims.filter(({ copies }) => copies.length > 0)).toHaveLength(1);
+        expect(new Set(claims.map(({ owner }) => owner)).size).toBe(20);
+      });
+
+      it('leaves out what another reader holds, and gives the rest [BC-6]', async () => {
+        const [held, free] = [await arrived(), await arrived()];
+        await spool.claim(bob, [held.id], LEASE);
+        const claim = await spool.claim(bob, [held.id, free.id, anId()], LEASE);
+        expect(claim.copies.map(({ message }) => message.id)).toEqual([free.id]);
+      });
+
+      it('takes a claimed copy out of sight, and says that it is the first attempt', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], LEASE);
+        expect(claim.copies[0]?.attempt).toBe(0);
+        expect(await waitingFor(bob)).toEqual([]);
+        expect(await spool.read(bob, id)).toBeNull();
+        await spool.heal();
+        expect(await waitingFor(bob)).toEqual([]);
+      });
+
+      it('takes more copies at once than go through the ledger in one bite', async () => {
+        const ids: MessageId[] = [];
+        for (let n = 0; n < 260; n += 1) ids.push((await arrived()).id);
+        expect(await take(bob, ids)).toEqual(ids);
+        expect(await waitingFor(bob)).toEqual([]);
+      });
+
+      it('never gives to another what a live reader holds, however long that takes [BC-6]', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], LEASE);
+        here.pass(LEASE.ms * 100);
+        await spool.heal();
+        expect(await waitingFor(bob)).toEqual([]);
+        expect((await spool.claim(bob, [id], LEASE)).copies).toEqual([]);
+        expect(await spool.settle(claim, [id], DONE)).toBe(true);
+      });
+
+      it('lets a claim run out, and gives the copy again under the same id and marked [BC-6]', async () => {
+        const { id } = await arrived();
+        const lost = await spool.claim(bob, [id], BEARER);
+        here.pass(LEASE.ms + 1);
+        await spool.heal();
+        expect(await waitingFor(bob)).toEqual([id]);
+        const next = await spool.claim(bob, [id], BEARER);
+        expect(next.copies.map(({ message, attempt }) => [message.id, attempt])).toEqual([[id, 1]]);
+        expect(await spool.settle(lost, [id], DONE)).toBe(false);
+        expect(await spool.settle(next, [id], DONE)).toBe(true);
+      });
+
+      it('gives a copy whose claim ran out to whoever asks for it by id, healed or not', async () => {
+        const { id } = await arrived();
+        await spool.claim(bob, [id], BEARER);
+        here.pass(LEASE.ms + 1);
+        const next = await spool.claim(bob, [id], BEARER);
+        expect(next.copies.map(({ message, attempt }) => [message.id, attempt])).toEqual([[id, 1]]);
+        expect(await spool.settle(next, [id], DONE)).toBe(true);
+      });
+
+      it('prolongs a claim from now on', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], BEARER);
+        here.pass(LEASE.ms - 1);
+        expect(await spool.renew(claim, BEARER)).toBe(true);
+        here.pass(LEASE.ms - 1);
+        await spool.heal();
+        expect((await spool.claim(bob, [id], BEARER)).copies).toEqual([]);
+        expect(await spool.settle(claim, [id], DONE)).toBe(true);
+      });
+
+      it('does not prolong what is no longer held', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], BEARER);
+        here.pass(LEASE.ms + 1);
+        await spool.claim(bob, [id], BEARER);
+        expect(await spool.renew(claim, BEARER)).toBe(false);
+      });
+
+      it('lets whoever knows the name of a bearer end its claim', async () => {
+        const { id } = await arrived();
+        const { owner } = await spool.claim(bob, [id], { ...LEASE, bearer: true });
+        expect(owner).toStartWith('bearer.');
+        expect(await spool.settle({ mailbox: bob, owner }, [id], DONE)).toBe(true);
+      });
+
+      it('holds under the name that a bearer says, and several claims under it as one', async () => {
+        const ids = [(await arrived()).id, (await arrived()).id];
+        for (const id of ids) await spool.claim(bob, [id], { ...LEASE, bearer: 'session-7' });
+        const claim = { mailbox: bob, owner: 'bearer.session-7' };
+        expect(await spool.renew(claim, BEARER)).toBe(true);
+        expect(await spool.settle(claim, ids, DONE)).toBe(true);
+      });
+
+      it('frees what a bearer holds when the process that it names ends, and when its time is over', async () => {
+        const [one, two] = [(await arrived()).id, (await arrived()).id];
+        const child = Bun.spawn(['sleep', '60']);
+        const lease = { ...LEASE, process: child.pid };
+        const first = await spool.claim(bob, [one], { ...lease, bearer: 'session-7' });
+        await spool.claim(bob, [two], { ...lease, bearer: 'session-8', process: process.pid });
+        expect((await spool.claim(bob, [one, two], BEARER)).copies).toEqual([]);
+        child.kill('SIGKILL');
+        await child.exited;
+        expect((await spool.claim(bob, [one, two], BEARER)).copies.map(({ attempt }) => attempt)).toEqual([1]);
+        expect(await spool.settle(first, [one], DONE)).toBe(false);
+        here.pass(LEASE.ms + 1);
+        expect((await spool.claim(bob, [two], BEARER)).copies.map(({ attempt }) => attempt)).toEqual([1]);
+      });
+    });
+
+    describe('when copies are settled', () => {
+      async function held(count = 1): Promise<{ claim: Claim; ids: MessageId[] }> {
+        const ids: MessageId[] = [];
+        for (let n = 0; n < count; n += 1) ids.push((await arrived()).id);
+        return { claim: await spool.claim(bob, ids, LEASE), ids };
+      }
+
+      it('shows once and ends them for good [BC-9]', async () => {
+        const { claim, ids } = await held(2);
+        let shown = 0;
+        expect(await spool.settle(claim, ids, DONE, () => (shown += 1))).toBe(true);
+        expect(shown).toBe(1);
+        here.pass(LEASE.ms + 1);
+        await spool.heal();
+        expect(await waitingFor(bob)).toEqual([]);
+        expect(await take(bob, ids)).toEqual([]);
+      });
+
+      it('shows nothing and answers false if one of them is no longer held by this reader', async () => {
+        const { claim, ids } = await held(2);
+        await spool.release(claim, ids.slice(0, 1), { because: 'test' });
+        let shown = 0;
+        expect(await spool.settle(claim, ids, DONE, () => (shown += 1))).toBe(false);
+        expect(shown).toBe(0);
+        expect((await here.ledger.copy(bob, ids[1] as MessageId))?.state).toBe('held');
+      });
+
+      it('settles no copy twice', async () => {
+        const { claim, ids } = await held();
+        expect(await spool.settle(claim, ids, DONE)).toBe(true);
+        let shown = 0;
+        expect(await spool.settle(claim, ids, DONE, () => (shown += 1))).toBe(false);
+        expect(shown).toBe(0);
+      });
+
+      it('releases them and passes the error on if they cannot be shown', async () => {
+        const { claim, ids } = await held(2);
+        const broken = spool.settle(claim, ids, DONE, () => {
+          throw new Error('EPIPE');
+        });
+        await expect(broken).rejects.toThrow('EPIPE');
+        expect((await waitingFor(bob)).toSorted()).toEqual(ids.toSorted());
+        expect(await take(bob, ids)).toEqual(ids);
+      });
+
+      it('says in the ledger how they ended, and whether they are kept [BC-9]', async () => {
+        const { claim, ids } = await held();
+        await spool.settle(claim, ids, { disposition: 'responded', by: { reply: 'x' }, keep: true });
+        expect(await here.ledger.copy(bob, ids[0] as MessageId)).toMatchObject({
+          state: 'settled',
+          disposition: 'responded',
+          settledBy: { reply: 'x' },
+          keep: true,
+        });
+      });
+    });
+
+    describe('when copies are released', () => {
+      it('puts them back at once', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], LEASE);
+        expect(await spool.release(claim, [id], { because: 'busy' })).toEqual([id]);
+        expect(await waitingFor(bob)).toEqual([id]);
+        expect((await spool.claim(bob, [id], LEASE)).copies[0]?.attempt).toBe(0);
+      });
+
+      it('puts a quiet copy back where no hook looks', async () => {
+        const message = aMessage();
+        await spool.put({ message, copies: [{ mailbox: bob, attention: QUIET }] });
+        const claim = await spool.claim(bob, [message.id], LEASE);
+        await spool.release(claim, [message.id], { because: 'busy' });
+        expect(await spool.peek(bob)).toEqual([{ message, quiet: true }]);
+      });
+
+      it('puts them back after a delay, and not before, unless somebody asks for one by name', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], LEASE);
+        expect(await spool.release(claim, [id], { because: 'busy' }, 60_000)).toEqual([id]);
+        here.pass(59_000);
+        await spool.heal();
+        expect(await waitingFor(bob)).toEqual([]);
+        expect(await spool.peek(bob)).toEqual([]);
+        const other = await arrived();
+        const early = await spool.claim(bob, [other.id], LEASE);
+        await spool.release(early, [other.id], { because: 'busy' }, 60_000);
+        expect(await take(bob, [other.id])).toEqual([other.id]);
+        here.pass(1001);
+        await spool.heal();
+        expect(await waitingFor(bob)).toEqual([id]);
+        expect((await spool.claim(bob, [id], LEASE)).copies[0]?.attempt).toBe(0);
+      });
+
+      it('puts back only what this reader holds', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], LEASE);
+        expect(await spool.release({ ...claim, owner: 'somebody else' }, [id], { because: 'test' })).toEqual([]);
+        expect(await waitingFor(bob)).toEqual([]);
+      });
+    });
+
+    describe('when a mailbox is squared', () => {
+      /** A copy that waits by its row and stands in a reader's hand: the reader gave up half-way. */
+      async function leftInHand(attention = LOUD): Promise<Message> {
+        const message = aMessage();
+        await spool.put({ message, copies: [{ mailbox: bob, attention }] });
+        const { owner } = await spool.claim(bob, [message.id], LEASE);
+        await here.ledger.release(bob, owner, [message.id], null, { because: 'test' });
+        return message;
+      }
+
+      it('lets a copy wait again that stands in a hand that nobody has, where it waited before', async () => {
+        const [loud, quiet] = [await leftInHand(), await leftInHand(QUIET)];
+        expect(await spool.adopt(bob)).toBe(0);
+        const waiting = (await spool.peek(bob)).map(({ message, quiet: low }) => [message.id, low] as const);
+        expect(new Map(waiting)).toEqual(
+          new Map([
+            [loud.id, false],
+            [quiet.id, true],
+          ]),
+        );
+        const claim = await spool.claim(bob, [loud.id, quiet.id], LEASE);
+        expect(claim.copies.map(({ attempt }) => attempt)).toEqual([0, 0]);
+        expect(await spool.settle(claim, [loud.id, quiet.id], DONE)).toBe(true);
+      });
+
+      it('leaves alone what a reader holds, and what waits for its time', async () => {
+        const [held, later] = [await arrived(), await arrived()];
+        const claim = await spool.claim(bob, [held.id, later.id], LEASE);
+        await spool.release(claim, [later.id], { because: 'busy' }, 60_000);
+        await spool.adopt(bob);
+        expect(await waitingFor(bob)).toEqual([]);
+        expect(await spool.settle(claim, [held.id], DONE)).toBe(true);
+      });
+
+      it('gives a copy from such a hand to exactly one of many who square and claim at once [BC-6]', async () => {
+        const { id } = await leftInHand();
+        const claims = await Promise.all(
+          Array.from({ length: 20 }, async (_, n) =>
+            after(n, async () => {
+              await spool.adopt(bob);
+              return spool.claim(bob, [id], LEASE);
+            }),
+          ),
+        );
+        const won = claims.filter(({ copies }) => copies.length > 0);
+        expect(won.length).toBeLessThanOrEqual(1);
+        await spool.adopt(bob);
+        // Who came while it was put back found it busy: then it waits.
+        expect(await waitingFor(bob)).toEqual(won.length === 1 ? [] : [id]);
+        expect((await here.ledger.trace(id))?.copies[0]?.state).toBe(won.length === 1 ? 'held' : 'stored');
+      });
+    });
+
+    describe('to a watcher', () => {
+      /** Resolves when the watcher was called at a moment at which this id waits. */
+      function calledFor(id: () => MessageId | undefined): { onArrival: () => void; called: Promise<void> } {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        const look = async (): Promise<void> => {
+          const wanted = id();
+          if (wanted && (await spool.ids(bob)).includes(wanted)) resolve();
+        };
+        return { onArrival: () => void look(), called: promise };
+      }
+
+      it('tells of every arrival, again and again, and claims nothing', async () => {
+        let newest: MessageId | undefined;
+        let call = calledFor(() => newest);
+        const watch = spool.watch(bob, () => call.onArrival());
+        try {
+          for (let round = 1; round <= 3; round += 1) {
+            call = calledFor(() => newest);
+            newest = anId();
+            await arrived({ id: newest });
+            await call.called;
+            expect(await spool.ids(bob)).toHaveLength(round);
+          }
+        } finally {
+          watch.close();
+        }
+      });
+
+      it('tells nothing any more once it is closed', async () => {
+        let calls = 0;
+        spool.watch(bob, () => (calls += 1)).close();
+        const id = anId();
+        const { onArrival, called } = calledFor(() => id);
+        const other = spool.watch(bob, onArrival);
+        await arrived({ id });
+        await called;
+        other.close();
+        expect(calls).toBe(0);
+      });
+
+      it('tells of a quiet copy once it is raised', async () => {
+        const { id } = await quiet();
+        const { promise, resolve } = Promise.withResolvers<void>();
+        const watch = spool.watch(bob, () => void spool.read(bob, id).then((now) => now?.quiet === false && resolve()));
+        await spool.raise(bob, id);
+        await promise;
+        watch.close();
+      });
+
+      it('tells of mail that another process sent', async () => {
+        const id = anId();
+        const { onArrival, called } = calledFor(() => id);
+        const watch = spool.watch(bob, onArrival);
+        await (await here.another()).put(anEntry({ id }));
+        await called;
+        watch.close();
+      });
+    });
+
+    describe('when a sender thinks again', () => {
+      it('takes back the copies that nobody has taken, and says what each one was', async () => {
+        const { message } = await spool.put({ message: aMessage(), copies: copiesFor(bob, carol) });
+        const claim = await spool.claim(carol, [message.id], LEASE);
+        const copies = await spool.withdraw(message.id, { withdrawn: true });
+        expect(copies.map(({ mailbox, state }) => [mailbox, state])).toEqual([
+          [bob, 'stored'],
+          [carol, 'held'],
+        ]);
+        expect(await waitingFor(bob)).toEqual([]);
+        expect(await take(bob, [message.id])).toEqual([]);
+        expect(await here.ledger.copy(bob, message.id)).toMatchObject({ state: 'settled', disposition: 'superseded' });
+        expect(await spool.settle(claim, [message.id], DONE)).toBe(true);
+      });
+
+      it('takes back a copy that was put back for later', async () => {
+        const { id } = await arrived();
+        const claim = await spool.claim(bob, [id], LEASE);
+        await spool.release(claim, [id], { because: 'busy' }, 1000);
+        await spool.withdraw(id, { withdrawn: true });
+        here.pass(2000);
+        await spool.heal();
+        expect(await waitingFor(bob)).toEqual([]);
+      });
+
+      it('moves a waiting copy out of sight of hooks, where it goes on waiting', async () => {
+        const message = await arrived();
+        await spool.lower(bob, message.id);
+        expect(await spool.peek(bob)).toEqual([{ message, quiet: true }]);
+        expect(await take(bob, [message.id])).toEqual([message.id]);
+      });
+
+      it('moves a quiet copy into sight of hooks, where it goes on waiting', async () => {
+        const message = await quiet();
+        expect(await spool.raise(bob, message.id)).toBe(true);
+        expect(await spool.peek(bob)).toEqual([{ message, quiet: false }]);
+        expect((await here.ledger.copy(bob, message.id))?.attention).toEqual({ ...QUIET, injection: 'notify' });
+        expect(await take(bob, [message.id])).toEqual([message.id]);
+      });
+
+      it('leaves it as loud as somebody has decided, and says if there was nothing to raise', async () => {
+        const { id } = await quiet();
+        await here.ledger.reconsider(bob, id, LOUD);
+        await spool.raise(bob, id);
+        expect(await spool.raise(bob, id)).toBe(false);
+        expect((await here.ledger.copy(bob, id))?.attention).toEqual(LOUD);
+        expect(await spool.raise(bob, (await arrived()).id)).toBe(false);
+        expect(await spool.raise(bob, anId())).toBe(false);
+        expect((await spool.peek(bob)).map((waiting) => waiting.quiet)).toEqual([false, false]);
+      });
+
+      it('raises again what was lowered, as often as it is asked', async () => {
+        const { id } = await quiet();
+        for (let round = 0; round < 2; round += 1) {
+          await spool.raise(bob, id);
+          expect((await spool.read(bob, id))?.quiet).toBe(false);
+          await spool.lower(bob, id);
+          expect((await spool.read(bob, id))?.quiet).toBe(true);
+        }
+        expect(await waitingFor(bob)).toEqual([id]);
+      });
+
+      it('raises a copy that is in a hand once it is put back, and one that has ended not at all', async () => {
+        const { id } = await quiet();
+        const claim = await spool.claim(bob, [id], LEASE);
+        expect(await spool.raise(bob, id)).toBe(false);
+        expect(await waitingFor(bob)).toEqual([]);
+        await spool.release(claim, [id], { because: 'busy' });
+        expect((await spool.read(bob, id))?.quiet).toBe(false);
+        const before = (await here.ledger.copy(bob, id))?.attention;
+        await take(bob, [id]);
+        await here.ledger.reconsider(bob, id, QUIET);
+        expect(await spool.raise(bob, id)).toBe(false);
+        expect(before?.injection).toBe('notify');
+        expect((await here.ledger.copy(bob, id))?.attention).toEqual(QUIET);
+      });
+
+      it('removes a mailbox with everything in it, and no other', async () => {
+        const { message } = await spool.put({ message: aMessage(), copies: copiesFor(bob, carol) });
+        await spool.remove(bob);
+        expect(await waitingFor(bob)).toEqual([]);
+        expect(await waitingFor(carol)).toEqual([message.id]);
+        await arrived();
+        expect(await waitingFor(bob)).toHaveLength(1);
+      });
+    });
+
+    describe('with other programs in the same home', () => {
+      it('reads and gives out what they leave, and makes its row [BC-1]', async () => {
+        const message = aMessage();
+        here.leave({ ...message, extra: { of: 'another program' } } as typeof message);
+        expect(await waitingFor(bob)).toEqual([message.id]);
+        const claim = await spool.claim(bob, [message.id], LEASE);
+        expect(claim.copies.map((copy) => copy.message)).toMatchObject([message]);
+        expect((await here.ledger.copy(bob, message.id))?.state).toBe('held');
+      });
+
+      it('adopts what they left, each message once', async () => {
+        const { id } = await arrived();
+        here.leave(aMessage());
+        here.leave(aMessage());
+        expect(await spool.adopt(bob)).toBe(2);
+        expect(await spool.adopt(bob)).toBe(0);
+        expect(await take(bob, [id])).toEqual([id]);
+        expect(await waitingFor(bob)).toHaveLength(2);
+      });
+
+      it('gives one of them to exactly one of many racing readers [BC-6]', async () => {
+        const message = aMessage();
+        here.leave(message);
+        const claims = await Promise.all(Array.from({ length: 20 }, () => spool.claim(bob, [message.id], LEASE)));
+        expect(claims.filter(({ copies }) => copies.length > 0)).toHaveLength(1);
+      });
+
+      it('believes no key in a file that already names another message', async () => {
+        const key = aKey();
+        const { message } = await spool.put(anEntry({}, { key }));
+        const forged = aMessage({ parley: { v: 1, key }, body: 'another' });
+        here.leave(forged);
+        expect((await take(bob, [message.id, forged.id])).toSorted()).toEqual([message.id, forged.id].toSorted());
+        expect((await here.ledger.underKey(alice, key))?.message.id).toBe(message.id);
+      });
+    });
+
+    it('heals to no effect when nothing is wrong', async () => {
+      const { id } = await arrived();
+      await spool.heal();
+      await spool.heal();
+      expect(await waitingFor(bob)).toEqual([id]);
+      expect(await spool.asides()).toEqual([]);
+    });
+
+    it('can be closed twice', async () => {
+      await spool.close();
+      await spool.close();
+    });
+  });
+}
+
+/** Acts after some turns of the event queue, so that races come in many orders. */
+async function after<T>(turns: number, act: () => Promise<T>): Promise<T> {
+  for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
+  return act();
+}

@@ -1,0 +1,181 @@
+import { linkSync, mkdirSync, writeFileSync } from 'node:fs';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import { codeOf, isMissing } from '../../core/disk.ts';
+import type { HeldLock } from '../../platform/lock-file.ts';
+import { exportLock } from '../journal/log.ts';
+import { FIRST } from '../../core/ports/journal.ts';
+import type { ExportQueue, FilePlace, Unexported } from '../../core/ports/journal.ts';
+import type { MaildirFiles } from './files.ts';
+
+/** How many files are written in one go. */
+const BATCH = 256;
+/** How long one command works on what others left. */
+const PATIENCE_MS = 1000;
+
+/** Who holds this lock exports the mail of this home, and nobody else does. It ends with its process. */
+export function homeExportLock(root: string): HeldLock | null {
+  mkdirSync(root, { recursive: true, mode: 0o700 });
+  return exportLock(`${root}/ledger.db`);
+}
+
+/**
+ * Writes the files of copies that were accepted without one (see ledger/export-queue.ts).
+ *
+ * F1 write tmp/<id>.late      F2 say `drafted` in the ledger: those that still wait are ours to publish
+ * F3 rename tmp/<id>.late to new/ or quiet/, or delete it if it was taken meanwhile      F4 say `exported`
+ *
+ * Nothing is flushed: until a copy ends, the ledger has its message, and after a restart of the machine `recount` finds what is
+ * missing. A draft has an ending of its own, because `<id>.json` in tmp/ may be published by anybody.
+ */
+export class ExportFiles {
+  constructor(
+    readonly files: MaildirFiles,
+    readonly onStep: (step: string) => void = () => {},
+  ) {}
+
+  /** F1 to F4. `handled` counts also those that were taken meanwhile. */
+  async exportBatch(
+    ledger: ExportQueue,
+    batch: Unexported[],
+    onTrouble: (error: unknown) => void,
+  ): Promise<{ published: Unexported[]; handled: number }> {
+    const drafted = this.#draft(batch, onTrouble);
+    if (drafted.length === 0) return { published: [], handled: 0 };
+    const ours = await ledger.drafted(drafted);
+    this.onStep('F2 drafted');
+    const published = await this.#publish(ledger, drafted, ours, onTrouble);
+    return { published, handled: drafted.length };
+  }
+
+  /** F3 and F4 of what was drafted by somebody who did not come to publish it. */
+  async finishDrafts(ledger: ExportQueue, onTrouble: (error: unknown) => void): Promise<void> {
+    let batch = await ledger.unexported(FIRST, BATCH, true);
+    for (let last = batch.at(-1); last; last = batch.at(-1)) {
+      await this.#publish(
+        ledger,
+        batch,
+        batch.map(() => true),
+        onTrouble,
+      );
+      batch = await ledger.unexported(last, BATCH, true);
+    }
+  }
+
+  /** F1. Returns those that could be written; a mailbox that cannot be written to must not hold up the others. */
+  #draft(copies: Unexported[], onTrouble: (error: unknown) => void): Unexported[] {
+    let first: { seq: number; path: string } | undefined;
+    return copies.filter((copy) => {
+      const path = this.files.draft(copy.mailbox, copy.id);
+      try {
+        if (first?.seq === copy.seq) this.#link(first.path, path, copy);
+        else {
+          this.#write(path, copy);
+          first = { seq: copy.seq, path };
+        }
+        this.onStep('F1 drafted one');
+        return true;
+      } catch (error) {
+        onTrouble(error);
+        return false;
+      }
+    });
+  }
+
+  /** `ours` says of each copy whether it still waited. Returns those that are published now. */
+  async #publish(
+    ledger: ExportQueue,
+    copies: Unexported[],
+    ours: boolean[],
+    onTrouble: (error: unknown) => void,
+  ): Promise<Unexported[]> {
+    const published = copies.filter((copy, at) => {
+      try {
+        if (ours[at]) this.#publishOne(copy);
+        else this.files.delete(this.files.draft(copy.mailbox, copy.id));
+        this.onStep('F3 published one');
+        return ours[at];
+      } catch (error) {
+        onTrouble(error);
+        return false;
+      }
+    });
+    await ledger.exported(published);
+    this.onStep('F4 exported');
+    for (const copy of published) if (copy.quiet) await this.#raiseIfLoud(ledger, copy);
+    return published;
+  }
+
+  /** Somebody may have raised it while its file was on the way: who raises it says so in the ledger first. */
+  async #raiseIfLoud(ledger: ExportQueue, { mailbox, id }: Unexported): Promise<void> {
+    const now = await ledger.standing(mailbox, id);
+    if (now && !now.quiet) this.files.move(this.files.path(mailbox, 'quiet', id), this.files.path(mailbox, 'new', id));
+  }
+
+  #publishOne({ mailbox, id, quiet }: Unexported): void {
+    const draft = this.files.draft(mailbox, id);
+    const place = this.files.path(mailbox, quiet ? 'quiet' : 'new', id);
+    // Missing: a reader took the draft itself in hand.
+    if (this.files.move(draft, place) || !this.files.hasDraft(mailbox, id)) return;
+    // Its maker died over it, or is a program that knows no quiet/.
+    this.files.begin(mailbox);
+    if (!this.files.move(draft, place) && this.files.hasDraft(mailbox, id)) throw new Error(`no place for ${draft}`);
+  }
+
+  /** Where a whole file of this copy is. One that stands in a hand, though the ledger says that it waits, is put back. */
+  whereIs({ mailbox, id, quiet }: { mailbox: AgentName; id: MessageId; quiet: boolean }): FilePlace {
+    if (this.files.isWhole(this.files.draft(mailbox, id), id)) return 'draft';
+    for (const place of ['new', 'quiet'] as const) {
+      const path = this.files.path(mailbox, place, id);
+      if (this.files.isWhole(path, id)) return 'exported';
+      // After a power cut a file can be there without its text. The ledger has the text.
+      this.files.delete(path);
+    }
+    const held = this.files.path(mailbox, 'held', id);
+    if (!this.files.isWhole(held, id)) return 'nowhere';
+    return this.files.move(held, this.files.path(mailbox, quiet ? 'quiet' : 'new', id)) ? 'exported' : 'nowhere';
+  }
+
+  #write(path: string, { mailbox, text }: Unexported): void {
+    try {
+      writeFileSync(path, text, { mode: 0o600 });
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      this.files.begin(mailbox);
+      writeFileSync(path, text, { mode: 0o600 });
+    }
+  }
+
+  #link(from: string, to: string, copy: Unexported): void {
+    try {
+      linkSync(from, to);
+    } catch (error) {
+      // No mailbox yet, a draft of a dead writer, or too many links: then it gets a file of its own.
+      if (!isMissing(error) && !['EEXIST', 'EMLINK'].includes(codeOf(error) ?? '')) throw error;
+      if (codeOf(error) === 'EEXIST') this.files.delete(to);
+      this.#write(to, copy);
+    }
+  }
+}
+
+/**
+ * Finishes what a process left that accepted copies without files and died. If another lives that exports them, that one is left to it. A
+ * busy relay may leave very many: the next command goes on.
+ */
+export async function exportLeftovers(root: string, files: ExportFiles, ledger: ExportQueue): Promise<void> {
+  if ((await ledger.unexportedCount(1)) === 0) return;
+  const lock = homeExportLock(root);
+  if (!lock) return;
+  const end = performance.now() + PATIENCE_MS;
+  // A mailbox that cannot be written to must not make everybody's commands fail.
+  const onTrouble = (): void => {};
+  try {
+    await files.finishDrafts(ledger, onTrouble);
+    let batch = await ledger.unexported(FIRST, BATCH);
+    for (let last = batch.at(-1); last && performance.now() < end; last = batch.at(-1)) {
+      await files.exportBatch(ledger, batch, onTrouble);
+      batch = await ledger.unexported(last, BATCH);
+    }
+  } finally {
+    lock.release();
+  }
+}

@@ -1,0 +1,70 @@
+// An export worker that cannot open a home's ledger: nobody waits for it for ever, and it comes back to what it was told.
+import { expect, it } from 'bun:test';
+import { mkdirSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { aMessage, anEntry, bob, LOUD } from '../../../test/support/mail.ts';
+import { leaveFile } from '../../../test/support/maildir.ts';
+import { within } from '../../../test/support/within.ts';
+import type { MessageId } from '../../core/names.ts';
+import { openSqliteLedger } from '../journal/sqlite.ts';
+import { ExportJob } from './export-job.ts';
+import type { Report } from './export-messages.ts';
+import { ExportedMaildir } from './exported-maildir.ts';
+
+/** Who has this home's ledger open goes on; nobody else can open it until the returned function is called. */
+function shut(root: string): () => void {
+  const lock = `${root}/ledger.db.lock`;
+  rmSync(lock);
+  mkdirSync(lock);
+  return () => rmdirSync(lock);
+}
+
+it('a relay whose export worker cannot open the ledger at first writes its files and looks around when it can', async () => {
+  const root = temporaryHome();
+  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+  const mend = shut(root);
+  const troubles: unknown[] = [];
+  const told: MessageId[] = [];
+  const judge = async () => ({ attention: LOUD, lineage: undefined });
+  const onTrouble = (error: unknown): void => void troubles.push(error);
+  const spool = new ExportedMaildir({ root, ledger, judge, now: Date.now, onTrouble, mostUnexported: 5 });
+  const watch = spool.watch(bob, (mail) => told.push(JSON.parse(mail?.text ?? '').id));
+  // More than may wait for their files, and an end to the wait for them.
+  for (let n = 0; n < 20; n += 1) await spool.put(anEntry());
+  await spool.flush();
+  expect(troubles).not.toEqual([]);
+  expect(await ledger.unexportedCount(100)).toBe(20);
+  mend();
+  await within(20_000, async () => (await ledger.unexportedCount(1)) === 0);
+  expect(readdirSync(`${root}/spool/bob/new`)).toHaveLength(20);
+  const brought = aMessage();
+  leaveFile(root, bob, `${brought.id}.json`, JSON.stringify(brought));
+  await within(20_000, async () => told.includes(brought.id));
+  watch.close();
+  await spool.close();
+  await ledger.close();
+});
+
+it('an export worker that cannot open the ledger answers every request, and ends when it is told to', async () => {
+  const root = temporaryHome();
+  await openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' }).close();
+  const mend = shut(root);
+  const said: Report[] = [];
+  let heard = (): void => {};
+  const job = new ExportJob(root, (what) => {
+    said.push(what);
+    heard();
+  });
+  const answerTo = async (request: Parameters<ExportJob['take']>[0], many: number): Promise<Report['say'][]> => {
+    job.take(request);
+    while (said.length < many) await new Promise<void>((resolve) => (heard = resolve));
+    return said.splice(0).map(({ say }) => say);
+  };
+  expect(await answerTo({ do: 'export', turn: 7, isUrgent: false }, 2)).toEqual(['trouble', 'idle']);
+  // Not again at once, unless somebody waits for it.
+  expect(await answerTo({ do: 'export', turn: 8, isUrgent: false }, 1)).toEqual(['idle']);
+  expect(await answerTo({ do: 'export', turn: 9, isUrgent: true }, 2)).toEqual(['trouble', 'idle']);
+  expect(await answerTo({ do: 'look', ticket: 1, mailbox: bob }, 1)).toEqual(['failed']);
+  expect(await answerTo({ do: 'close' }, 1)).toEqual(['closed']);
+  mend();
+});

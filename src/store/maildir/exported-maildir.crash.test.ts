@@ -1,0 +1,298 @@
+// A relay answers before its files are written. Killed at any moment, nothing that it answered is lost, and nothing comes twice.
+import { Database } from 'bun:sqlite';
+import { describe, expect, it } from 'bun:test';
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { run, start, stepsOf } from '../../../test/support/crash.ts';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { openServerHome } from '../../../test/support/server-home.ts';
+import { anEntry, bob, carol, LOUD, QUIET } from '../../../test/support/mail.ts';
+import { openHome } from '../../../test/support/maildir.ts';
+import type { OpenHome } from '../../../test/support/maildir.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import { SendKey } from '../../core/names.ts';
+import type { Entry, Ledger } from '../../core/ports/journal.ts';
+import type { Spool } from '../../core/ports/mailboxes.ts';
+
+const LEASE = { ms: 30_000 };
+const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
+const COPIES = [
+  { mailbox: bob, attention: LOUD },
+  { mailbox: carol, attention: QUIET },
+];
+
+function entryFor(key: string): Entry {
+  return anEntry({ to: '#dev' }, { key: SendKey.parse(key), copies: COPIES });
+}
+
+/** A home in which a relay accepted these and died before it wrote any file. */
+async function homeWithUnexported(...keys: string[]): Promise<{ home: string; ids: MessageId[] }> {
+  const home = temporaryHome();
+  const { ledger, close } = await openHome(home);
+  const entries = keys.map(entryFor);
+  await ledger.acceptTogether(entries);
+  await close();
+  return { home, ids: entries.map(({ message }) => message.id).toSorted() };
+}
+
+function filesOf(home: string, mailbox: AgentName, ...folders: string[]): string[] {
+  return folders.flatMap((folder) => {
+    const path = `${home}/spool/${mailbox}/${folder}`;
+    return existsSync(path) ? readdirSync(path) : [];
+  });
+}
+
+async function takeAll({ spool }: { spool: Spool }, mailbox: AgentName): Promise<MessageId[]> {
+  const claim = await spool.claim(mailbox, await spool.ids(mailbox), LEASE);
+  const held = claim.copies.map(({ message }) => message.id);
+  return held.length > 0 && (await spool.settle(claim, held, DONE)) ? held.toSorted() : [];
+}
+
+/** The ledger thinks that the machine was restarted. */
+function restart(home: string): void {
+  const db = new Database(`${home}/ledger.db`);
+  db.run("UPDATE meta SET value = 'an earlier start' WHERE name = 'life'");
+  db.close();
+}
+
+/** Reads a child's lines until it said enough, then kills it. */
+async function killedAfter(
+  home: string,
+  lines: number,
+): Promise<{ answered: Map<MessageId, string>; taken: string[] }> {
+  const child = Bun.spawn(
+    [process.execPath, `${import.meta.dir}/../../../test/support/server-home.child.ts`, home, '16'],
+    {
+      stdout: 'pipe',
+      stderr: 'inherit',
+    },
+  );
+  let heard = '';
+  const decoder = new TextDecoder();
+  for await (const chunk of child.stdout) {
+    heard += decoder.decode(chunk, { stream: true });
+    if (heard.split('\n').length > lines) child.kill('SIGKILL');
+  }
+  await child.exited;
+  const said = heard
+    .split('\n')
+    .filter((line) => line.length > 36)
+    .map((line) => line.split(' ') as [string, string]);
+  return {
+    answered: new Map(said.filter(([id]) => id !== 'taken').map(([id, key]) => [id as MessageId, key])),
+    taken: said.filter(([word]) => word === 'taken').map(([, id]) => id),
+  };
+}
+
+const FILE = await stepsOf({ home: (await homeWithUnexported('k1', 'k2')).home, act: 'heal' });
+
+describe('a relay that is killed', () => {
+  it.each([
+    [50, 'a command'],
+    [400, 'a command'],
+    [1500, 'a command'],
+    [200, 'the next relay'],
+    [900, 'the next relay'],
+  ])('after %i answers loses none of them, and %s brings each once [BC-8, BC-10]', async (lines, who) => {
+    const home = temporaryHome();
+    const { answered, taken } = await killedAfter(home, lines);
+    expect(answered.size).toBeGreaterThan(lines / 3);
+    const opened = who === 'a command' ? await openHome(home) : await openServerHome(home);
+    await opened.spool.flush();
+    // One command works for a second on what others left; the next goes on.
+    while ((await opened.ledger.unexportedCount(1)) > 0) await opened.spool.heal();
+    for (const [id, key] of [...answered].slice(0, 20)) {
+      const retry = await opened.spool.put(entryFor(key));
+      expect([retry.first, retry.message.id]).toEqual([false, id]);
+    }
+    const got = new Set(await takeAll(opened, bob));
+    const quiet = new Set(await takeAll(opened, carol));
+    expect([...answered.keys()].filter((id) => !quiet.has(id))).toEqual([]);
+    const lost = [...answered.keys()].filter((id) => !got.has(id) && !taken.includes(id));
+    expect(await settledIn(opened.ledger, lost)).toEqual(lost);
+    expect(taken.filter((id) => got.has(id as MessageId))).toEqual([]);
+    expect([await opened.spool.ids(bob), await opened.spool.ids(carol)]).toEqual([[], []]);
+    await opened.close();
+    expect(filesOf(home, bob, 'new', 'quiet', 'held')).toEqual([]);
+    expect(filesOf(home, carol, 'new', 'quiet', 'held')).toEqual([]);
+  });
+
+  it.each(FILE)('while its files are written, at %s (%i), is followed by one that finishes it', async (step, nth) => {
+    const { home, ids } = await homeWithUnexported('k1', 'k2');
+    expect((await run({ home, act: 'heal', step, nth })).died).toBe(true);
+    const opened = await openHome(home);
+    expect((await opened.spool.ids(bob)).toSorted()).toEqual(ids);
+    expect(filesOf(home, carol, 'quiet')).toHaveLength(2);
+    expect(await takeAll(opened, bob)).toEqual(ids);
+    expect(await takeAll(opened, carol)).toEqual(ids);
+    expect(await opened.ledger.unexportedCount(10)).toBe(0);
+    expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
+    await opened.close();
+  });
+
+  it.each(FILE)('while its files are written, at %s (%i), leaves what can be claimed as it is', async (step, nth) => {
+    const { home, ids } = await homeWithUnexported('k1', 'k2');
+    await run({ home, act: 'heal', step, nth });
+    const opened = await openHome(home, { heal: false });
+    const claim = await opened.spool.claim(bob, ids, LEASE);
+    expect(claim.copies.map(({ message }) => message.id).toSorted()).toEqual(ids);
+    await opened.spool.heal();
+    expect(await opened.spool.settle(claim, ids, DONE)).toBe(true);
+    await opened.spool.heal();
+    expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
+    expect(await takeAll(opened, carol)).toEqual(ids);
+    await opened.close();
+  });
+
+  it('writes files at every step that these tests know', () => {
+    expect(new Set(FILE.map(([step]) => step))).toEqual(
+      new Set(['F1 drafted one', 'F2 drafted', 'F3 published one', 'F4 exported']),
+    );
+  });
+});
+
+/** Those of these that bob has settled: a take that was killed before it could say so. */
+async function settledIn(ledger: Ledger, ids: MessageId[]): Promise<MessageId[]> {
+  const settled: MessageId[] = [];
+  for (const id of ids) if ((await ledger.copy(bob, id))?.state === 'settled') settled.push(id);
+  return settled;
+}
+
+it('a mailbox that is only half made gets its files all the same', async () => {
+  const { home, ids } = await homeWithUnexported('k1');
+  for (const folder of ['tmp', 'new', 'cur']) mkdirSync(`${home}/spool/carol/${folder}`, { recursive: true });
+  const opened = await openHome(home);
+  expect(await opened.spool.ids(carol)).toEqual(ids);
+  await opened.close();
+});
+
+describe('a copy without a file', () => {
+  it('that is taken never gets one, whatever stands in tmp/ [BC-10]', async () => {
+    const { home, ids } = await homeWithUnexported('k1');
+    const opened = await openHome(home, { heal: false });
+    const [id] = ids as [MessageId];
+    const claim = await opened.spool.claim(bob, [id], LEASE);
+    expect(claim.copies[0]?.message.id).toBe(id);
+    await opened.spool.heal();
+    expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
+    expect(await opened.spool.settle(claim, [id], DONE)).toBe(true);
+    await opened.spool.heal();
+    expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held', 'cur')).toEqual([]);
+    expect(filesOf(home, carol, 'quiet')).toEqual([`${id}.json`]);
+    await opened.close();
+  });
+
+  it('that is put back gets one', async () => {
+    const { home, ids } = await homeWithUnexported('k1');
+    const opened = await openHome(home, { heal: false });
+    const claim = await opened.spool.claim(bob, ids, LEASE);
+    await opened.spool.release(claim, ids, { because: 'busy' });
+    expect(await opened.spool.ids(bob)).toEqual(ids);
+    expect(filesOf(home, bob, 'new')).toHaveLength(1);
+    expect(await takeAll(opened, bob)).toEqual(ids);
+    await opened.close();
+  });
+
+  it('that was in the hand of a reader who died waits again, marked, and gets one [BC-6]', async () => {
+    const { home, ids } = await homeWithUnexported('k1');
+    const reader = start({ home, act: 'holdAll', keys: ids, env: { HEAL: 'no' } });
+    await reader.saying('held');
+    const early = await openHome(home);
+    expect(await early.spool.ids(bob)).toEqual([]);
+    await early.close();
+    reader.kill();
+    await reader.ended;
+    const next = await run({ home, act: 'take' });
+    expect(next.shown).toEqual([{ id: ids[0] as MessageId, attempt: 1 }]);
+    expect(filesOf(home, bob, 'tmp', 'new', 'held')).toEqual([]);
+  });
+
+  it('that is kept after reading stands in cur/ like any other [BC-9]', async () => {
+    const { home, ids } = await homeWithUnexported('k1');
+    const opened = await openHome(home, { heal: false });
+    const claim = await opened.spool.claim(bob, ids, LEASE);
+    await opened.spool.settle(claim, ids, { ...DONE, keep: true });
+    expect(filesOf(home, bob, 'cur')).toEqual([`${ids[0] ?? ''}.json`]);
+    await opened.close();
+  });
+
+  it('is not taken for one that another program took', async () => {
+    const { home, ids } = await homeWithUnexported('k1');
+    const opened = await openHome(home, { heal: false });
+    await opened.spool.adopt(bob);
+    expect((await opened.ledger.copy(bob, ids[0] as MessageId))?.state).toBe('stored');
+    expect(await opened.spool.withdraw(ids[0] as MessageId, { test: true })).toMatchObject([
+      { mailbox: bob, state: 'stored' },
+      { mailbox: carol, state: 'stored' },
+    ]);
+    await opened.spool.heal();
+    expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
+    await opened.close();
+  });
+});
+
+describe('after a restart of the machine', () => {
+  /** A home of which a relay has written all files, none of them flushed. */
+  async function homeWithFiles(count: number): Promise<{ home: string; ids: MessageId[] }> {
+    const home = temporaryHome();
+    const { spool, close } = await openServerHome(home);
+    const ids = await Promise.all(
+      Array.from({ length: count }, async (_, n) => (await spool.put(entryFor(`k${n}`))).message.id),
+    );
+    await close();
+    expect(filesOf(home, bob, 'new')).toHaveLength(count);
+    return { home, ids: ids.toSorted() };
+  }
+  async function everythingWaitsOnce(home: string, ids: MessageId[], open: (root: string) => Promise<OpenHome>) {
+    const opened = await open(home);
+    await opened.spool.flush();
+    expect(filesOf(home, bob, 'new').toSorted()).toEqual(ids.map((id) => `${id}.json`));
+    expect(await takeAll(opened, bob)).toEqual(ids);
+    expect(await takeAll(opened, carol)).toEqual(ids);
+    await opened.spool.heal();
+    expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
+    expect(await opened.spool.asides()).toEqual([]);
+    await opened.close();
+  }
+
+  it('files that the disk forgot, or has without their text, are written again [BC-8]', async () => {
+    const { home, ids } = await homeWithFiles(6);
+    const [gone, empty, garbage, held] = ids as [MessageId, MessageId, MessageId, MessageId];
+    rmSync(`${home}/spool/bob/new/${gone}.json`);
+    truncateSync(`${home}/spool/bob/new/${empty}.json`, 0);
+    rmSync(`${home}/spool/bob/new/${garbage}.json`);
+    writeFileSync(`${home}/spool/bob/new/${garbage}.json`, '\0'.repeat(300));
+    // A claim that was not on disk yet, though its rename was.
+    mkdirSync(`${home}/spool/bob/held`, { recursive: true });
+    renameSync(`${home}/spool/bob/new/${held}.json`, `${home}/spool/bob/held/${held}.json`);
+    restart(home);
+    await everythingWaitsOnce(home, ids, openHome);
+  });
+
+  it('a file that is there, though the ledger forgot that it was drafted, is known [BC-10]', async () => {
+    const { home, ids } = await homeWithFiles(3);
+    const db = new Database(`${home}/ledger.db`);
+    db.run("INSERT INTO unfiled SELECT seq, mailbox, 0 FROM copies WHERE mailbox = 'bob'");
+    db.close();
+    restart(home);
+    await everythingWaitsOnce(home, ids, openHome);
+  });
+
+  it('a draft whose rename the disk forgot is published', async () => {
+    const { home, ids } = await homeWithFiles(2);
+    for (const id of ids) renameSync(`${home}/spool/bob/new/${id}.json`, `${home}/spool/bob/tmp/${id}.late`);
+    restart(home);
+    await everythingWaitsOnce(home, ids, openHome);
+  });
+
+  it('what another program took before it is not written again, if somebody noticed [BC-1]', async () => {
+    const { home, ids } = await homeWithFiles(2);
+    rmSync(`${home}/spool/bob/new/${ids[0] as MessageId}.json`);
+    const noticing = await openHome(home);
+    await noticing.spool.adopt(bob);
+    await noticing.close();
+    restart(home);
+    const opened = await openHome(home);
+    expect(await opened.spool.ids(bob)).toEqual(ids.slice(1));
+    await opened.close();
+  });
+});

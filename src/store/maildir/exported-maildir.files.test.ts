@@ -1,0 +1,361 @@
+// What a relay's spool promises beyond the contract: one flush for many, files that follow, and eyes on other programs.
+import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { openServerHome } from '../../../test/support/server-home.ts';
+import type { OpenServerHome } from '../../../test/support/server-home.ts';
+import { aMessage, anEntry, bob, carol, copiesFor, QUIET } from '../../../test/support/mail.ts';
+import { leaveFile, openHome } from '../../../test/support/maildir.ts';
+import { within } from '../../../test/support/within.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import type { Mail } from '../../core/ports/journal.ts';
+import { openSqliteLedger } from '../journal/sqlite.ts';
+import { ExportedMaildir } from './exported-maildir.ts';
+
+const LEASE = { ms: 30_000 };
+const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
+
+/** The folders of a mailbox without that in which readers hold something, and all of them. */
+const BEGUN = ['cur', 'new', 'quiet', 'tmp'];
+const MADE = ['cur', 'held', 'new', 'quiet', 'tmp'];
+
+let home: string;
+let here: OpenServerHome;
+beforeEach(async () => {
+  home = temporaryHome();
+  here = await openServerHome(home);
+});
+afterEach(() => here.close());
+
+function filesOf(mailbox: AgentName, ...folders: string[]): string[] {
+  return folders.flatMap((folder) => {
+    const path = `${home}/spool/${mailbox}/${folder}`;
+    return existsSync(path) ? readdirSync(path) : [];
+  });
+}
+
+/** Mail as a watcher is told of it. */
+function watching(mailbox: AgentName): { told: MessageId[]; next(): Promise<Mail>; close(): void } {
+  const mails: Mail[] = [];
+  const told: MessageId[] = [];
+  let heard = (): void => {};
+  const watch = here.spool.watch(mailbox, (mail) => {
+    if (!mail) throw new Error('an exported maildir always has the mail');
+    mails.push(mail);
+    told.push(JSON.parse(mail.text).id);
+    heard();
+  });
+  return {
+    told,
+    async next() {
+      while (mails.length === 0) {
+        await new Promise<void>((resolve) => {
+          heard = resolve;
+        });
+      }
+      return mails.shift() as Mail;
+    },
+    close: () => watch.close(),
+  };
+}
+
+it('begins a mailbox for files that are not flushed; whoever takes or stores for good makes the rest of it', async () => {
+  const folders = (mailbox: AgentName): string[] => readdirSync(`${home}/spool/${mailbox}`).toSorted();
+  const { message } = await here.spool.put(anEntry({}, { copies: copiesFor(bob, carol) }));
+  await here.spool.flush();
+  expect([folders(bob), folders(carol)]).toEqual([BEGUN, BEGUN]);
+  await here.spool.claim(bob, [message.id], LEASE);
+  const other = await openHome(home);
+  await other.spool.put(anEntry({}, { copies: copiesFor(carol) }));
+  await other.close();
+  expect([folders(bob), folders(carol)]).toEqual([MADE, MADE]);
+  expect(filesOf(bob, 'held')).toEqual([`${message.id}.json`]);
+});
+
+describe('many puts at once', () => {
+  it('share their flushes, and each is answered after one', async () => {
+    let flushes = 0;
+    const answeredAt: number[] = [];
+    const root = temporaryHome();
+    const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+    const flush = ledger.flush.bind(ledger);
+    ledger.flush = async () => {
+      await flush();
+      flushes += 1;
+    };
+    const judge = () => Promise.reject(new Error('nobody else is here'));
+    const spool = new ExportedMaildir({ root, ledger, judge, now: Date.now });
+    await Promise.all(
+      Array.from({ length: 100 }, async () => {
+        await spool.put(anEntry());
+        answeredAt.push(flushes);
+      }),
+    );
+    // One turn of the event loop, one group.
+    expect(flushes).toBe(1);
+    expect(Math.min(...answeredAt)).toBeGreaterThanOrEqual(1);
+    await spool.close();
+    await ledger.close();
+  });
+
+  it('are told that they may or may not be stored if the flush fails, and the next are answered', async () => {
+    const flush = here.ledger.flush.bind(here.ledger);
+    here.ledger.flush = () => Promise.reject(Object.assign(new Error('failed'), { code: 'EIO' }));
+    const key = 'one-key' as never;
+    const lost = await Promise.allSettled([here.spool.put(anEntry({}, { key })), here.spool.put(anEntry())]);
+    expect(lost.map((one) => String((one as PromiseRejectedResult).reason))).toEqual([
+      expect.stringContaining('it may or may not be stored'),
+      expect.stringContaining('it may or may not be stored'),
+    ]);
+    here.ledger.flush = flush;
+    expect((await here.spool.put(anEntry({}, { key }))).first).toBe(false);
+    expect((await here.spool.put(anEntry())).first).toBe(true);
+  });
+
+  it('wait when too many copies have no file yet, and lose nothing', async () => {
+    const root = temporaryHome();
+    const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+    const judge = () => Promise.reject(new Error('nobody else is here'));
+    const spool = new ExportedMaildir({ root, ledger, judge, now: Date.now, mostUnexported: 20 });
+    let most = 0;
+    for (let round = 0; round < 10; round += 1) {
+      await Promise.all(Array.from({ length: 20 }, () => spool.put(anEntry())));
+      most = Math.max(most, await ledger.unexportedCount(1000));
+    }
+    expect(most).toBeLessThanOrEqual(40);
+    expect(await spool.ids(bob)).toHaveLength(200);
+    await spool.close();
+    await ledger.close();
+    expect(readdirSync(`${root}/spool/bob/new`)).toHaveLength(200);
+  });
+
+  it('are refused one by one: a conflict hurts nobody else', async () => {
+    const key = 'one-key' as never;
+    const puts = await Promise.allSettled([
+      here.spool.put(anEntry({ body: 'one' }, { key })),
+      here.spool.put(anEntry({ body: 'other' }, { key })),
+      here.spool.put(anEntry()),
+    ]);
+    expect(puts.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+  });
+});
+
+describe('the files', () => {
+  it('follow by themselves, in the form and the place of any other', async () => {
+    const entry = anEntry({}, { copies: [...copiesFor(bob), { mailbox: carol, attention: QUIET }] });
+    // The first copy of a mailbox makes its folders.
+    await here.spool.adopt(bob);
+    await here.spool.adopt(carol);
+    await here.spool.put(entry);
+    await within(20_000, async () => filesOf(bob, 'new').length + filesOf(carol, 'quiet').length === 2);
+    const path = `${home}/spool/bob/new/${entry.message.id}.json`;
+    expect(readFileSync(path, 'utf8')).toBe(JSON.stringify(entry.message));
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    await here.spool.flush();
+    expect(filesOf(bob, 'tmp')).toEqual([]);
+  });
+
+  it('follow also while mail keeps coming', async () => {
+    await here.spool.adopt(bob);
+    let puts = 0;
+    // Far fewer than what the exporter would wait for if it gave way without end.
+    for (; filesOf(bob, 'new').length === 0 && puts < 1000; puts += 1) {
+      await here.spool.put(anEntry());
+      await Bun.sleep(5);
+    }
+    expect(puts).toBeLessThan(1000);
+  });
+
+  it('are all there after a flush', async () => {
+    await Promise.all(Array.from({ length: 300 }, () => here.spool.put(anEntry())));
+    await here.spool.flush();
+    expect(filesOf(bob, 'new')).toHaveLength(300);
+    expect(await here.ledger.unexportedCount(1)).toBe(0);
+  });
+
+  it('are not written for copies that were taken before', async () => {
+    const { id } = (await here.spool.put(anEntry())).message;
+    const claim = await here.spool.claim(bob, [id], LEASE);
+    expect(await here.spool.settle(claim, [id], DONE)).toBe(true);
+    await here.spool.flush();
+    await here.spool.put(anEntry());
+    await here.spool.flush();
+    expect(filesOf(bob, 'tmp', 'new', 'held', 'cur')).toHaveLength(1);
+  });
+
+  it('of one mailbox that cannot be written hold up no other, and it is told', async () => {
+    mkdirSync(`${home}/spool`, { recursive: true });
+    writeFileSync(`${home}/spool/carol`, 'no folder');
+    await here.spool.put(anEntry({}, { copies: copiesFor(carol) }));
+    await here.spool.put(anEntry());
+    await within(20_000, async () => filesOf(bob, 'new').length === 1);
+    await here.spool.flush();
+    expect(here.troubles.length).toBeGreaterThan(0);
+    expect(await here.ledger.waitingCount(carol)).toBe(1);
+    rmSync(`${home}/spool/carol`);
+    await here.spool.flush();
+    expect(filesOf(carol, 'new')).toHaveLength(1);
+  });
+
+  it('are written by one process only, and by the next one when that ends', async () => {
+    const other = await openServerHome(home);
+    await other.spool.put(anEntry());
+    await other.spool.flush();
+    expect(filesOf(bob, 'new')).toHaveLength(1);
+    await here.close();
+    await other.spool.put(anEntry());
+    await other.spool.flush();
+    expect(filesOf(bob, 'new')).toHaveLength(2);
+    await other.close();
+    here = await openServerHome(home);
+  });
+});
+
+it('a mailbox that cannot be looked into is refused, and nobody waits for ever', async () => {
+  mkdirSync(`${home}/spool`, { recursive: true });
+  writeFileSync(`${home}/spool/carol`, 'no folder');
+  await expect(here.spool.adopt(carol)).rejects.toMatchObject({ code: 'storage_failed' });
+  const watcher = watching(carol);
+  const other = watching(bob);
+  const brought = aMessage();
+  leaveFile(home, bob, `${brought.id}.json`, JSON.stringify(brought));
+  await within(20_000, async () => other.told.includes(brought.id));
+  watcher.close();
+  other.close();
+});
+
+describe('other programs in the same home', () => {
+  it('find, take and leave mail as ever, while a relay is open [BC-1]', async () => {
+    const sent = (await here.spool.put(anEntry())).message;
+    const local = await openHome(home);
+    // Without a file: from the ledger.
+    const claim = await local.spool.claim(bob, [sent.id], LEASE);
+    expect(claim.copies.map(({ message }) => message)).toEqual([sent]);
+    expect(await local.spool.settle(claim, [sent.id], DONE)).toBe(true);
+    const next = (await here.spool.put(anEntry())).message;
+    await here.spool.flush();
+    await local.spool.adopt(bob);
+    expect(await local.spool.peek(bob)).toEqual([{ message: next, quiet: false }]);
+    const reply = (await local.spool.put(anEntry())).message;
+    expect((await here.spool.ids(bob)).toSorted()).toEqual([next.id, reply.id].toSorted());
+    await local.close();
+  });
+
+  it('are noticed at the next request, when they take and when they bring [BC-1]', async () => {
+    const [taken, left] = [(await here.spool.put(anEntry())).message, (await here.spool.put(anEntry())).message];
+    await here.spool.flush();
+    renameSync(`${home}/spool/bob/new/${taken.id}.json`, `${home}/spool/bob/cur/${taken.id}.json`);
+    const brought = aMessage();
+    leaveFile(home, bob, `${brought.id}.json`, JSON.stringify(brought));
+    expect((await here.spool.ids(bob)).toSorted()).toEqual([left.id, brought.id].toSorted());
+    expect((await here.ledger.copy(bob, taken.id))?.state).toBe('gone');
+  });
+
+  it('are noticed soon in a mailbox that is watched, and the watcher gets the mail [BC-B5.4]', async () => {
+    const watcher = watching(bob);
+    const sent = (await here.spool.put(anEntry())).message;
+    expect(JSON.parse((await watcher.next()).text)).toEqual(sent);
+    await here.spool.flush();
+    const brought = aMessage();
+    leaveFile(home, bob, `${brought.id}.json`, JSON.stringify(brought));
+    await within(20_000, async () => watcher.told.includes(brought.id));
+    const local = await openHome(home);
+    const third = (await local.spool.put(anEntry())).message;
+    await within(20_000, async () => watcher.told.includes(third.id));
+    const claim = await local.spool.claim(bob, [third.id], LEASE);
+    await within(20_000, async () => filesOf(bob, 'held').length === 1);
+    await local.spool.release(claim, [third.id], { because: 'test' });
+    rmSync(`${home}/spool/bob/new/${sent.id}.json`);
+    await within(20_000, async () => (await here.ledger.copy(bob, sent.id))?.state === 'gone');
+    // What we brought ourselves is told once.
+    expect(watcher.told.filter((id) => id === sent.id)).toHaveLength(1);
+    watcher.close();
+    await local.close();
+  });
+
+  it('leave what is no message, and nobody is told of it', async () => {
+    const watcher = watching(bob);
+    await here.spool.adopt(carol);
+    leaveFile(home, bob, `${crypto.randomUUID()}.json`, '{"half":');
+    const brought = aMessage();
+    leaveFile(home, bob, `${brought.id}.json`, JSON.stringify(brought));
+    await watcher.next();
+    expect(watcher.told).toEqual([brought.id]);
+    watcher.close();
+  });
+});
+
+it('a message that another program writes in two goes is noticed when it is whole', async () => {
+  const watcher = watching(bob);
+  const brought = aMessage();
+  const text = JSON.stringify(brought);
+  const path = leaveFile(home, bob, `${brought.id}.json`, text.slice(0, 20));
+  // Long enough for a look that finds half of it, and for the folder's time to grow old.
+  await new Promise((resolve) => setTimeout(resolve, 1100));
+  writeFileSync(path, text);
+  await within(20_000, async () => watcher.told.includes(brought.id));
+  watcher.close();
+});
+
+describe('a watcher', () => {
+  it('is told of each message once, in order of arrival, with its number and its text', async () => {
+    const watcher = watching(bob);
+    const sent = await Promise.all(
+      Array.from({ length: 50 }, async () => (await here.spool.put(anEntry())).message.id),
+    );
+    await here.spool.flush();
+    const waiting = await here.ledger.waiting(bob, 0, 100);
+    const told: Mail[] = [];
+    for (const _ of sent) told.push(await watcher.next());
+    expect(told).toEqual(waiting);
+    // A look around comes every half second.
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    expect(watcher.told).toHaveLength(50);
+    watcher.close();
+  });
+
+  it('is told again of what is put back, and not of what is quiet', async () => {
+    const watcher = watching(bob);
+    const { id } = (await here.spool.put(anEntry())).message;
+    await here.spool.put(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }));
+    const claim = await here.spool.claim(bob, [id], LEASE);
+    await here.spool.release(claim, [id], { because: 'test' });
+    expect(watcher.told).toEqual([id, id]);
+    // With a file it is told once more, and no look finds it news.
+    await here.spool.flush();
+    const again = await here.spool.claim(bob, [id], LEASE);
+    await here.spool.release(again, [id], { because: 'test' });
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    expect(watcher.told).toEqual([id, id, id]);
+    watcher.close();
+  });
+});
+
+it('keeps the ledger’s log short under steady load', async () => {
+  const body = 'x'.repeat(4000);
+  for (let round = 0; round < 80; round += 1) {
+    const puts = await Promise.all(Array.from({ length: 100 }, () => here.spool.put(anEntry({ body }))));
+    const ids = puts.map(({ message }) => message.id);
+    // Taken before they have files: this is about the log.
+    expect(await here.spool.settle(await here.spool.claim(bob, ids, LEASE), ids, DONE)).toBe(true);
+  }
+  // Twice what it has before it is restarted. All that was written is over 200 MB.
+  expect(statSync(`${home}/ledger.db-wal`).size).toBeLessThan(150 * 1024 * 1024);
+});
+
+it.if(process.platform === 'linux')('lets the files come second at the processor', async () => {
+  await here.spool.put(anEntry());
+  // The nineteenth of what the system says of a thread, counted from its number.
+  const niceness = (path: string): number => Number(readFileSync(path, 'utf8').split(') ').at(-1)?.split(' ')[16]);
+  const own = niceness('/proc/self/stat');
+  const threads = (): (number | null)[] =>
+    readdirSync('/proc/self/task').map((thread) => {
+      try {
+        return niceness(`/proc/self/task/${thread}/stat`);
+      } catch {
+        // It was listed, and has ended.
+        return null;
+      }
+    });
+  await within(20_000, async () => threads().includes(own + 5));
+});

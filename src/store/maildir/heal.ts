@@ -1,0 +1,268 @@
+import { statSync } from 'node:fs';
+import type { Attention } from '../../core/attention/attention.ts';
+import { isQuiet } from '../../core/attention/attention.ts';
+import type { Message } from '../../core/message.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import { isDiskFull } from '../../core/disk.ts';
+import { newHolder } from '../../platform/holder.ts';
+import { FEW } from '../journal/reserve.ts';
+import type { Entry } from '../../core/ports/journal.ts';
+import { ExportFiles, exportLeftovers } from './export-files.ts';
+import { compared, withLineage } from './files.ts';
+import type { Found, MaildirFiles } from './files.ts';
+import { idsIn } from './folders.ts';
+import type { MaildirPublisher, MaildirOptions } from './send.ts';
+
+/** A draft that nobody accepted is removed when it is this old: its sender is long dead. */
+const DRAFT_MS = 60 * 60 * 1000;
+/** How often one process squares the held files of a mailbox: every claim would cost as much as others hold. */
+const TIDY_MS = 60 * 1000;
+/** So long a copy is ours that we put back: far more than it takes. */
+const PUT_BACK_MS = 30 * 1000;
+
+/** Finishes what others left half done, and gives rows to files that have none. */
+export class MaildirHealer {
+  readonly #tidied = new Map<AgentName, number>();
+  readonly #export: ExportFiles;
+
+  constructor(
+    readonly files: MaildirFiles,
+    readonly publisher: MaildirPublisher,
+    readonly options: MaildirOptions,
+  ) {
+    this.#export = new ExportFiles(files, options.onStep);
+  }
+
+  async heal(): Promise<void> {
+    await this.#finishSends();
+    const { held, fresh, unexported } = await this.options.ledger.troubles();
+    if (held) await this.#freeAbandoned();
+    if (fresh) await this.#adoptEverything();
+    if (held || fresh || unexported) await this.exportLeftovers();
+  }
+
+  async #freeAbandoned(): Promise<void> {
+    for (const copy of await this.options.ledger.abandoned()) {
+      await this.options.ledger.restore(copy, () => {
+        this.putBack(copy.mailbox, copy.id, copy.attention);
+        this.#step('H put back');
+      });
+    }
+  }
+
+  /** Copies that a relay accepted get their files, if it does not live to write them itself. */
+  async exportLeftovers(): Promise<void> {
+    if (this.options.exporter) this.options.exporter.wake();
+    else await exportLeftovers(this.options.root, this.#export, this.options.ledger);
+  }
+
+  /** T4: the ledger says settled; the file follows, even one that somebody put back meanwhile. */
+  sweep(mailbox: AgentName, id: MessageId, keep: boolean): boolean {
+    const kept = this.files.path(mailbox, 'cur', id);
+    for (const folder of ['held', 'new', 'quiet'] as const) {
+      const path = this.files.path(mailbox, folder, id);
+      if (keep ? this.files.move(path, kept) : this.files.delete(path)) return true;
+    }
+    return false;
+  }
+
+  /** A copy that ended without ever having a file is kept as a file all the same. */
+  async keepFileless(mailbox: AgentName, id: MessageId): Promise<void> {
+    const message = (await this.options.ledger.copy(mailbox, id))?.fileless && (await this.options.ledger.message(id));
+    if (!message) return;
+    this.files.make(mailbox);
+    const draft = this.files.draft(mailbox, id);
+    this.files.write(draft, JSON.stringify(message));
+    this.files.move(draft, this.files.path(mailbox, 'cur', id));
+  }
+
+  /** From a reader's hand back to where it waited. A copy that was claimed but never moved is there already. */
+  putBack(mailbox: AgentName, id: MessageId, attention: Attention | undefined): void {
+    const place = attention && isQuiet(attention) ? 'quiet' : 'new';
+    this.files.move(this.files.path(mailbox, 'held', id), this.files.path(mailbox, place, id));
+  }
+
+  /** Sweeps what a dead reader settled and left in its hand. Nobody waits for that: now and then is enough. */
+  async tidyNowAndThen(mailbox: AgentName): Promise<void> {
+    const now = this.options.now();
+    if (Math.abs(now - (this.#tidied.get(mailbox) ?? -Infinity)) < TIDY_MS) return;
+    this.#tidied.set(mailbox, now);
+    await this.tidy(mailbox);
+  }
+
+  /** Files may stand in held/ that nobody holds: the next claim looks. */
+  tidySoon(mailbox: AgentName): void {
+    this.#tidied.delete(mailbox);
+  }
+
+  /** Squares the held files of a mailbox with the ledger. */
+  async tidy(mailbox: AgentName): Promise<void> {
+    for (const id of await this.#list(this.files.folder(mailbox, 'held'))) {
+      const copy = await this.options.ledger.copy(mailbox, id);
+      if (copy?.state === 'settled') this.sweep(mailbox, id, copy.keep);
+      else if (copy?.state === 'stored') await this.#fromNobodysHand(mailbox, id);
+      else if (copy?.state !== 'held') this.putBack(mailbox, id, copy?.attention);
+    }
+  }
+
+  /**
+   * A file in held/ whose row says that it waits: its reader came to the rename after its time was over, or could not go on.
+   * We claim it ourselves first, so that no reader takes it in hand while it is put back.
+   */
+  async #fromNobodysHand(mailbox: AgentName, id: MessageId): Promise<void> {
+    const owner = newHolder(false);
+    await this.options.ledger.claim(mailbox, [id], owner, this.options.now() + PUT_BACK_MS);
+    this.#step('H in our hand');
+    const because = { because: 'its file stood in a hand that nobody had' };
+    await this.options.ledger.release(mailbox, owner, [id], null, because, (_id, attention) => {
+      this.putBack(mailbox, id, attention);
+      this.#step('H put back');
+    });
+  }
+
+  async adopt(mailbox: AgentName): Promise<number> {
+    const open = await this.options.ledger.openIds(mailbox);
+    const loud = new Set(this.files.ids(mailbox, 'new'));
+    const quiet = new Set(this.files.ids(mailbox, 'quiet'));
+    return (await this.square(mailbox, compared(open, loud, quiet))).length;
+  }
+
+  /** Returns what was new. */
+  async square(mailbox: AgentName, { missing, strangers }: Found): Promise<MessageId[]> {
+    await this.#noteMissing(mailbox, missing);
+    return this.adoptThese(mailbox, await this.#without(mailbox, strangers));
+  }
+
+  /** Makes rows for waiting files of other programs, and moves those that wake nobody. */
+  async adoptThese(mailbox: AgentName, ids: MessageId[]): Promise<MessageId[]> {
+    const entries: Entry[] = [];
+    for (const id of ids) {
+      for (const folder of ['new', 'quiet'] as const) {
+        const message = this.files.read(mailbox, folder, id);
+        if (message === 'unreadable') this.files.setAsideIfOld(mailbox, folder, id, this.options.now());
+        else if (message && message !== 'shut') entries.push(await this.#entry(mailbox, message));
+      }
+    }
+    const adopted = entries.slice(0, await this.#record(entries, 'stored'));
+    for (const { message, copies } of adopted) {
+      if (copies.some((copy) => isQuiet(copy.attention))) {
+        this.files.make(mailbox);
+        this.files.move(this.files.path(mailbox, 'new', message.id), this.files.path(mailbox, 'quiet', message.id));
+      }
+    }
+    return adopted.map(({ message }) => message.id);
+  }
+
+  /** A copy that waits by its row and is not where it waits: it is put back from held/; if it is nowhere, another program took it. */
+  async #noteMissing(mailbox: AgentName, missing: MessageId[]): Promise<void> {
+    for (const id of missing) {
+      // In the order in which a copy moves, forth and back, so that it cannot slip past us.
+      const places = ['tmp', 'new', 'quiet', 'held', 'new', 'quiet'] as const;
+      if (this.files.hasDraft(mailbox, id)) continue;
+      const place = places.find((one) => this.files.has(mailbox, one, id));
+      // Meanwhile somebody may have claimed it: only then may it be in a hand, or nowhere.
+      if (place && place !== 'held') continue;
+      const copy = await this.options.ledger.copy(mailbox, id);
+      if (copy?.state !== 'stored' || copy.fileless) continue;
+      if (place) await this.#fromNobodysHand(mailbox, id);
+      else await this.options.ledger.lost(mailbox, id);
+    }
+  }
+
+  async #list(folder: string): Promise<MessageId[]> {
+    return this.options.exporter ? this.options.exporter.list(folder) : idsIn(folder);
+  }
+
+  /** Publishes what was accepted and not published; drops what nobody accepted. */
+  async #finishSends(): Promise<void> {
+    for (const id of await this.#list(this.publisher.sending)) {
+      const trace = await this.options.ledger.trace(id);
+      this.#step('H publish');
+      if (trace) this.publisher.publish(id, trace.copies);
+      else if (this.#isOld(this.publisher.mark(id))) this.#dropDraft(id);
+    }
+  }
+
+  #isOld(path: string): boolean {
+    const changed = statSync(path, { throwIfNoEntry: false })?.mtimeMs;
+    return changed !== undefined && this.options.now() - changed > DRAFT_MS;
+  }
+
+  #dropDraft(id: MessageId): void {
+    for (const mailbox of this.files.mailboxes()) this.files.delete(this.files.path(mailbox, 'tmp', id));
+    this.files.delete(this.publisher.mark(id));
+  }
+
+  /** After a lost ledger or a restart of the machine: every file gets its row. */
+  async #adoptEverything(): Promise<void> {
+    // First, because a file that was never flushed may be there without its text: the ledger has it.
+    await this.options.ledger.recount((copy) => this.#export.whereIs(copy));
+    this.#step('H recounted');
+    const mailboxes = this.files.mailboxes();
+    for (const mailbox of mailboxes) {
+      await this.tidy(mailbox);
+      await this.adoptThese(mailbox, await this.#unknown(mailbox, 'new'));
+      await this.adoptThese(mailbox, await this.#unknown(mailbox, 'quiet'));
+      const kept: Entry[] = [];
+      for (const id of await this.#unknown(mailbox, 'cur')) {
+        const message = this.files.read(mailbox, 'cur', id);
+        if (message && message !== 'unreadable' && message !== 'shut') kept.push(await this.#entry(mailbox, message));
+      }
+      await this.#record(kept, 'kept');
+    }
+    for (const mailbox of mailboxes) await this.#finishDrafts(mailbox);
+    this.#step('H complete');
+    await this.options.ledger.complete();
+  }
+
+  /**
+   * A draft counts as sent only if its message has a row, if need be through another recipient's copy. Any other was never
+   * answered with "stored": its sender may be at work still, or may have sent the same again under a new id.
+   */
+  async #finishDrafts(mailbox: AgentName): Promise<void> {
+    for (const id of this.files.ids(mailbox, 'tmp')) {
+      const draft = this.files.path(mailbox, 'tmp', id);
+      const trace = await this.options.ledger.trace(id);
+      if (trace?.copies.some((copy) => copy.mailbox === mailbox)) this.publisher.publish(id, trace.copies);
+      else if (trace && this.files.move(draft, this.files.path(mailbox, 'new', id)))
+        await this.adoptThese(mailbox, [id]);
+      else if (this.#isOld(draft)) this.files.delete(draft);
+    }
+  }
+
+  async #unknown(mailbox: AgentName, folder: 'new' | 'quiet' | 'cur'): Promise<MessageId[]> {
+    return this.#without(mailbox, this.files.ids(mailbox, folder));
+  }
+
+  /** Those of these ids that have no row. */
+  async #without(mailbox: AgentName, ids: MessageId[]): Promise<MessageId[]> {
+    const without: MessageId[] = [];
+    for (const id of ids) if (!(await this.options.ledger.copy(mailbox, id))) without.push(id);
+    return without;
+  }
+
+  async #entry(mailbox: AgentName, message: Message): Promise<Entry> {
+    const { attention, lineage } = await this.options.judge(mailbox, message);
+    return { message: withLineage(message, lineage), key: message.parley?.key, copies: [{ mailbox, attention }] };
+  }
+
+  /** Returns how many have their rows. On a full disk that may be the first few: the others wait until these are read. */
+  async #record(entries: Entry[], as: 'stored' | 'kept'): Promise<number> {
+    const bite = 500;
+    for (let at = 0; at < entries.length; at += bite) {
+      this.#step('H adopt');
+      try {
+        await this.options.ledger.adopt(entries.slice(at, at + bite), as);
+      } catch (error) {
+        if (!isDiskFull(error)) throw error;
+        await this.options.ledger.adopt(entries.slice(at, at + FEW), as);
+        return Math.min(at + FEW, entries.length);
+      }
+    }
+    return entries.length;
+  }
+
+  #step(name: string): void {
+    this.options.onStep?.(name);
+  }
+}

@@ -1,0 +1,314 @@
+// Other programs write to the same folders, by their own rules and by none.
+import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { temporaryHome } from '../../../test/support/home.ts';
+import { aMessage, anEntry, anId, bob, LOUD, QUIET } from '../../../test/support/mail.ts';
+import { leaveFile, openHome } from '../../../test/support/maildir.ts';
+import type { OpenHome } from '../../../test/support/maildir.ts';
+import type { Message } from '../../core/message.ts';
+import type { MessageId } from '../../core/names.ts';
+
+const LEASE = { ms: 30_000 };
+const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
+
+describe('in a home that is shared with other programs', () => {
+  let home: string;
+  let opened: OpenHome;
+  let steps: Record<string, () => void>;
+  /** How far the spool's clock is ahead of the files'. */
+  let ahead: number;
+  beforeEach(async () => {
+    home = temporaryHome();
+    steps = {};
+    ahead = 0;
+    opened = await openHome(home, {
+      now: () => Date.now() + ahead,
+      onStep: (step) => steps[step]?.(),
+      judge: async (_mailbox, message) => (message.to.startsWith('#') ? QUIET : LOUD),
+    });
+  });
+  afterEach(() => opened.close());
+
+  const path = (folder: string, id: string): string => `${home}/spool/bob/${folder}/${id}.json`;
+  function leave(message: Message): void {
+    leaveFile(home, bob, `${message.id}.json`, JSON.stringify(message));
+  }
+  async function waiting(): Promise<MessageId[]> {
+    return (await opened.spool.peek(bob)).map(({ message }) => message.id);
+  }
+  async function take(...ids: MessageId[]): Promise<MessageId[]> {
+    const claim = await opened.spool.claim(bob, ids, LEASE);
+    const held = claim.copies.map(({ message }) => message.id);
+    return held.length > 0 && (await opened.spool.settle(claim, held, DONE)) ? held : [];
+  }
+
+  it('a message that a plain script wrote is read, whatever it lacks [BC-1]', async () => {
+    const id = anId();
+    leaveFile(home, bob, `${id}.json`, `{"id":"${id}","from":"script","to":"@bob","colour":"red"}`);
+    const [copy] = await opened.spool.peek(bob);
+    expect(copy?.message).toMatchObject({ id, from: 'script', body: '', priority: 'normal' });
+    expect(copy?.message).not.toHaveProperty('colour');
+    expect(await take(id)).toEqual([id]);
+  });
+
+  it('a message of another program gets the place that its reader’s attention asks for', async () => {
+    const [loud, quiet] = [aMessage(), aMessage({ to: '#dev' })];
+    leave(loud);
+    leave(quiet);
+    expect(await opened.spool.adopt(bob)).toBe(2);
+    expect([existsSync(path('new', loud.id)), existsSync(path('quiet', quiet.id))]).toEqual([true, true]);
+    expect((await opened.ledger.copy(bob, quiet.id))?.attention).toEqual(QUIET);
+  });
+
+  describe('another taker', () => {
+    it('that renames before us wins: we show nothing and say that it is gone [BC-6]', async () => {
+      const { id } = (await opened.spool.put(anEntry())).message;
+      steps['T1 claimed'] = () => renameSync(path('new', id), path('cur', id));
+      const claim = await opened.spool.claim(bob, [id], LEASE);
+      expect(claim.copies).toEqual([]);
+      let shown = 0;
+      expect(await opened.spool.settle(claim, [id], DONE, () => (shown += 1))).toBe(false);
+      expect(shown).toBe(0);
+      const [copy] = (await opened.ledger.trace(id))?.copies ?? [];
+      expect([copy?.state, copy?.receipts.map(({ step }) => step)]).toEqual(['gone', ['taken_elsewhere']]);
+      expect(existsSync(path('cur', id))).toBe(true);
+    });
+
+    it('that renames after us loses: the file is not there [BC-6]', async () => {
+      const { id } = (await opened.spool.put(anEntry())).message;
+      steps['T2 in hand'] = () => expect(() => renameSync(path('new', id), path('cur', id))).toThrow('ENOENT');
+      expect(await take(id)).toEqual([id]);
+    });
+
+    it('that took a copy is found out by the sender who withdraws it', async () => {
+      const { id } = (await opened.spool.put(anEntry())).message;
+      renameSync(path('new', id), path('cur', id));
+      const copies = await opened.spool.withdraw(id, { withdrawn: true });
+      expect(copies.map(({ state }) => state)).toEqual(['gone']);
+      expect((await opened.ledger.copy(bob, id))?.state).toBe('gone');
+    });
+
+    it('that took a copy does not make a retry bring it back [BC-10]', async () => {
+      const entry = anEntry();
+      await opened.spool.put(entry);
+      renameSync(path('new', entry.message.id), path('cur', entry.message.id));
+      await opened.spool.put(entry);
+      expect(await waiting()).toEqual([]);
+    });
+  });
+
+  describe('a file that is no message', () => {
+    it('is left alone while it may still be being written, and read when it is whole [BC-8]', async () => {
+      const message = aMessage();
+      const text = JSON.stringify(message);
+      leaveFile(home, bob, `${message.id}.json`, text.slice(0, 40));
+      expect(await waiting()).toEqual([]);
+      expect(await take(message.id)).toEqual([]);
+      expect(await opened.spool.adopt(bob)).toBe(0);
+      leaveFile(home, bob, `${message.id}.json`, text);
+      expect(await waiting()).toEqual([message.id]);
+      expect(await take(message.id)).toEqual([message.id]);
+    });
+
+    it.each([
+      ['half a message', '{"id": "x", "fr'],
+      ['nothing', ''],
+      ['a list', '[]'],
+      ['a message under another id', JSON.stringify(aMessage())],
+      ['bytes', '\u0000\u0001\ufffd'],
+    ])('but %s is set aside after ten seconds, never given out, and not lost', async (_what, text) => {
+      const id = anId();
+      leaveFile(home, bob, `${id}.json`, text);
+      expect(await take(id)).toEqual([]);
+      expect(existsSync(path('new', id))).toBe(true);
+      ahead = 11_000;
+      expect(await waiting()).toEqual([]);
+      expect(await take(id)).toEqual([]);
+      const asides = await opened.spool.asides();
+      expect(asides).toEqual([expect.stringContaining(id)]);
+      expect(readFileSync(asides[0] ?? '', 'utf8')).toBe(text);
+    });
+
+    it.each([
+      ['what cannot be parsed', '{"id": "x", "fr'],
+      ['a message with another id inside', JSON.stringify(aMessage())],
+    ])('%s may be half written for exactly ten seconds, and is not listed meanwhile [BC-B3.1]', async (_what, text) => {
+      const id = anId();
+      const written = Math.floor(Date.now() / 1000);
+      utimesSync(leaveFile(home, bob, `${id}.json`, text), written, written);
+      let clock = written * 1000 + 9_999;
+      const other = await openHome(home, { now: () => clock });
+      const look = async (): Promise<unknown[]> => [
+        await other.spool.peek(bob),
+        existsSync(path('new', id)),
+        (await other.spool.asides()).length,
+      ];
+      expect(await look()).toEqual([[], true, 0]);
+      clock += 1;
+      expect(await look()).toEqual([[], false, 1]);
+      await other.close();
+    });
+
+    it('hides nobody else’s message', async () => {
+      leaveFile(home, bob, `${anId()}.json`, '{');
+      const { id } = (await opened.spool.put(anEntry())).message;
+      ahead = 11_000;
+      expect(await waiting()).toEqual([id]);
+      expect(await take(id)).toEqual([id]);
+    });
+
+    it('is no business of ours if its name does not end in .json', async () => {
+      for (const name of ['notes.txt', 'x.json.swp', '.hidden', 'a b.json', 'ü.json']) leaveFile(home, bob, name, '{');
+      ahead = 11_000;
+      expect(await waiting()).toEqual([]);
+      expect(readdirSync(`${home}/spool/bob/new`)).toHaveLength(5);
+      expect(await opened.spool.asides()).toEqual([]);
+    });
+  });
+
+  describe('something that is no plain file', () => {
+    const secret = JSON.stringify(aMessage({ id: 'link' as MessageId, body: 'secret' }));
+    it.each([
+      ['a link to a file', (name: string, target: string) => symlinkSync(target, name)],
+      ['a dead link', (name: string) => symlinkSync(`${name}.nowhere`, name)],
+      ['a link to itself', (name: string) => symlinkSync(name, name)],
+      ['a pipe', (name: string) => Bun.spawnSync(['mkfifo', name])],
+      ['a folder', (name: string) => mkdirSync(name)],
+    ])('such as %s neither hangs nor is followed', async (_what, make) => {
+      const target = `${home}/target.json`;
+      writeFileSync(target, secret);
+      leaveFile(home, bob, 'first.txt', '');
+      make(path('new', 'link'), target);
+      const { id } = (await opened.spool.put(anEntry())).message;
+      expect(await waiting()).toEqual([id]);
+      expect(await take('link' as MessageId)).toEqual([]);
+      ahead = 11_000;
+      expect(await waiting()).toEqual([id]);
+      expect(await opened.spool.asides()).toEqual([expect.stringContaining('link')]);
+      expect(readFileSync(target, 'utf8')).toBe(secret);
+    });
+  });
+
+  it('among a thousand messages each is treated as it would be alone', async () => {
+    const many = Array.from({ length: 1000 }, (_, n) => aMessage({ ts: new Date(n * 1000).toISOString() }));
+    const long = aMessage({ body: 'ü'.repeat(100_000) });
+    for (const message of [...many, long]) leave(message);
+    leaveFile(home, bob, 'half.json', '{"id":"half","fr');
+    leaveFile(home, bob, 'empty.json', '');
+    leaveFile(home, bob, 'other.json', JSON.stringify(aMessage()));
+    writeFileSync(`${home}/target.json`, JSON.stringify(aMessage({ id: 'link' as MessageId })));
+    symlinkSync(`${home}/target.json`, path('new', 'link'));
+    Bun.spawnSync(['mkfifo', path('new', 'pipe')]);
+    mkdirSync(path('new', 'folder'));
+    const first = await opened.spool.peek(bob);
+    expect(first.map(({ message }) => message)).toEqual([...many, long]);
+    expect(await opened.spool.asides()).toEqual([]);
+    ahead = 11_000;
+    expect(await waiting()).toEqual([...many, long].map(({ id }) => id));
+    const asides = (await opened.spool.asides()).map((one) => one.replace(/^.*\/(\w+)\..*$/, '$1'));
+    expect(asides.toSorted()).toEqual(['empty', 'folder', 'half', 'link', 'other', 'pipe']);
+  });
+
+  describe('a message that comes back from the dead', () => {
+    it('is not given out again, and is set aside at the first try [BC-10]', async () => {
+      const { message } = await opened.spool.put(anEntry());
+      expect(await take(message.id)).toEqual([message.id]);
+      leave(message);
+      expect(await opened.spool.adopt(bob)).toBe(0);
+      expect(await take(message.id)).toEqual([]);
+      expect(await waiting()).toEqual([]);
+      expect(await opened.spool.asides()).toHaveLength(1);
+    });
+  });
+
+  it('a copy that somebody puts back under its reader’s hands is settled all the same, and does not wait again', async () => {
+    const { id } = (await opened.spool.put(anEntry())).message;
+    const claim = await opened.spool.claim(bob, [id], LEASE);
+    renameSync(path('held', id), path('new', id));
+    expect(await opened.spool.settle(claim, [id], DONE)).toBe(true);
+    expect(await waiting()).toEqual([]);
+  });
+
+  it('an odd but legal id stays a file of its folder', async () => {
+    for (const id of ['.', '..', '-', '_x.y', 'A'.repeat(128)] as MessageId[]) {
+      await opened.spool.put(anEntry({ id }));
+      expect(existsSync(path('new', id))).toBe(true);
+      expect(await take(id)).toEqual([id]);
+    }
+    expect(readdirSync(`${home}/spool/bob/new`)).toEqual([]);
+    expect(readdirSync(`${home}/spool`)).toEqual(['bob']);
+  });
+
+  it('a file from the future is a message like any other', async () => {
+    const message = aMessage();
+    leave(message);
+    utimesSync(path('new', message.id), new Date(), new Date(Date.now() + 1_000_000));
+    expect(await take(message.id)).toEqual([message.id]);
+  });
+
+  it('a mailbox that is removed by one process can be written by another at once', async () => {
+    await opened.spool.put(anEntry());
+    const other = await openHome(home);
+    await other.spool.remove(bob);
+    const { id } = (await opened.spool.put(anEntry())).message;
+    expect(await waiting()).toEqual([id]);
+    await other.close();
+  });
+});
+
+describe('what another program took', () => {
+  it('is noted when somebody looks, and is nobody’s any more', async () => {
+    const root = temporaryHome();
+    const { spool, ledger, close } = await openHome(root);
+    const { message } = await spool.put(anEntry());
+    renameSync(`${root}/spool/bob/new/${message.id}.json`, `${root}/spool/bob/cur/${message.id}.json`);
+    await spool.adopt(bob);
+    expect(await ledger.copy(bob, message.id)).toMatchObject({ state: 'gone' });
+    await close();
+  });
+
+  it('is not given to a reader who read it while it waited', async () => {
+    const root = temporaryHome();
+    const { spool, ledger, close } = await openHome(root);
+    const { message } = await spool.put(anEntry());
+    const other = (await spool.put(anEntry())).message;
+    const read = new Map((await spool.peek(bob)).map((one) => [one.message.id, one.message]));
+    renameSync(`${root}/spool/bob/new/${message.id}.json`, `${root}/spool/bob/cur/${message.id}.json`);
+    const claim = await spool.claim(bob, [message.id, other.id], { ms: 1000 }, read);
+    expect(claim.copies.map((copy) => copy.message)).toEqual([other]);
+    expect(await ledger.copy(bob, message.id)).toMatchObject({ state: 'gone' });
+    await close();
+  });
+
+  it('can be taken again if that program puts it back, marked as a redelivery', async () => {
+    const root = temporaryHome();
+    const { spool, close } = await openHome(root);
+    const { message } = await spool.put(anEntry());
+    const [here, there] = [`${root}/spool/bob/new/${message.id}.json`, `${root}/spool/bob/cur/${message.id}.json`];
+    renameSync(here, there);
+    await spool.adopt(bob);
+    renameSync(there, here);
+    const claim = await spool.claim(bob, [message.id], { ms: 1000 });
+    expect(claim.copies).toMatchObject([{ message: { id: message.id }, attempt: 1 }]);
+    await close();
+  });
+
+  it('is not said of a copy that a sender has accepted and not yet published', async () => {
+    const root = temporaryHome();
+    const { spool, ledger, close } = await openHome(root);
+    const { message } = await spool.put(anEntry());
+    renameSync(`${root}/spool/bob/new/${message.id}.json`, `${root}/spool/bob/tmp/${message.id}.json`);
+    await spool.adopt(bob);
+    expect(await ledger.copy(bob, message.id)).toMatchObject({ state: 'stored' });
+    await close();
+  });
+});

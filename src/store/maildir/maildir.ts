@@ -1,0 +1,219 @@
+import { existsSync, statSync, watch } from 'node:fs';
+import { isQuiet } from '../../core/attention/attention.ts';
+import type { Message } from '../../core/message.ts';
+import type { AgentName, MessageId } from '../../core/names.ts';
+import type { Evidence } from '../../core/receipt.ts';
+import type { CopyRecord, Settlement } from '../../core/ports/journal.ts';
+import type { Found } from './files.ts';
+import type { Folder } from './folders.ts';
+import { MaildirSender } from './send.ts';
+import { MaildirTaker, Showing } from './take.ts';
+import { oldestFirst } from './folders.ts';
+import type { Claim, Lease, Show, Spool, Waiting, Watch } from '../../core/ports/mailboxes.ts';
+import type { FSWatcher } from 'node:fs';
+
+/** Where a copy waits, in an order in which it cannot slip past who looks for it: it may be lowered or raised meanwhile. */
+const WAITING = ['new', 'quiet', 'new'] as const;
+
+/**
+ * Backchannel's Maildir, with the ledger as arbiter. maildir-send.ts has the steps of send and take, and all that a sender needs.
+ */
+export class Maildir extends MaildirSender implements Spool {
+  readonly #taker = new MaildirTaker(this.files, this.healer, this.options);
+
+  async peek(mailbox: AgentName): Promise<Waiting[]> {
+    const before = this.files.ids(mailbox, 'quiet');
+    const loud = this.#standingIn(mailbox, 'new', this.files.ids(mailbox, 'new'));
+    const quiet = this.#standingIn(mailbox, 'quiet', this.files.ids(mailbox, 'quiet'));
+    if (before.length + quiet.length === 0) return oldestFirst(loud);
+    // A copy that is lowered while we look is seen in both folders. One that is raised may be seen in neither, but it was quiet
+    // before: to look for those costs less than to list `new` again.
+    const standing = new Map([...loud, ...quiet].map((one) => [one.message.id, one]));
+    const gone = before.filter((id) => !standing.has(id));
+    return oldestFirst([...standing.values(), ...this.#standingIn(mailbox, 'new', gone)]);
+  }
+
+  #standingIn(mailbox: AgentName, folder: 'new' | 'quiet', ids: MessageId[]): Waiting[] {
+    const standing: Waiting[] = [];
+    const quiet = folder === 'quiet';
+    for (const id of ids) {
+      const message = this.#readable(mailbox, folder, id);
+      if (message) standing.push({ message, quiet });
+    }
+    return standing;
+  }
+
+  async ids(mailbox: AgentName, loudOnly = false): Promise<MessageId[]> {
+    if (loudOnly) return this.files.ids(mailbox, 'new');
+    // Whatever is moved between the two was in one of them, or in `quiet` before.
+    const quiet = this.files.ids(mailbox, 'quiet');
+    const now = new Set([...this.files.ids(mailbox, 'new'), ...this.files.ids(mailbox, 'quiet')]);
+    const raised = quiet.filter((id) => !now.has(id) && existsSync(this.files.path(mailbox, 'new', id)));
+    return [...now, ...raised];
+  }
+
+  async read(mailbox: AgentName, id: MessageId): Promise<Waiting | null> {
+    for (const folder of WAITING) {
+      const message = this.#readable(mailbox, folder, id);
+      if (message) return { message, quiet: folder === 'quiet' };
+    }
+    return null;
+  }
+
+  /** Does what `adopt` does for what somebody else found missing or new in the folders. */
+  async square(mailbox: AgentName, found: Found): Promise<MessageId[]> {
+    return this.healer.square(mailbox, found);
+  }
+
+  async adopt(mailbox: AgentName): Promise<number> {
+    // Other programs can only write into a mailbox that is there.
+    this.files.make(mailbox);
+    return this.healer.adopt(mailbox);
+  }
+
+  async claim(
+    mailbox: AgentName,
+    ids: MessageId[],
+    lease: Lease,
+    read?: ReadonlyMap<MessageId, Message>,
+  ): Promise<Claim> {
+    return this.#taker.claim(mailbox, ids, lease, read);
+  }
+
+  async renew(claim: Pick<Claim, 'mailbox' | 'owner'>, lease: Lease): Promise<boolean> {
+    return (await this.options.ledger.renew(claim.mailbox, claim.owner, this.options.now() + lease.ms)) > 0;
+  }
+
+  async settle(
+    claim: Pick<Claim, 'mailbox' | 'owner'>,
+    ids: MessageId[],
+    settlement: Settlement,
+    show?: Show,
+  ): Promise<boolean> {
+    const { mailbox, owner } = claim;
+    const showing = new Showing(show);
+    let settled: MessageId[] | null;
+    try {
+      this.step('T3 settle');
+      settled = await this.options.ledger.settle(mailbox, owner, ids, settlement, () => {
+        showing.run();
+        this.step('T3 shown');
+      });
+    } catch (error) {
+      // A disk that refused this may refuse that too; then the end of this process, or of the lease, frees them.
+      await this.release(claim, ids, showing.because, undefined, showing.isSeen).catch(() => {});
+      throw showing.explained(error, this.options.root);
+    }
+    if (!settled) return false;
+    this.step('T4 sweep');
+    for (const id of settled) {
+      const swept = this.healer.sweep(mailbox, id, settlement.keep ?? false);
+      if (!swept && settlement.keep) await this.healer.keepFileless(mailbox, id);
+      this.step('T4 swept');
+    }
+    return true;
+  }
+
+  async release(
+    claim: Pick<Claim, 'mailbox' | 'owner'>,
+    ids: MessageId[],
+    because: Evidence,
+    delayMs?: number,
+    begun?: boolean,
+  ): Promise<MessageId[]> {
+    return this.#taker.release(claim, ids, because, delayMs, begun);
+  }
+
+  async lower(mailbox: AgentName, id: MessageId): Promise<void> {
+    this.files.move(this.files.path(mailbox, 'new', id), this.files.path(mailbox, 'quiet', id));
+  }
+
+  async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
+    const copy = await this.options.ledger.copy(mailbox, id);
+    if (!copy || copy.settledAt !== null) return false;
+    // The ledger first: whoever takes it and puts it back goes by that.
+    if (isQuiet(copy.attention)) {
+      await this.options.ledger.reconsider(mailbox, id, { ...copy.attention, injection: 'notify' });
+    }
+    this.step('U no longer quiet');
+    const moved = this.files.move(this.files.path(mailbox, 'quiet', id), this.files.path(mailbox, 'new', id));
+    this.step('U raised');
+    if (moved) this.files.flushFolder(this.files.folder(mailbox, 'new'));
+    return moved;
+  }
+
+  async withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]> {
+    const before = await this.options.ledger.withdraw(id, by);
+    this.step('W withdrawn');
+    const after: CopyRecord[] = [];
+    for (const copy of before) {
+      const waiting = copy.state === 'stored' || (copy.state === 'held' && copy.owner === null);
+      // In the order in which a copy moves, so that it cannot slip past us. A draft may stand there of a send that died.
+      const places = [
+        this.files.draft(copy.mailbox, id),
+        ...(['tmp', 'new', 'quiet', 'held'] as const).map((place) => this.files.path(copy.mailbox, place, id)),
+      ];
+      const removed = waiting && (places.some((path) => this.files.delete(path)) || copy.fileless);
+      if (waiting && !removed) await this.options.ledger.lost(copy.mailbox, id);
+      after.push(waiting && !removed ? { ...copy, state: 'gone' } : copy);
+    }
+    return after;
+  }
+
+  watch(mailbox: AgentName, onArrival: () => void): Watch {
+    this.files.make(mailbox);
+    return watchFolder(this.files.folder(mailbox, 'new'), onArrival);
+  }
+
+  async asides(): Promise<string[]> {
+    return this.files.asides();
+  }
+
+  async remove(mailbox: AgentName): Promise<void> {
+    this.files.remove(mailbox);
+  }
+
+  #readable(mailbox: AgentName, folder: Folder, id: MessageId): Message | null {
+    const reading = this.files.read(mailbox, folder, id);
+    if (reading === 'unreadable') this.#setAside(mailbox, folder, id);
+    return reading === 'unreadable' || reading === 'shut' ? null : reading;
+  }
+
+  #setAside(mailbox: AgentName, folder: Folder, id: MessageId): void {
+    this.files.setAsideIfOld(mailbox, folder, id, this.options.now());
+  }
+}
+
+/** How often a watcher looks by itself, in case a file event was lost. */
+const LOOK_MS = 2000;
+
+/** Calls back after anything may have come into a folder, until closed. */
+export function watchFolder(folder: string, onArrival: () => void): Watch {
+  let closed = false;
+  const arrived = (): void => {
+    if (!closed) onArrival();
+  };
+  let seen = statSync(folder).mtimeMs;
+  const watcher = fileEvents(folder, arrived);
+  const timer = setInterval(() => {
+    const now = statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? seen;
+    if (now !== seen) arrived();
+    seen = now;
+  }, LOOK_MS);
+  return {
+    close() {
+      closed = true;
+      clearInterval(timer);
+      watcher?.close();
+    },
+  };
+}
+
+/** File events, or null where the system has no more of them to give: then looking by ourselves must do. */
+function fileEvents(folder: string, arrived: () => void): FSWatcher | null {
+  try {
+    return watch(folder, arrived);
+  } catch {
+    return null;
+  }
+}

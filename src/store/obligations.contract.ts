@@ -1,0 +1,606 @@
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
+import { aDuty, enterAll } from '../../test/support/duty.ts';
+import { alice, anEntry, anId, bob, carol, copiesFor, LOUD, QUIET } from '../../test/support/mail.ts';
+import type { Duty } from '../core/obligations/rules.ts';
+import type { Message } from '../core/message.ts';
+import { AgentName } from '../core/names.ts';
+import type { MessageId } from '../core/names.ts';
+import type { Disposition } from '../core/receipt.ts';
+import type { DutyPage, EventClaim, SessionRecord } from '../core/ports/obligations.ts';
+import type { OpenLedger } from './journal.contract.ts';
+import type { Ledger } from '../core/ports/journal.ts';
+
+const ME = 'bearer.me';
+const ALL = { limit: 1000 };
+const END: NonNullable<Duty['ended']> = { as: 'responded', at: 5, by: { reply: 'x' } };
+const MUST = { ...LOUD, reason: 'direct_mention' } as const;
+
+/** What every ledger promises of duties, claims and sessions. Each sentence of duties.ts is a test here. */
+export function dutiesContract(name: string, open: () => Promise<OpenLedger>): void {
+  describe(`the duties of the ${name} ledger`, () => {
+    let here: OpenLedger;
+    let ledger: Ledger;
+    beforeEach(async () => {
+      here = await open();
+      ({ ledger } = here);
+    });
+    afterEach(() => here.close());
+
+    async function accepted(fields: Partial<Message> = {}, ...to: AgentName[]): Promise<MessageId> {
+      const copies = copiesFor(...(to.length > 0 ? to : [bob]));
+      return (await ledger.accept(anEntry(fields, { copies }))).message.id;
+    }
+    /** A copy of a message that another program left, found in this mailbox. */
+    async function found(message: Message, mailbox: AgentName): Promise<void> {
+      await ledger.adopt([{ message, copies: [{ mailbox, attention: MUST }] }], 'stored');
+    }
+    async function settle(id: MessageId, mailbox = bob): Promise<void> {
+      await ledger.claim(mailbox, [id], ME, here.now() + 1000);
+      await ledger.settle(mailbox, ME, [id], { disposition: 'acknowledged', by: { test: true } });
+    }
+    async function unentered(limit = 100): Promise<string[]> {
+      return (await ledger.unentered(limit)).copies.map(({ copy }) => `${copy.mailbox} ${copy.id}`);
+    }
+    async function owed(mailbox = bob): Promise<MessageId[]> {
+      return (await ledger.owed(mailbox, ALL)).map(({ id }) => id);
+    }
+    async function end(id: MessageId, mailbox = bob, at = here.now()): Promise<void> {
+      await ledger.changeDuty(mailbox, id, (duty) => ({ ...duty, ended: { ...END, at } }));
+    }
+
+    describe('when they are entered', () => {
+      it('come from the copies that must be answered, oldest first, with their messages', async () => {
+        const first = anEntry({}, { copies: [...copiesFor(carol, bob), { mailbox: alice, attention: QUIET }] });
+        await ledger.accept(first);
+        await ledger.accept(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }));
+        const last = await accepted();
+        const { copies } = await ledger.unentered(100);
+        expect(copies.map(({ copy }) => [copy.mailbox, copy.id])).toEqual([
+          [bob, first.message.id],
+          [carol, first.message.id],
+          [bob, last],
+        ]);
+        expect(copies[0]).toEqual({
+          message: first.message,
+          copy: (await ledger.copy(bob, first.message.id)) ?? expect.unreachable(),
+          alone: true,
+        });
+      });
+
+      it('say whether anything else was said in their exchange', async () => {
+        const id = await accepted();
+        const lineage = { root: id, hop: 1, visited: [], stale: 0 };
+        const answer = anEntry({ from: bob, thread: id, parley: { v: 1, lineage } });
+        await ledger.accept(answer);
+        await accepted();
+        const { copies } = await ledger.unentered(100);
+        expect(copies.map(({ alone }) => alone)).toEqual([false, false, true]);
+      });
+
+      it('are offered again until somebody has entered them, and then never', async () => {
+        const id = await accepted();
+        expect(await unentered()).toEqual([`bob ${id}`]);
+        const [duty = expect.unreachable()] = (await enterAll(ledger)) ?? [];
+        expect(await unentered()).toEqual([]);
+        expect(await ledger.duty(bob, id)).toEqual(duty);
+        const { from, upTo } = await ledger.unentered(100);
+        expect(upTo).toBe(from);
+      });
+
+      it('come in bites, and the copies of one message together', async () => {
+        const [a, b] = [await accepted(), await accepted({}, bob, carol)];
+        const [c, d] = [await accepted({}, alice, bob, carol), await accepted()];
+        const bites: number[] = [];
+        for (let bite = await enterAll(ledger, 2); bite?.length; bite = await enterAll(ledger, 2)) {
+          bites.push(bite.length);
+        }
+        expect(bites).toEqual([1, 2, 3, 1]);
+        expect((await owed()).toSorted()).toEqual([a, b, c, d].toSorted());
+      });
+
+      it('are those of one writer, if two looked at the same time: the other enters nothing', async () => {
+        const id = await accepted();
+        const [one, other] = [await ledger.unentered(100), await ledger.unentered(100)];
+        expect(await ledger.enter(one.from, one.upTo, [aDuty({ id, note: 'one' })])).toBe(true);
+        expect(await ledger.enter(other.from, other.upTo, [aDuty({ id, note: 'other' }), aDuty()])).toBe(false);
+        expect((await ledger.owed(bob, ALL)).map(({ note }) => note)).toEqual(['one']);
+      });
+
+      it('go on behind what makes none', async () => {
+        await ledger.accept(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }));
+        const { from, upTo } = await ledger.unentered(100);
+        expect(upTo).toBeGreaterThan(from);
+        expect(await ledger.enter(from, upTo, [])).toBe(true);
+        expect(await ledger.unentered(100)).toEqual({ from: upTo, upTo, copies: [] });
+        expect(await ledger.enter(upTo, upTo, [])).toBe(true);
+        expect(await ledger.enter(from, from, [])).toBe(false);
+      });
+
+      it('are offered also for a copy that ended meanwhile: whoever enters them decides', async () => {
+        const id = await accepted();
+        await settle(id);
+        const { copies } = await ledger.unentered(100);
+        expect(copies.map(({ copy }) => copy.disposition)).toEqual(['acknowledged']);
+      });
+
+      it('are not offered for a copy that has one, which stays as it is', async () => {
+        const [id, other] = [await accepted(), await accepted()];
+        expect(await ledger.addDuty(aDuty({ id, note: 'first' }))).toBe(true);
+        expect(await ledger.addDuty(aDuty({ id, note: 'second' }))).toBe(false);
+        expect(await unentered()).toEqual([`bob ${other}`]);
+        const { from, upTo } = await ledger.unentered(100);
+        await ledger.enter(from, upTo, [aDuty({ id, note: 'third' })]);
+        expect((await ledger.duty(bob, id))?.note).toBe('first');
+      });
+
+      it('come also from a copy that is found when its message was entered long ago', async () => {
+        const { message } = anEntry();
+        await found(message, bob);
+        const later = await accepted();
+        await enterAll(ledger);
+        await found(message, carol);
+        expect(await unentered()).toEqual([`carol ${message.id}`]);
+        expect(await enterAll(ledger)).toHaveLength(1);
+        expect(await unentered()).toEqual([]);
+        expect((await owed()).toSorted()).toEqual([message.id, later].toSorted());
+        expect(await owed(carol)).toEqual([message.id]);
+      });
+
+      it('come also from a copy that is found between a look and its entering', async () => {
+        const { message } = anEntry();
+        await found(message, bob);
+        const { from, upTo, copies } = await ledger.unentered(100);
+        await found(message, carol);
+        expect(await ledger.enter(from, upTo, [aDuty({ id: message.id })])).toBe(false);
+        expect(copies).toHaveLength(1);
+        expect(await unentered()).toEqual([`bob ${message.id}`, `carol ${message.id}`]);
+      });
+
+      it('are kept also of a message whose time nobody can read', async () => {
+        const unreadable = { at: NaN, due: NaN, every: NaN };
+        const { from, upTo } = await ledger.unentered(100);
+        const [open, ended] = [aDuty(unreadable), aDuty({ ...unreadable, ended: { ...END, at: NaN } })];
+        expect(await ledger.enter(from, upTo, [open, ended])).toBe(true);
+        expect(await ledger.duty(bob, open.id)).toMatchObject({ at: 0, due: 0, ended: null });
+        expect(await ledger.duty(bob, ended.id)).toMatchObject({ ended: { ...END, at: 0 } });
+      });
+
+      it('are complete and never doubled, however copies come and whoever enters them', async () => {
+        const To = fc.subarray([alice, bob, carol], { minLength: 1 });
+        const Act = fc.oneof(
+          fc.record({ do: fc.constant('accept' as const), n: fc.nat(5), to: To }),
+          fc.record({ do: fc.constant('find' as const), n: fc.nat(5), to: To }),
+          fc.record({ do: fc.constant('look' as const), limit: fc.integer({ min: 1, max: 4 }) }),
+          fc.record({ do: fc.constant('enter' as const), n: fc.nat(3) }),
+        );
+        await fc.assert(
+          fc.asyncProperty(fc.array(Act, { maxLength: 25 }), async (acts) => {
+            const home = await open();
+            const ids = Array.from({ length: 6 }, anId);
+            const looks: Awaited<ReturnType<Ledger['unentered']>>[] = [];
+            for (const act of acts) {
+              const message = anEntry({ id: ids['n' in act ? act.n : 0] ?? anId() }).message;
+              if (act.do === 'accept') await home.ledger.accept({ message, copies: copiesFor(...act.to) });
+              else if (act.do === 'find')
+                await home.ledger.adopt([{ message, copies: copiesFor(...act.to) }], 'stored');
+              else if (act.do === 'look') looks.push(await home.ledger.unentered(act.limit));
+              else if (looks[act.n]) await enterLook(home.ledger, looks[act.n]);
+            }
+            while ((await enterAll(home.ledger, 2))?.length);
+            for (const id of ids) {
+              for (const { mailbox } of (await home.ledger.trace(id))?.copies ?? []) {
+                expect(await home.ledger.duty(mailbox, id)).not.toBeNull();
+              }
+            }
+            await home.close();
+          }),
+          { numRuns: 60 },
+        );
+      });
+    });
+
+    describe('when somebody asks', () => {
+      it('are what one agent owes, the oldest first, and nothing that has ended', async () => {
+        const [old, young, ended] = [aDuty({ at: 1 }), aDuty({ at: 2 }), aDuty({ at: 1, ended: END })];
+        for (const duty of [young, ended, old, aDuty({ mailbox: carol })]) await ledger.addDuty(duty);
+        expect(await ledger.owed(bob, ALL)).toEqual([old, young]);
+        expect(await ledger.owed(alice, ALL)).toEqual([]);
+        expect(await ledger.duty(bob, ended.id)).toEqual(ended);
+        expect(await ledger.duty(alice, old.id)).toBeNull();
+      });
+
+      it('are what others owe to one agent, the oldest first', async () => {
+        const [old, young] = [aDuty({ at: 1, mailbox: carol }), aDuty({ at: 2 })];
+        for (const duty of [young, aDuty({ from: carol }), aDuty({ ended: END }), old]) await ledger.addDuty(duty);
+        expect(await ledger.blocking(alice, ALL)).toEqual([old, young]);
+      });
+
+      it('keep everything that is known of them', async () => {
+        const duty = aDuty({
+          kind: 'obligation',
+          state: 'deferred',
+          due: null,
+          every: 7,
+          returns: 3,
+          tier: 2,
+          extended: true,
+          note: 'later, "soon"\n',
+        });
+        await ledger.addDuty(duty);
+        expect(await ledger.duty(bob, duty.id)).toEqual(duty);
+        expect(await ledger.owed(bob, ALL)).toEqual([duty]);
+      });
+
+      it('come a page at a time, also of the same moment', async () => {
+        const duties = Array.from({ length: 7 }, (_, n) => aDuty({ at: Math.floor(n / 4) }));
+        for (const duty of duties) await ledger.addDuty(duty);
+        const pages = await paged((page) => ledger.owed(bob, page), 3);
+        expect(pages.map(({ length }) => length)).toEqual([3, 3, 1]);
+        expect(pages.flat()).toEqual(await ledger.owed(bob, ALL));
+      });
+
+      it('come a page at a time also where several owe for one message', async () => {
+        const [id, next] = [anId(), anId()];
+        const owing = ['a', 'b', 'c', 'd'].map((one) => AgentName.parse(one));
+        for (const mailbox of owing) await ledger.addDuty(aDuty({ id, mailbox, at: 1 }));
+        await ledger.addDuty(aDuty({ id: next, at: 2 }));
+        const pages = await paged((page) => ledger.blocking(alice, page), 2);
+        expect(pages.flat().map(({ mailbox }) => mailbox)).toEqual([...owing, bob]);
+        expect((await ledger.blocking(alice, { after: { at: 1, id }, limit: 9 })).map((duty) => duty.id)).toEqual([
+          next,
+        ]);
+      });
+
+      it('keep their place while others are added and ended between two pages', async () => {
+        const duties = Array.from({ length: 6 }, (_, n) => aDuty({ at: 10 + n }));
+        for (const duty of duties) await ledger.addDuty(duty);
+        const [first, second, third, fourth, fifth, sixth] = duties.map(({ id }) => id);
+        const page = await ledger.owed(bob, { limit: 2 });
+        expect(page.map(({ id }) => id)).toEqual([first, second] as MessageId[]);
+        await end(first as MessageId);
+        await end(fourth as MessageId);
+        await ledger.addDuty(aDuty({ at: 1 }));
+        const rest = await ledger.owed(bob, { after: page[1], limit: 9 });
+        expect(rest.map(({ id }) => id)).toEqual([third, fifth, sixth] as MessageId[]);
+      });
+
+      it('are counted as far as somebody wants to know', async () => {
+        for (let n = 0; n < 4; n += 1) await ledger.addDuty(aDuty());
+        await ledger.addDuty(aDuty({ ended: END }));
+        expect(await ledger.owedCount(bob, 100)).toBe(4);
+        expect(await ledger.owedCount(bob, 3)).toBe(3);
+        expect(await ledger.owedCount(bob, 0)).toBe(0);
+        expect(await ledger.owedCount(carol, 100)).toBe(0);
+      });
+
+      it('are due when their time has come, the earliest first, and not without a time', async () => {
+        const [late, early, never] = [aDuty({ due: 30 }), aDuty({ due: 10 }), aDuty({ due: null })];
+        for (const duty of [late, early, never, aDuty({ due: 5, ended: END })]) await ledger.addDuty(duty);
+        expect(await ledger.nextDue()).toBe(10);
+        expect(await ledger.dueDuties(9, 10)).toEqual([]);
+        expect(await ledger.dueDuties(10, 10)).toEqual([early]);
+        expect(await ledger.dueDuties(30, 10)).toEqual([early, late]);
+        expect(await ledger.dueDuties(30, 1)).toEqual([early]);
+        for (const { id } of [early, late]) await end(id);
+        expect(await ledger.nextDue()).toBeNull();
+      });
+    });
+
+    describe('when one changes', () => {
+      it('is seen as it is, and is then as it shall be', async () => {
+        const duty = aDuty();
+        await ledger.addDuty(duty);
+        const next: Duty = { ...duty, state: 'deferred', due: 9, returns: 1, tier: 1, extended: true, note: 'later' };
+        const seen: Duty[] = [];
+        const changed = await ledger.changeDuty(bob, duty.id, (one) => {
+          seen.push(one);
+          return next;
+        });
+        expect(seen).toEqual([duty]);
+        expect(changed).toEqual(next);
+        expect(await ledger.duty(bob, duty.id)).toEqual(next);
+      });
+
+      it('is left as it is where nobody wants it otherwise, and is not made where there is none', async () => {
+        const duty = aDuty();
+        await ledger.addDuty(duty);
+        expect(await ledger.changeDuty(bob, duty.id, () => null)).toEqual(duty);
+        expect(await ledger.changeDuty(carol, duty.id, () => duty)).toBeNull();
+        expect(await ledger.duty(carol, duty.id)).toBeNull();
+      });
+
+      it('is left as it is if the change fails half-way', async () => {
+        const duty = aDuty();
+        await ledger.addDuty(duty);
+        const failing = ledger.changeDuty(bob, duty.id, (one) => {
+          one.note = 'half';
+          throw new Error('no');
+        });
+        await expect(failing).rejects.toThrow('no');
+        expect(await ledger.duty(bob, duty.id)).toEqual(duty);
+        expect((await ledger.changeDuty(bob, duty.id, (one) => ({ ...one, note: 'whole' })))?.note).toBe('whole');
+      });
+
+      it('stays whose it is, of its kind, its author and its age', async () => {
+        const duty = aDuty();
+        await ledger.addDuty(duty);
+        const other = aDuty({ mailbox: carol, from: carol, kind: 'obligation', at: 1, every: 1, note: 'other' });
+        expect(await ledger.changeDuty(bob, duty.id, () => other)).toEqual({ ...duty, note: 'other' });
+        expect(await ledger.blocking(alice, ALL)).toEqual([{ ...duty, note: 'other' }]);
+      });
+
+      it('ends once, and whoever comes later does not change it', async () => {
+        const duty = aDuty();
+        await ledger.addDuty(duty);
+        await ledger.changeDuty(bob, duty.id, (one) => ({ ...one, ended: END }));
+        const late = await ledger.changeDuty(bob, duty.id, () => expect.unreachable('it has ended'));
+        expect(late).toEqual({ ...duty, ended: END });
+      });
+
+      it('loses no change of many at once', async () => {
+        const duty = aDuty();
+        await ledger.addDuty(duty);
+        const more = (one: Duty): Duty => ({ ...one, returns: one.returns + 1 });
+        await Promise.all(Array.from({ length: 50 }, () => ledger.changeDuty(bob, duty.id, more)));
+        expect((await ledger.duty(bob, duty.id))?.returns).toBe(50);
+      });
+
+      it('has exactly one end, the first, whatever is done to it in whatever order [C2A-104]', async () => {
+        const As = fc.constantFrom<Disposition>('responded', 'acknowledged', 'superseded', 'failed', 'ignored');
+        const Act = fc.oneof(
+          fc.record({ do: fc.constant('end' as const), as: As, at: fc.nat(1000) }),
+          fc.record({ do: fc.constant('reopen' as const) }),
+          fc.record({ do: fc.constant('defer' as const), due: fc.option(fc.nat(1000)) }),
+          fc.record({ do: fc.constant('add' as const) }),
+          fc.record({ do: fc.constant('leave' as const) }),
+        );
+        await fc.assert(
+          fc.asyncProperty(fc.array(Act, { maxLength: 20 }), async (acts) => {
+            const duty = aDuty();
+            await ledger.addDuty(duty);
+            let first: Duty['ended'] = null;
+            for (const act of acts) {
+              if (act.do === 'add') expect(await ledger.addDuty(duty)).toBe(false);
+              else await ledger.changeDuty(bob, duty.id, (one) => changedBy(act, one));
+              if (act.do === 'end') first ??= { as: act.as, at: act.at, by: { test: true } };
+              expect((await ledger.duty(bob, duty.id))?.ended).toEqual(first);
+              expect((await owed()).includes(duty.id)).toBe(first === null);
+            }
+          }),
+          { numRuns: 60 },
+        );
+      });
+    });
+
+    describe('with claims', () => {
+      const asked = (fields: Partial<EventClaim> = {}): EventClaim => ({
+        key: 'event' as MessageId,
+        holder: bob,
+        until: 100,
+        reserved: false,
+        ...fields,
+      });
+
+      it('let one of 50 racing claimers win, and tell the others who', async () => {
+        const names = Array.from({ length: 50 }, (_, n) => AgentName.parse(`agent-${n}`));
+        const stand = await Promise.all(names.map((holder) => ledger.claimEvent(asked({ holder }), 0)));
+        expect(new Set(stand.map(({ holder }) => holder)).size).toBe(1);
+        expect(await ledger.eventClaim(asked().key, 0)).toEqual(stand[0] ?? null);
+      });
+
+      it('end with their time, and can be renewed before that [C2A-133]', async () => {
+        expect(await ledger.claimEvent(asked(), 0)).toEqual(asked());
+        expect(await ledger.claimEvent(asked({ holder: carol, until: 300 }), 99)).toEqual(asked());
+        expect(await ledger.claimEvent(asked({ until: 200 }), 99)).toEqual(asked({ until: 200 }));
+        expect(await ledger.eventClaim(asked().key, 199)).toEqual(asked({ until: 200 }));
+        expect(await ledger.eventClaim(asked().key, 200)).toBeNull();
+        expect(await ledger.claimEvent(asked({ holder: carol, until: 300 }), 200)).toMatchObject({ holder: carol });
+      });
+
+      it('are never shortened, and no longer reserved once their holder has claimed', async () => {
+        await ledger.claimEvent(asked({ reserved: true }), 0);
+        expect(await ledger.claimEvent(asked({ until: 50 }), 0)).toEqual(asked());
+        expect(await ledger.claimEvent(asked({ reserved: true }), 0)).toEqual(asked());
+      });
+
+      it('are given up by their holder alone', async () => {
+        await ledger.claimEvent(asked(), 0);
+        expect(await ledger.freeClaim(asked().key, carol)).toBe(false);
+        expect(await ledger.eventClaim(asked().key, 0)).toEqual(asked());
+        expect(await ledger.freeClaim(asked().key, bob)).toBe(true);
+        expect(await ledger.eventClaim(asked().key, 0)).toBeNull();
+        expect(await ledger.freeClaim(asked().key, bob)).toBe(false);
+      });
+
+      it('are listed by holder while they last, in the order in which they run out', async () => {
+        const key = (name: string): MessageId => name as MessageId;
+        const claims = [asked({ key: key('b'), until: 30 }), asked({ key: key('a'), until: 20 }), asked({ until: 10 })];
+        for (const claim of [...claims, asked({ key: key('c'), holder: carol })]) await ledger.claimEvent(claim, 0);
+        expect((await ledger.claimsOf(bob, 10)).map((claim) => claim.key)).toEqual([key('a'), key('b')]);
+        expect(await ledger.claimsOf(alice, 0)).toEqual([]);
+      });
+    });
+
+    describe('with sessions', () => {
+      it('keep each under its id, until it is replaced or dropped', async () => {
+        const [one, other] = [aSession('one'), aSession('other')];
+        for (const session of [other, one]) await ledger.saveSession(session);
+        expect(await ledger.session('one')).toEqual(one);
+        expect(await ledger.sessions()).toEqual([one, other]);
+        await ledger.saveSession({ ...one, identities: [carol], seen: 9 });
+        expect(await ledger.session('one')).toEqual({ ...one, identities: [carol], seen: 9 });
+        await ledger.dropSession('one');
+        await ledger.dropSession('one');
+        expect(await ledger.session('one')).toBeNull();
+        expect(await ledger.sessions()).toEqual([other]);
+      });
+    });
+
+    describe('when the past is forgotten', () => {
+      /** A message of alice that ended as mail, for which bob has this duty. */
+      async function owedFor(fields: Partial<Duty> = {}): Promise<MessageId> {
+        const id = await accepted({ body: 'secret' });
+        await enterAll(ledger, 100, { at: here.now(), ...fields });
+        await settle(id);
+        return id;
+      }
+
+      it('keep their message, body and all, while they oblige, and as long as any other after their end', async () => {
+        const id = await owedFor({ kind: 'obligation' });
+        here.pass(1000);
+        expect(await ledger.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 0, messages: 0 });
+        expect((await ledger.message(id))?.body).toBe('secret');
+        await end(id);
+        expect(await ledger.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 0, messages: 0 });
+        here.pass(1000);
+        expect(await ledger.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 1, messages: 1 });
+        expect(await ledger.duty(bob, id)).toBeNull();
+      });
+
+      it('go with their message where only an answer is owed, entered or not', async () => {
+        const [entered, unentered] = [await owedFor(), await accepted()];
+        await settle(unentered);
+        here.pass(1000);
+        expect(await ledger.prune({ bodies: null, facts: here.now() })).toEqual({ bodies: 0, messages: 2 });
+        expect(await ledger.duty(bob, entered)).toBeNull();
+      });
+
+      it('keep an obligation that nobody has entered yet', async () => {
+        const obligation = { v: 1, obligation: { blocks: 'halted' } } as const;
+        const [kept, dropped] = [await accepted({ parley: obligation }), await accepted()];
+        for (const id of [kept, dropped]) await settle(id);
+        here.pass(1000);
+        expect(await ledger.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 1, messages: 1 });
+        expect(await unentered()).toEqual([`bob ${kept}`]);
+        await enterAll(ledger, 100, { ended: { ...END, at: 0 } });
+        expect(await ledger.prune({ bodies: null, facts: here.now() })).toEqual({ bodies: 0, messages: 1 });
+        expect(await ledger.message(kept)).toBeNull();
+      });
+
+      it('leave claims that ran out and sessions that were not heard of with the facts', async () => {
+        const lives = { key: anId(), holder: bob, until: here.now() + 5000, reserved: false };
+        for (const claim of [lives, { ...lives, key: anId(), until: here.now() + 10 }]) {
+          await ledger.claimEvent(claim, here.now());
+        }
+        await ledger.saveSession({ ...aSession('old'), seen: here.now() });
+        await ledger.addDuty(aDuty({ ended: { ...END, at: here.now() } }));
+        here.pass(1000);
+        const young = { ...aSession('young'), seen: here.now() };
+        await ledger.saveSession(young);
+        await ledger.prune({ bodies: here.now(), facts: null });
+        expect(await ledger.sessions()).toHaveLength(2);
+        await ledger.prune({ bodies: null, facts: here.now() });
+        expect(await ledger.claimsOf(bob, 0)).toEqual([lives]);
+        expect(await ledger.sessions()).toEqual([young]);
+      });
+
+      it('go with their agent, and so do its claims and its name in sessions', async () => {
+        const [id, ended] = [await owedFor(), await owedFor()];
+        await end(ended);
+        await ledger.claimEvent({ key: id, holder: bob, until: here.now() + 1000, reserved: false }, here.now());
+        await ledger.saveSession({ ...aSession('his'), identities: [bob] });
+        await ledger.saveSession({ ...aSession('both'), identities: [bob, carol] });
+        await ledger.saveSession({ ...aSession('nobody'), identities: [] });
+        await ledger.forget(bob);
+        expect(await ledger.duty(bob, id)).toBeNull();
+        expect(await ledger.duty(bob, ended)).toBeNull();
+        expect(await ledger.claimsOf(bob, 0)).toEqual([]);
+        const left = await ledger.sessions();
+        expect(left.map((session) => [session.id, session.identities])).toEqual([
+          ['both', [carol]],
+          ['nobody', []],
+        ]);
+        expect(await unentered()).toEqual([]);
+      });
+
+      it('stay if they are obligations that somebody waits for: without the words of who is gone, and due at once', async () => {
+        const far = here.now() + 1_000_000;
+        const id = await owedFor({ kind: 'obligation', state: 'deferred', note: 'my own words', due: far });
+        const done = await owedFor({ kind: 'obligation' });
+        await end(done);
+        const own = await accepted({ from: bob }, bob);
+        await enterAll(ledger, 100, { kind: 'obligation' });
+        const before = (await ledger.duty(bob, id)) ?? expect.unreachable();
+        await ledger.forget(bob);
+        const after = { ...before, state: 'open', note: null, due: here.now() } as const;
+        expect(await ledger.blocking(alice, ALL)).toEqual([after]);
+        expect(await ledger.dueDuties(here.now(), 9)).toEqual([after]);
+        for (const gone of [done, own]) expect(await ledger.duty(bob, gone)).toBeNull();
+        here.pass(1000);
+        await ledger.prune({ bodies: here.now(), facts: here.now() });
+        expect((await ledger.message(id))?.body).toBe('secret');
+      });
+
+      it('end when who waits for them is forgotten, also an obligation, and are not offered anew', async () => {
+        const [id, done] = [await owedFor({ kind: 'obligation' }), await owedFor()];
+        await end(done);
+        const before = await ledger.duty(bob, done);
+        await ledger.forget(alice);
+        expect(await ledger.owed(bob, ALL)).toEqual([]);
+        expect((await ledger.duty(bob, id))?.ended).toMatchObject({ as: 'superseded', at: here.now() });
+        expect(await ledger.duty(bob, done)).toEqual(before);
+        await found(anEntry({ id }).message, carol);
+        expect(await unentered()).toEqual([`carol ${id}`]);
+      });
+    });
+
+    it('are given out so that nobody can change what the ledger holds', async () => {
+      const [duty, session] = [aDuty({ ended: { ...END, by: { said: 'so' } } }), aSession('one')];
+      await ledger.addDuty(duty);
+      await ledger.saveSession(session);
+      const [given, known] = [await ledger.duty(bob, duty.id), await ledger.session('one')];
+      if (given?.ended) given.ended.by['said'] = 'otherwise';
+      known?.identities.push(carol);
+      expect(await ledger.duty(bob, duty.id)).toEqual(duty);
+      expect(await ledger.session('one')).toEqual(session);
+    });
+  });
+}
+
+function aSession(id: string): SessionRecord {
+  return {
+    id,
+    tokenHash: `hash of ${id}`,
+    identities: [bob],
+    roles: [AgentName.parse('reviewer')],
+    streams: ['#dev', '#größe'],
+    threads: ['thread' as MessageId],
+    seen: 1,
+  };
+}
+
+/** Enters what a look has found, whenever that was. */
+async function enterLook(ledger: Ledger, look: Awaited<ReturnType<Ledger['unentered']>> | undefined): Promise<void> {
+  if (!look) return;
+  const duties = look.copies.map(({ copy }) => aDuty({ id: copy.id, mailbox: copy.mailbox }));
+  await ledger.enter(look.from, look.upTo, duties);
+}
+
+/** All pages, each asked for from the last duty of the one before. */
+async function paged(ask: (page: DutyPage) => Promise<Duty[]>, limit: number): Promise<Duty[][]> {
+  const pages: Duty[][] = [];
+  for (let page = await ask({ limit }); page.length > 0; page = await ask({ after: page.at(-1), limit })) {
+    pages.push(page);
+  }
+  return pages;
+}
+
+type Change =
+  | { do: 'end'; as: Disposition; at: number }
+  | { do: 'reopen' }
+  | { do: 'defer'; due: number | null }
+  | { do: 'leave' };
+
+function changedBy(act: Change, duty: Duty): Duty | null {
+  switch (act.do) {
+    case 'end':
+      return { ...duty, ended: { as: act.as, at: act.at, by: { test: true } } };
+    case 'reopen':
+      return { ...duty, state: 'open', ended: null };
+    case 'defer':
+      return { ...duty, state: 'deferred', due: act.due };
+    case 'leave':
+      return null;
+  }
+}
