@@ -1,16 +1,16 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import type { Message } from '../src/core/message.ts';
 import type { MessageId } from '../src/core/names.ts';
-import { openSqliteLedger } from '../src/store/journal/sqlite.ts';
-import type { SqliteLedger } from '../src/store/journal/sqlite.ts';
-import { C2cMailbox } from '../src/protocols/c2c/mailbox.ts';
+import { openSqliteJournal } from '../src/store/journal/sqlite.ts';
+import type { SqliteJournal } from '../src/store/journal/sqlite.ts';
+import { C2cMailboxes } from '../src/protocols/c2c/mailbox.ts';
 import { Maildir } from '../src/store/maildir/maildir.ts';
 import { aMessage, bob, copiesFor, LOUD } from '../test/support/mail.ts';
 
 export interface Mailroom {
   root: string;
   spool: Maildir;
-  ledger: SqliteLedger;
+  ledger: SqliteJournal;
 }
 
 export const LEASE = { ms: 30_000 };
@@ -22,10 +22,10 @@ export const BODY =
 
 /** A home in this folder, opened the way every command opens one. */
 export async function openMailroom(root: string, durability: 'normal' | 'full' = 'normal'): Promise<Mailroom> {
-  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability });
+  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability });
   const spool = new Maildir({
     root,
-    ledger,
+    journal: ledger,
     judge: async () => ({ attention: LOUD, lineage: undefined }),
     now: Date.now,
   });
@@ -74,10 +74,10 @@ export function flushAll(): void {
 /** The inboxes of a broker in which everything is loud. */
 export function openInboxes(
   root: string,
-  names: ConstructorParameters<typeof C2cMailbox>[0]['names'],
+  names: ConstructorParameters<typeof C2cMailboxes>[0]['names'],
   onStep: (step: string) => void = () => {},
-): { spool: C2cMailbox; ledger: SqliteLedger } {
-  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+): { spool: C2cMailboxes; ledger: SqliteJournal } {
+  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
   const judge = async () => ({ attention: LOUD, lineage: undefined });
-  return { spool: new C2cMailbox({ root, ledger, now: Date.now, judge, names, onStep }), ledger };
+  return { spool: new C2cMailboxes({ root, journal: ledger, now: Date.now, judge, names, onStep }), ledger };
 }

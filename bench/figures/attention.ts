@@ -37,7 +37,7 @@ export async function attentionFigure(bench: Bench): Promise<Row[]> {
       await send(workspace, alice, draft);
     },
     put: async () => {
-      await plain.spool.put({ message: aMessage({ body: BODY }), copies: copiesFor(bob) });
+      await plain.mailboxes.put({ message: aMessage({ body: BODY }), copies: copiesFor(bob) });
       await plain.directory.seen(alice);
     },
   });
@@ -45,7 +45,7 @@ export async function attentionFigure(bench: Bench): Promise<Row[]> {
   const owed = await owedRow(bench);
   const reaction = await reactionRow(bench);
   const channel = await channelRow(bench);
-  for (const one of [...workspace.homes, ...plainWorkspace.homes]) await one.ledger.close();
+  for (const one of [...workspace.homes, ...plainWorkspace.homes]) await one.journal.close();
   return [
     {
       what: 'attention: one decision',
@@ -106,9 +106,9 @@ async function channelRow(bench: Bench): Promise<Row> {
 }
 
 async function closeAll(workspace: Workspace): Promise<void> {
-  for (const { ledger, directory } of workspace.homes) {
+  for (const { journal, directory } of workspace.homes) {
     await directory.close();
-    await ledger.close();
+    await journal.close();
   }
 }
 
@@ -123,7 +123,7 @@ async function owedRow(bench: Bench): Promise<Row> {
   };
   await ask(bob);
   const times = await interleave(bench.quick ? 50 : 300, { many: () => ask(bob), few: () => ask(carol) });
-  for (const one of workspace.homes) await one.ledger.close();
+  for (const one of workspace.homes) await one.journal.close();
   return beside(`owe with ${many.toLocaleString('en')} open duties`, 'with 100', 2, times.many, times.few);
 }
 
@@ -133,7 +133,7 @@ async function oweMany(home: Home, reader: AgentName, count: number): Promise<vo
       message: aMessage({ to: `@${reader}` }),
       copies: copiesFor(reader),
     }));
-    await home.ledger.acceptTogether(entries);
+    await home.journal.acceptTogether(entries);
   }
 }
 

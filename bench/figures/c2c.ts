@@ -1,7 +1,7 @@
 import { closeSync, constants, existsSync, mkdirSync, openSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
 import { c2cHookScript } from '../../src/delivery/hook-script.ts';
 import type { AgentName } from '../../src/core/names.ts';
-import type { C2cMailbox } from '../../src/protocols/c2c/mailbox.ts';
+import type { C2cMailboxes } from '../../src/protocols/c2c/mailbox.ts';
 import { aMessage, LOUD } from '../../test/support/mail.ts';
 import { beside, notMeasured, within } from '../figure.ts';
 import type { Bench, Row } from '../figure.ts';
@@ -112,7 +112,7 @@ async function hookRows(bench: Bench): Promise<Row[]> {
 }
 
 interface Room {
-  spool: C2cMailbox;
+  spool: C2cMailboxes;
   members: AgentName[];
   close: () => Promise<void>;
 }

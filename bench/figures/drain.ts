@@ -82,7 +82,13 @@ function drainBare(folder = ''): void {
 async function drainAsCommand(count: number, room?: Mailroom): Promise<void> {
   if (!room) throw new Error('the bench made too few rooms');
   const { root, spool, ledger } = room;
-  const home = { label: 'parley' as const, root, spool, ledger, directory: new FilesDirectory(root, Date.now) };
+  const home = {
+    label: 'parley' as const,
+    root,
+    mailboxes: spool,
+    journal: ledger,
+    directory: new FilesDirectory(root, Date.now),
+  };
   const who: Who = { name: bob, home };
   const mail = (await waiting(who, {})).map(({ message }) => message);
   const taken = await deliver(who, mail, TAKEN, () => ({ show: () => {}, slow: true }));

@@ -6,7 +6,7 @@ import type { Home } from '../../src/core/mail/workspace.ts';
 import { BODY_LIMIT } from '../../src/core/message.ts';
 import { hashOf } from '../../src/wire/tokens.ts';
 import { raiseFileLimit } from '../../src/platform/libc.ts';
-import type { Spool } from '../../src/core/ports/mailboxes.ts';
+import type { Mailboxes } from '../../src/core/ports/mailboxes.ts';
 
 export interface Serving {
   home: string;
@@ -65,12 +65,12 @@ await relay.close();
 process.exit(0);
 
 /** The same relay, in which every message is forgotten as soon as it is accepted. */
-function forgetful({ label, root, directory, ledger, spool }: Home): Home {
+function forgetful({ label, root, directory, journal, mailboxes }: Home): Home {
   if (bare) return bare;
-  const nowhere: Spool = Object.create(spool) as Spool;
+  const nowhere: Mailboxes = Object.create(mailboxes) as Mailboxes;
   nowhere.put = async ({ message, copies }) => ({ message, copies, first: true });
-  nowhere.flush = () => spool.flush();
-  nowhere.heal = () => spool.heal();
-  bare = { label, root, directory, ledger, spool: nowhere };
+  nowhere.flush = () => mailboxes.flush();
+  nowhere.heal = () => mailboxes.heal();
+  bare = { label, root, directory, journal, mailboxes: nowhere };
   return bare;
 }

@@ -71,7 +71,7 @@ export class Context {
       }
       if (this.workspace.homes.some(({ label }) => label === 'c2c')) refuseSupervisor(this.env, name, use);
       if (home.label === 'c2c' && use === 'act') await this.#refuseOthersAlias(name);
-      await home.spool.heal();
+      await home.mailboxes.heal();
       this.log('identity', { agent: name, home: home.label });
       return { name, home };
     }

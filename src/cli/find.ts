@@ -13,7 +13,7 @@ export async function eventFrom(context: Context, prefix: string): Promise<{ who
   const own = await context.who();
   // Mail of other programs, or at a relay, may not have been looked at yet.
   await bringHere(own, prefix);
-  await own.home.spool.adopt(own.name);
+  await own.home.mailboxes.adopt(own.name);
   const { home, id } = await findMessage(context.workspace, prefix);
   const who = { ...own, home };
   await visible([who], id).catch((error: unknown) => {
@@ -26,17 +26,17 @@ export async function eventFrom(context: Context, prefix: string): Promise<{ who
 /** My open copies whose id begins so: those that wait, those that I hold, and files that have no row yet. */
 export async function openId(who: Who, prefix: string): Promise<{ id: MessageId }[]> {
   await bringHere(who, prefix);
-  await who.home.spool.adopt(who.name);
-  const open = await who.home.ledger.open(who.name);
+  await who.home.mailboxes.adopt(who.name);
+  const open = await who.home.journal.open(who.name);
   const ids = [...open.keys()].filter((id) => id.startsWith(prefix));
   // A settled one is named too, so that the answer can say what became of it.
-  if (ids.length === 0) ids.push(...(await who.home.ledger.idsLike(prefix)));
+  if (ids.length === 0) ids.push(...(await who.home.journal.idsLike(prefix)));
   return ids.map((id) => ({ id }));
 }
 
 /** What waits on another machine is fetched first, so that it can be answered and ended like everything else. */
 export async function bringHere({ name, home }: Who, prefix: string): Promise<void> {
-  if (!home.remote || (await home.ledger.idsLike(prefix)).length > 0) return;
+  if (!home.remote || (await home.journal.idsLike(prefix)).length > 0) return;
   await home.remote.bring(name, ({ id }) => prefix !== '' && id.startsWith(prefix));
 }
 

@@ -1,5 +1,5 @@
 import type { Env } from '../core/env.ts';
-import { Session, layReferences, mailboxOf } from '../delivery/hook-session.ts';
+import { HookSessionFolder, layReferences, mailboxOf } from '../delivery/hook-session.ts';
 import { scriptLine, hookScript, quoted, SCRIPT_VERSION } from '../delivery/hook-script.ts';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -14,7 +14,7 @@ import { parleyHome } from '../platform/env.ts';
 export function prepareHook(context: Context, who: Who, session: string | undefined): void {
   writeScript(context.env);
   if (session === undefined) return;
-  const named = Session.open(resolve(parleyHome(context.env)), session);
+  const named = HookSessionFolder.open(resolve(parleyHome(context.env)), session);
   if (!named)
     throw new Refusal('invalid_request', 'a session id has letters, digits, . _ - and does not begin with a dot');
   const match = contextOf(context);

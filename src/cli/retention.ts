@@ -48,7 +48,7 @@ async function forgetIfDue(context: Context, home: Home): Promise<void> {
   if (last === undefined) return;
   const byClock = cutBy(context);
   const cut = { bodies: earlier(byClock.bodies, now, days), facts: earlier(byClock.facts, now, days) };
-  const { bodies, messages } = await home.ledger.prune(cut);
+  const { bodies, messages } = await home.journal.prune(cut);
   context.log('pruned', { home: home.label, bodies, messages });
 }
 

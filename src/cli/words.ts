@@ -1,12 +1,12 @@
 import { ago } from '../core/time.ts';
 import { forModel, lineForModel } from '../core/gate.ts';
-import type { Shown } from '../delivery/print.ts';
+import type { PrintedMail } from '../delivery/print.ts';
 import type { Paint } from '../platform/terminal.ts';
 import { policyWords } from '../core/attention/attention.ts';
 import { shortId } from '../core/names.ts';
 
 /** One line: who wrote to whom, when, and what it asks for. */
-export function headline({ message, attention, attempt, quiet, held }: Shown, now: number, paint: Paint): string {
+export function headline({ message, attention, attempt, quiet, held }: PrintedMail, now: number, paint: Paint): string {
   const marks = [
     message.priority === 'urgent' ? paint.red('urgent') : '',
     message.parley?.intent ?? '',
@@ -20,7 +20,7 @@ export function headline({ message, attention, attempt, quiet, held }: Shown, no
 }
 
 /** The whole message as text: headline, what belongs to it, body. Models run commands too, so it passes the gate. */
-export function whole(shown: Shown, now: number, paint: Paint): string {
+export function whole(shown: PrintedMail, now: number, paint: Paint): string {
   const { message } = shown;
   const lines = [headline(shown, now, paint)];
   if (message.scope) lines.push(`  scope: ${lineForModel(message.scope)}`);

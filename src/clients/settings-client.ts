@@ -1,7 +1,7 @@
 import type { ClientName } from './client-names.ts';
 import type { Addition } from './settings/changes.ts';
 import { isPresent } from './settings/content.ts';
-import type { Content } from './settings/content.ts';
+import type { SettingsContent } from './settings/content.ts';
 import { readJson } from './settings/jsonc.ts';
 
 /** Where to install: the user's home, the variables that move folders, and the folder that is worked in. */
@@ -64,7 +64,7 @@ export interface ClientSettings {
   folders(target: InstallTarget): string[];
   /** The files that hold its servers. */
   serverFiles(target: InstallTarget, forProject: boolean): string[];
-  server(name: string, server: Server): Content;
+  server(name: string, server: Server): SettingsContent;
   hooks(target: InstallTarget, hook: Hook): Part[];
   /** As it was seen to work with the real client; null where no rule was. */
   allowRule: ((target: InstallTarget, tool: string) => AllowRule) | null;
@@ -109,12 +109,12 @@ export function additionsOf(
   return parts.map((one) => ({ by, owner, ...one }));
 }
 
-function part(path: string, what: string, content: Content): Part {
+function part(path: string, what: string, content: SettingsContent): Part {
   return { path, what, content, isThere: (text) => isPresent(content, text) };
 }
 
 /** A value at a path of a JSON file. */
-export function member(at: string[], value: unknown): Content {
+export function member(at: string[], value: unknown): SettingsContent {
   return { format: 'json', at, append: false, value };
 }
 

@@ -29,7 +29,7 @@ export const Lineage = new Schema(() =>
 export type Lineage = Described<typeof Lineage>;
 
 /** Work that stands still until this is answered: a duty that time alone never ends. spec: c2a#obligations */
-export const Obligation = new Schema(() =>
+export const Blocking = new Schema(() =>
   v.object({
     blocks: v.picklist(['halted', 'degraded', 'none']),
     /** What the author will do if nobody answers. */
@@ -38,7 +38,7 @@ export const Obligation = new Schema(() =>
     delegate: v.optional(AgentName.inner),
   }),
 );
-export type Obligation = Described<typeof Obligation>;
+export type Blocking = Described<typeof Blocking>;
 
 /** What waits for a person's yes: then its text is said there, by its author and under the author's key. spec: c2a#private */
 const Held = new Schema(() =>
@@ -61,7 +61,7 @@ const said = () => ({
   recipient: v.optional(AgentName.inner),
   /** It takes the place of this earlier message of the same author. */
   replaces: v.optional(MessageId.inner),
-  obligation: v.optional(Obligation.inner),
+  obligation: v.optional(Blocking.inner),
   /** Whom the sender means: with `ambient` a name in the text calls nobody. */
   aim: v.optional(Directedness.inner),
   /** It was said where a surface lets only some in. */

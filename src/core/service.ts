@@ -1,9 +1,9 @@
 import type { Env } from './env.ts';
 import type { Workspace } from './mail/workspace.ts';
 
-export type Facts = Record<string, string | number | boolean>;
+export type LogFacts = Record<string, string | number | boolean>;
 /** Notes one event of a program that serves. Never a body, never a token; a secret that came along in an error is masked. */
-export type Log = (event: string, facts: Facts) => void;
+export type Log = (event: string, facts: LogFacts) => void;
 
 /** What a service is opened with. */
 export interface ServiceContext {

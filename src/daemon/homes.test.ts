@@ -43,14 +43,14 @@ describe('the rooms of a relay', () => {
     for (let n = 0; n < 10; n += 1) rooms.push((await relay.rooms.create()).roomId);
     for (const id of rooms) expect(await relay.home(id).directory.byToken(hashOf('garbage'))).toBeNull();
     expect(openFiles(root)).toBe(before);
-    for (const id of rooms) await relay.home(id).spool.put(aCopy());
+    for (const id of rooms) await relay.home(id).mailboxes.put(aCopy());
     expect(openFiles(root)).toBeGreaterThan(before + 10);
     for (const id of rooms) await relay.closeHome(id);
     expect(openFiles(root)).toBe(before);
     // What was accepted has its file, and is there for whoever comes next.
     for (const id of rooms) {
       expect(readdirSync(`${relay.rooms.root(id)}/spool/bob/new`)).toHaveLength(1);
-      expect(await relay.home(id).spool.peek(bob)).toHaveLength(1);
+      expect(await relay.home(id).mailboxes.peek(bob)).toHaveLength(1);
     }
     await relay.close();
     expect(openFiles(root)).toBe(0);
@@ -59,7 +59,7 @@ describe('the rooms of a relay', () => {
   it('are closed again after what a dead relay left there is finished', async () => {
     const first = await relayRooms();
     const { roomId } = await first.relay.rooms.create();
-    await first.relay.home(roomId).spool.put(aCopy());
+    await first.relay.home(roomId).mailboxes.put(aCopy());
     await first.relay.close();
     const { root, relay } = await relayRooms(true, first.root);
     expect(openFiles(`${root}/rooms`)).toBe(0);
@@ -72,7 +72,7 @@ describe('the rooms of a relay', () => {
     // A file stands where bob's mail should be filed.
     mkdirSync(`${relay.rooms.root(roomId)}/spool`, { recursive: true });
     writeFileSync(`${relay.rooms.root(roomId)}/spool/bob`, '');
-    await relay.home(roomId).spool.put(aCopy());
+    await relay.home(roomId).mailboxes.put(aCopy());
     await within(20_000, async () => troubles.length > 0);
     expect(troubles[0]).toStartWith(`${roomId}: `);
     expect(troubles.join()).not.toContain('hello');
@@ -91,14 +91,14 @@ it('a home whose spool cannot finish is closed all the same, and can be opened a
       return spool;
     });
   const first = open();
-  await first.home.spool.heal();
+  await first.home.mailboxes.heal();
   expect(await first.close().catch(String)).toContain('no room');
   isFull = false;
   const second = open();
-  await second.home.spool.heal();
+  await second.home.mailboxes.heal();
   // The first holds nothing any more: here files are written again.
-  await second.home.spool.put(anEntry());
-  await second.home.spool.flush();
+  await second.home.mailboxes.put(anEntry());
+  await second.home.mailboxes.flush();
   expect(readdirSync(`${root}/spool/bob/new`)).toHaveLength(1);
   await second.close();
 });

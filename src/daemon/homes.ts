@@ -4,8 +4,8 @@ import type { Durability } from '../store/home.ts';
 import { openBroker } from '../protocols/c2c/open-broker.ts';
 import { openRemoteHome } from '../protocols/backchannel/homes.ts';
 import { inOtherBroker as sessionElsewhere, brokerRoot } from '../protocols/c2c/broker-root.ts';
-import { checkLedger } from '../store/journal/sqlite.ts';
-import type { LedgerState } from '../store/journal/sqlite.ts';
+import { checkJournal } from '../store/journal/sqlite.ts';
+import type { JournalState } from '../store/journal/sqlite.ts';
 import { existsSync, readdirSync } from 'node:fs';
 import type { Workspace } from '../core/mail/workspace.ts';
 import { backchannelHome, brokersFolder, parleyHome } from '../platform/env.ts';
@@ -66,9 +66,9 @@ function relayFolder(home: string, { agent, relay }: WorkspaceSettings): string 
 }
 
 /** The newest format of the ledger that this program knows. */
-export const LEDGER_FORMAT = MIGRATIONS.length;
+export const JOURNAL_FORMAT = MIGRATIONS.length;
 
 /** How the ledger of a home looks from outside; null if there is none. */
-export function inspectLedger(root: string): LedgerState | null {
-  return checkLedger(`${root}/ledger.db`);
+export function inspectJournal(root: string): JournalState | null {
+  return checkJournal(`${root}/ledger.db`);
 }

@@ -19,7 +19,7 @@ export const outbox: Service = {
       homes.set(folder, home);
       const before = (await home.remote?.outbox())?.length ?? 0;
       if (before === 0) return;
-      await home.spool.heal();
+      await home.mailboxes.heal();
       const left = (await home.remote?.outbox())?.length ?? 0;
       if (left < before) log('outbox_sent', { identity: folder.slice(relays.length + 1), sent: before - left, left });
     };

@@ -4,13 +4,13 @@ import { aMessage, bob, LOUD } from '../../test/support/mail.ts';
 import type { Message } from '../core/message.ts';
 import { MessageId } from '../core/names.ts';
 import { fenced, newMark } from './fit.ts';
-import type { Mail, Fence } from './fit.ts';
+import type { FittedMail, Fence } from './fit.ts';
 
 const NOW = Date.parse('2026-05-06T07:08:09.000Z');
 const voice: Fence = { reader: bob, mark: 'k3j9x2v7', now: NOW, ago: () => '3 min ago' };
 const ID = MessageId.parse('1f2e3d4c-0000-4000-8000-000000000000');
 
-function mail(fields: Partial<Message> = {}, rest: Partial<Mail> = {}): Mail {
+function mail(fields: Partial<Message> = {}, rest: Partial<FittedMail> = {}): FittedMail {
   return { message: aMessage({ id: ID, ...fields }), attention: LOUD, attempt: 0, ...rest };
 }
 

@@ -2,13 +2,13 @@ import { describe, expect, it } from 'bun:test';
 import * as fc from 'fast-check';
 import { aMessage, bob, LOUD } from '../../test/support/mail.ts';
 import { fenced, planText, renderText } from './fit.ts';
-import type { Mail, Limits } from './fit.ts';
+import type { FittedMail, TextLimits } from './fit.ts';
 
 const voice = fenced({ reader: bob, mark: 'k3j9x2v7', now: 0, ago: () => '3 min ago' });
-const limits: Limits = { limit: 9000, length: (text) => text.length, free: true };
+const limits: TextLimits = { limit: 9000, length: (text) => text.length, free: true };
 
 let clock = Date.parse('2026-03-01T00:00:00.000Z');
-function mail(length: number, injection: Mail['attention']['injection'] = 'buffered'): Mail {
+function mail(length: number, injection: FittedMail['attention']['injection'] = 'buffered'): FittedMail {
   clock += 1000;
   const message = aMessage({ body: 'x'.repeat(length), ts: new Date(clock).toISOString() });
   return { message, attention: { ...LOUD, injection }, attempt: 0 };
@@ -38,7 +38,7 @@ describe('a round', () => {
   });
 
   it('counts as its client does', () => {
-    const japanese: Mail = { ...mail(0), message: aMessage({ body: '本'.repeat(4000) }) };
+    const japanese: FittedMail = { ...mail(0), message: aMessage({ body: '本'.repeat(4000) }) };
     expect(planText(voice, [japanese], limits).pieces[0]?.kind).toBe('whole');
     expect(planText(voice, [japanese], { ...limits, length: (text) => Buffer.byteLength(text) }).pieces[0]?.kind).toBe(
       'pointer',

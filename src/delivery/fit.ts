@@ -6,7 +6,7 @@ import type { AgentName } from '../core/names.ts';
 import { forModel, lineForModel } from '../core/gate.ts';
 
 /** A copy with the decision how it should be seen. `attempt` above 0 means that it was begun before. */
-export interface Mail {
+export interface FittedMail {
   message: Message;
   attention: Attention;
   attempt: number;
@@ -15,25 +15,25 @@ export interface Mail {
 /** The words of one text that a hook prints. */
 export interface Phrases {
   greeting: string;
-  whole(mail: Mail): string;
-  knock(mail: Mail): string;
-  pointer(mail: Mail): string;
+  whole(mail: FittedMail): string;
+  knock(mail: FittedMail): string;
+  pointer(mail: FittedMail): string;
   moreWait(count: number): string;
 }
 
 /** One piece of a text: a whole message, or a line about one which the reader fetches. */
 export interface Piece {
-  mail: Mail;
+  mail: FittedMail;
   kind: 'whole' | 'knock' | 'pointer';
 }
 
 /** What one text holds, in order, and how many more messages would be in it if they fitted. */
-export interface Plan {
+export interface TextPlan {
   pieces: Piece[];
   left: number;
 }
 
-export interface Limits {
+export interface TextLimits {
   /** How long a text may be, and how the client counts. */
   limit: number;
   length: (text: string) => number;
@@ -45,7 +45,7 @@ export interface Limits {
  * Decides what goes into one text: the most pressing first, then the oldest; whole messages as long as they fit. A message that
  * would not fit even alone is pointed at. spec: hook#shown
  */
-export function planText(say: Phrases, waiting: readonly Mail[], { limit, length, free }: Limits): Plan {
+export function planText(say: Phrases, waiting: readonly FittedMail[], { limit, length, free }: TextLimits): TextPlan {
   const size = (text: string): number => length(text) + 1;
   const start = size(say.greeting) + size(say.moreWait(1_000_000));
   const pieces: Piece[] = [];
@@ -62,12 +62,12 @@ export function planText(say: Phrases, waiting: readonly Mail[], { limit, length
 }
 
 /** The planned text. Never longer than the limit that it was planned for. */
-export function renderText(say: Phrases, { pieces, left }: Plan): string {
+export function renderText(say: Phrases, { pieces, left }: TextPlan): string {
   const rest = left > 0 ? [say.moreWait(left)] : [];
   return [say.greeting, ...pieces.map((piece) => say[piece.kind](piece.mail)), ...rest].join('\n');
 }
 
-function kindFor(say: Phrases, mail: Mail, limit: number, fitsAlone: (text: string) => boolean): Piece['kind'] {
+function kindFor(say: Phrases, mail: FittedMail, limit: number, fitsAlone: (text: string) => boolean): Piece['kind'] {
   const { injection, reason } = mail.attention;
   // A loop guard wakes nobody, but it hides no text.
   if (injection === 'notify' && reason !== 'loop') return 'knock';
@@ -75,10 +75,11 @@ function kindFor(say: Phrases, mail: Mail, limit: number, fitsAlone: (text: stri
   return mail.message.body.length <= limit && fitsAlone(say.whole(mail)) ? 'whole' : 'pointer';
 }
 
-function pressingFirst(mail: readonly Mail[]): Mail[] {
-  const isPressing = ({ attention }: Mail): number => (attention.injection === 'immediate' ? 0 : 1);
+function pressingFirst(mail: readonly FittedMail[]): FittedMail[] {
+  const isPressing = ({ attention }: FittedMail): number => (attention.injection === 'immediate' ? 0 : 1);
   // Within a millisecond the order in which they were found stays.
-  const age = (a: Mail, b: Mail): number => Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts);
+  const age = (a: FittedMail, b: FittedMail): number =>
+    Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts);
   return mail.toSorted((a, b) => isPressing(a) - isPressing(b) || age(a, b));
 }
 
@@ -97,7 +98,7 @@ export interface Fence {
  */
 export function fenced({ reader, mark, now, ago }: Fence): Phrases {
   const line = (text: string): string => `[parley ${mark}] ${text}`;
-  const described = (mail: Mail): string => [named(mail), ...facts(mail, now, ago)].join(' · ');
+  const described = (mail: FittedMail): string => [named(mail), ...facts(mail, now, ago)].join(' · ');
   const read = ({ id }: Message): string => `read it: parley read ${shortId(id)} --as ${reader}`;
   return {
     greeting: line(
@@ -140,7 +141,7 @@ export function fenced({ reader, mark, now, ago }: Fence): Phrases {
 }
 
 /** A mark that is in nothing that the senders wrote. */
-export function newMark(mail: readonly Mail[], random: () => string): string {
+export function newMark(mail: readonly FittedMail[], random: () => string): string {
   for (;;) {
     const mark = random();
     if (!mail.some(({ message }) => JSON.stringify(message).includes(mark))) return mark;
@@ -152,7 +153,7 @@ function shortId(id: string): string {
   return /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(id) ? id.slice(0, 8) : id;
 }
 
-function named({ message }: Mail): string {
+function named({ message }: FittedMail): string {
   return `${shortId(message.id)} from ${nameOf(message.from, '@')} to ${nameOf(message.to, '')}`;
 }
 
@@ -163,7 +164,7 @@ function nameOf(written: string, before: '@' | ''): string {
   return /^[@#][\p{L}\p{N}._-]{1,128}$/u.test(text) ? text : JSON.stringify(lineForModel(text, 64));
 }
 
-function facts(mail: Mail, now: number, ago: Fence['ago']): string[] {
+function facts(mail: FittedMail, now: number, ago: Fence['ago']): string[] {
   const { message, attention } = mail;
   const { thread, parley } = message;
   return [
@@ -177,7 +178,7 @@ function facts(mail: Mail, now: number, ago: Fence['ago']): string[] {
   ].filter(Boolean);
 }
 
-function redelivered({ attempt }: Mail): string[] {
+function redelivered({ attempt }: FittedMail): string[] {
   return attempt > 0 ? ['redelivered: you may have seen it before'] : [];
 }
 

@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { laterMail } from '../core/mail/deliver.ts';
 import { MessageId, scopeMatches } from '../core/names.ts';
 import { Refusal } from '../core/refusal.ts';
-import type { Mail } from './fit.ts';
+import type { FittedMail } from './fit.ts';
 import type { HookMailbox } from './hook.ts';
 import type { OfferedTexts } from './hook-offered.ts';
 import { mailboxOf, namesIn } from './hook-session.ts';
@@ -25,7 +25,7 @@ export interface SpoolOptions extends Pick<HookMailbox, 'phrases' | 'write'> {
  * The mailbox of a session in Parley's home: the folders new/, quiet/ and held/ of the spool. What the script may take for seen is noted
  * in the session's folder.
  */
-export function spoolMailbox(options: SpoolOptions): HookMailbox {
+export function homeMailbox(options: SpoolOptions): HookMailbox {
   const { who, offered, fineTimes } = options;
   const { session } = offered;
   const noteSeen = (kind: Mark, folder: Folder, known: ReadonlySet<string>): boolean =>
@@ -54,7 +54,7 @@ export function spoolMailbox(options: SpoolOptions): HookMailbox {
       if (who.home.remote) askRelayAgain(who);
       const held = filesIn(who, 'held').map(idIn);
       if (held.length === 0) return;
-      const copies = await Promise.all(held.map((id) => who.home.ledger.copy(who.name, id)));
+      const copies = await Promise.all(held.map((id) => who.home.journal.copy(who.name, id)));
       session.lookAgain(Math.min(...copies.map((copy) => copy?.until ?? Infinity)));
     },
   };
@@ -77,27 +77,27 @@ function askRelayAgain(who: Who): void {
 }
 
 /** The copies in new/ for this context, and every name there. Reads nothing that waits quietly, however much that is. */
-async function loudMail(options: SpoolOptions): Promise<{ mail: Mail[]; looked: Set<string>; unsure: boolean }> {
+async function loudMail(options: SpoolOptions): Promise<{ mail: FittedMail[]; looked: Set<string>; unsure: boolean }> {
   const { who } = options;
   await fetchMail(options);
-  if (await isLeftInHeld(who)) await who.home.spool.adopt(who.name);
+  if (await isLeftInHeld(who)) await who.home.mailboxes.adopt(who.name);
   for (let adopted = false; ; adopted = true) {
     const looked = new Set(filesIn(who, 'new'));
-    const found: (Mail | Verdict)[] = [];
+    const found: (FittedMail | Verdict)[] = [];
     for (const file of looked) found.push(await mailIn(options, file));
     // Mail of other programs is judged first: it may belong to the quiet.
-    if (found.includes('unjudged') && !adopted) await who.home.spool.adopt(who.name);
+    if (found.includes('unjudged') && !adopted) await who.home.mailboxes.adopt(who.name);
     else return { mail: found.filter((one) => typeof one === 'object'), looked, unsure: found.includes('unsure') };
   }
 }
 
 /** What a guard kept for this turn. spec: c2a#loops */
-async function keptMail({ who, match }: SpoolOptions): Promise<{ mail: Mail[]; looked: Set<string> }> {
+async function keptMail({ who, match }: SpoolOptions): Promise<{ mail: FittedMail[]; looked: Set<string> }> {
   // The names first: what comes after them is looked for at the next turn.
   const looked = new Set(filesIn(who, 'quiet'));
-  const mail: Mail[] = [];
+  const mail: FittedMail[] = [];
   for (const message of looked.size > 0 ? await laterMail(who, match) : []) {
-    const copy = await who.home.ledger.copy(who.name, message.id);
+    const copy = await who.home.journal.copy(who.name, message.id);
     if (copy) mail.push({ message, attention: copy.attention, attempt: copy.attempt });
   }
   return { mail, looked };
@@ -116,7 +116,7 @@ async function fetchMail({ who: { name, home }, match, offered }: SpoolOptions):
 /** Is a copy in held/ that waits by its row? Nearly always that folder is empty, and this costs one listing. */
 async function isLeftInHeld(who: Who): Promise<boolean> {
   for (const file of filesIn(who, 'held')) {
-    if ((await who.home.ledger.copy(who.name, idIn(file)))?.state === 'stored') return true;
+    if ((await who.home.journal.copy(who.name, idIn(file)))?.state === 'stored') return true;
   }
   return false;
 }
@@ -124,13 +124,13 @@ async function isLeftInHeld(who: Who): Promise<boolean> {
 /** `unsure`: the file is no message yet, and another program may still be writing it. */
 type Verdict = 'not for us' | 'unjudged' | 'unsure';
 
-async function mailIn({ who: { name, home }, match }: SpoolOptions, file: string): Promise<Mail | Verdict> {
+async function mailIn({ who: { name, home }, match }: SpoolOptions, file: string): Promise<FittedMail | Verdict> {
   const id = MessageId.safeParse(idIn(file));
   if (!file.endsWith('.json') || !id.success) return 'not for us';
-  const waiting = await home.spool.read(name, id.data);
+  const waiting = await home.mailboxes.read(name, id.data);
   if (!waiting) return 'unsure';
   if (waiting.quiet || !scopeMatches(waiting.message.scope, match)) return 'not for us';
-  const copy = await home.ledger.copy(name, id.data);
+  const copy = await home.journal.copy(name, id.data);
   if (!copy) return 'unjudged';
   return { message: waiting.message, attention: copy.attention, attempt: copy.attempt };
 }

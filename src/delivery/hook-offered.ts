@@ -1,3 +1,4 @@
+import { owe } from '../core/obligations/owed.ts';
 import * as v from 'valibot';
 import type { Who } from '../core/mail/workspace.ts';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -12,10 +13,10 @@ import { starterOf } from '../platform/process.ts';
 import { isDead, newHolder } from '../platform/holder.ts';
 import type { Trace } from '../core/ports/journal.ts';
 import type { HookClient } from './client.ts';
-import type { Mail, Piece } from './fit.ts';
+import type { FittedMail, Piece } from './fit.ts';
 import { isCompaction, isNewStart, proofIn } from './hook-event.ts';
 import type { HookEvent, Moment } from './hook-event.ts';
-import { namesIn, Session } from './hook-session.ts';
+import { namesIn, HookSessionFolder } from './hook-session.ts';
 
 /** One text that a session is shown, until an event proves that its model was asked. */
 const OfferedText = new Schema(() =>
@@ -59,7 +60,7 @@ export interface OfferedDeps {
  */
 export class OfferedTexts {
   constructor(
-    readonly session: Session,
+    readonly session: HookSessionFolder,
     readonly deps: OfferedDeps,
   ) {}
 
@@ -129,7 +130,7 @@ export class OfferedTexts {
     const { home, id } = this.session;
     const own = processIn(newHolder(id, starterOf(process.pid) ?? undefined));
     for (const name of namesIn(`${home}/sessions`).filter((one) => one !== id)) {
-      const session = Session.open(home, name);
+      const session = HookSessionFolder.open(home, name);
       if (!session) continue;
       const earlier = new OfferedTexts(session, this.deps);
       const isOurs = earlier.#all().some(([, { owner }]) => own !== null && processIn(owner) === own);
@@ -161,16 +162,20 @@ export class OfferedTexts {
    * What this session was shown or pointed to, must answer and has not answered: a compaction may have taken it out of the model's context.
    * Empty if there was no compaction, or at a turn's end: repeated mail must not start a turn. `waiting` is shown anyway.
    */
-  async owedAgain(who: Who, client: HookClient, event: HookEvent, waiting: readonly Mail[]): Promise<Mail[]> {
+  async owedAgain(
+    who: Who,
+    client: HookClient,
+    event: HookEvent,
+    waiting: readonly FittedMail[],
+  ): Promise<FittedMail[]> {
     const shown = this.#shownSinceCompaction();
     if (!shown || client.endsTurn.includes(event.hook_event_name ?? '')) return [];
-    const { owe } = await import('../core/obligations/owed.ts');
-    const { duties } = await owe(who, { limit: MOST_OWED });
+    const { obligations } = await owe(who, { limit: MOST_OWED });
     const left = new Set([...shown, ...waiting.map(({ message }) => message.id)]);
-    const mail: Mail[] = [];
-    for (const { id, state, message } of duties) {
+    const mail: FittedMail[] = [];
+    for (const { id, state, message } of obligations) {
       if (!message || state === 'deferred' || left.has(id)) continue;
-      const copy = (await who.home.ledger.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
+      const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
       if (!copy || !wasShownTo(this.session.id, copy)) continue;
       mail.push({ message, attention: copy.attention, attempt: copy.attempt + 1 });
     }
@@ -192,7 +197,7 @@ export class OfferedTexts {
     else this.#noteCompaction([...shown, ...repeated.map(({ mail }) => mail.message.id)]);
     const receipt = { ...offered, evidence: { ...offered.evidence, because: 'still owed after a compaction' } };
     for (const { kind, mail } of repeated) {
-      if (kind === 'whole') await who.home.ledger.record(who.name, mail.message.id, receipt);
+      if (kind === 'whole') await who.home.journal.record(who.name, mail.message.id, receipt);
     }
   }
 

@@ -2,19 +2,19 @@ import { beforeEach, describe, expect, it } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, readlinkSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../test/support/home.ts';
 import { bob } from '../../test/support/mail.ts';
-import { forgetOldSessions, Session } from './hook-session.ts';
+import { forgetOldSessions, HookSessionFolder } from './hook-session.ts';
 import type { Binding } from './hook-session.ts';
 
 const BINDING: Binding = { v: 1, by: 'claude', agent: bob, match: 'github.com/me/proj', cwd: '/proj' };
 
 let home: string;
 let inbox: string;
-let session: Session;
+let session: HookSessionFolder;
 
 beforeEach(() => {
   home = temporaryHome();
   inbox = `${home}/spool/bob/new`;
-  const opened = Session.open(home, 's1');
+  const opened = HookSessionFolder.open(home, 's1');
   if (!opened) throw new Error('s1 is a name');
   session = opened;
   session.bind(BINDING, `${home}/spool/bob`);
@@ -38,14 +38,14 @@ function age(ms: number): void {
 
 describe('a session', () => {
   it('remembers what it is bound to, and links to the mailbox', () => {
-    expect(Session.open(home, 's1')?.binding()).toEqual(BINDING);
+    expect(HookSessionFolder.open(home, 's1')?.binding()).toEqual(BINDING);
     expect(readlinkSync(`${home}/sessions/s1/box`)).toBe(`${home}/spool/bob`);
     expect(statSync(`${home}/sessions/s1/session.json`).mode & 0o777).toBe(0o600);
     expect(readdirSync(`${home}/sessions/s1`).sort()).toEqual(['box', 'session.json']);
   });
 
   it.each(['', '.', '..', '.x', 'a/b', '../a', 'ä', 'a b', 'x'.repeat(129)])('may not be called %j', (id) => {
-    expect(Session.open(home, id)).toBeNull();
+    expect(HookSessionFolder.open(home, id)).toBeNull();
   });
 
   it('has no binding if its file makes no sense', () => {

@@ -78,7 +78,7 @@ export function isSessionId(id: string | undefined): id is string {
  * A session in Parley's home, `sessions/<id>/`: `session.json` and `box`, a link to the mailbox; `seen.*`, `sub.*`, `turn.*`, `look` and
  * `now`, of which only the times count; `open/`, what was printed and is not proven (hook-offered.ts). spec: hook#files
  */
-export class Session extends SessionFolder {
+export class HookSessionFolder extends SessionFolder {
   private constructor(
     readonly home: string,
     id: string,
@@ -87,8 +87,8 @@ export class Session extends SessionFolder {
   }
 
   /** Null if a client's name for its session cannot be a folder's. */
-  static open(home: string, id: string | undefined): Session | null {
-    return isSessionId(id) ? new Session(home, id) : null;
+  static open(home: string, id: string | undefined): HookSessionFolder | null {
+    return isSessionId(id) ? new HookSessionFolder(home, id) : null;
   }
 
   binding(): Binding | null {
@@ -197,7 +197,7 @@ export function forgetOldSessions(home: string): void {
 /** Removes the sessions that the hook of this client bound. */
 export function forgetSessionsOf(home: string, client: string): void {
   for (const name of namesIn(`${home}/sessions`))
-    if (Session.open(home, name)?.binding()?.by === client)
+    if (HookSessionFolder.open(home, name)?.binding()?.by === client)
       rmSync(`${home}/sessions/${name}`, { recursive: true, force: true });
 }
 

@@ -7,7 +7,7 @@ import type { Evidence, Receipt } from '../core/receipt.ts';
 import { framed, lengthFor, TEXT_LIMIT } from './client.ts';
 import type { HookClient } from './client.ts';
 import { planText, renderText } from './fit.ts';
-import type { Mail, Phrases, Piece } from './fit.ts';
+import type { FittedMail, Phrases, Piece } from './fit.ts';
 import { isHeard, isSubagent, momentOf } from './hook-event.ts';
 import type { HookEvent } from './hook-event.ts';
 import type { OfferedTexts } from './hook-offered.ts';
@@ -25,10 +25,10 @@ export interface HookMailbox {
   readonly silentAtStart: boolean;
   /** What was printed and is not proven yet. Null: what is printed is settled, the rule of `c2c`. */
   readonly offered: OfferedTexts | null;
-  phrases(reader: AgentName, mail: readonly Mail[], now: number): Phrases;
+  phrases(reader: AgentName, mail: readonly FittedMail[], now: number): Phrases;
   write(fd: 1 | 2, text: string): void;
   /** What waits, loud; with `turnBegins` also what a guard kept for the session's own turn. Takes nothing. */
-  look(turnBegins: boolean): Promise<Look>;
+  look(turnBegins: boolean): Promise<HookLook>;
   /** A subagent gets no mail: the script need not start us again for what waits by now. */
   skip(): unknown;
   /** From now on the script starts us, whatever it knows: if we die, the next event sees to what we held. */
@@ -38,9 +38,9 @@ export interface HookMailbox {
 }
 
 /** One look through a mailbox: whose it is, and what waits there. */
-export interface Look {
+export interface HookLook {
   who: Who;
-  mail: Mail[];
+  mail: FittedMail[];
   /** None of what was there is left for this session: the script need not start us again for it. */
   nothingLeft(): unknown;
   close?(): void;
@@ -93,7 +93,7 @@ async function sayText(
   mailbox: HookMailbox,
   client: HookClient,
   event: HookEvent,
-  { who, mail: waiting }: Pick<Look, 'who' | 'mail'>,
+  { who, mail: waiting }: Pick<HookLook, 'who' | 'mail'>,
   again: ReadonlySet<MessageId>,
 ): Promise<Piece[]> {
   const { session, offered } = mailbox;
@@ -150,7 +150,7 @@ async function settleByShowing(
 }
 
 /** The planned pieces as they were claimed, without those that another session got. */
-function inOrder(pieces: readonly Piece[], toTake: readonly Piece[], delivered: readonly Mail[]): Piece[] {
+function inOrder(pieces: readonly Piece[], toTake: readonly Piece[], delivered: readonly FittedMail[]): Piece[] {
   const won = new Map(delivered.map((mail) => [mail.message.id, mail]));
   return pieces.flatMap((piece): Piece[] => {
     if (!toTake.includes(piece)) return [piece];
@@ -161,11 +161,11 @@ function inOrder(pieces: readonly Piece[], toTake: readonly Piece[], delivered: 
 }
 
 /** Only after the knock or pointer was printed: if we die between, it comes twice, and never not at all. */
-async function lower(who: Who, { message, attention }: Mail, receipt: Receipt): Promise<void> {
+async function lower(who: Who, { message, attention }: FittedMail, receipt: Receipt): Promise<void> {
   // What a prompt was pointed to is not kept for the next one too.
   if (attention.injection === 'digest') {
-    await who.home.ledger.reconsider(who.name, message.id, { ...attention, injection: 'tool_mailbox' });
+    await who.home.journal.reconsider(who.name, message.id, { ...attention, injection: 'tool_mailbox' });
   }
-  await who.home.spool.lower(who.name, message.id);
-  await who.home.ledger.record(who.name, message.id, receipt);
+  await who.home.mailboxes.lower(who.name, message.id);
+  await who.home.journal.record(who.name, message.id, receipt);
 }

@@ -8,7 +8,7 @@ import type { Message } from '../core/message.ts';
 import type { MessageId } from '../core/names.ts';
 import type { Evidence } from '../core/receipt.ts';
 
-export interface Shown {
+export interface PrintedMail {
   message: Message;
   attention?: Attention | undefined;
   attempt?: number;

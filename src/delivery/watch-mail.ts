@@ -8,9 +8,9 @@ import { writeAll } from '../platform/terminal.ts';
 import type { Message } from '../core/message.ts';
 import { shortId } from '../core/names.ts';
 import { Refusal } from '../core/refusal.ts';
-import type { Waiting } from '../core/ports/mailboxes.ts';
+import type { WaitingMessage } from '../core/ports/mailboxes.ts';
 import { byCommand } from './print.ts';
-import type { Shown } from './print.ts';
+import type { PrintedMail } from './print.ts';
 
 /** What `watch` was asked to do, in any dialect. */
 export interface WatchOrder {
@@ -22,7 +22,7 @@ export interface WatchOrder {
   exec?: string | undefined;
   env: Env;
   /** One message as it is printed, newline included. */
-  render: (shown: Shown) => string;
+  render: (shown: PrintedMail) => string;
   /** Told of each message that was printed. */
   announce?: (message: Message) => Promise<void>;
 }
@@ -64,8 +64,8 @@ class Handler {
   ) {}
 
   /** Leaves it. A command runs on it once, whatever becomes of it. */
-  show = async ({ message, quiet }: Waiting, command: string | undefined): Promise<null> => {
-    const copy = await this.who.home.ledger.copy(this.who.name, message.id);
+  show = async ({ message, quiet }: WaitingMessage, command: string | undefined): Promise<null> => {
+    const copy = await this.who.home.journal.copy(this.who.name, message.id);
     await this.#print({ message, quiet, attention: copy?.attention, attempt: copy?.attempt ?? 0 });
     if (command === undefined) return null;
     const ran = await this.#runOn(command, message, this.kill);
@@ -74,7 +74,7 @@ class Handler {
   };
 
   /** Settles it when it is printed. */
-  take = async ({ message }: Waiting): Promise<null> => {
+  take = async ({ message }: WaitingMessage): Promise<null> => {
     const settlement = { disposition: 'acknowledged' as const, by: byCommand('watch', this.who) };
     // Always `slow`: earlier lines may still fill the pipe, and nobody else's mail may wait for our reader.
     const [copy] = await deliver(this.who, [message.id], settlement, (delivered) => ({
@@ -86,7 +86,7 @@ class Handler {
   };
 
   /** Settles it when the command has ended with 0. */
-  run = async ({ message }: Waiting, command = ''): Promise<number | null> => {
+  run = async ({ message }: WaitingMessage, command = ''): Promise<number | null> => {
     const worked = await work(this.who, message.id, async (copy, lost) => {
       await this.#print(copy);
       const ran = await this.#runOn(command, copy.message, AbortSignal.any([this.kill, lost]));
@@ -106,7 +106,7 @@ class Handler {
     }
   }
 
-  async #print(shown: Shown): Promise<void> {
+  async #print(shown: PrintedMail): Promise<void> {
     writeAll(1, this.order.render(shown));
     await this.order.announce?.(shown.message);
   }

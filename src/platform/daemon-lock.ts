@@ -12,7 +12,7 @@ import { VERSION } from './program.ts';
 const PATIENCE_MS = 500;
 
 /** The notice of the process that holds the lock, `<path>.json`: for people, for `status` and for `down`. It holds no secret. */
-export const Notice = new Schema(() =>
+export const DaemonNotice = new Schema(() =>
   v.object({
     v: v.literal(1),
     pid: v.number(),
@@ -25,13 +25,13 @@ export const Notice = new Schema(() =>
     finishing: v.optional(v.string()),
   }),
 );
-export type Notice = Described<typeof Notice>;
+export type DaemonNotice = Described<typeof DaemonNotice>;
 
 export interface DaemonLock {
   /** The holder before this one did not release it: it may have left things undone. */
   readonly afterDeath: boolean;
   /** Says where its services can be reached. */
-  announce(services: Notice['doors']): void;
+  announce(services: DaemonNotice['doors']): void;
   /** Says what keeps it from ending. */
   finishing(what: string): void;
   /** Removes the notice and lets the next process in. */
@@ -46,7 +46,7 @@ export async function takeDaemonLock(path: string): Promise<DaemonLock | null> {
   const lock = await patientLock(path);
   if (!lock) return null;
   const afterDeath = existsSync(`${path}.json`);
-  let notice: Notice = {
+  let notice: DaemonNotice = {
     v: 1,
     pid: process.pid,
     holder: newHolder(false),
@@ -54,7 +54,7 @@ export async function takeDaemonLock(path: string): Promise<DaemonLock | null> {
     version: VERSION,
     doors: [],
   };
-  const write = (changes: Partial<Notice>): void => {
+  const write = (changes: Partial<DaemonNotice>): void => {
     notice = { ...notice, ...changes };
     replaceFile(`${path}.json`, `${JSON.stringify(notice, null, 2)}\n`);
   };
@@ -71,7 +71,7 @@ export async function takeDaemonLock(path: string): Promise<DaemonLock | null> {
 }
 
 /** The notice of the process that holds the lock; null if none does. A notice that a dead one left counts for nothing. */
-export function daemonNotice(path: string): Notice | null {
+export function daemonNotice(path: string): DaemonNotice | null {
   const notice = readNotice(path);
   if (!notice || isDead(notice.holder)) return null;
   if (isAlive(notice.holder)) return notice;
@@ -94,9 +94,9 @@ async function patientLock(path: string): Promise<ReturnType<typeof holdLock>> {
   }
 }
 
-function readNotice(path: string): Notice | null {
+function readNotice(path: string): DaemonNotice | null {
   try {
-    const notice = Notice.safeParse(JSON.parse(readFileSync(`${path}.json`, 'utf8')));
+    const notice = DaemonNotice.safeParse(JSON.parse(readFileSync(`${path}.json`, 'utf8')));
     return notice.success ? notice.data : null;
   } catch (error) {
     if (isMissing(error) || error instanceof SyntaxError) return null;

@@ -1,6 +1,6 @@
 import { visibleLine } from '../core/gate.ts';
 import { masked } from '../core/attention/secrets.ts';
-import type { Facts, Log } from '../core/service.ts';
+import type { LogFacts, Log } from '../core/service.ts';
 import { staleAdvice } from './program.ts';
 import { writeAll } from './terminal.ts';
 
@@ -24,7 +24,7 @@ export function servingLog(
   advice = staleAdvice,
 ): Log {
   const counts = new Map<string, { second: number; seen: number }>();
-  const line = (event: string, told: Facts): void => {
+  const line = (event: string, told: LogFacts): void => {
     const at = new Date(now()).toISOString();
     const facts = Object.fromEntries(Object.entries(told).map(([name, value]) => [name, harmless(value)]));
     if (json) return write(`${JSON.stringify({ at, event, ...facts })}\n`);
@@ -33,7 +33,7 @@ export function servingLog(
   };
   const repeats = new Map<string, { at: number; left: number }>();
   /** Null if an equal failure was written a moment ago. */
-  const once = (event: string, facts: Facts): Facts | null => {
+  const once = (event: string, facts: LogFacts): LogFacts | null => {
     const key = `${event} ${JSON.stringify(Object.entries(facts).filter(([name]) => !PER_REQUEST.includes(name)))}`;
     const before = repeats.get(key);
     if (before && now() - before.at < REPEAT_MS) {
@@ -63,7 +63,7 @@ function toStderr(text: string): void {
   writeAll(2, text);
 }
 
-function harmless(value: Facts[string]): Facts[string] {
+function harmless(value: LogFacts[string]): LogFacts[string] {
   return typeof value === 'string' ? masked(value) : value;
 }
 

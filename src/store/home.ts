@@ -3,10 +3,10 @@ import type { MaildirOptions } from './maildir/send.ts';
 import type { Home } from '../core/mail/workspace.ts';
 import type { HomeLabel } from '../core/address.ts';
 import type { Directory } from '../core/ports/directory.ts';
-import type { Spool } from '../core/ports/mailboxes.ts';
-import type { Ledger } from '../core/ports/journal.ts';
+import type { Mailboxes } from '../core/ports/mailboxes.ts';
+import type { Journal } from '../core/ports/journal.ts';
 import { explained } from '../core/disk.ts';
-import { openSqliteLedger } from './journal/sqlite.ts';
+import { openSqliteJournal } from './journal/sqlite.ts';
 import { attendForeign } from '../core/mail/attend.ts';
 import { WatchedDirectory } from './directory/watched.ts';
 import { FilesDirectory } from './directory/files.ts';
@@ -16,7 +16,7 @@ import { Maildir } from './maildir/maildir.ts';
 export type Durability = 'normal' | 'full';
 
 /** What every spool is made of. */
-export type SpoolParts = MaildirOptions;
+export type MailboxParts = MaildirOptions;
 
 /** A home, and how to close as much of it as was opened. */
 export interface OpenHome {
@@ -30,33 +30,33 @@ export function lazyHome(
   root: string,
   durability: Durability,
   directory: Directory,
-  newSpool: (parts: SpoolParts) => Spool,
+  newSpool: (parts: MailboxParts) => Mailboxes,
 ): OpenHome {
-  let parts: { ledger: Ledger; spool: Spool } | undefined;
-  const open = (): { ledger: Ledger; spool: Spool } => {
+  let parts: { ledger: Journal; spool: Mailboxes } | undefined;
+  const open = (): { ledger: Journal; spool: Mailboxes } => {
     parts ??= openStores();
     return parts;
   };
-  const openStores = (): { ledger: Ledger; spool: Spool } => {
+  const openStores = (): { ledger: Journal; spool: Mailboxes } => {
     try {
       mkdirSync(root, { recursive: true, mode: 0o700 });
     } catch (error) {
       throw explained(error, root);
     }
-    const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability });
+    const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability });
     const judge = (reader: Parameters<typeof attendForeign>[1], message: Parameters<typeof attendForeign>[2]) =>
       attendForeign(home, reader, message);
-    const spool = newSpool({ root, ledger, judge, now: Date.now });
+    const spool = newSpool({ root, journal: ledger, judge, now: Date.now });
     return { ledger, spool };
   };
   const home: Home = {
     label,
     root,
     directory,
-    get ledger() {
+    get journal() {
       return open().ledger;
     },
-    get spool() {
+    get mailboxes() {
       return open().spool;
     },
   };

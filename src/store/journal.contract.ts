@@ -10,12 +10,12 @@ import type {
   CopyState,
   Entry,
   HistoryRow,
-  Ledger,
+  Journal,
   Settlement,
 } from '../core/ports/journal.ts';
 
 export interface OpenLedger {
-  ledger: Ledger;
+  ledger: Journal;
   now(): number;
   /** Moves the clock. */
   pass(ms: number): void;
@@ -44,10 +44,10 @@ const HOSTILE = [
 ];
 
 /** What every ledger promises. Each sentence of ledger.ts is a test here. */
-export function ledgerContract(name: string, open: () => Promise<OpenLedger>): void {
+export function journalContract(name: string, open: () => Promise<OpenLedger>): void {
   describe(`the ${name} ledger`, () => {
     let here: OpenLedger;
-    let ledger: Ledger;
+    let ledger: Journal;
     beforeEach(async () => {
       here = await open();
       ({ ledger } = here);

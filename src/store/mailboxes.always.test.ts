@@ -8,8 +8,8 @@ import { alice, anEntry, bob, carol, LOUD, QUIET } from '../../test/support/mail
 import { openHome } from '../../test/support/maildir.ts';
 import type { MessageId } from '../core/names.ts';
 import { SendKey } from '../core/names.ts';
-import type { Ledger } from '../core/ports/journal.ts';
-import type { Claim, Spool } from '../core/ports/mailboxes.ts';
+import type { Journal } from '../core/ports/journal.ts';
+import type { Claim, Mailboxes } from '../core/ports/mailboxes.ts';
 
 const LEASE = { ms: 1000, bearer: true };
 
@@ -33,8 +33,8 @@ class Story {
   readonly settled: MessageId[] = [];
 
   constructor(
-    readonly spool: Spool,
-    readonly ledger: Ledger,
+    readonly spool: Mailboxes,
+    readonly ledger: Journal,
   ) {}
 
   async tell(act: Act): Promise<unknown> {

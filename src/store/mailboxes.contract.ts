@@ -4,17 +4,17 @@ import { parseAddress } from '../core/address.ts';
 import type { Message } from '../core/message.ts';
 import type { MessageId } from '../core/names.ts';
 import { AgentName, MessageId as Id } from '../core/names.ts';
-import type { Ledger, Settlement } from '../core/ports/journal.ts';
-import type { Claim, Spool } from '../core/ports/mailboxes.ts';
+import type { Journal, Settlement } from '../core/ports/journal.ts';
+import type { Claim, Mailboxes } from '../core/ports/mailboxes.ts';
 
-export interface OpenSpool {
-  spool: Spool;
+export interface OpenMailboxes {
+  spool: Mailboxes;
   /** The ledger that the spool is paired with. */
-  ledger: Ledger;
+  ledger: Journal;
   /** Moves the clock. */
   pass(ms: number): void;
   /** What another process would see: the same home, opened once more. */
-  another(): Promise<Spool>;
+  another(): Promise<Mailboxes>;
   /** Leaves a message in bob's mailbox the way another program does. */
   leave(message: Message): void;
   close(): Promise<void>;
@@ -41,10 +41,10 @@ const HOSTILE = [
 ];
 
 /** What every spool promises. Each sentence of spool.ts is a test here. */
-export function spoolContract(name: string, open: () => Promise<OpenSpool>): void {
+export function mailboxesContract(name: string, open: () => Promise<OpenMailboxes>): void {
   describe(`the ${name} spool`, () => {
-    let here: OpenSpool;
-    let spool: Spool;
+    let here: OpenMailboxes;
+    let spool: Mailboxes;
     beforeEach(async () => {
       here = await open();
       ({ spool } = here);

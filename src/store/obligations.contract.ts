@@ -1,26 +1,26 @@
+import { anObligation, enterAll } from '../../test/support/obligation-row.ts';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
-import { aDuty, enterAll } from '../../test/support/duty.ts';
 import { alice, anEntry, anId, bob, carol, copiesFor, LOUD, QUIET } from '../../test/support/mail.ts';
-import type { Duty } from '../core/obligations/rules.ts';
+import type { Obligation } from '../core/obligations/rules.ts';
 import type { Message } from '../core/message.ts';
 import { AgentName } from '../core/names.ts';
 import type { MessageId } from '../core/names.ts';
 import type { Disposition } from '../core/receipt.ts';
-import type { DutyPage, EventClaim, SessionRecord } from '../core/ports/obligations.ts';
+import type { ObligationPage, EventClaim, SessionRecord } from '../core/ports/obligations.ts';
 import type { OpenLedger } from './journal.contract.ts';
-import type { Ledger } from '../core/ports/journal.ts';
+import type { Journal } from '../core/ports/journal.ts';
 
 const ME = 'bearer.me';
 const ALL = { limit: 1000 };
-const END: NonNullable<Duty['ended']> = { as: 'responded', at: 5, by: { reply: 'x' } };
+const END: NonNullable<Obligation['ended']> = { as: 'responded', at: 5, by: { reply: 'x' } };
 const MUST = { ...LOUD, reason: 'direct_mention' } as const;
 
 /** What every ledger promises of duties, claims and sessions. Each sentence of duties.ts is a test here. */
-export function dutiesContract(name: string, open: () => Promise<OpenLedger>): void {
+export function obligationsContract(name: string, open: () => Promise<OpenLedger>): void {
   describe(`the duties of the ${name} ledger`, () => {
     let here: OpenLedger;
-    let ledger: Ledger;
+    let ledger: Journal;
     beforeEach(async () => {
       here = await open();
       ({ ledger } = here);
@@ -46,7 +46,7 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
       return (await ledger.owed(mailbox, ALL)).map(({ id }) => id);
     }
     async function end(id: MessageId, mailbox = bob, at = here.now()): Promise<void> {
-      await ledger.changeDuty(mailbox, id, (duty) => ({ ...duty, ended: { ...END, at } }));
+      await ledger.changeObligation(mailbox, id, (obligation) => ({ ...obligation, ended: { ...END, at } }));
     }
 
     describe('when they are entered', () => {
@@ -81,9 +81,9 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
       it('are offered again until somebody has entered them, and then never', async () => {
         const id = await accepted();
         expect(await unentered()).toEqual([`bob ${id}`]);
-        const [duty = expect.unreachable()] = (await enterAll(ledger)) ?? [];
+        const [obligation = expect.unreachable()] = (await enterAll(ledger)) ?? [];
         expect(await unentered()).toEqual([]);
-        expect(await ledger.duty(bob, id)).toEqual(duty);
+        expect(await ledger.obligation(bob, id)).toEqual(obligation);
         const { from, upTo } = await ledger.unentered(100);
         expect(upTo).toBe(from);
       });
@@ -102,8 +102,10 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
       it('are those of one writer, if two looked at the same time: the other enters nothing', async () => {
         const id = await accepted();
         const [one, other] = [await ledger.unentered(100), await ledger.unentered(100)];
-        expect(await ledger.enter(one.from, one.upTo, [aDuty({ id, note: 'one' })])).toBe(true);
-        expect(await ledger.enter(other.from, other.upTo, [aDuty({ id, note: 'other' }), aDuty()])).toBe(false);
+        expect(await ledger.enter(one.from, one.upTo, [anObligation({ id, note: 'one' })])).toBe(true);
+        expect(await ledger.enter(other.from, other.upTo, [anObligation({ id, note: 'other' }), anObligation()])).toBe(
+          false,
+        );
         expect((await ledger.owed(bob, ALL)).map(({ note }) => note)).toEqual(['one']);
       });
 
@@ -126,12 +128,12 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
 
       it('are not offered for a copy that has one, which stays as it is', async () => {
         const [id, other] = [await accepted(), await accepted()];
-        expect(await ledger.addDuty(aDuty({ id, note: 'first' }))).toBe(true);
-        expect(await ledger.addDuty(aDuty({ id, note: 'second' }))).toBe(false);
+        expect(await ledger.addObligation(anObligation({ id, note: 'first' }))).toBe(true);
+        expect(await ledger.addObligation(anObligation({ id, note: 'second' }))).toBe(false);
         expect(await unentered()).toEqual([`bob ${other}`]);
         const { from, upTo } = await ledger.unentered(100);
-        await ledger.enter(from, upTo, [aDuty({ id, note: 'third' })]);
-        expect((await ledger.duty(bob, id))?.note).toBe('first');
+        await ledger.enter(from, upTo, [anObligation({ id, note: 'third' })]);
+        expect((await ledger.obligation(bob, id))?.note).toBe('first');
       });
 
       it('come also from a copy that is found when its message was entered long ago', async () => {
@@ -152,7 +154,7 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
         await found(message, bob);
         const { from, upTo, copies } = await ledger.unentered(100);
         await found(message, carol);
-        expect(await ledger.enter(from, upTo, [aDuty({ id: message.id })])).toBe(false);
+        expect(await ledger.enter(from, upTo, [anObligation({ id: message.id })])).toBe(false);
         expect(copies).toHaveLength(1);
         expect(await unentered()).toEqual([`bob ${message.id}`, `carol ${message.id}`]);
       });
@@ -160,10 +162,10 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
       it('are kept also of a message whose time nobody can read', async () => {
         const unreadable = { at: NaN, due: NaN, every: NaN };
         const { from, upTo } = await ledger.unentered(100);
-        const [open, ended] = [aDuty(unreadable), aDuty({ ...unreadable, ended: { ...END, at: NaN } })];
+        const [open, ended] = [anObligation(unreadable), anObligation({ ...unreadable, ended: { ...END, at: NaN } })];
         expect(await ledger.enter(from, upTo, [open, ended])).toBe(true);
-        expect(await ledger.duty(bob, open.id)).toMatchObject({ at: 0, due: 0, ended: null });
-        expect(await ledger.duty(bob, ended.id)).toMatchObject({ ended: { ...END, at: 0 } });
+        expect(await ledger.obligation(bob, open.id)).toMatchObject({ at: 0, due: 0, ended: null });
+        expect(await ledger.obligation(bob, ended.id)).toMatchObject({ ended: { ...END, at: 0 } });
       });
 
       it('are complete and never doubled, however copies come and whoever enters them', async () => {
@@ -178,7 +180,7 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
           fc.asyncProperty(fc.array(Act, { maxLength: 25 }), async (acts) => {
             const home = await open();
             const ids = Array.from({ length: 6 }, anId);
-            const looks: Awaited<ReturnType<Ledger['unentered']>>[] = [];
+            const looks: Awaited<ReturnType<Journal['unentered']>>[] = [];
             for (const act of acts) {
               const message = anEntry({ id: ids['n' in act ? act.n : 0] ?? anId() }).message;
               if (act.do === 'accept') await home.ledger.accept({ message, copies: copiesFor(...act.to) });
@@ -190,7 +192,7 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
             while ((await enterAll(home.ledger, 2))?.length);
             for (const id of ids) {
               for (const { mailbox } of (await home.ledger.trace(id))?.copies ?? []) {
-                expect(await home.ledger.duty(mailbox, id)).not.toBeNull();
+                expect(await home.ledger.obligation(mailbox, id)).not.toBeNull();
               }
             }
             await home.close();
@@ -202,22 +204,28 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
 
     describe('when somebody asks', () => {
       it('are what one agent owes, the oldest first, and nothing that has ended', async () => {
-        const [old, young, ended] = [aDuty({ at: 1 }), aDuty({ at: 2 }), aDuty({ at: 1, ended: END })];
-        for (const duty of [young, ended, old, aDuty({ mailbox: carol })]) await ledger.addDuty(duty);
+        const [old, young, ended] = [
+          anObligation({ at: 1 }),
+          anObligation({ at: 2 }),
+          anObligation({ at: 1, ended: END }),
+        ];
+        for (const obligation of [young, ended, old, anObligation({ mailbox: carol })])
+          await ledger.addObligation(obligation);
         expect(await ledger.owed(bob, ALL)).toEqual([old, young]);
         expect(await ledger.owed(alice, ALL)).toEqual([]);
-        expect(await ledger.duty(bob, ended.id)).toEqual(ended);
-        expect(await ledger.duty(alice, old.id)).toBeNull();
+        expect(await ledger.obligation(bob, ended.id)).toEqual(ended);
+        expect(await ledger.obligation(alice, old.id)).toBeNull();
       });
 
       it('are what others owe to one agent, the oldest first', async () => {
-        const [old, young] = [aDuty({ at: 1, mailbox: carol }), aDuty({ at: 2 })];
-        for (const duty of [young, aDuty({ from: carol }), aDuty({ ended: END }), old]) await ledger.addDuty(duty);
+        const [old, young] = [anObligation({ at: 1, mailbox: carol }), anObligation({ at: 2 })];
+        for (const obligation of [young, anObligation({ from: carol }), anObligation({ ended: END }), old])
+          await ledger.addObligation(obligation);
         expect(await ledger.blocking(alice, ALL)).toEqual([old, young]);
       });
 
       it('keep everything that is known of them', async () => {
-        const duty = aDuty({
+        const obligation = anObligation({
           kind: 'obligation',
           state: 'deferred',
           due: null,
@@ -227,14 +235,14 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
           extended: true,
           note: 'later, "soon"\n',
         });
-        await ledger.addDuty(duty);
-        expect(await ledger.duty(bob, duty.id)).toEqual(duty);
-        expect(await ledger.owed(bob, ALL)).toEqual([duty]);
+        await ledger.addObligation(obligation);
+        expect(await ledger.obligation(bob, obligation.id)).toEqual(obligation);
+        expect(await ledger.owed(bob, ALL)).toEqual([obligation]);
       });
 
       it('come a page at a time, also of the same moment', async () => {
-        const duties = Array.from({ length: 7 }, (_, n) => aDuty({ at: Math.floor(n / 4) }));
-        for (const duty of duties) await ledger.addDuty(duty);
+        const obligations = Array.from({ length: 7 }, (_, n) => anObligation({ at: Math.floor(n / 4) }));
+        for (const obligation of obligations) await ledger.addObligation(obligation);
         const pages = await paged((page) => ledger.owed(bob, page), 3);
         expect(pages.map(({ length }) => length)).toEqual([3, 3, 1]);
         expect(pages.flat()).toEqual(await ledger.owed(bob, ALL));
@@ -243,31 +251,31 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
       it('come a page at a time also where several owe for one message', async () => {
         const [id, next] = [anId(), anId()];
         const owing = ['a', 'b', 'c', 'd'].map((one) => AgentName.parse(one));
-        for (const mailbox of owing) await ledger.addDuty(aDuty({ id, mailbox, at: 1 }));
-        await ledger.addDuty(aDuty({ id: next, at: 2 }));
+        for (const mailbox of owing) await ledger.addObligation(anObligation({ id, mailbox, at: 1 }));
+        await ledger.addObligation(anObligation({ id: next, at: 2 }));
         const pages = await paged((page) => ledger.blocking(alice, page), 2);
         expect(pages.flat().map(({ mailbox }) => mailbox)).toEqual([...owing, bob]);
-        expect((await ledger.blocking(alice, { after: { at: 1, id }, limit: 9 })).map((duty) => duty.id)).toEqual([
-          next,
-        ]);
+        expect(
+          (await ledger.blocking(alice, { after: { at: 1, id }, limit: 9 })).map((obligation) => obligation.id),
+        ).toEqual([next]);
       });
 
       it('keep their place while others are added and ended between two pages', async () => {
-        const duties = Array.from({ length: 6 }, (_, n) => aDuty({ at: 10 + n }));
-        for (const duty of duties) await ledger.addDuty(duty);
-        const [first, second, third, fourth, fifth, sixth] = duties.map(({ id }) => id);
+        const obligations = Array.from({ length: 6 }, (_, n) => anObligation({ at: 10 + n }));
+        for (const obligation of obligations) await ledger.addObligation(obligation);
+        const [first, second, third, fourth, fifth, sixth] = obligations.map(({ id }) => id);
         const page = await ledger.owed(bob, { limit: 2 });
         expect(page.map(({ id }) => id)).toEqual([first, second] as MessageId[]);
         await end(first as MessageId);
         await end(fourth as MessageId);
-        await ledger.addDuty(aDuty({ at: 1 }));
+        await ledger.addObligation(anObligation({ at: 1 }));
         const rest = await ledger.owed(bob, { after: page[1], limit: 9 });
         expect(rest.map(({ id }) => id)).toEqual([third, fifth, sixth] as MessageId[]);
       });
 
       it('are counted as far as somebody wants to know', async () => {
-        for (let n = 0; n < 4; n += 1) await ledger.addDuty(aDuty());
-        await ledger.addDuty(aDuty({ ended: END }));
+        for (let n = 0; n < 4; n += 1) await ledger.addObligation(anObligation());
+        await ledger.addObligation(anObligation({ ended: END }));
         expect(await ledger.owedCount(bob, 100)).toBe(4);
         expect(await ledger.owedCount(bob, 3)).toBe(3);
         expect(await ledger.owedCount(bob, 0)).toBe(0);
@@ -275,13 +283,18 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
       });
 
       it('are due when their time has come, the earliest first, and not without a time', async () => {
-        const [late, early, never] = [aDuty({ due: 30 }), aDuty({ due: 10 }), aDuty({ due: null })];
-        for (const duty of [late, early, never, aDuty({ due: 5, ended: END })]) await ledger.addDuty(duty);
+        const [late, early, never] = [
+          anObligation({ due: 30 }),
+          anObligation({ due: 10 }),
+          anObligation({ due: null }),
+        ];
+        for (const obligation of [late, early, never, anObligation({ due: 5, ended: END })])
+          await ledger.addObligation(obligation);
         expect(await ledger.nextDue()).toBe(10);
-        expect(await ledger.dueDuties(9, 10)).toEqual([]);
-        expect(await ledger.dueDuties(10, 10)).toEqual([early]);
-        expect(await ledger.dueDuties(30, 10)).toEqual([early, late]);
-        expect(await ledger.dueDuties(30, 1)).toEqual([early]);
+        expect(await ledger.dueObligations(9, 10)).toEqual([]);
+        expect(await ledger.dueObligations(10, 10)).toEqual([early]);
+        expect(await ledger.dueObligations(30, 10)).toEqual([early, late]);
+        expect(await ledger.dueObligations(30, 1)).toEqual([early]);
         for (const { id } of [early, late]) await end(id);
         expect(await ledger.nextDue()).toBeNull();
       });
@@ -289,61 +302,74 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
 
     describe('when one changes', () => {
       it('is seen as it is, and is then as it shall be', async () => {
-        const duty = aDuty();
-        await ledger.addDuty(duty);
-        const next: Duty = { ...duty, state: 'deferred', due: 9, returns: 1, tier: 1, extended: true, note: 'later' };
-        const seen: Duty[] = [];
-        const changed = await ledger.changeDuty(bob, duty.id, (one) => {
+        const obligation = anObligation();
+        await ledger.addObligation(obligation);
+        const next: Obligation = {
+          ...obligation,
+          state: 'deferred',
+          due: 9,
+          returns: 1,
+          tier: 1,
+          extended: true,
+          note: 'later',
+        };
+        const seen: Obligation[] = [];
+        const changed = await ledger.changeObligation(bob, obligation.id, (one) => {
           seen.push(one);
           return next;
         });
-        expect(seen).toEqual([duty]);
+        expect(seen).toEqual([obligation]);
         expect(changed).toEqual(next);
-        expect(await ledger.duty(bob, duty.id)).toEqual(next);
+        expect(await ledger.obligation(bob, obligation.id)).toEqual(next);
       });
 
       it('is left as it is where nobody wants it otherwise, and is not made where there is none', async () => {
-        const duty = aDuty();
-        await ledger.addDuty(duty);
-        expect(await ledger.changeDuty(bob, duty.id, () => null)).toEqual(duty);
-        expect(await ledger.changeDuty(carol, duty.id, () => duty)).toBeNull();
-        expect(await ledger.duty(carol, duty.id)).toBeNull();
+        const obligation = anObligation();
+        await ledger.addObligation(obligation);
+        expect(await ledger.changeObligation(bob, obligation.id, () => null)).toEqual(obligation);
+        expect(await ledger.changeObligation(carol, obligation.id, () => obligation)).toBeNull();
+        expect(await ledger.obligation(carol, obligation.id)).toBeNull();
       });
 
       it('is left as it is if the change fails half-way', async () => {
-        const duty = aDuty();
-        await ledger.addDuty(duty);
-        const failing = ledger.changeDuty(bob, duty.id, (one) => {
+        const obligation = anObligation();
+        await ledger.addObligation(obligation);
+        const failing = ledger.changeObligation(bob, obligation.id, (one) => {
           one.note = 'half';
           throw new Error('no');
         });
         await expect(failing).rejects.toThrow('no');
-        expect(await ledger.duty(bob, duty.id)).toEqual(duty);
-        expect((await ledger.changeDuty(bob, duty.id, (one) => ({ ...one, note: 'whole' })))?.note).toBe('whole');
+        expect(await ledger.obligation(bob, obligation.id)).toEqual(obligation);
+        expect((await ledger.changeObligation(bob, obligation.id, (one) => ({ ...one, note: 'whole' })))?.note).toBe(
+          'whole',
+        );
       });
 
       it('stays whose it is, of its kind, its author and its age', async () => {
-        const duty = aDuty();
-        await ledger.addDuty(duty);
-        const other = aDuty({ mailbox: carol, from: carol, kind: 'obligation', at: 1, every: 1, note: 'other' });
-        expect(await ledger.changeDuty(bob, duty.id, () => other)).toEqual({ ...duty, note: 'other' });
-        expect(await ledger.blocking(alice, ALL)).toEqual([{ ...duty, note: 'other' }]);
+        const obligation = anObligation();
+        await ledger.addObligation(obligation);
+        const other = anObligation({ mailbox: carol, from: carol, kind: 'obligation', at: 1, every: 1, note: 'other' });
+        expect(await ledger.changeObligation(bob, obligation.id, () => other)).toEqual({
+          ...obligation,
+          note: 'other',
+        });
+        expect(await ledger.blocking(alice, ALL)).toEqual([{ ...obligation, note: 'other' }]);
       });
 
       it('ends once, and whoever comes later does not change it', async () => {
-        const duty = aDuty();
-        await ledger.addDuty(duty);
-        await ledger.changeDuty(bob, duty.id, (one) => ({ ...one, ended: END }));
-        const late = await ledger.changeDuty(bob, duty.id, () => expect.unreachable('it has ended'));
-        expect(late).toEqual({ ...duty, ended: END });
+        const obligation = anObligation();
+        await ledger.addObligation(obligation);
+        await ledger.changeObligation(bob, obligation.id, (one) => ({ ...one, ended: END }));
+        const late = await ledger.changeObligation(bob, obligation.id, () => expect.unreachable('it has ended'));
+        expect(late).toEqual({ ...obligation, ended: END });
       });
 
       it('loses no change of many at once', async () => {
-        const duty = aDuty();
-        await ledger.addDuty(duty);
-        const more = (one: Duty): Duty => ({ ...one, returns: one.returns + 1 });
-        await Promise.all(Array.from({ length: 50 }, () => ledger.changeDuty(bob, duty.id, more)));
-        expect((await ledger.duty(bob, duty.id))?.returns).toBe(50);
+        const obligation = anObligation();
+        await ledger.addObligation(obligation);
+        const more = (one: Obligation): Obligation => ({ ...one, returns: one.returns + 1 });
+        await Promise.all(Array.from({ length: 50 }, () => ledger.changeObligation(bob, obligation.id, more)));
+        expect((await ledger.obligation(bob, obligation.id))?.returns).toBe(50);
       });
 
       it('has exactly one end, the first, whatever is done to it in whatever order [C2A-104]', async () => {
@@ -357,15 +383,15 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
         );
         await fc.assert(
           fc.asyncProperty(fc.array(Act, { maxLength: 20 }), async (acts) => {
-            const duty = aDuty();
-            await ledger.addDuty(duty);
-            let first: Duty['ended'] = null;
+            const obligation = anObligation();
+            await ledger.addObligation(obligation);
+            let first: Obligation['ended'] = null;
             for (const act of acts) {
-              if (act.do === 'add') expect(await ledger.addDuty(duty)).toBe(false);
-              else await ledger.changeDuty(bob, duty.id, (one) => changedBy(act, one));
+              if (act.do === 'add') expect(await ledger.addObligation(obligation)).toBe(false);
+              else await ledger.changeObligation(bob, obligation.id, (one) => changedBy(act, one));
               if (act.do === 'end') first ??= { as: act.as, at: act.at, by: { test: true } };
-              expect((await ledger.duty(bob, duty.id))?.ended).toEqual(first);
-              expect((await owed()).includes(duty.id)).toBe(first === null);
+              expect((await ledger.obligation(bob, obligation.id))?.ended).toEqual(first);
+              expect((await owed()).includes(obligation.id)).toBe(first === null);
             }
           }),
           { numRuns: 60 },
@@ -439,7 +465,7 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
 
     describe('when the past is forgotten', () => {
       /** A message of alice that ended as mail, for which bob has this duty. */
-      async function owedFor(fields: Partial<Duty> = {}): Promise<MessageId> {
+      async function owedFor(fields: Partial<Obligation> = {}): Promise<MessageId> {
         const id = await accepted({ body: 'secret' });
         await enterAll(ledger, 100, { at: here.now(), ...fields });
         await settle(id);
@@ -455,7 +481,7 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
         expect(await ledger.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 0, messages: 0 });
         here.pass(1000);
         expect(await ledger.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 1, messages: 1 });
-        expect(await ledger.duty(bob, id)).toBeNull();
+        expect(await ledger.obligation(bob, id)).toBeNull();
       });
 
       it('go with their message where only an answer is owed, entered or not', async () => {
@@ -463,7 +489,7 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
         await settle(unentered);
         here.pass(1000);
         expect(await ledger.prune({ bodies: null, facts: here.now() })).toEqual({ bodies: 0, messages: 2 });
-        expect(await ledger.duty(bob, entered)).toBeNull();
+        expect(await ledger.obligation(bob, entered)).toBeNull();
       });
 
       it('keep an obligation that nobody has entered yet', async () => {
@@ -484,7 +510,7 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
           await ledger.claimEvent(claim, here.now());
         }
         await ledger.saveSession({ ...aSession('old'), seen: here.now() });
-        await ledger.addDuty(aDuty({ ended: { ...END, at: here.now() } }));
+        await ledger.addObligation(anObligation({ ended: { ...END, at: here.now() } }));
         here.pass(1000);
         const young = { ...aSession('young'), seen: here.now() };
         await ledger.saveSession(young);
@@ -503,8 +529,8 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
         await ledger.saveSession({ ...aSession('both'), identities: [bob, carol] });
         await ledger.saveSession({ ...aSession('nobody'), identities: [] });
         await ledger.forget(bob);
-        expect(await ledger.duty(bob, id)).toBeNull();
-        expect(await ledger.duty(bob, ended)).toBeNull();
+        expect(await ledger.obligation(bob, id)).toBeNull();
+        expect(await ledger.obligation(bob, ended)).toBeNull();
         expect(await ledger.claimsOf(bob, 0)).toEqual([]);
         const left = await ledger.sessions();
         expect(left.map((session) => [session.id, session.identities])).toEqual([
@@ -521,12 +547,12 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
         await end(done);
         const own = await accepted({ from: bob }, bob);
         await enterAll(ledger, 100, { kind: 'obligation' });
-        const before = (await ledger.duty(bob, id)) ?? expect.unreachable();
+        const before = (await ledger.obligation(bob, id)) ?? expect.unreachable();
         await ledger.forget(bob);
         const after = { ...before, state: 'open', note: null, due: here.now() } as const;
         expect(await ledger.blocking(alice, ALL)).toEqual([after]);
-        expect(await ledger.dueDuties(here.now(), 9)).toEqual([after]);
-        for (const gone of [done, own]) expect(await ledger.duty(bob, gone)).toBeNull();
+        expect(await ledger.dueObligations(here.now(), 9)).toEqual([after]);
+        for (const gone of [done, own]) expect(await ledger.obligation(bob, gone)).toBeNull();
         here.pass(1000);
         await ledger.prune({ bodies: here.now(), facts: here.now() });
         expect((await ledger.message(id))?.body).toBe('secret');
@@ -535,24 +561,24 @@ export function dutiesContract(name: string, open: () => Promise<OpenLedger>): v
       it('end when who waits for them is forgotten, also an obligation, and are not offered anew', async () => {
         const [id, done] = [await owedFor({ kind: 'obligation' }), await owedFor()];
         await end(done);
-        const before = await ledger.duty(bob, done);
+        const before = await ledger.obligation(bob, done);
         await ledger.forget(alice);
         expect(await ledger.owed(bob, ALL)).toEqual([]);
-        expect((await ledger.duty(bob, id))?.ended).toMatchObject({ as: 'superseded', at: here.now() });
-        expect(await ledger.duty(bob, done)).toEqual(before);
+        expect((await ledger.obligation(bob, id))?.ended).toMatchObject({ as: 'superseded', at: here.now() });
+        expect(await ledger.obligation(bob, done)).toEqual(before);
         await found(anEntry({ id }).message, carol);
         expect(await unentered()).toEqual([`carol ${id}`]);
       });
     });
 
     it('are given out so that nobody can change what the ledger holds', async () => {
-      const [duty, session] = [aDuty({ ended: { ...END, by: { said: 'so' } } }), aSession('one')];
-      await ledger.addDuty(duty);
+      const [obligation, session] = [anObligation({ ended: { ...END, by: { said: 'so' } } }), aSession('one')];
+      await ledger.addObligation(obligation);
       await ledger.saveSession(session);
-      const [given, known] = [await ledger.duty(bob, duty.id), await ledger.session('one')];
+      const [given, known] = [await ledger.obligation(bob, obligation.id), await ledger.session('one')];
       if (given?.ended) given.ended.by['said'] = 'otherwise';
       known?.identities.push(carol);
-      expect(await ledger.duty(bob, duty.id)).toEqual(duty);
+      expect(await ledger.obligation(bob, obligation.id)).toEqual(obligation);
       expect(await ledger.session('one')).toEqual(session);
     });
   });
@@ -571,15 +597,15 @@ function aSession(id: string): SessionRecord {
 }
 
 /** Enters what a look has found, whenever that was. */
-async function enterLook(ledger: Ledger, look: Awaited<ReturnType<Ledger['unentered']>> | undefined): Promise<void> {
+async function enterLook(ledger: Journal, look: Awaited<ReturnType<Journal['unentered']>> | undefined): Promise<void> {
   if (!look) return;
-  const duties = look.copies.map(({ copy }) => aDuty({ id: copy.id, mailbox: copy.mailbox }));
-  await ledger.enter(look.from, look.upTo, duties);
+  const obligations = look.copies.map(({ copy }) => anObligation({ id: copy.id, mailbox: copy.mailbox }));
+  await ledger.enter(look.from, look.upTo, obligations);
 }
 
 /** All pages, each asked for from the last duty of the one before. */
-async function paged(ask: (page: DutyPage) => Promise<Duty[]>, limit: number): Promise<Duty[][]> {
-  const pages: Duty[][] = [];
+async function paged(ask: (page: ObligationPage) => Promise<Obligation[]>, limit: number): Promise<Obligation[][]> {
+  const pages: Obligation[][] = [];
   for (let page = await ask({ limit }); page.length > 0; page = await ask({ after: page.at(-1), limit })) {
     pages.push(page);
   }
@@ -592,14 +618,14 @@ type Change =
   | { do: 'defer'; due: number | null }
   | { do: 'leave' };
 
-function changedBy(act: Change, duty: Duty): Duty | null {
+function changedBy(act: Change, obligation: Obligation): Obligation | null {
   switch (act.do) {
     case 'end':
-      return { ...duty, ended: { as: act.as, at: act.at, by: { test: true } } };
+      return { ...obligation, ended: { as: act.as, at: act.at, by: { test: true } } };
     case 'reopen':
-      return { ...duty, state: 'open', ended: null };
+      return { ...obligation, state: 'open', ended: null };
     case 'defer':
-      return { ...duty, state: 'deferred', due: act.due };
+      return { ...obligation, state: 'deferred', due: act.due };
     case 'leave':
       return null;
   }

@@ -1,6 +1,6 @@
 import { openWorkspace } from '../../src/daemon/homes.ts';
 import { existsSync, readFileSync } from 'node:fs';
-import { enterDuties } from '../../src/core/obligations/obligation.ts';
+import { enterObligations } from '../../src/core/obligations/obligation.ts';
 import { send } from '../../src/core/mail/send.ts';
 import { BODY_LIMIT, Draft } from '../../src/core/message.ts';
 import { AgentName } from '../../src/core/names.ts';
@@ -108,16 +108,16 @@ export const hostChaos: Drill = {
       'faults',
     );
     faults.none(outOfOrder(shown, sent), 'came before an older one of their conversation');
-    await enterDuties(home);
+    await enterObligations(home);
     const unended: string[] = [];
     for (const [id, { reader }] of sent) {
-      const duty = await home.ledger.duty(reader, id as MessageId);
+      const obligation = await home.journal.obligation(reader, id as MessageId);
       // What was merged into a newer turn is superseded by it.
-      if (!duty?.ended) unended.push(`${id} ${duty?.state ?? 'no duty'}`);
+      if (!obligation?.ended) unended.push(`${id} ${obligation?.state ?? 'no duty'}`);
     }
     faults.none(unended, 'have no final disposition');
-    await home.spool.close();
-    await home.ledger.close();
+    await home.mailboxes.close();
+    await home.journal.close();
     return { counts: { events: sent.size, kills, shown: known.size }, faults: faults.found };
   },
 };

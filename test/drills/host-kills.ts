@@ -1,5 +1,5 @@
 import { openWorkspace } from '../../src/daemon/homes.ts';
-import { enterDuties } from '../../src/core/obligations/obligation.ts';
+import { enterObligations } from '../../src/core/obligations/obligation.ts';
 import { BODY_LIMIT } from '../../src/core/message.ts';
 import { AgentName } from '../../src/core/names.ts';
 import type { MessageId } from '../../src/core/names.ts';
@@ -141,14 +141,14 @@ export const hostKills: Drill = {
     faults.none(doubled, 'questions have two answers');
     faults.none(textless, 'events came without their text');
     faults.expect(questions.size > PEOPLE, 'hardly anything was asked');
-    await enterDuties(home);
+    await enterObligations(home);
     const open: string[] = [];
     for (const { eventId = '' } of questions.values()) {
-      if (!(await home.ledger.duty(LEAD, eventId as MessageId))?.ended) open.push(eventId);
+      if (!(await home.journal.obligation(LEAD, eventId as MessageId))?.ended) open.push(eventId);
     }
     faults.none(open, 'are left open');
-    await home.spool.close();
-    await home.ledger.close();
+    await home.mailboxes.close();
+    await home.journal.close();
     return { counts: { questions: questions.size, kills }, faults: faults.found };
   },
 };

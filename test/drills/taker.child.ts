@@ -1,7 +1,7 @@
 // Takes bob's mail until nothing waits any more, or so many were taken: says what it took and how long it ever waited.
 import type { MessageId } from '../../src/core/names.ts';
 import { Refusal } from '../../src/core/refusal.ts';
-import type { Spool } from '../../src/core/ports/mailboxes.ts';
+import type { Mailboxes } from '../../src/core/ports/mailboxes.ts';
 import { bob } from '../support/mail.ts';
 import { openHome } from '../support/maildir.ts';
 import type { OpenHome } from '../support/maildir.ts';
@@ -54,7 +54,7 @@ async function takeSome(): Promise<boolean> {
   return true;
 }
 
-async function takeThese(spool: Spool, ids: MessageId[]): Promise<void> {
+async function takeThese(spool: Mailboxes, ids: MessageId[]): Promise<void> {
   const claim = await timed(() => spool.claim(bob, ids, LEASE));
   const mine: MessageId[] = claim.copies.map(({ message }) => message.id);
   if (mine.length === 0) return;

@@ -101,13 +101,13 @@ describe('what one agent says', () => {
     await host.bind(bob, 'bob', { deliver: 'all' });
     await host.pass(10_000);
     const [posts, shown, before] = [
-      await host.workspace.own.ledger.history({ limit: 50 }),
+      await host.workspace.own.journal.history({ limit: 50 }),
       surface.wire.shown.length,
       bob.delivered.length,
     ];
     host.host.progress(ann, { progressToken: 'deploy', progress: 2, total: 5, message: 'checked the build' });
     await host.pass(20 * 60_000);
-    expect(await host.workspace.own.ledger.history({ limit: 50 })).toHaveLength(posts.length);
+    expect(await host.workspace.own.journal.history({ limit: 50 })).toHaveLength(posts.length);
     expect(surface.wire.shown.slice(shown).map(({ what }) => what)).toEqual(['progress']);
     const since = bob.delivered.slice(before);
     expect(new Set(since.map(({ attention }) => attention.policy))).toEqual(new Set(['must_not_respond']));
@@ -195,7 +195,7 @@ describe('an event', () => {
     for (const text of ['@backend the rollback is stuck', 'who can look at the logs?']) {
       const { message } = await host.send('ann', '#c', text);
       await host.pass(10_000);
-      const [inReplyTo, holder] = [message.id, host.workspace.own.ledger];
+      const [inReplyTo, holder] = [message.id, host.workspace.own.journal];
       const first = (await holder.eventClaim(message.id, host.workspace.now()))?.holder ?? 'bob';
       await host.call(wire(first), 'chat.react', { inReplyTo, signal: 'claimed' });
       const other = first === 'bob' ? 'cy' : 'bob';
@@ -268,7 +268,7 @@ describe('a harness', () => {
     const host = await aHost('lead', 'bob');
     const wire = new FakeWire();
     await host.bind(wire, 'lead');
-    const { ledger } = host.workspace.own;
+    const { journal } = host.workspace.own;
     const lead = AgentName.parse('lead');
     const quieter = (fields: object) => host.host.quieter(wire, Quieter.parse(fields));
     const { message } = await host.send('bob', '@lead', 'please look at the zebra');
@@ -287,8 +287,8 @@ describe('a harness', () => {
     expect(wire.delivered).toHaveLength(before);
     await host.host.start();
     await host.pass(1000);
-    expect((await ledger.duty(lead, eventId))?.ended).toBeNull();
-    const kept = (await ledger.trace(eventId))?.copies[0]?.receipts.filter(({ step }) => step === 'reconsidered');
+    expect((await journal.obligation(lead, eventId))?.ended).toBeNull();
+    const kept = (await journal.trace(eventId))?.copies[0]?.receipts.filter(({ step }) => step === 'reconsidered');
     expect(kept?.map(({ evidence }) => [evidence['was'], evidence['injection'], evidence['because']])).toEqual([
       ['buffered', 'notify', 'busy'],
       ['notify', 'silent', 'safety'],

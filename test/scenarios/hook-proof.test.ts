@@ -26,7 +26,7 @@ async function atWork(): Promise<Hooks> {
 }
 
 async function copyOf(hooks: Hooks, id: MessageId) {
-  const copy = (await hooks.mail.ledger.trace(id))?.copies[0];
+  const copy = (await hooks.mail.journal.trace(id))?.copies[0];
   if (!copy) throw new Error('it has a copy');
   return copy;
 }
@@ -43,7 +43,7 @@ describe('a session that never asks its model anything', () => {
       expect(await hooks.said({ ...end(), session_id: source }, client)).toBe('');
     }
     expect(await copyOf(hooks, id)).toMatchObject({ state: 'stored', attempt: 0, receipts: [] });
-    expect(await hooks.mail.spool.ids(bob, true)).toEqual([id]);
+    expect(await hooks.mail.mailboxes.ids(bob, true)).toEqual([id]);
   });
 
   it('does not keep its mail from the next one, whose first prompt brings it once and unmarked', async () => {
@@ -105,7 +105,7 @@ describe('what a hook has printed', () => {
     const { id } = await hooks.send({ body: 'one' });
     await hooks.said({ ...prompt('p1'), session_id: 's1' });
     await hooks.said({ ...end('p1'), session_id: 's1' });
-    expect(await hooks.mail.spool.ids(bob, true)).toEqual([id]);
+    expect(await hooks.mail.mailboxes.ids(bob, true)).toEqual([id]);
     const text = await hooks.said({ ...prompt('p9'), session_id: 's2' });
     expect(bodies(text)).toEqual(['one']);
     expect(text).toContain(REDELIVERED);
@@ -263,7 +263,7 @@ describe('a message that the model releases before the next event', () => {
     expect(bodies(text)).toEqual(after.length === 0 ? ['one'] : []);
     if (after.length === 0) expect(text).toContain(REDELIVERED);
     expect(await copyOf(hooks, id)).toMatchObject({ state: 'held', disposition: null, attempt: 1 });
-    expect(await hooks.mail.ledger.open(bob)).toHaveProperty('size', 1);
+    expect(await hooks.mail.journal.open(bob)).toHaveProperty('size', 1);
   });
 });
 
@@ -328,7 +328,7 @@ describe('a turn that is longer than the lease', () => {
     const { id } = await hooks.send({ body: 'one' });
     await hooks.said(prompt('p1'));
     const { owner } = await copyOf(hooks, id);
-    await hooks.mail.ledger.renew(bob, owner ?? '', Date.now() - 1);
+    await hooks.mail.journal.renew(bob, owner ?? '', Date.now() - 1);
     expect(await hooks.said(tool('p1'))).toBe('');
     expect(await copyOf(hooks, id)).toMatchObject({ state: 'settled', attempt: 1 });
   });
@@ -338,7 +338,7 @@ describe('a turn that is longer than the lease', () => {
     const { id } = await hooks.send({ body: 'one' });
     await hooks.said({ ...prompt('p1'), session_id: 's1' });
     const { owner } = await copyOf(hooks, id);
-    await hooks.mail.ledger.renew(bob, owner ?? '', Date.now() - 1);
+    await hooks.mail.journal.renew(bob, owner ?? '', Date.now() - 1);
     expect(await hooks.said({ ...prompt('p9'), session_id: 's2' })).toContain(REDELIVERED);
     expect(await hooks.said({ ...tool('p1'), session_id: 's1' })).toBe('');
     expect(await copyOf(hooks, id)).toMatchObject({ state: 'held' });

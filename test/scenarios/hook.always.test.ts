@@ -133,7 +133,7 @@ class Story {
   async #owedBy(session: string): Promise<MessageId[]> {
     const owed: MessageId[] = [];
     for (const [id, kind] of this.sent) {
-      const copy = await this.hooks.mail.ledger.copy(bob, id);
+      const copy = await this.hooks.mail.journal.copy(bob, id);
       const isPointed = kind === 'long' && this.shown.get(id)?.some((one) => one.session === session);
       if (this.taken.has(id)) continue;
       if (isPointed || (kind === 'short' && copy?.settledBy?.['session'] === session)) owed.push(id);
@@ -143,7 +143,7 @@ class Story {
 
   /** The reader gives back one of the messages that its sessions were shown. */
   async release(which: number): Promise<void> {
-    const held = [...(await this.hooks.mail.ledger.open(bob)).values()].filter(({ owner }) => owner !== null);
+    const held = [...(await this.hooks.mail.journal.open(bob)).values()].filter(({ owner }) => owner !== null);
     const copy = held[which % Math.max(1, held.length)];
     if (!copy) return;
     await release({ name: bob, home: this.hooks.mail }, copy.id, { by: 'release' });
@@ -152,15 +152,15 @@ class Story {
 
   /** Another reader of the mailbox takes one of the messages that wait. */
   async take(which: number): Promise<void> {
-    const waiting = await this.hooks.mail.spool.ids(bob);
+    const waiting = await this.hooks.mail.mailboxes.ids(bob);
     const id = waiting.toSorted()[which % Math.max(1, waiting.length)];
     if (id && (await takeOne({ name: bob, home: this.hooks.mail }, id, { by: 'take' }))) this.taken.add(id);
   }
 
   async leasesRunOut(): Promise<void> {
-    const open = await this.hooks.mail.ledger.open(bob);
+    const open = await this.hooks.mail.journal.open(bob);
     const owners = new Set([...open.values()].flatMap(({ owner }) => owner ?? []));
-    for (const owner of owners) await this.hooks.mail.ledger.renew(bob, owner, Date.now() - 1);
+    for (const owner of owners) await this.hooks.mail.journal.renew(bob, owner, Date.now() - 1);
   }
 
   #proveAll(session: string): void {
@@ -190,7 +190,7 @@ class Story {
   /** What a guard keeps comes with a prompt only; what is repeated after a compaction was this session's, and prolongs no turn. */
   async #checkPlace(id: MessageId, session: string, event: string): Promise<void> {
     if (MAIL[this.sent.get(id) ?? 'short'].attention === KEPT) expect(event).toBe('UserPromptSubmit');
-    const copy = await this.hooks.mail.ledger.copy(bob, id);
+    const copy = await this.hooks.mail.journal.copy(bob, id);
     if (copy?.state !== 'settled') return;
     expect({ event, session }).not.toMatchObject({ event: 'Stop' });
     expect(copy.settledBy).toMatchObject({ session });
@@ -198,7 +198,7 @@ class Story {
 
   async #check(): Promise<void> {
     for (const id of this.sent.keys()) {
-      const copy = await this.hooks.mail.ledger.copy(bob, id);
+      const copy = await this.hooks.mail.journal.copy(bob, id);
       expect(copy?.state).toBeOneOf(['stored', 'held', 'settled']);
       if (copy?.state !== 'settled' || this.taken.has(id)) continue;
       const whole = (this.shown.get(id) ?? []).filter(({ sign }) => !sign);
@@ -220,7 +220,7 @@ class Story {
       const shown = this.shown.get(id) ?? [];
       expect({ id, proven: shown.some(({ proven }) => proven) }).toEqual({ id, proven: true });
       const state = shown.some(({ sign }) => sign) ? 'stored' : 'settled';
-      expect(await this.hooks.mail.ledger.copy(bob, id)).toMatchObject({ state });
+      expect(await this.hooks.mail.journal.copy(bob, id)).toMatchObject({ state });
     }
   }
 }

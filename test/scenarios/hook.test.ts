@@ -28,7 +28,7 @@ describe('a hook', () => {
     const text = await hooks.said();
     expect([...bodiesIn(text).values()]).toEqual(['the build is red']);
     expect(await hooks.said()).toBe('');
-    const copy = (await hooks.mail.ledger.trace(sent.id))?.copies[0];
+    const copy = (await hooks.mail.journal.trace(sent.id))?.copies[0];
     const evidence = { by: 'hook', client: 'claude', event: 'PostToolUse', session: 's1' };
     const settledBy = { ...evidence, proof: 'PostToolUse' };
     expect(copy).toMatchObject({ state: 'settled', disposition: 'acknowledged', settledBy });
@@ -83,7 +83,7 @@ describe('a hook', () => {
     expect(text).toContain(command);
     expect(text).not.toContain('yyyy');
     expect(await hooks.said()).toBe('');
-    const trace = await hooks.mail.ledger.trace(long.id);
+    const trace = await hooks.mail.journal.trace(long.id);
     expect(trace?.copies[0]).toMatchObject({ state: 'stored', receipts: [{ step: 'knocked' }] });
     const read = await new Program(hooks.user).run(command.split(' ').slice(1));
     expect(read.out).toContain(long.body);
@@ -222,7 +222,7 @@ describe('which session it is', () => {
     await hooks.send({ body: 'again' });
     expect([...bodiesIn(await hooks.said()).values()]).toEqual(['again']);
     await hooks.mail.directory.remove(bob);
-    await hooks.mail.spool.remove(bob);
+    await hooks.mail.mailboxes.remove(bob);
     expect((await hooks.call()).err).toContain('no mailbox is called "bob"');
     expect(await hooks.call()).toEqual({ out: '', err: '', code: 0 });
   });
@@ -286,7 +286,7 @@ describe('each client gets its own form', () => {
     await hooks.send({ body: 'one' });
     expect(await hooks.said({ hook_event_name: 'SessionEnd' })).toBe('');
     expect(await hooks.said({ hook_event_name: 'toString' })).toBe('');
-    expect(await hooks.mail.spool.ids(bob)).toHaveLength(1);
+    expect(await hooks.mail.mailboxes.ids(bob)).toHaveLength(1);
   });
 
   it('a client that is unknown, or has no hooks, is refused in one line', async () => {
@@ -401,7 +401,7 @@ describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))('under %
       const run = await hooks.call(event);
       expect({ out: run.out, code: run.code }).toEqual({ out: '', code: 0 });
       expect(run.err.split('\n').length).toBeLessThanOrEqual(2);
-      expect(await hooks.mail.spool.ids(bob)).toHaveLength(1);
+      expect(await hooks.mail.mailboxes.ids(bob)).toHaveLength(1);
     },
   );
 
@@ -447,7 +447,7 @@ describe('trouble', () => {
       }
       expect(seen.get(`message ${n}`) ?? 0).toBeGreaterThan(0);
     }
-    expect(await hooks.mail.spool.ids(bob)).toEqual([]);
+    expect(await hooks.mail.mailboxes.ids(bob)).toEqual([]);
   });
 
   it('brings back what another reader died with, when it is time to look', async () => {
@@ -455,14 +455,14 @@ describe('trouble', () => {
     await hooks.send({ body: 'one' });
     await hooks.said({ hook_event_name: 'SessionEnd' });
     const { id } = await hooks.send({ body: 'held' });
-    await hooks.mail.spool.claim(bob, [id], { ms: 60_000, bearer: true });
+    await hooks.mail.mailboxes.claim(bob, [id], { ms: 60_000, bearer: true });
     expect([...bodiesIn(await hooks.said()).values()]).toEqual(['one']);
     expect(await hooks.said()).toBe('');
     const starts = hooks.starts;
     expect(await hooks.said()).toBe('');
     expect(hooks.starts).toBe(starts);
-    const { owner } = (await hooks.mail.ledger.copy(bob, id)) ?? {};
-    await hooks.mail.ledger.renew(bob, owner ?? '', Date.now() - 1);
+    const { owner } = (await hooks.mail.journal.copy(bob, id)) ?? {};
+    await hooks.mail.journal.renew(bob, owner ?? '', Date.now() - 1);
     expect(await hooks.said()).toBe('');
     utimesSync(`${hooks.home}/sessions/s1/look`, new Date(), new Date(Date.now() - 1000));
     const text = await hooks.said();

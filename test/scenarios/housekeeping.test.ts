@@ -36,11 +36,11 @@ interface Finding {
 /** A home with two agents and one message that bob has taken. Made in this process: the program is what is looked at. */
 async function anExchange(extra: Record<string, string> = {}): Promise<Program & { id: string; root: string }> {
   const workspace = await aDurableWorkspace('alice', 'bob');
-  const { root, ledger } = workspace.own;
+  const { root, journal } = workspace.own;
   const { message } = await send(workspace, alice, aDraft({ body: 'the word is xyzzy' }));
   const taken = { disposition: 'acknowledged', by: { by: 'drain' } } as const;
   await deliver({ name: bob, home: workspace.own }, [message.id], taken, () => ({ show: () => {}, slow: false }));
-  await ledger.close();
+  await journal.close();
   becomeDefault(`${root}/config.json`, 'alice', false);
   const parley = new Program(undefined, { PARLEY_HOME: root, ...extra });
   return Object.assign(parley, { id: message.id, root });

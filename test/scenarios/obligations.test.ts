@@ -10,7 +10,7 @@ import { react } from '../../src/core/obligations/react.ts';
 import { answer, send } from '../../src/core/mail/send.ts';
 import type { Sent } from '../../src/core/mail/send.ts';
 import { settle } from '../../src/core/mail/settle.ts';
-import type { Duty } from '../../src/core/obligations/rules.ts';
+import type { Obligation } from '../../src/core/obligations/rules.ts';
 import { BODY_LIMIT } from '../../src/core/message.ts';
 import type { AgentName } from '../../src/core/names.ts';
 import { Refusal } from '../../src/core/refusal.ts';
@@ -42,7 +42,7 @@ async function halted(
 }
 
 /** What comes back to its reader meanwhile; or nothing at all, where returns are switched off. */
-type Lives = (workspace: TestWorkspace, ms: number) => Promise<Duty[]>;
+type Lives = (workspace: TestWorkspace, ms: number) => Promise<Obligation[]>;
 const withReturns: Lives = async (workspace, ms) => workspace.live(ms);
 const withoutReturns: Lives = async (workspace, ms) => {
   workspace.pass(ms);
@@ -64,8 +64,8 @@ async function armA(lives: Lives): Promise<void> {
 async function armC(lives: Lives): Promise<void> {
   const { workspace, sent, will } = await halted();
   await lives(workspace, 4 * INTERVAL);
-  const { duties } = await owe({ name: will, home: workspace.own }, PAGE);
-  expect(duties).toMatchObject([{ kind: 'obligation', message: { thread: sent.message.id } }]);
+  const { obligations } = await owe({ name: will, home: workspace.own }, PAGE);
+  expect(obligations).toMatchObject([{ kind: 'obligation', message: { thread: sent.message.id } }]);
 }
 
 describe('an obligation', () => {
@@ -76,14 +76,14 @@ describe('an obligation', () => {
     const plain = await send(workspace, alice, aDraft({ intent: 'blocker', priority: 'urgent' }));
     workspace.pass(1);
     const obliging = await send(workspace, alice, aDraft({ obligation: fields }));
-    const { duties } = await owe(workspace.who('bob'), PAGE);
-    expect(duties.map(({ id, kind }) => [id, kind])).toEqual([
+    const { obligations } = await owe(workspace.who('bob'), PAGE);
+    expect(obligations.map(({ id, kind }) => [id, kind])).toEqual([
       [plain.message.id, 'reply'],
       [obliging.message.id, 'obligation'],
     ]);
     expect(obliging.message.parley?.obligation).toEqual(fields as never);
     await workspace.live(WEEK);
-    const left = (await owe(workspace.who('bob'), PAGE)).duties;
+    const left = (await owe(workspace.who('bob'), PAGE)).obligations;
     expect(left.map(({ id }) => id)).toEqual([obliging.message.id]);
   });
 
@@ -100,7 +100,7 @@ describe('an obligation', () => {
     await withRole(workspace, 'backend', 'bob', 'carol');
     const sent = send(workspace, alice, aDraft({ obligation: { blocks: 'halted' }, ...fields }));
     await expect(sent).rejects.toMatchObject({ code: 'invalid_request' });
-    expect(await workspace.own.spool.ids(bob)).toEqual([]);
+    expect(await workspace.own.mailboxes.ids(bob)).toEqual([]);
   });
 
   it('arm A: comes back after its reader’s done, and is discharged by its author’s, who names the reader [C2A-N10]', async () => {
@@ -179,10 +179,10 @@ describe('an obligation', () => {
       aDraft({ to: '@dora', obligation: { blocks: 'degraded' }, body: 'and this' }),
     );
     await workspace.live(4 * INTERVAL);
-    const { duties } = await owe({ name: will, home: workspace.own }, PAGE);
-    expect(duties).toHaveLength(1);
-    expect(duties[0]?.message?.refs).toEqual([`${sent.message.id}:bob`, `${second.message.id}:dora`]);
-    expect(await workspace.own.spool.ids(will)).toHaveLength(1);
+    const { obligations } = await owe({ name: will, home: workspace.own }, PAGE);
+    expect(obligations).toHaveLength(1);
+    expect(obligations[0]?.message?.refs).toEqual([`${sent.message.id}:bob`, `${second.message.id}:dora`]);
+    expect(await workspace.own.mailboxes.ids(will)).toHaveLength(1);
     await react(workspace, workspace.who('alice'), sent.message.id, { signal: 'done', recipient: bob });
     expect((await owe({ name: will, home: workspace.own }, PAGE)).count).toBe(1);
     await react(workspace, workspace.who('carol'), second.message.id, { signal: 'done' });
@@ -193,12 +193,12 @@ describe('an obligation', () => {
     const { workspace, will } = await halted();
     await withRole(workspace, 'lead', 'carol');
     await workspace.live(4 * INTERVAL);
-    expect((await owe(workspace.who('carol'), PAGE)).duties).toMatchObject([{ kind: 'obligation', tier: 1 }]);
+    expect((await owe(workspace.who('carol'), PAGE)).obligations).toMatchObject([{ kind: 'obligation', tier: 1 }]);
     expect((await owe({ name: will, home: workspace.own }, PAGE)).count).toBe(0);
     const back = await workspace.live(3 * INTERVAL);
     expect(back.map(({ mailbox }) => mailbox).join(' ')).toBe('carol carol carol');
     await workspace.live(2 * INTERVAL);
-    expect((await owe({ name: will, home: workspace.own }, PAGE)).duties).toMatchObject([{ tier: 2 }]);
+    expect((await owe({ name: will, home: workspace.own }, PAGE)).obligations).toMatchObject([{ tier: 2 }]);
   });
 
   it.each(['A', 'C'])('without returns arm %s fails: the checks do check [C2A-N21]', async (arm) => {
@@ -216,7 +216,7 @@ describe('an obligation', () => {
       for (const _ of await workspace.live(MINUTE)) times.push(minute);
     }
     expect(times).toEqual([5, 10, 15]);
-    expect(await workspace.own.ledger.duty(bob, sent.message.id)).toMatchObject({ returns: 3, ended: null });
+    expect(await workspace.own.journal.obligation(bob, sent.message.id)).toMatchObject({ returns: 3, ended: null });
   });
 
   it('stays with a person, without returns, until it is discharged [C2A-N14]', async () => {
@@ -270,7 +270,7 @@ describe('an obligation', () => {
     await workspace.live(INTERVAL);
     const edited = await edit(workspace, alice, workspace.own, sent.message.id, 'free the lock of the parser');
     expect(await open(workspace, sent)).toBe(false);
-    expect(await workspace.own.ledger.duty(bob, edited.message.id)).toMatchObject({
+    expect(await workspace.own.journal.obligation(bob, edited.message.id)).toMatchObject({
       kind: 'obligation',
       returns: 1,
       at: Date.parse(sent.message.ts),
@@ -278,9 +278,9 @@ describe('an obligation', () => {
     });
     await remove(workspace, carol, workspace.own, edited.message.id);
     expect(await open(workspace, edited)).toBe(true);
-    await workspace.own.ledger.prune({ bodies: workspace.now() + WEEK, facts: workspace.now() + WEEK });
+    await workspace.own.journal.prune({ bodies: workspace.now() + WEEK, facts: workspace.now() + WEEK });
     expect(await open(workspace, edited)).toBe(true);
-    expect((await blocked(workspace.who('alice'), PAGE)).duties.map(({ id }) => id)).toEqual([edited.message.id]);
+    expect((await blocked(workspace.who('alice'), PAGE)).obligations.map(({ id }) => id)).toEqual([edited.message.id]);
     await remove(workspace, alice, workspace.own, edited.message.id);
     expect(await open(workspace, edited)).toBe(false);
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
@@ -311,11 +311,11 @@ describe('an obligation', () => {
     const [home] = before.homes;
     for (const name of [alice, bob]) await home?.directory.register(name, 'agent');
     const { message } = await send(before, alice, aDraft({ obligation: { blocks: 'halted' } }));
-    await home?.ledger.close();
+    await home?.journal.close();
     const [own] = opened().homes;
     if (!own) throw new Error('a workspace has a home');
-    expect((await owe({ name: bob, home: own }, PAGE)).duties).toMatchObject([{ id: message.id, from: 'alice' }]);
-    expect((await blocked({ name: alice, home: own }, PAGE)).duties).toMatchObject([
+    expect((await owe({ name: bob, home: own }, PAGE)).obligations).toMatchObject([{ id: message.id, from: 'alice' }]);
+    expect((await blocked({ name: alice, home: own }, PAGE)).obligations).toMatchObject([
       { id: message.id, mailbox: 'bob' },
     ]);
     expect((await owe({ name: alice, home: own }, PAGE)).count).toBe(0);
@@ -334,8 +334,8 @@ describe('an obligation', () => {
 
 async function open(workspace: TestWorkspace, { message }: Sent): Promise<boolean> {
   await owe(workspace.who('bob'), PAGE);
-  const duty = await workspace.own.ledger.duty(bob, message.id);
-  return duty !== null && duty.ended === null;
+  const obligation = await workspace.own.journal.obligation(bob, message.id);
+  return obligation !== null && obligation.ended === null;
 }
 
 type Act = { signal: KnownSignal } | { verb: string } | { minutes: number };

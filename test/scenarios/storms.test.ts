@@ -88,7 +88,7 @@ class Play {
 
   /** What the owner was told. */
   async notices(): Promise<string[]> {
-    const waiting = await this.workspace.own.spool.peek(AgentName.parse('will'));
+    const waiting = await this.workspace.own.mailboxes.peek(AgentName.parse('will'));
     return waiting.map(({ message }) => message.body);
   }
 }

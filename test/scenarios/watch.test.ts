@@ -276,7 +276,7 @@ describe('a message that is being worked on', () => {
   it('stays with its worker, however long that takes, and goes to nobody else', async () => {
     const workspace = await aDurableWorkspace('alice', 'bob');
     const entry = anEntry();
-    await workspace.own.spool.put(entry);
+    await workspace.own.mailboxes.put(entry);
     const { id } = entry.message;
     const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
     const { promise: finished, resolve: finish } = Promise.withResolvers<void>();
@@ -295,18 +295,18 @@ describe('a message that is being worked on', () => {
     // Before that it is anybody's.
     await begun;
     for (const end = Date.now() + 4 * lease.ms; Date.now() < end; await Bun.sleep(20)) {
-      await workspace.own.spool.heal();
-      expect((await workspace.own.spool.claim(bob, [id], { ms: 1000 })).copies).toEqual([]);
+      await workspace.own.mailboxes.heal();
+      expect((await workspace.own.mailboxes.claim(bob, [id], { ms: 1000 })).copies).toEqual([]);
     }
     finish();
     expect(await working).toEqual({ done: true, againMs: null });
-    expect((await workspace.own.ledger.copy(bob, id))?.state).toBe('settled');
+    expect((await workspace.own.journal.copy(bob, id))?.state).toBe('settled');
   });
 
   it('is told when it was lost, and is not settled then', async () => {
     const workspace = await aDurableWorkspace('alice', 'bob');
     const entry = anEntry();
-    await workspace.own.spool.put(entry);
+    await workspace.own.mailboxes.put(entry);
     const { id } = entry.message;
     const who = { name: bob, home: workspace.own };
     const { promise: lost, resolve: hear } = Promise.withResolvers<void>();
@@ -316,15 +316,15 @@ describe('a message that is being worked on', () => {
       async (_copy, signal) => {
         signal.addEventListener('abort', () => hear());
         // As in another container after a sleep of the machine: somebody took it for abandoned.
-        const owner = (await workspace.own.ledger.copy(bob, id))?.owner ?? '';
-        await workspace.own.spool.release({ mailbox: bob, owner }, [id], { because: 'test' });
+        const owner = (await workspace.own.journal.copy(bob, id))?.owner ?? '';
+        await workspace.own.mailboxes.release({ mailbox: bob, owner }, [id], { because: 'test' });
         await lost;
         return { done: true, evidence: { by: 'test' } };
       },
       { ms: 10, renewMs: 60 },
     );
     expect(worked.done).toBe(false);
-    expect(await workspace.own.spool.ids(bob)).toEqual([id]);
+    expect(await workspace.own.mailboxes.ids(bob)).toEqual([id]);
   });
 
   it('waits longer after every failure, up to five minutes', async () => {
@@ -333,11 +333,11 @@ describe('a message that is being worked on', () => {
     const pauses: number[] = [];
     for (const failuresBefore of [0, 1, 2, 5, 6, 7, 20]) {
       const entry = anEntry();
-      await workspace.own.spool.put(entry);
+      await workspace.own.mailboxes.put(entry);
       const { id } = entry.message;
       const long = new Date(Date.now() - 3_600_000).toISOString();
       for (let failure = 1; failure <= failuresBefore; failure += 1) {
-        await workspace.own.ledger.record(bob, id, { step: 'released', at: long, evidence: { failure } });
+        await workspace.own.journal.record(bob, id, { step: 'released', at: long, evidence: { failure } });
       }
       const { againMs } = await work(who, id, async () => ({ done: false, evidence: { because: 'test' } }));
       pauses.push((againMs ?? 0) / 1000);
@@ -350,11 +350,11 @@ describe('a message that is being worked on', () => {
   it('waits again at once when its worker throws', async () => {
     const workspace = await aDurableWorkspace('alice', 'bob');
     const entry = anEntry();
-    await workspace.own.spool.put(entry);
+    await workspace.own.mailboxes.put(entry);
     const { id } = entry.message;
     const who = { name: bob, home: workspace.own };
     await expect(work(who, id, () => Promise.reject(new Error('no')))).rejects.toThrow('no');
-    expect(await workspace.own.spool.ids(bob)).toEqual([id]);
+    expect(await workspace.own.mailboxes.ids(bob)).toEqual([id]);
     expect(await work(who, id, async () => ({ done: true, evidence: {} }))).toEqual({ done: true, againMs: null });
   });
 });

@@ -7,7 +7,13 @@ import { HANDED, ScriptedWay } from './ways.ts';
 
 const [, , root = ''] = process.argv;
 const { spool, ledger } = await openHome(root);
-const home = { label: 'parley' as const, root, spool, ledger, directory: new FilesDirectory(root, Date.now) };
+const home = {
+  label: 'parley' as const,
+  root,
+  mailboxes: spool,
+  journal: ledger,
+  directory: new FilesDirectory(root, Date.now),
+};
 const way = new ScriptedWay('terminal', [HANDED], async () => {
   process.kill(process.pid, 'SIGKILL');
   await new Promise(() => {});

@@ -4,14 +4,14 @@ import type { Message } from '../../src/core/message.ts';
 import type { AgentName } from '../../src/core/names.ts';
 import { entryText } from '../../src/protocols/c2c/entry.ts';
 import { withLock } from '../../src/protocols/c2c/lock.ts';
-import { openSqliteLedger } from '../../src/store/journal/sqlite.ts';
-import type { SqliteLedger } from '../../src/store/journal/sqlite.ts';
-import { C2cMailbox } from '../../src/protocols/c2c/mailbox.ts';
+import { openSqliteJournal } from '../../src/store/journal/sqlite.ts';
+import type { SqliteJournal } from '../../src/store/journal/sqlite.ts';
+import { C2cMailboxes } from '../../src/protocols/c2c/mailbox.ts';
 import { bob, carol, LOUD } from './mail.ts';
 
 export interface OpenBroker {
-  spool: C2cMailbox;
-  ledger: SqliteLedger;
+  spool: C2cMailboxes;
+  ledger: SqliteJournal;
   close: () => Promise<void>;
 }
 
@@ -29,10 +29,10 @@ export const SESSIONS: ReadonlyMap<AgentName, string> = new Map([[bob, 'session-
 /** Opens the ledger and the spool of a broker directory the way every process does. */
 export async function openBrokerHome(root: string, options: BrokerOptions = {}): Promise<OpenBroker> {
   const { now = Date.now, judge = async () => LOUD, onStep, heal = true, sessions = SESSIONS } = options;
-  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal', now });
-  const spool = new C2cMailbox({
+  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal', now });
+  const spool = new C2cMailboxes({
     root,
-    ledger,
+    journal: ledger,
     now,
     names: { fileOf: (mailbox) => sessions.get(mailbox) ?? mailbox, mailboxes: () => [...sessions.keys(), carol] },
     judge: async (mailbox, message) => ({

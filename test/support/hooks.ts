@@ -59,7 +59,7 @@ export class Hooks {
   async with(...names: string[]): Promise<this> {
     for (const name of names) await this.mail.directory.register(AgentName.parse(name), 'agent');
     writeFileSync(`${this.home}/config.json`, JSON.stringify({ agent: names[0] }));
-    await this.mail.spool.heal();
+    await this.mail.mailboxes.heal();
     return this;
   }
 
@@ -125,7 +125,7 @@ export class Hooks {
   /** Sends by Parley: the copy is durable and has its row. */
   async send(fields: Partial<Message> = {}, to = 'bob', attention: Attention = LOUD): Promise<Message> {
     const message = aMessage({ to: `@${to}`, ...fields });
-    await this.mail.spool.put({ message, copies: [{ mailbox: AgentName.parse(to), attention }] });
+    await this.mail.mailboxes.put({ message, copies: [{ mailbox: AgentName.parse(to), attention }] });
     return message;
   }
 
@@ -143,7 +143,7 @@ export class Hooks {
   async fill(count: number, folder: 'new' | 'quiet', attention: Attention, fields: Partial<Message>): Promise<void> {
     const bob = AgentName.parse('bob');
     const messages = Array.from({ length: count }, () => aMessage(fields));
-    await this.mail.ledger.adopt(
+    await this.mail.journal.adopt(
       messages.map((message) => ({ message, copies: [{ mailbox: bob, attention }] })),
       'stored',
     );

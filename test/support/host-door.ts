@@ -1,7 +1,7 @@
 import type { Engine } from '../../src/protocols/c2a/methods.ts';
 import { HostConnection } from '../../src/protocols/c2a/server.ts';
 import type { HostServerDeps } from '../../src/protocols/c2a/server.ts';
-import type { Wire } from '../../src/protocols/c2a/context.ts';
+import type { HostPeer } from '../../src/protocols/c2a/context.ts';
 import { ChatDeliver } from '../../src/protocols/c2a/shapes.ts';
 
 /** Everything that a harness can do. */
@@ -32,11 +32,11 @@ export function anInitialize(fields: object = {}): object {
 /** An engine that notes what it is asked, and answers with what it is told to. */
 export class FakeEngine implements Engine {
   readonly asked: { what: string; with: unknown }[] = [];
-  readonly wires: Wire[] = [];
+  readonly wires: HostPeer[] = [];
   gones = 0;
   answer: (what: string, params: unknown) => unknown = () => ({});
 
-  async bind(wire: Wire, _capabilities: unknown, _version: unknown, request: { sessionId: string }) {
+  async bind(wire: HostPeer, _capabilities: unknown, _version: unknown, request: { sessionId: string }) {
     this.wires.push(wire);
     await this.#note('bind', request);
     return { sessionId: request.sessionId, token: 'a-token', warnings: [] };
@@ -44,31 +44,31 @@ export class FakeEngine implements Engine {
   gone(): void {
     this.gones += 1;
   }
-  async turn(_wire: Wire, turn: unknown): Promise<void> {
+  async turn(_wire: HostPeer, turn: unknown): Promise<void> {
     await this.#note('turn', turn);
   }
-  async contextReset(_wire: Wire, sessionId: string): Promise<void> {
+  async contextReset(_wire: HostPeer, sessionId: string): Promise<void> {
     await this.#note('contextReset', sessionId);
   }
-  async call(_wire: Wire, sessionId: string | undefined, tool: string, args: unknown): Promise<unknown> {
+  async call(_wire: HostPeer, sessionId: string | undefined, tool: string, args: unknown): Promise<unknown> {
     return this.#note(tool, { sessionId, args });
   }
-  async progress(_wire: Wire, progress: unknown): Promise<void> {
+  async progress(_wire: HostPeer, progress: unknown): Promise<void> {
     await this.#note('progress', progress);
   }
-  quieter(_wire: Wire, request: unknown): Promise<unknown> {
+  quieter(_wire: HostPeer, request: unknown): Promise<unknown> {
     return this.#note('quieter', request);
   }
   surface = {
-    bind: (wire: Wire, params: unknown): Promise<unknown> => {
+    bind: (wire: HostPeer, params: unknown): Promise<unknown> => {
       this.wires.push(wire);
       return this.#note('surface.bind', params);
     },
-    post: (_wire: Wire, params: unknown): Promise<unknown> => this.#note('surface.post', params),
-    edit: (_wire: Wire, params: unknown): Promise<unknown> => this.#note('surface.edit', params),
-    delete: (_wire: Wire, params: unknown): Promise<unknown> => this.#note('surface.delete', params),
-    react: (_wire: Wire, params: unknown): Promise<unknown> => this.#note('surface.react', params),
-    typing: (_wire: Wire, params: unknown): Promise<unknown> => this.#note('surface.typing', params),
+    post: (_wire: HostPeer, params: unknown): Promise<unknown> => this.#note('surface.post', params),
+    edit: (_wire: HostPeer, params: unknown): Promise<unknown> => this.#note('surface.edit', params),
+    delete: (_wire: HostPeer, params: unknown): Promise<unknown> => this.#note('surface.delete', params),
+    react: (_wire: HostPeer, params: unknown): Promise<unknown> => this.#note('surface.react', params),
+    typing: (_wire: HostPeer, params: unknown): Promise<unknown> => this.#note('surface.typing', params),
   };
 
   async #note(what: string, params: unknown): Promise<unknown> {
@@ -144,7 +144,7 @@ export class Talk {
   }
 
   /** The wire that the engine got when this peer bound a session. */
-  async wire(): Promise<Wire> {
+  async wire(): Promise<HostPeer> {
     const role = (await this.ask('session/bind', { sessionId: 'one', identities: ['bob'] })).error
       ? 'surface'
       : 'harness';

@@ -1,5 +1,5 @@
 import { PROMPTS } from '../../src/protocols/c2a/prompt.ts';
-import type { HostDeps, SurfaceShow, Wire } from '../../src/protocols/c2a/context.ts';
+import type { HostDeps, SurfaceShow, HostPeer } from '../../src/protocols/c2a/context.ts';
 import { Host } from '../../src/protocols/c2a/host.ts';
 import { send } from '../../src/core/mail/send.ts';
 import type { Sent } from '../../src/core/mail/send.ts';
@@ -12,7 +12,7 @@ import { aWorkspace } from './workspace.ts';
 import type { TestWorkspace } from './workspace.ts';
 
 /** A connection that notes what it is told, and accepts it unless it is told not to. */
-export class FakeWire implements Wire {
+export class FakeWire implements HostPeer {
   readonly delivered: ChatDeliver[] = [];
   readonly cancelled: { eventId: MessageId; reason: string }[] = [];
   readonly shown: SurfaceShow[] = [];
@@ -104,7 +104,7 @@ export class TestHost {
     await this.calm();
   }
 
-  async bind(wire: Wire, identity: string | string[], fields: object = {}, capabilities: object = EVERYTHING) {
+  async bind(wire: HostPeer, identity: string | string[], fields: object = {}, capabilities: object = EVERYTHING) {
     const names = Array.isArray(identity) ? identity : [identity];
     const request = Bind.parse({ sessionId: names[0] ?? 'nobody', identities: names, ...fields });
     const bound = await this.host.bind(wire, Capabilities.parse(capabilities), '2026-08-11', request);
@@ -118,7 +118,7 @@ export class TestHost {
     return sent;
   }
 
-  async call(wire: Wire, tool: ToolName, args: object, sessionId?: string): Promise<Record<string, unknown>> {
+  async call(wire: HostPeer, tool: ToolName, args: object, sessionId?: string): Promise<Record<string, unknown>> {
     const result = await this.host.call(wire, sessionId, tool, TOOLS[tool].parse(args));
     await this.calm();
     return result as Record<string, unknown>;
@@ -126,7 +126,7 @@ export class TestHost {
 
   /** How a copy ended, or null. */
   async ended(mailbox: string, id: string): Promise<string | null> {
-    return (await this.workspace.own.ledger.copy(AgentName.parse(mailbox), MessageId.parse(id)))?.disposition ?? null;
+    return (await this.workspace.own.journal.copy(AgentName.parse(mailbox), MessageId.parse(id)))?.disposition ?? null;
   }
 
   #after(ms: number, run: () => void): { cancel(): void } {

@@ -2,14 +2,14 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import type { Attention } from '../../src/core/attention/attention.ts';
 import type { Message } from '../../src/core/message.ts';
 import type { AgentName } from '../../src/core/names.ts';
-import { openSqliteLedger } from '../../src/store/journal/sqlite.ts';
-import type { SqliteLedger } from '../../src/store/journal/sqlite.ts';
+import { openSqliteJournal } from '../../src/store/journal/sqlite.ts';
+import type { SqliteJournal } from '../../src/store/journal/sqlite.ts';
 import { Maildir } from '../../src/store/maildir/maildir.ts';
 import { LOUD } from './mail.ts';
 
 export interface OpenHome {
   spool: Maildir;
-  ledger: SqliteLedger;
+  ledger: SqliteJournal;
   close: () => Promise<void>;
 }
 
@@ -24,12 +24,12 @@ export interface HomeOptions {
 /** Opens a home's ledger and spool the way every process does. */
 export async function openHome(root: string, options: HomeOptions = {}): Promise<OpenHome> {
   const { now = Date.now, judge = async () => LOUD, onStep, heal = true } = options;
-  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal', now });
+  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal', now });
   const judgement = async (mailbox: AgentName, message: Message) => ({
     attention: await judge(mailbox, message),
     lineage: message.parley?.lineage,
   });
-  const spool = new Maildir({ root, ledger, judge: judgement, now, ...(onStep && { onStep }) });
+  const spool = new Maildir({ root, journal: ledger, judge: judgement, now, ...(onStep && { onStep }) });
   if (heal) await spool.heal();
   return { spool, ledger, close: () => ledger.close() };
 }

@@ -5,7 +5,7 @@ import type { Home } from '../../src/core/mail/workspace.ts';
 import type { HomeLabel } from '../../src/core/address.ts';
 import type { AgentName, MessageId } from '../../src/core/names.ts';
 import { FilesDirectory } from '../../src/store/directory/files.ts';
-import { openSqliteLedger } from '../../src/store/journal/sqlite.ts';
+import { openSqliteJournal } from '../../src/store/journal/sqlite.ts';
 import { Maildir } from '../../src/store/maildir/maildir.ts';
 import type { Watch } from '../../src/core/ports/mailboxes.ts';
 import { temporaryHome } from './home.ts';
@@ -30,14 +30,14 @@ function hasMemory(): boolean {
 /** A home of the real backends in a folder that costs no flush. It is closed when the test ends. */
 export function openQuickHome(label: HomeLabel, now: () => number, root = quickFolder()): Home {
   mkdirSync(root, { recursive: true });
-  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal', now });
+  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal', now });
   const spool = new PromptMaildir({
     root,
-    ledger,
+    journal: ledger,
     now,
     judge: (reader, message) => attendForeign(home, reader, message),
   });
-  const home: Home = { label, root, ledger, spool, directory: new FilesDirectory(root, now) };
+  const home: Home = { label, root, journal: ledger, mailboxes: spool, directory: new FilesDirectory(root, now) };
   onTestFinished(() => ledger.close());
   return home;
 }

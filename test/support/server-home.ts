@@ -1,12 +1,12 @@
-import { openSqliteLedger } from '../../src/store/journal/sqlite.ts';
-import type { SqliteLedger } from '../../src/store/journal/sqlite.ts';
+import { openSqliteJournal } from '../../src/store/journal/sqlite.ts';
+import type { SqliteJournal } from '../../src/store/journal/sqlite.ts';
 import { ExportedMaildir } from '../../src/store/maildir/exported-maildir.ts';
 import type { HomeOptions } from './maildir.ts';
 import { LOUD } from './mail.ts';
 
 export interface OpenServerHome {
   spool: ExportedMaildir;
-  ledger: SqliteLedger;
+  ledger: SqliteJournal;
   troubles: unknown[];
   close: () => Promise<void>;
 }
@@ -14,11 +14,11 @@ export interface OpenServerHome {
 /** Opens a home's ledger and spool the way a relay does. */
 export async function openServerHome(root: string, options: HomeOptions = {}): Promise<OpenServerHome> {
   const { now = Date.now, judge = async () => LOUD, heal = true } = options;
-  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal', now });
+  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal', now });
   const troubles: unknown[] = [];
   const spool = new ExportedMaildir({
     root,
-    ledger,
+    journal: ledger,
     judge: async (mailbox, message) => ({
       attention: await judge(mailbox, message),
       lineage: message.parley?.lineage,

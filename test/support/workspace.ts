@@ -1,6 +1,6 @@
 import type { Workspace, Home, Who } from '../../src/core/mail/workspace.ts';
 import { tick } from '../../src/core/obligations/tick.ts';
-import type { Duty } from '../../src/core/obligations/rules.ts';
+import type { Obligation } from '../../src/core/obligations/rules.ts';
 import { BODY_LIMIT } from '../../src/core/message.ts';
 import { AgentName, ChannelName, MessageId } from '../../src/core/names.ts';
 import { aClock } from './clock.ts';
@@ -12,9 +12,9 @@ export interface TestWorkspace extends Workspace {
   /** An agent of this home, by its name. */
   who(name: string): Who;
   /** Lets time do its work now. What comes back is noted here, unless nobody is there to show it. */
-  work(isThere?: boolean): Promise<Duty[]>;
+  work(isThere?: boolean): Promise<Obligation[]>;
   /** Steps through a span of time, so that everything happens when it is due. */
-  live(ms: number, isThere?: boolean): Promise<Duty[]>;
+  live(ms: number, isThere?: boolean): Promise<Obligation[]>;
 }
 
 /** A home with these agents, and a clock that stands still. */
@@ -31,10 +31,10 @@ export async function aWorkspace(...names: string[]): Promise<TestWorkspace> {
     pass: clock.pass,
     who: (name) => ({ name: AgentName.parse(name), home: own }),
     async work(isThere = true) {
-      const back: Duty[] = [];
+      const back: Obligation[] = [];
       await tick(workspace, own, clock.now(), {
-        redeliver: async (duty) => {
-          if (isThere) back.push(duty);
+        redeliver: async (obligation) => {
+          if (isThere) back.push(obligation);
           return isThere;
         },
       });
@@ -42,10 +42,10 @@ export async function aWorkspace(...names: string[]): Promise<TestWorkspace> {
     },
     async live(ms, isThere) {
       const until = clock.now() + ms;
-      const back: Duty[] = [];
+      const back: Obligation[] = [];
       for (;;) {
         back.push(...(await workspace.work(isThere)));
-        const next = await own.ledger.nextDue();
+        const next = await own.journal.nextDue();
         if (next === null || next > until) break;
         clock.pass(Math.max(1, next - clock.now()));
       }

@@ -8,7 +8,7 @@ import type { ServiceRow } from '../../daemon/services.ts';
 import { nearest } from '../../core/mail/nearest.ts';
 import { startInBackground } from '../../platform/background.ts';
 import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
-import type { Notice } from '../../platform/daemon-lock.ts';
+import type { DaemonNotice } from '../../platform/daemon-lock.ts';
 import { backchannelHome, parleyHome } from '../../platform/env.ts';
 import { tokenFrom, tokenWarning } from '../../platform/input.ts';
 import { servingLog } from '../../platform/log.ts';
@@ -157,7 +157,7 @@ const downCommand = command({
 });
 
 /** What ran in there and is still wanted runs nowhere now. */
-async function tellUnwoken(context: Context, { doors }: Notice): Promise<void> {
+async function tellUnwoken(context: Context, { doors }: DaemonNotice): Promise<void> {
   const folder = doors.find(({ name }) => name === 'loops')?.address;
   if (folder === undefined) return;
   const sessions = allWanted(folder).map(({ session }) => session);
@@ -168,7 +168,7 @@ async function tellUnwoken(context: Context, { doors }: Notice): Promise<void> {
 /** Returns what it had to finish, each told as soon as it is seen. */
 async function untilGone(
   home: string,
-  { pid, holder }: Notice,
+  { pid, holder }: DaemonNotice,
   end: number,
   telling: (what: string) => void,
 ): Promise<string[]> {
@@ -202,7 +202,7 @@ interface ServiceState {
   details?: readonly string[];
 }
 
-interface Running extends Omit<Notice, 'doors' | 'v'> {
+interface Running extends Omit<DaemonNotice, 'doors' | 'v'> {
   /** The daemon, or a relay or host that was started by itself. */
   what: 'daemon' | 'relay' | 'host';
   home: string;
@@ -249,7 +249,7 @@ async function whatRuns({ env }: Context): Promise<Running[]> {
   ]);
 }
 
-async function examined(what: Running['what'], home: string, notice: Notice, env: Env): Promise<Running> {
+async function examined(what: Running['what'], home: string, notice: DaemonNotice, env: Env): Promise<Running> {
   const { v: _, ...facts } = notice;
   const doors = notice.doors.map(async ({ name, address }) => {
     const service = await SERVICES.find((one) => one.name === name)?.load();
@@ -293,14 +293,14 @@ async function detach(context: Context, rows: readonly ServiceRow[], values: Rec
 }
 
 /** Null until every service answers. */
-async function openNotice(home: string, pid: number, rows: readonly ServiceRow[]): Promise<Notice | null> {
+async function openNotice(home: string, pid: number, rows: readonly ServiceRow[]): Promise<DaemonNotice | null> {
   const notice = daemonNotice(`${home}/daemon`);
   if (notice?.pid !== pid || notice.doors.length < rows.length) return null;
   const answers = await Promise.all(rows.map(async (row) => (await row.load()).answers(addressOf(notice, row))));
   return answers.every(Boolean) ? notice : null;
 }
 
-function addressOf(notice: Notice, row: ServiceRow): string {
+function addressOf(notice: DaemonNotice, row: ServiceRow): string {
   return notice.doors.find(({ name }) => name === row.name)?.address ?? '';
 }
 
@@ -315,7 +315,7 @@ function argumentsOf(rows: readonly ServiceRow[], values: Record<string, unknown
   return [...rows.map((row) => `--with=${row.name}`), ...given];
 }
 
-function tellUp(context: Context, home: string, notice: Notice, log: string): void {
+function tellUp(context: Context, home: string, notice: DaemonNotice, log: string): void {
   if (context.json) return context.sayJson({ ...notice, home, log });
   context.say(`up in ${home} (pid ${notice.pid})`);
   for (const { name, address } of notice.doors) context.say(`  ${name} on ${address}`);
@@ -323,7 +323,7 @@ function tellUp(context: Context, home: string, notice: Notice, log: string): vo
 }
 
 /** It runs already. For a service that it does not run it has to be ended first. */
-function tellRunning(context: Context, home: string, notice: Notice, rows: readonly ServiceRow[]): void {
+function tellRunning(context: Context, home: string, notice: DaemonNotice, rows: readonly ServiceRow[]): void {
   const missing = rows.filter((row) => !notice.doors.some(({ name }) => name === row.name));
   if (missing.length > 0) {
     const names = missing.map((row) => row.name).join(', ');

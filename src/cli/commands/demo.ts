@@ -101,8 +101,8 @@ async function play(context: Context, stage: Stage, scene: Scene, signal: AbortS
 /** The one question of the play, with what is proven of it. */
 async function questionIn(stage: Env): Promise<Trace | null> {
   const [home] = openWorkspace(stage, { bodyLimit: 0, durability: 'normal' }).homes;
-  const first = (await home?.ledger.history({ limit: 10 }))?.at(-1);
-  return first && home ? home.ledger.trace(first.message.id) : null;
+  const first = (await home?.journal.history({ limit: 10 }))?.at(-1);
+  return first && home ? home.journal.trace(first.message.id) : null;
 }
 
 /** Says what the ledger proves, and what to type next. */

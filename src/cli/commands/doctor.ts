@@ -10,7 +10,7 @@ import { examineLedger, examineOwner, examinePlace, waitingIn } from '../doctor/
 import { examineAgents, examineMail } from '../doctor/mail.ts';
 import { examinePermissions } from '../doctor/permissions.ts';
 import { examineIdentity, examineSettings } from '../doctor/settings.ts';
-import type { Waiting } from '../doctor/home.ts';
+import type { WaitingMail } from '../doctor/home.ts';
 import { examineWays } from '../doctor/ways.ts';
 import { command } from '../../core/command.ts';
 import type { Home } from '../../core/mail/workspace.ts';
@@ -48,7 +48,7 @@ async function examine(context: Context, fix: boolean): Promise<Finding[]> {
   findings.unshift(...examineMachine(context.env));
   if (loaded) findings.push(await examineIdentity(loaded, workspace));
   if (existsSync(parleyHome(context.env))) findings.push(examineHook(context.env));
-  const waiting: Waiting[] = [];
+  const waiting: WaitingMail[] = [];
   const ofHomes: Finding[] = [];
   for (const home of workspace.homes) ofHomes.push(...(await examineHome(home, workspace.now(), fix, waiting)));
   const clients = [...(await examineClients(context, waiting)), ...examineOlderLines(context.env, context.cwd)];
@@ -56,7 +56,7 @@ async function examine(context: Context, fix: boolean): Promise<Finding[]> {
 }
 
 /** The clients that are here, and the sessions of this folder's broker. */
-async function examineClients({ env, cwd }: Context, waiting: readonly Waiting[]): Promise<Finding[]> {
+async function examineClients({ env, cwd }: Context, waiting: readonly WaitingMail[]): Promise<Finding[]> {
   const root = brokerRoot(env, cwd);
   try {
     const sessions = existsSync(`${root}/registry.json`) ? await openBroker(root).broker.sessions() : [];
@@ -68,7 +68,7 @@ async function examineClients({ env, cwd }: Context, waiting: readonly Waiting[]
 }
 
 /** From the outside in: each step only looks at what the one before found usable. Adds the mail that must be answered to `waiting`. */
-async function examineHome(home: Home, now: number, fix: boolean, waiting: Waiting[]): Promise<Finding[]> {
+async function examineHome(home: Home, now: number, fix: boolean, waiting: WaitingMail[]): Promise<Finding[]> {
   const findings = examinePlace(home);
   if (!existsSync(home.root)) return findings;
   try {

@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { command } from '../../core/command.ts';
 import { ago, clockTime, countFrom, pastFrom } from '../../core/time.ts';
 import { lineForModel } from '../../core/gate.ts';
-import { dutyFor } from '../../core/obligations/obligation.ts';
+import { obligationFor } from '../../core/obligations/obligation.ts';
 import { listEvents } from '../../core/history/events.ts';
 import type { EventView } from '../../core/history/events.ts';
 import { isOffer } from '../../core/obligations/owed.ts';
@@ -10,7 +10,7 @@ import { why } from '../../core/history/why.ts';
 import { findMessage } from '../../core/mail/workspace.ts';
 import type { Home } from '../../core/mail/workspace.ts';
 import { Policy, policyWords } from '../../core/attention/attention.ts';
-import type { Duty } from '../../core/obligations/rules.ts';
+import type { Obligation } from '../../core/obligations/rules.ts';
 import { shortId } from '../../core/names.ts';
 import { Evidence } from '../../core/receipt.ts';
 import { Refusal } from '../../core/refusal.ts';
@@ -103,7 +103,7 @@ const whyCommand = command({
   examples: ['parley why 1f2e3d4c', 'parley why 1f2e3d4c --json'],
   async run(context: Context, _values, [prefix = '']) {
     const { home, id } = await findMessage(context.workspace, prefix);
-    await home.spool.heal();
+    await home.mailboxes.heal();
     const lines = await why(home, id);
     if (context.json) return context.sayJson({ id, home: home.label, lines });
     const rows = lines.map(({ at, who, what, why: because }) => ({ at, who: named(who), what, because }));
@@ -128,13 +128,13 @@ const traceCommand = command({
   examples: ['parley trace 1f2e3d4c', 'parley trace 1f2e3d4c --json'],
   async run(context: Context, _values, [prefix = '']) {
     const { home: found, id } = await findMessage(context.workspace, prefix);
-    await found.spool.heal();
-    for (const { mailbox } of (await found.ledger.trace(id))?.copies ?? []) await found.spool.adopt(mailbox);
-    const trace = await found.ledger.trace(id);
+    await found.mailboxes.heal();
+    for (const { mailbox } of (await found.journal.trace(id))?.copies ?? []) await found.mailboxes.adopt(mailbox);
+    const trace = await found.journal.trace(id);
     const there = await found.remote?.trace(id);
     const queuedAs = await found.remote?.queuedAs(id);
     if (!trace) throw new Refusal('not_found', `no message has the id ${id}`);
-    const duties = await dutiesOf(found, trace);
+    const obligations = await obligationsOf(found, trace);
     if (context.json)
       return context.sayJson({
         home: found.label,
@@ -142,11 +142,11 @@ const traceCommand = command({
         copies: trace.copies.map((copy) => ({
           ...copy,
           steps: steps(trace, copy),
-          duty: duties.get(copy.mailbox) ?? null,
+          duty: obligations.get(copy.mailbox) ?? null,
         })),
         ...(found.remote && { relay: there, queuedAs }),
       });
-    context.say(told(context, trace, found.label, duties));
+    context.say(told(context, trace, found.label, obligations));
     if (queuedAs) context.say(`  queued here as ${queuedAs}; the relay gave it the id ${id}`);
     if (found.remote) context.say(`\n  at ${found.remote.url}\n${toldThere(context, there)}`);
   },
@@ -155,15 +155,15 @@ const traceCommand = command({
 type Copy = Trace['copies'][number];
 
 /** What each recipient owes or owed for it. What nobody has asked for yet is worked out and not written down: looking changes nothing. */
-async function dutiesOf(home: Home, { message, copies }: Trace): Promise<Map<string, Duty>> {
-  const duties = await Promise.all(
+async function obligationsOf(home: Home, { message, copies }: Trace): Promise<Map<string, Obligation>> {
+  const obligations = await Promise.all(
     copies.map(async (copy) => {
-      const known = await home.ledger.duty(copy.mailbox, message.id);
+      const known = await home.journal.obligation(copy.mailbox, message.id);
       if (known || copy.attention.policy !== 'must_respond') return known;
-      return dutyFor(home, copy, message);
+      return obligationFor(home, copy, message);
     }),
   );
-  return new Map(duties.flatMap((duty) => (duty ? [[duty.mailbox, duty]] : [])));
+  return new Map(obligations.flatMap((obligation) => (obligation ? [[obligation.mailbox, obligation]] : [])));
 }
 
 /** The proven steps of one copy, in order. */
@@ -187,7 +187,7 @@ function steps(trace: Trace, copy: Copy): { step: string; at: string; evidence: 
   return [...(ours ? [stored] : []), ...later];
 }
 
-function told(context: Context, trace: Trace, label: string, duties: Map<string, Duty>): string {
+function told(context: Context, trace: Trace, label: string, obligations: Map<string, Obligation>): string {
   const { paint } = context;
   const lines = [headline({ message: trace.message }, context.workspace.now(), paint), `  in home ${label}`];
   for (const copy of trace.copies) {
@@ -197,18 +197,18 @@ function told(context: Context, trace: Trace, label: string, duties: Map<string,
       lines.push(`    ${paint.green(step.padEnd(16))} ${at}  ${evidence}`);
     }
     lines.push(`    ${paint.dim(now(copy))}`);
-    const duty = duties.get(copy.mailbox);
-    if (duty) lines.push(`    ${isOffer(duty, copy) ? offered(duty) : owed(duty)}`);
+    const obligation = obligations.get(copy.mailbox);
+    if (obligation) lines.push(`    ${isOffer(obligation, copy) ? offered(obligation) : owed(obligation)}`);
   }
   return lines.join('\n');
 }
 
-function offered({ due }: Duty): string {
+function offered({ due }: Obligation): string {
   return `may take it${due === null ? '' : ` until ${clockTime(due)}, then the next is asked`}; owes nothing before that`;
 }
 
 /** Where the duty stands, in words: a copy can have ended while its answer is still owed. */
-function owed({ kind, state, due, returns, tier, note, ended }: Duty): string {
+function owed({ kind, state, due, returns, tier, note, ended }: Obligation): string {
   const what = kind === 'obligation' ? 'an obligation' : 'an answer';
   if (ended) return `${what} was owed: ${ended.as} at ${clockTime(ended.at)}, ${facts(ended.by)}`;
   const more = [
@@ -306,7 +306,12 @@ const historyCommand = command({
     const before = values.before === undefined ? undefined : countFrom(values.before, 1);
     const thread = values.thread === undefined ? undefined : await findMessage(context.workspace, values.thread);
     const homes = thread ? [thread.home] : context.workspace.homes;
-    await printRows(context, homes, (home) => home.ledger.history({ limit, before, agent, thread: thread?.id }), limit);
+    await printRows(
+      context,
+      homes,
+      (home) => home.journal.history({ limit, before, agent, thread: thread?.id }),
+      limit,
+    );
   },
 });
 
@@ -329,7 +334,7 @@ const searchCommand = command({
     await printRows(
       context,
       context.workspace.homes,
-      (home) => home.ledger.search(words.join(' '), page, progress(context)),
+      (home) => home.journal.search(words.join(' '), page, progress(context)),
       limit,
     );
   },

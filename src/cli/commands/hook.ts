@@ -11,9 +11,9 @@ import { fenced, newMark } from '../../delivery/fit.ts';
 import { answerEvent } from '../../delivery/hook.ts';
 import { isNewStart } from '../../delivery/hook-event.ts';
 import type { HookEvent } from '../../delivery/hook-event.ts';
-import { spoolMailbox } from '../../delivery/hook-mailbox.ts';
+import { homeMailbox } from '../../delivery/hook-mailbox.ts';
 import { OfferedTexts } from '../../delivery/hook-offered.ts';
-import { forgetOldSessions, mailboxOf, Session } from '../../delivery/hook-session.ts';
+import { forgetOldSessions, mailboxOf, HookSessionFolder } from '../../delivery/hook-session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { complain, readEvent } from '../../delivery/hook-call.ts';
 import { contextOf, hookLine, renewScript, scriptText, writeScript } from '../hook-setup.ts';
@@ -75,7 +75,7 @@ export async function answer(
   { as, fineTimes }: Circumstances,
 ): Promise<void> {
   const root = parleyHome(context.env);
-  const session = Session.open(root, event.session_id);
+  const session = HookSessionFolder.open(root, event.session_id);
   if (!session) throw new Refusal('invalid_request', 'the event names no session; nothing was taken');
   const isStart = event.hook_event_name === 'SessionStart';
   if (isStart) forgetOldSessions(root);
@@ -84,7 +84,7 @@ export async function answer(
     readerNamed: async (name) => (name === who.name ? who : agentNamed(context.env, name)),
     complain: (error) => complain('parley hook', error),
   });
-  const mailbox = spoolMailbox({
+  const mailbox = homeMailbox({
     who,
     match,
     offered,
@@ -104,7 +104,7 @@ async function readerOf(
   context: Context,
   client: HookClient,
   event: HookEvent,
-  session: Session,
+  session: HookSessionFolder,
   as: string | undefined,
 ): Promise<{ who: Who; match: string }> {
   // Codex runs the hooks of every session with the environment of the first one: it says nothing about this one.

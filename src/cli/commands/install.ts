@@ -199,8 +199,8 @@ async function makeMailbox({ workspace }: Context, agent: AgentName): Promise<vo
   if (!home) throw new Error('a workspace has a home of Parley');
   await refuseSurfaceName(home, agent);
   await home.directory.register(agent, 'agent');
-  await home.spool.heal();
-  await home.spool.adopt(agent);
+  await home.mailboxes.heal();
+  await home.mailboxes.adopt(agent);
 }
 
 async function mailboxCalled(context: Context, agent: AgentName): Promise<Who | null> {

@@ -212,7 +212,7 @@ const replyCommand = command({
     const who = await context.who();
     // Mail of other programs may not have been looked at yet.
     await bringHere(who, prefix);
-    await who.home.spool.adopt(who.name);
+    await who.home.mailboxes.adopt(who.name);
     const { home, id } = await findMessage(context.workspace, prefix);
     const draft = parseDraft({
       to: '-',
@@ -303,7 +303,7 @@ function reportReaction(context: Context, id: MessageId, signal: Signal, { sent,
 async function refuseForgedConsent({ name, home }: Who, id: MessageId, signal: Signal): Promise<void> {
   if (signal !== 'agree' && signal !== 'declined') return;
   if ((await home.directory.get(name))?.parley?.kind !== 'human') return;
-  if ((await home.ledger.message(id))?.parley?.intent !== 'approval') return;
+  if ((await home.journal.message(id))?.parley?.intent !== 'approval') return;
   const verb = signal === 'agree' ? 'approve' : 'deny';
   throw new Refusal(
     'not_yours',

@@ -1,4 +1,4 @@
-import { isHushed } from '../../core/attention/quiet-hours.ts';
+import { isQuietTime } from '../../core/attention/quiet-hours.ts';
 import { command } from '../../core/command.ts';
 import { ago, clockTime, countFrom, momentFrom } from '../../core/time.ts';
 import { lineForModel } from '../../core/gate.ts';
@@ -17,13 +17,13 @@ import type { MessageId } from '../../core/names.ts';
 import type { Quiet } from '../../core/attention/quiet-hours.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { isSure, refuseUnlessUser } from '../../platform/authority.ts';
-import type { DutyPage } from '../../core/ports/obligations.ts';
+import type { ObligationPage } from '../../core/ports/obligations.ts';
 import { channelName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { eventFrom } from '../find.ts';
 import { gist, whole } from '../words.ts';
 
-type Owed = Awaited<ReturnType<typeof owe>>['duties'][number];
+type Owed = Awaited<ReturnType<typeof owe>>['obligations'][number];
 
 const oweCommand = command({
   usage: 'owe',
@@ -38,14 +38,14 @@ const oweCommand = command({
   examples: ['parley owe', 'parley owe --blocking', 'parley owe --json'],
   async run(context: Context, values) {
     const who = await context.who('read');
-    const page: DutyPage = { limit: countFrom(values.limit, 20), after: placeFrom(values.after) };
-    const { duties, count, more } = await (values.blocking ? blocked(who, page) : owe(who, page));
-    const last = duties.at(-1);
+    const page: ObligationPage = { limit: countFrom(values.limit, 20), after: placeFrom(values.after) };
+    const { obligations, count, more } = await (values.blocking ? blocked(who, page) : owe(who, page));
+    const last = obligations.at(-1);
     const next = more && last ? `${last.at}:${last.id}` : null;
-    if (context.json) return context.sayJson({ duties, count, more, next });
-    if (duties.length === 0) return context.say(values.blocking ? 'nobody owes you anything' : 'you owe nothing');
-    for (const duty of duties) context.say(line(context, duty, values.blocking ?? false));
-    if (next) context.note(`${total(count, duties.length)}the next: --after ${next}`);
+    if (context.json) return context.sayJson({ duties: obligations, count, more, next });
+    if (obligations.length === 0) return context.say(values.blocking ? 'nobody owes you anything' : 'you owe nothing');
+    for (const obligation of obligations) context.say(line(context, obligation, values.blocking ?? false));
+    if (next) context.note(`${total(count, obligations.length)}the next: --after ${next}`);
     if (!values.blocking)
       context.note(
         'answer: parley reply <id> "…"   one word: parley react <id> done   later: parley defer <id> --reason "…"',
@@ -53,8 +53,8 @@ const oweCommand = command({
   },
 });
 
-function line({ workspace, paint }: Context, duty: Owed, blocking: boolean): string {
-  const { id, from, mailbox, kind, state, due, at, note, message } = duty;
+function line({ workspace, paint }: Context, obligation: Owed, blocking: boolean): string {
+  const { id, from, mailbox, kind, state, due, at, note, message } = obligation;
   const marks = [
     kind === 'obligation' ? paint.red('blocks its sender') : '',
     state === 'open' ? '' : paint.yellow(state),
@@ -72,7 +72,7 @@ function total(count: number, shown: number): string {
   return count > shown ? `${count} in all; ` : '';
 }
 
-function placeFrom(text: string | undefined): DutyPage['after'] {
+function placeFrom(text: string | undefined): ObligationPage['after'] {
   if (text === undefined) return undefined;
   const [, at = '', id] = /^(\d{1,15}):(.+)$/.exec(text) ?? [];
   if (isMessageId(id)) return { at: Number(at), id };
@@ -169,8 +169,8 @@ const ownCommand = command({
 /** The first message of the exchange. Only who has part in it can own it. */
 async function exchangeFrom(context: Context, { name, home }: Who, prefix: string): Promise<string> {
   const { home: found, id } = await findMessage(context.workspace, prefix);
-  const message = await found.ledger.message(id);
-  const isMine = found === home && (message?.from === name || (await home.ledger.copy(name, id)) !== null);
+  const message = await found.journal.message(id);
+  const isMine = found === home && (message?.from === name || (await home.journal.copy(name, id)) !== null);
   if (!isMine) throw new Refusal('not_yours', `message ${prefix} is neither from you nor to you`);
   return message?.parley?.lineage?.root ?? id;
 }
@@ -211,7 +211,7 @@ const quietCommand = command({
       await who.home.directory.amend(who.name, () => ({ quiet }));
     }
     const quiet = (await who.home.directory.get(who.name))?.parley?.quiet;
-    const isNow = isHushed(quiet, now, minutesOfDay(now));
+    const isNow = isQuietTime(quiet, now, minutesOfDay(now));
     if (context.json) return context.sayJson({ agent: who.name, quiet: quiet ?? null, now: isNow });
     context.say(told(quiet, isNow));
   },
@@ -319,8 +319,8 @@ async function requestTo({ name, home }: Who, id: MessageId): Promise<Message> {
       'not_yours',
       `@${name} is an agent; only a person approves or denies: --as <the person's mailbox>`,
     );
-  const message = await home.ledger.message(id);
-  if (!message || !(await home.ledger.copy(name, id)))
+  const message = await home.journal.message(id);
+  if (!message || !(await home.journal.copy(name, id)))
     throw new Refusal('not_yours', `message ${shortId(id)} was not sent to @${name}`);
   if (message.parley?.intent !== 'approval')
     throw new Refusal(
@@ -333,7 +333,7 @@ async function requestTo({ name, home }: Who, id: MessageId): Promise<Message> {
 /** What this person said to it last. */
 async function lastWord({ name, home }: Who, request: Message): Promise<string | undefined> {
   const root = request.parley?.lineage?.root ?? request.id;
-  const said = (await home.ledger.exchange(root, EXCHANGE)).filter(
+  const said = (await home.journal.exchange(root, EXCHANGE)).filter(
     ({ from, thread, parley }) => from === name && thread === request.id && parley?.signal !== undefined,
   );
   return said.at(-1)?.parley?.signal;

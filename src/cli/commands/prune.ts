@@ -3,7 +3,7 @@ import { command } from '../../core/command.ts';
 import { spanText } from '../../core/time.ts';
 import type { Home } from '../../core/mail/workspace.ts';
 import { isMissing } from '../../core/disk.ts';
-import type { Ledger, Trace } from '../../core/ports/journal.ts';
+import type { Journal, Trace } from '../../core/ports/journal.ts';
 import type { Context } from '../context.ts';
 import { cutBy } from '../retention.ts';
 
@@ -27,9 +27,9 @@ const pruneCommand = command({
     const cut = cutBy(context);
     const done = [];
     for (const home of context.workspace.homes.filter(({ root }) => existsSync(root))) {
-      const { bodies, messages } = await (dry ? prunable(home, cut) : home.ledger.prune(cut));
+      const { bodies, messages } = await (dry ? prunable(home, cut) : home.journal.prune(cut));
       const sessions = removed(oldSessions(home, now - SESSION_MS), dry);
-      const asides = values.asides ? removed(await home.spool.asides(), dry) : 0;
+      const asides = values.asides ? removed(await home.mailboxes.asides(), dry) : 0;
       done.push({ home: home.label, bodies, messages, sessions, asides });
     }
     if (context.json)
@@ -92,7 +92,7 @@ function removed(paths: string[], dry: boolean): number {
 }
 
 /** What ended before these times is forgotten (ms; null keeps). */
-export type Cut = Parameters<Ledger['prune']>[0];
+export type Cut = Parameters<Journal['prune']>[0];
 
 const PAGE = 200;
 
@@ -100,10 +100,10 @@ const PAGE = 200;
 async function prunable(home: Home, cut: Cut): Promise<{ bodies: number; messages: number }> {
   const found = { bodies: 0, messages: 0 };
   for (let before: number | undefined; ;) {
-    const rows = await home.ledger.history({ limit: PAGE, before });
+    const rows = await home.journal.history({ limit: PAGE, before });
     for (const { message } of rows) {
-      const trace = await home.ledger.trace(message.id);
-      const ended = Math.max(endOf(trace), await endOfDuties(home, trace));
+      const trace = await home.journal.trace(message.id);
+      const ended = Math.max(endOf(trace), await endOfObligations(home, trace));
       if (message.body !== '' && cut.bodies !== null && ended < cut.bodies) found.bodies += 1;
       if (cut.facts !== null && ended < cut.facts) found.messages += 1;
     }
@@ -124,13 +124,13 @@ function endOf(trace: Trace | null): number {
 }
 
 /** When the last obligation for it ended; never, while one is open or may still be entered. */
-async function endOfDuties(home: Home, trace: Trace | null): Promise<number> {
+async function endOfObligations(home: Home, trace: Trace | null): Promise<number> {
   let last = -Infinity;
   for (const { mailbox, id, attention } of trace?.copies ?? []) {
     if (attention.policy !== 'must_respond' || !trace?.message.parley?.obligation) continue;
-    const duty = await home.ledger.duty(mailbox, id);
-    if (!duty?.ended) return Infinity;
-    last = Math.max(last, duty.ended.at);
+    const obligation = await home.journal.obligation(mailbox, id);
+    if (!obligation?.ended) return Infinity;
+    last = Math.max(last, obligation.ended.at);
   }
   return last;
 }

@@ -33,7 +33,7 @@ const inboxCommand = command({
     const who = await context.who('read');
     const match = values.match;
     const mail = await waiting(who, { match, any: match === undefined, loudOnly: values.loud ?? false });
-    const known = await who.home.ledger.open(who.name);
+    const known = await who.home.journal.open(who.name);
     const claimed = await claimedBy(who);
     const rows = mail.map(({ message, quiet }) => {
       const attention = known.get(message.id)?.attention;
@@ -70,7 +70,7 @@ const readCommand = command({
   examples: ['parley read 1f2e3d4c'],
   async run(context: Context, values, [prefix = '']) {
     const who = await context.who('read');
-    const isWaiting = (await who.home.spool.ids(who.name)).some((id) => id.startsWith(prefix));
+    const isWaiting = (await who.home.mailboxes.ids(who.name)).some((id) => id.startsWith(prefix));
     if (isWaiting && !values.peek) {
       const id = await findWaiting(who, prefix);
       const render = (delivered: Parameters<typeof rendered>[1]): string => rendered(context, delivered, true);
@@ -79,10 +79,10 @@ const readCommand = command({
       return;
     }
     if (isWaiting) await bringHere(who, prefix);
-    if (isWaiting) await who.home.spool.adopt(who.name);
+    if (isWaiting) await who.home.mailboxes.adopt(who.name);
     const { home, id } = await findMessage(context.workspace, prefix);
-    const message = await home.ledger.message(id);
-    const copy = await home.ledger.copy(who.name, id);
+    const message = await home.journal.message(id);
+    const copy = await home.journal.copy(who.name, id);
     if (!message || (!copy && message.from !== who.name)) {
       throw new Refusal(
         'not_yours',
@@ -116,13 +116,13 @@ const takeCommand = command({
       return context.say('nothing waits for you here');
     }
     if (values.lease !== undefined) {
-      const claim = await who.home.spool.claim(who.name, [id], { ms: durationFrom(values.lease), bearer: true });
+      const claim = await who.home.mailboxes.claim(who.name, [id], { ms: durationFrom(values.lease), bearer: true });
       if (claim.copies.length === 0) throw claimed(id);
       try {
         context.say(rendered(context, claim.copies, true).trimEnd());
       } catch (error) {
         const isPartlyShown = error instanceof PartlyShown;
-        await who.home.spool.release(claim, [id], { because: 'it could not be shown' }, undefined, isPartlyShown);
+        await who.home.mailboxes.release(claim, [id], { because: 'it could not be shown' }, undefined, isPartlyShown);
         throw error;
       }
       if (!context.json)

@@ -11,7 +11,7 @@ import { RoomId, shortId } from '../../core/names.ts';
 import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { folderFor, readIdentity, writeIdentity } from '../../protocols/backchannel/remote-identity.ts';
-import type { Letter, Remote, Waiting } from '../../core/ports/remote.ts';
+import type { OutgoingMessage, Remote, OutboxRow } from '../../core/ports/remote.ts';
 import { firstAbilities, makeRoom, registerAt, relayAddress } from '../../protocols/backchannel/remote-register.ts';
 import { agentName, channelName } from '../context.ts';
 import type { Context } from '../context.ts';
@@ -169,7 +169,7 @@ async function remoteOf(context: Context): Promise<Remote> {
   throw new Refusal('not_found', `@${context.settings.agent} is at no relay; what it sends is stored at once`);
 }
 
-function list(context: Context, waiting: Waiting[]): void {
+function list(context: Context, waiting: OutboxRow[]): void {
   if (context.json) {
     return context.sayJson(
       waiting.map(({ state, letter }) => ({
@@ -193,7 +193,7 @@ function list(context: Context, waiting: Waiting[]): void {
 }
 
 /** Its id, and its key if the sender gave it one. */
-function nameOf({ id, key, named }: Letter): string {
+function nameOf({ id, key, named }: OutgoingMessage): string {
   if (id === undefined || !named) return key;
   return `${id}  key ${lineForModel(key, 80)}`;
 }
@@ -233,7 +233,7 @@ export async function joinRelay(context: Context, order: JoinOrder): Promise<Joi
   const abilities = await firstAbilities(place);
   writeIdentity(root, { v: 1, ...place, ...(known.token && { token: known.token }), ...(abilities && { abilities }) });
   const home = openRemoteHome({ root, durability: context.settings.durability });
-  await home.spool.adopt(agent);
+  await home.mailboxes.adopt(agent);
   for (const channel of order.channels ?? []) {
     await home.directory.subscribe(agent, anyChannel(channel));
   }

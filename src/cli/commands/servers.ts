@@ -86,7 +86,7 @@ const mcpCommand = command({
 
 async function gather(who: Who, prefix: string): Promise<void> {
   if (prefix !== '') await bringHere(who, prefix);
-  await who.home.spool.adopt(who.name);
+  await who.home.mailboxes.adopt(who.name);
 }
 
 export const commands = {

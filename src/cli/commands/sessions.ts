@@ -1,4 +1,4 @@
-import { namesIn, Session } from '../../delivery/hook-session.ts';
+import { namesIn, HookSessionFolder } from '../../delivery/hook-session.ts';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { clientBindings, clientOf } from '../client-bindings.ts';
@@ -201,7 +201,7 @@ const forgetCommand = command({
       throw new Refusal('not_yours', `@${name} is at ${home.remote.url}; only the host of that relay removes agents`);
     if ((await home.directory.get(name))?.parley?.kind === 'human')
       refuseUnlessUser(context.env, "forget a person's mailbox");
-    const waiting = (await home.spool.ids(name)).length;
+    const waiting = (await home.mailboxes.ids(name)).length;
     if (!values.yes) {
       const mail =
         waiting === 0
@@ -216,10 +216,10 @@ const forgetCommand = command({
     const client = clientOf(clientBindings(parleyHome(context.env)), name);
     const asides = await remove(who);
     forgetSessions(who);
-    const { copies, messages } = await home.ledger.forget(name);
+    const { copies, messages } = await home.journal.forget(name);
     await home.directory.remove(name);
     // Mail may have been sent to it before its record was gone.
-    await home.spool.remove(name);
+    await home.mailboxes.remove(name);
     const wasDefault = home.label === 'parley' && ceaseDefault(join(parleyHome(context.env), 'config.json'), name);
     if (context.json)
       return context.sayJson({ agent: name, home: home.label, waiting, copies, messages, asides, wasDefault });
@@ -235,8 +235,8 @@ const forgetCommand = command({
 
 /** The mailbox first: until the record is gone, an interrupted removal can be run again. */
 async function remove({ name, home }: Who): Promise<number> {
-  await home.spool.remove(name);
-  const asides = (await home.spool.asides()).filter((path) => path.startsWith(`${home.root}/aside/${name}/`));
+  await home.mailboxes.remove(name);
+  const asides = (await home.mailboxes.asides()).filter((path) => path.startsWith(`${home.root}/aside/${name}/`));
   for (const path of asides) rmSync(path, { recursive: true, force: true });
   return asides.length;
 }
@@ -244,7 +244,7 @@ async function remove({ name, home }: Who): Promise<number> {
 /** A session that was bound to it asks again who it is. */
 function forgetSessions({ name, home }: Who): void {
   for (const id of namesIn(`${home.root}/sessions`)) {
-    const session = Session.open(home.root, id);
+    const session = HookSessionFolder.open(home.root, id);
     if (session?.binding()?.agent === name) rmSync(`${home.root}/sessions/${id}`, { recursive: true, force: true });
   }
 }

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { command } from '../../core/command.ts';
-import { LEDGER_FORMAT } from '../../daemon/homes.ts';
+import { JOURNAL_FORMAT } from '../../daemon/homes.ts';
 import { lineForModel } from '../../core/gate.ts';
 import { becomeOwner, ownersOf, refuseOtherOwner, sendHeld } from '../../core/obligations/owners.ts';
 import { bridgeName } from '../../protocols/c2a/platform-names.ts';
@@ -94,8 +94,8 @@ const initCommand = command({
     const existed = before !== null;
     await home.directory.register(name, values.human ? 'human' : 'agent');
     const isOwner = values.owner === true && (await makeOwner(context, { name, home }, former));
-    await home.spool.heal();
-    await home.spool.adopt(name);
+    await home.mailboxes.heal();
+    await home.mailboxes.adopt(name);
     prepareHook(context, { name, home }, values.session);
     const config = `${parleyHome(context.env)}/config.json`;
     const isDefault = becomeDefault(config, name, values.default ?? false) === name;
@@ -328,13 +328,13 @@ const versionCommand = command({
       return context.sayJson({
         version: VERSION,
         bun: Bun.version,
-        ledgerFormat: LEDGER_FORMAT,
+        ledgerFormat: JOURNAL_FORMAT,
         compiled,
         path: compiled ? process.execPath : MAIN,
       });
     }
     context.say(
-      `parley ${VERSION} (Bun ${Bun.version}, ledger format ${LEDGER_FORMAT}, ${compiled ? 'compiled' : 'from source'})`,
+      `parley ${VERSION} (Bun ${Bun.version}, ledger format ${JOURNAL_FORMAT}, ${compiled ? 'compiled' : 'from source'})`,
     );
   },
 });

@@ -1,5 +1,5 @@
 import { command } from '../../core/command.ts';
-import type { Session } from '../../protocols/c2c/broker.ts';
+import type { BrokerSession } from '../../protocols/c2c/broker.ts';
 import { JSON_FLAG } from '../../protocols/c2c/workspace.ts';
 import type { C2c } from '../../protocols/c2c/workspace.ts';
 import { existsSync, lstatSync } from 'node:fs';
@@ -23,7 +23,7 @@ const doctorCommand = command({
 });
 
 /** What stands in the place of an inbox and cannot be read as one. That session gets no mail; the others do. */
-function oddInboxes(root: string, rows: readonly Session[]): Finding[] {
+function oddInboxes(root: string, rows: readonly BrokerSession[]): Finding[] {
   return rows.flatMap(({ row: { alias, session_id } }) => {
     const path = `${root}/${session_id}.inbox.json`;
     const stat = lstatSync(path, { throwIfNoEntry: false });

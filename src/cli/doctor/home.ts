@@ -5,7 +5,7 @@ import { accessSync, constants, existsSync, readdirSync, statSync, statfsSync } 
 import { clientBindings, clientOf } from '../client-bindings.ts';
 import { counted, on } from './finding.ts';
 import type { Finding } from './finding.ts';
-import { LEDGER_FORMAT, inspectLedger } from '../../daemon/homes.ts';
+import { JOURNAL_FORMAT, inspectJournal } from '../../daemon/homes.ts';
 import { ownersOf } from '../../core/obligations/owners.ts';
 import type { Home } from '../../core/mail/workspace.ts';
 import { parleyHome } from '../../platform/env.ts';
@@ -61,7 +61,7 @@ function isWritable(root: string): boolean {
 /** The ledger of a home, and older ones kept beside it. `usable` says whether it may be opened for more. */
 export function examineLedger({ label, root }: Home): { usable: boolean; findings: Finding[] } {
   const { ok, bad } = on(`home ${label}`);
-  const state = inspectLedger(root);
+  const state = inspectJournal(root);
   const kept = keptBeside(label, root);
   if (!state) return { usable: false, findings: [ok('no ledger yet; the first message makes one'), ...kept] };
   const { format, trouble, odd } = state;
@@ -70,8 +70,8 @@ export function examineLedger({ label, root }: Home): { usable: boolean; finding
       'the next command keeps it beside a fresh one, which is filled from the messages on disk; if it does not, look at permissions and space';
     return { usable: false, findings: [bad(`the ledger cannot be used: ${trouble}`, next), ...kept] };
   }
-  if (format !== null && format > LEDGER_FORMAT) {
-    const what = `the ledger was written by a newer Parley (format ${format}, this one knows ${LEDGER_FORMAT}) and is left alone`;
+  if (format !== null && format > JOURNAL_FORMAT) {
+    const what = `the ledger was written by a newer Parley (format ${format}, this one knows ${JOURNAL_FORMAT}) and is left alone`;
     return { usable: false, findings: [bad(what, 'update Parley'), ...kept] };
   }
   if (odd.length > 0) {
@@ -79,13 +79,13 @@ export function examineLedger({ label, root }: Home): { usable: boolean; finding
     const next = `stop what uses it and move ${root}/ledger.db* away; the next command rebuilds the ledger from the messages on disk`;
     return { usable: false, findings: [bad(what, next), ...kept] };
   }
-  if (format !== null && format < LEDGER_FORMAT) {
+  if (format !== null && format < JOURNAL_FORMAT) {
     return {
       usable: false,
       findings: [ok(`the ledger has format ${format}; the next command brings it forward, after a copy`), ...kept],
     };
   }
-  return { usable: true, findings: [ok(`the ledger is sound, format ${LEDGER_FORMAT}`), ...kept] };
+  return { usable: true, findings: [ok(`the ledger is sound, format ${JOURNAL_FORMAT}`), ...kept] };
 }
 
 /** Damaged ledgers, and copies from before a change of format. They hold bodies, and nobody but their owner removes them. */
@@ -119,18 +119,18 @@ export async function examineOwner(home: Home): Promise<Finding[]> {
 }
 
 /** How many messages wait in a mailbox that must be answered. */
-export interface Waiting {
+export interface WaitingMail {
   home: Home['label'];
   mailbox: AgentName;
   count: number;
 }
 
 /** The mailboxes of agents in which mail waits that must be answered. People read their mail themselves. */
-export async function waitingIn({ label, directory, ledger }: Home): Promise<Waiting[]> {
-  const found: Waiting[] = [];
+export async function waitingIn({ label, directory, journal }: Home): Promise<WaitingMail[]> {
+  const found: WaitingMail[] = [];
   for (const { name, parley } of await directory.list()) {
     if (parley?.kind === 'human') continue;
-    const copies = [...(await ledger.open(name)).values()];
+    const copies = [...(await journal.open(name)).values()];
     const count = copies.filter(
       ({ state, attention }) => state === 'stored' && attention.policy === 'must_respond',
     ).length;
@@ -140,14 +140,14 @@ export async function waitingIn({ label, directory, ledger }: Home): Promise<Wai
 }
 
 /** Says so in one clause: `2 messages that must be answered wait for @bob`. */
-export function waits({ mailbox, count }: Waiting): string {
+export function waits({ mailbox, count }: WaitingMail): string {
   return `${counted(count, 'message that must be answered waits', 'messages that must be answered wait')} for @${mailbox}`;
 }
 
 /** Mail in Parley's own home that waits for a mailbox without a running session that is known. `missing` says what a client lacks; null if its hook runs. */
 export function examineWaiting(
   env: Env,
-  waiting: readonly Waiting[],
+  waiting: readonly WaitingMail[],
   missing: (client: ClientSettings) => string | null,
 ): Finding[] {
   const bindings = clientBindings(parleyHome(env));

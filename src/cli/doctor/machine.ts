@@ -7,7 +7,7 @@ import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 import { scriptText } from '../hook-setup.ts';
 import { onPath } from '../../platform/search-path.ts';
-import { LEDGER_FORMAT } from '../../daemon/homes.ts';
+import { JOURNAL_FORMAT } from '../../daemon/homes.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { VERSION, isCompiled } from '../../platform/program.ts';
 import { isMissing } from '../../core/disk.ts';
@@ -19,7 +19,7 @@ export function examineMachine(env: Env): Finding[] {
 
 function program(): Finding {
   const { ok, warn } = on('program');
-  const what = `parley ${VERSION} on Bun ${Bun.version}, ledger format ${LEDGER_FORMAT}, ${isCompiled() ? 'compiled' : 'from source'}`;
+  const what = `parley ${VERSION} on Bun ${Bun.version}, ledger format ${JOURNAL_FORMAT}, ${isCompiled() ? 'compiled' : 'from source'}`;
   if (Bun.version === dependencies.bun) return ok(what);
   return warn(
     `${what}; it is tested with Bun ${dependencies.bun}`,

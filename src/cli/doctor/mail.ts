@@ -57,8 +57,8 @@ export async function examineMail(home: Home, now: number, fix: boolean): Promis
   return findings.length > 0 ? findings : [ok('nothing set aside, half sent or held for long')];
 }
 
-async function asides({ label, root, spool }: Home): Promise<Finding[]> {
-  const files = await spool.asides();
+async function asides({ label, root, mailboxes }: Home): Promise<Finding[]> {
+  const files = await mailboxes.asides();
   if (files.length === 0) return [];
   const why = files.length === 1 ? 'it is no message or came twice' : 'they are no messages or came twice';
   const names = namedAndMore(files.map((path) => path.slice(`${root}/aside/`.length)));
@@ -111,7 +111,7 @@ function refusalOf(path: string): string | null {
   }
 }
 
-async function drafts({ label, root, ledger }: Home, now: number, fix: boolean): Promise<Finding[]> {
+async function drafts({ label, root, journal }: Home, now: number, fix: boolean): Promise<Finding[]> {
   const { warn, fixed } = on(`home ${label}`);
   const stale: string[] = [];
   for (const mailbox of mailboxes(root)) {
@@ -119,7 +119,7 @@ async function drafts({ label, root, ledger }: Home, now: number, fix: boolean):
       const path = `${root}/spool/${mailbox}/tmp/${name}`;
       const changed = lstatSync(path, { throwIfNoEntry: false })?.mtimeMs ?? now;
       const id = MessageId.safeParse(name.replace(/\.json$/, ''));
-      if (now - changed > DRAFT_MS && id.success && !(await ledger.message(id.data))) stale.push(path);
+      if (now - changed > DRAFT_MS && id.success && !(await journal.message(id.data))) stale.push(path);
     }
   }
   if (stale.length === 0) return [];
@@ -129,11 +129,11 @@ async function drafts({ label, root, ledger }: Home, now: number, fix: boolean):
   return [fixed(`${what}, removed`)];
 }
 
-async function held({ label, root, directory, ledger }: Home, now: number): Promise<Finding[]> {
+async function held({ label, root, directory, journal }: Home, now: number): Promise<Finding[]> {
   const { warn } = on(`home ${label}`);
   const findings: Finding[] = [];
   for (const { name } of await directory.list()) {
-    const open = (await ledger.open(name)).values();
+    const open = (await journal.open(name)).values();
     // Listed after the rows were read: what was claimed meanwhile is asked for once more.
     const inHand = new Set(messages(`${root}/spool/${name}/held`));
     for (const copy of open) {
@@ -155,7 +155,7 @@ async function held({ label, root, directory, ledger }: Home, now: number): Prom
       } else if (
         copy.state === 'stored' &&
         inHand.has(`${copy.id}.json`) &&
-        (await ledger.copy(name, copy.id))?.state === 'stored'
+        (await journal.copy(name, copy.id))?.state === 'stored'
       ) {
         findings.push(
           warn(
@@ -169,10 +169,10 @@ async function held({ label, root, directory, ledger }: Home, now: number): Prom
   return findings;
 }
 
-async function clocks({ label, directory, ledger }: Home, now: number): Promise<Finding[]> {
+async function clocks({ label, directory, journal }: Home, now: number): Promise<Finding[]> {
   const { warn } = on(`home ${label}`);
   const ahead = (iso: string): boolean => Date.parse(iso) - now > SKEW_MS;
-  const rows = await ledger.history({ limit: 100 });
+  const rows = await journal.history({ limit: 100 });
   const message = rows.find((row) => ahead(row.message.ts))?.message;
   const agent = (await directory.list()).find((record) => ahead(record.lastSeen));
   const what = message

@@ -1,5 +1,5 @@
 import type { Env } from '../../core/env.ts';
-import { Session } from '../../delivery/hook-session.ts';
+import { HookSessionFolder } from '../../delivery/hook-session.ts';
 import { claudeSessions } from '../../clients/claude/state.ts';
 import type { ClaudeSession } from '../../clients/claude/state.ts';
 import { HOOK_CLIENTS, clientNamed } from '../../clients/clients.ts';
@@ -18,7 +18,7 @@ import type { ClientSettings, InstallTarget } from '../../clients/settings-clien
 import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
 import type { Addition } from '../../clients/settings/changes.ts';
 import { wayOf } from '../../clients/ways.ts';
-import type { Session as Registered } from '../../protocols/c2c/broker.ts';
+import type { BrokerSession as Registered } from '../../protocols/c2c/broker.ts';
 import { clientBindings } from '../client-bindings.ts';
 import { asksBeforeReply } from '../install/allow.ts';
 import { isTrusted } from '../../clients/codex/trust.ts';
@@ -28,7 +28,7 @@ import { possibleAdditions } from '../install/parley-profile.ts';
 import { on } from './finding.ts';
 import type { Finding } from './finding.ts';
 import { examineWaiting, waits } from './home.ts';
-import type { Waiting } from './home.ts';
+import type { WaitingMail } from './home.ts';
 
 /** What of ours a client's settings hold. */
 interface Installed {
@@ -47,7 +47,7 @@ export async function examineWays(
   env: Env,
   cwd: string,
   rows: readonly Registered[],
-  waiting: readonly Waiting[] = [],
+  waiting: readonly WaitingMail[] = [],
 ): Promise<Finding[]> {
   const place: InstallTarget = { home: userHome(env), env, project: gitTop(cwd) ?? cwd };
   const here = SETTINGS_CLIENTS.filter((client) => isHere(client, place));
@@ -115,7 +115,7 @@ function sessionFinding(
   { row, alive }: Registered,
   running: readonly ClaudeSession[],
   place: InstallTarget,
-  waiting: readonly Waiting[],
+  waiting: readonly WaitingMail[],
 ): Finding {
   const { session_id: id, alias, client_type: type } = row;
   const { ok, warn } = on(`session ${alias}`);
@@ -142,13 +142,13 @@ function idleLoop(env: Env, id: string): string | null {
 
 /** The loop of the session: run by the daemon, or by a process of its own. */
 function runningLoop(env: Env, id: string): WayFacts['loop'] {
-  const duties = [`${loopsFolder(env)}/run/${id}`, `${daemonsFolder(env)}/${id}`];
-  const names = duties.flatMap((duty) => daemonNotice(duty)?.doors.map(({ name }) => name) ?? []);
+  const obligations = [`${loopsFolder(env)}/run/${id}`, `${daemonsFolder(env)}/${id}`];
+  const names = obligations.flatMap((obligation) => daemonNotice(obligation)?.doors.map(({ name }) => name) ?? []);
   return (['wire', 'deliver', 'wake'] as const).find((kind) => names.includes(kind)) ?? null;
 }
 
 /** A session of Claude Code that is no session of c2c: only Parley's own hook can reach it. */
-function strangerFinding(session: ClaudeSession, place: InstallTarget, waiting: readonly Waiting[]): Finding {
+function strangerFinding(session: ClaudeSession, place: InstallTarget, waiting: readonly WaitingMail[]): Finding {
   const { ok, warn } = on(`session ${session.sessionId.slice(0, 8)}`);
   const client = SETTINGS_CLIENTS.find(({ name }) => name === 'claude');
   const state = session.status ? `claude, ${session.status} now` : 'claude';
@@ -168,7 +168,7 @@ function strangerFinding(session: ClaudeSession, place: InstallTarget, waiting: 
 /** The mailbox of a session: the one that its hook bound, else the one of its client. */
 function mailboxOf(env: Env, { sessionId }: ClaudeSession): string | null {
   const home = parleyHome(env);
-  return Session.open(home, sessionId)?.binding()?.agent ?? clientBindings(home)['claude'] ?? null;
+  return HookSessionFolder.open(home, sessionId)?.binding()?.agent ?? clientBindings(home)['claude'] ?? null;
 }
 
 function guessed(id: string): ClientName | null {

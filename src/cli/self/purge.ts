@@ -9,7 +9,7 @@ export async function holdings(home: Home): Promise<string> {
   const agents = await home.directory.list();
   const counts = [];
   for (const { name } of agents) {
-    const waiting = (await home.spool.ids(name)).length;
+    const waiting = (await home.mailboxes.ids(name)).length;
     counts.push(`@${name} (${waiting} waiting)`);
   }
   return counts.length > 0 ? counts.join(', ') : 'no agents';

@@ -88,7 +88,7 @@ export const TROUBLES = {
   'too deep': 'a line has objects within objects at more than 100 depths; it is ignored',
   unwritable: 'the statefile cannot be written; it is tried again with the next state',
 } as const;
-export type Trouble = keyof typeof TROUBLES;
+export type StatefileTrouble = keyof typeof TROUBLES;
 
 function objectIn(line: string): JsonObject | null {
   try {
@@ -141,7 +141,7 @@ export class StatefileWriter {
 
   constructor(
     readonly path: string,
-    readonly trouble: (kind: Trouble) => void,
+    readonly trouble: (kind: StatefileTrouble) => void,
   ) {
     this.#lines = new ByteLines(LINE_BYTES, (line) => this.#line(line), trouble);
   }

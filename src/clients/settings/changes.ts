@@ -1,7 +1,7 @@
 import { blankOf, editFor, textWithout } from './content.ts';
-import type { Content } from './content.ts';
+import type { SettingsContent } from './content.ts';
 import { dropCopy, dropFolders, find, keepCopy, makeFolder, remove, replace } from './file.ts';
-import type { Found } from './file.ts';
+import type { FoundFile } from './file.ts';
 import { hashOf, isSame, readManifest, recordsOf, withRecords, writeManifest } from './manifest.ts';
 import type { Manifest, Recorded } from './manifest.ts';
 import { inserted, NotEditable, takenOut } from './text-edit.ts';
@@ -14,14 +14,14 @@ export interface Addition {
   owner: string;
   /** No two additions of one profile to a file of a client have the same name. */
   what: string;
-  content: Content;
+  content: SettingsContent;
   /** Is it, or something as good, in this text already? */
   isThere: (text: string) => boolean;
 }
 
 /** How one file changes: the file as it is, the text it gets, and what the manifest says about the file then. */
 export interface Change {
-  found: Found;
+  found: FoundFile;
   text: string;
   records: Recorded[];
 }
@@ -101,7 +101,7 @@ export function applyChange({ found, text, records }: Change, manifestPath: stri
   }
 }
 
-function modeFor(content: Content): number {
+function modeFor(content: SettingsContent): number {
   if (content.format === 'whole') return content.mode ?? 0o644;
   return content.format === 'markdown' ? 0o644 : 0o600;
 }
@@ -130,7 +130,7 @@ export interface Undone {
 }
 
 /** How a settings file is read: as it is, or as an earlier change would leave it. */
-export type ReadFile = (path: string) => Found;
+export type ReadFile = (path: string) => FoundFile;
 
 /** Takes out a recorded addition: see `without`. `dry` changes nothing and says what would become of it. */
 export function undo(recorded: Recorded, manifestPath: string, dry = false, read: ReadFile = find): Undone {
@@ -169,7 +169,7 @@ export function textWithoutOurs(path: string, manifestPath: string, read: ReadFi
   return text;
 }
 
-function isCreated(manifest: Manifest, { target }: Found): boolean {
+function isCreated(manifest: Manifest, { target }: FoundFile): boolean {
   return manifest.files.find((one) => one.target === target)?.created ?? false;
 }
 
@@ -261,7 +261,7 @@ function inheriting(record: Recorded, gone: Recorded): Recorded {
 }
 
 /** The containers around a value, from the outermost, each by its whole path. */
-function containersOf(content: Content): string[] {
+function containersOf(content: SettingsContent): string[] {
   if (content.format !== 'json') return [];
   const path = content.append ? content.at : content.at.slice(0, -1);
   return path.map((_, at) => JSON.stringify(path.slice(0, at + 1)));

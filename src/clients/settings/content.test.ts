@@ -1,22 +1,22 @@
 import { describe, expect, it } from 'bun:test';
 import fc from 'fast-check';
 import { editFor, textWithout } from './content.ts';
-import type { Content } from './content.ts';
+import type { SettingsContent } from './content.ts';
 import { inserted, NotEditable, takenOut } from './text-edit.ts';
 
-const TABLE: Content = {
+const TABLE: SettingsContent = {
   format: 'toml',
   at: ['mcp_servers', 'backchannel'],
   block: '[mcp_servers.backchannel]\ncommand = "/opt/parley"\nargs = ["bch", "mcp"]\n',
 };
-const SECTION: Content = { format: 'markdown', block: '<!-- ours -->\n## Mail\n<!-- end -->\n' };
+const SECTION: SettingsContent = { format: 'markdown', block: '<!-- ours -->\n## Mail\n<!-- end -->\n' };
 
-function added(content: Content, text: string): string {
+function added(content: SettingsContent, text: string): string {
   return inserted(text, editFor(content, text).insertions);
 }
 
 /** What is left after somebody else has made of our text what they like. */
-function removed(content: Content, before: string, now: string): unknown {
+function removed(content: SettingsContent, before: string, now: string): unknown {
   return textWithout(content, editFor(content, before), now);
 }
 

@@ -11,7 +11,7 @@ const Path = () => v.array(v.string());
  * What we add to a file, in the words of its format. A `whole` file is ours alone. In JSON and TOML it is the value at a path, or,
  * to append, one more element of the list there.
  */
-export const Content = new Schema(() =>
+export const SettingsContent = new Schema(() =>
   v.variant('format', [
     v.object({ format: v.literal('json'), at: Path(), append: v.boolean(), value: v.unknown() }),
     v.object({ format: v.literal('toml'), at: Path(), block: v.string(), append: v.optional(v.boolean()) }),
@@ -19,7 +19,7 @@ export const Content = new Schema(() =>
     v.object({ format: v.literal('whole'), text: v.string(), mode: v.optional(v.number()) }),
   ]),
 );
-export type Content = Described<typeof Content>;
+export type SettingsContent = Described<typeof SettingsContent>;
 
 /** How a text is changed, and what is needed to undo it: `made` counts the containers that came with the value. */
 export const Edit = new Schema(() =>
@@ -31,19 +31,19 @@ export const Edit = new Schema(() =>
 export type Edit = Described<typeof Edit>;
 
 /** An absent file is read as the emptiest one of its format. */
-export function blankOf({ format }: Content): string {
+export function blankOf({ format }: SettingsContent): string {
   return format === 'json' ? '{}\n' : '';
 }
 
 /** Is something at the place of this content already? For a whole file: is it this very text? */
-export function isPresent(content: Content, text: string): boolean {
+export function isPresent(content: SettingsContent, text: string): boolean {
   if (content.format === 'json') return hasMember(text, content.at);
   if (content.format === 'toml') return inToml(text, content.at) !== undefined;
   return content.format === 'whole' && text === content.text;
 }
 
 /** How this content gets into the text. What cannot be read is refused, and so is what would not read back as meant. */
-export function editFor(content: Content, text: string): Edit {
+export function editFor(content: SettingsContent, text: string): Edit {
   switch (content.format) {
     case 'json':
       return addToJson(text, content);
@@ -57,7 +57,7 @@ export function editFor(content: Content, text: string): Edit {
 }
 
 /** The text without this content, in a file that others have changed since. */
-export function textWithout(content: Content, { insertions, made }: Edit, text: string): Removal {
+export function textWithout(content: SettingsContent, { insertions, made }: Edit, text: string): Removal {
   switch (content.format) {
     case 'json':
       return removeFromJson(text, { ...content, made });

@@ -21,14 +21,14 @@ import { dirname } from 'node:path';
 import { NotEditable } from './text-edit.ts';
 
 /** A settings file as we found it. A link was followed: `target` is the file behind it. */
-export interface Found {
+export interface FoundFile {
   target: string;
   /** Null if there is no file. */
   text: string | null;
 }
 
 /** Reads a file that belongs to another program. What is no plain file, or no UTF-8, is refused. */
-export function find(path: string): Found {
+export function find(path: string): FoundFile {
   const link = lstatSync(path, { throwIfNoEntry: false });
   if (!link) return { target: path, text: null };
   const stat = statSync(path, { throwIfNoEntry: false });
@@ -51,7 +51,7 @@ function decoded(bytes: Uint8Array): string {
  * Puts a text in the place of what was found, whole or not at all, with the mode and the owner of what was there. If another program
  * has written the file since it was found, theirs stays and ours is refused: settings are changed by their own program at any time.
  */
-export function replace({ target, text: before }: Found, text: string, mode = 0o600): void {
+export function replace({ target, text: before }: FoundFile, text: string, mode = 0o600): void {
   const stat = statSync(target, { throwIfNoEntry: false });
   const draft = `${target}.parley-${process.pid}`;
   try {
@@ -92,14 +92,14 @@ function isStill(target: string, text: string): boolean {
 }
 
 /** Removes a file that is still as it was found. A link to it is left. */
-export function remove({ target, text }: Found): void {
+export function remove({ target, text }: FoundFile): void {
   if (text === null) return;
   if (!isStill(target, text)) throw new NotEditable('was changed by another program meanwhile');
   rmSync(target);
 }
 
 /** Keeps a copy beside the file, under a name that nobody has. Its path; undefined if there is no file. */
-export function keepCopy({ target, text }: Found): string | undefined {
+export function keepCopy({ target, text }: FoundFile): string | undefined {
   if (text === null) return undefined;
   let copy = `${target}.before-parley`;
   for (let more = 2; lstatSync(copy, { throwIfNoEntry: false }); more += 1) copy = `${target}.before-parley.${more}`;

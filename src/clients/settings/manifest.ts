@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } 
 import { dirname } from 'node:path';
 import { Schema } from '../../core/schema.ts';
 import type { Described } from '../../core/schema.ts';
-import { Content, Edit } from './content.ts';
+import { SettingsContent, Edit } from './content.ts';
 import { dropFolders, missingFolders } from './file.ts';
 import { NotEditable } from './text-edit.ts';
 
@@ -19,7 +19,7 @@ const Recorded = new Schema(() =>
     owner: v.string(),
     /** What it is, in a few words. */
     what: v.string(),
-    content: Content.inner,
+    content: SettingsContent.inner,
     edit: Edit.inner,
     /** The hash of the file after our change: while it has this one, nobody else has changed it. */
     left: v.string(),

@@ -4,10 +4,10 @@ import { Directedness, Injection, isQuiet, Policy, Reason } from './attention.ts
 import { Intent, Priority } from '../message.ts';
 import { SIGNALS } from '../signal.ts';
 import { decide } from './decide.ts';
-import type { Facts } from './decide.ts';
+import type { AttentionFacts } from './decide.ts';
 
 describe('the decision on a copy', () => {
-  const anyFacts: fc.Arbitrary<Facts> = fc.record({
+  const anyFacts: fc.Arbitrary<AttentionFacts> = fc.record({
     via: fc.constantFrom('dm', 'channel', 'role'),
     fromAgent: fc.boolean(),
     fromMe: fc.boolean(),
@@ -28,13 +28,13 @@ describe('the decision on a copy', () => {
     hushed: fc.boolean(),
     left: fc.boolean(),
     signal: fc.option(fc.constantFrom(...Object.keys(SIGNALS), 'x-party'), { nil: undefined }),
-    changesDuty: fc.boolean(),
+    changesObligation: fc.boolean(),
     aim: fc.option(fc.constantFrom(...Directedness.inner.options), { nil: undefined }),
     edited: fc.boolean(),
     escalation: fc.boolean(),
   });
   const loudness = (injection: Injection): number => -Injection.inner.options.indexOf(injection);
-  const always = (promise: (given: Facts) => void): void =>
+  const always = (promise: (given: AttentionFacts) => void): void =>
     fc.assert(fc.property(anyFacts, promise), { numRuns: 2_000 });
 
   it('always gives one of the four policies, with a directedness, a mode and a reason', () =>

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'bun:test';
 import { decide } from './decide.ts';
-import type { Facts } from './decide.ts';
+import type { AttentionFacts } from './decide.ts';
 import { asksQuestion, isOnlyThanks } from './thanks.ts';
 
 /** A person's plain post in a channel, of no concern to the reader, and then what makes it so. */
-function facts(given: Partial<Facts> = {}): Facts {
+function facts(given: Partial<AttentionFacts> = {}): AttentionFacts {
   return {
     via: 'channel',
     fromAgent: false,
@@ -25,19 +25,20 @@ function facts(given: Partial<Facts> = {}): Facts {
     guard: null,
     hushed: false,
     left: false,
-    changesDuty: false,
+    changesObligation: false,
     edited: false,
     escalation: false,
     ...given,
   };
 }
 
-const dm = (given: Partial<Facts> = {}): Facts => facts({ via: 'dm', fromAgent: true, ...given });
+const dm = (given: Partial<AttentionFacts> = {}): AttentionFacts => facts({ via: 'dm', fromAgent: true, ...given });
 
 /** A DM from an agent, with the facts that its words give. */
-const dmSaying = (body: string): Facts => dm({ onlyThanks: isOnlyThanks(body), asksQuestion: asksQuestion(body) });
+const dmSaying = (body: string): AttentionFacts =>
+  dm({ onlyThanks: isOnlyThanks(body), asksQuestion: asksQuestion(body) });
 
-const MATRIX: [string, Facts, string][] = [
+const MATRIX: [string, AttentionFacts, string][] = [
   [
     'a DM must be answered and is shown after the compose window [C2A-60a, C2A-55, C2A-53]',
     dm(),
@@ -146,7 +147,7 @@ const MATRIX: [string, Facts, string][] = [
   ],
 ];
 
-const BEYOND_THE_MATRIX: [string, Facts, string][] = [
+const BEYOND_THE_MATRIX: [string, AttentionFacts, string][] = [
   [
     'an urgent DM does not wait for the compose window',
     dm({ priority: 'urgent' }),
@@ -242,12 +243,12 @@ const BEYOND_THE_MATRIX: [string, Facts, string][] = [
   ],
   [
     'a reaction by which a duty of the reader changes is knocked for [C2A-115]',
-    dm({ threadReply: true, answersMe: true, signal: 'declined', changesDuty: true }),
+    dm({ threadReply: true, answersMe: true, signal: 'declined', changesObligation: true }),
     'to_me must_not_respond notify reaction',
   ],
   [
     'a reaction gets through a guard',
-    dm({ signal: 'declined', changesDuty: true, guard: 'long' }),
+    dm({ signal: 'declined', changesObligation: true, guard: 'long' }),
     'to_me must_not_respond notify reaction',
   ],
   [
@@ -337,7 +338,7 @@ const BEYOND_THE_MATRIX: [string, Facts, string][] = [
   ],
 ];
 
-const isDecided = (_title: string, given: Facts, expected: string): void => {
+const isDecided = (_title: string, given: AttentionFacts, expected: string): void => {
   const { directedness, policy, injection, reason } = decide(given);
   expect([directedness, policy, injection, reason].join(' ')).toBe(expected);
 };

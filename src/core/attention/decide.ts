@@ -5,7 +5,7 @@ import type { Signal } from '../signal.ts';
 import type { Guard } from './loop.ts';
 
 /** Who is meant, by recipient, mention and ownership; the first line that applies decides. spec: c2a#directedness */
-const AIMS: readonly [Directedness, (facts: Facts) => boolean][] = [
+const AIMS: readonly [Directedness, (facts: AttentionFacts) => boolean][] = [
   // Told to nobody, by its sender's own word: names in it call nobody. To be meant takes more than a word.
   ['ambient', (f) => f.aim === 'ambient'],
   ['to_me', (f) => f.via === 'dm' || f.mentionsMe],
@@ -18,30 +18,30 @@ const AIMS: readonly [Directedness, (facts: Facts) => boolean][] = [
   ['to_other', (f) => f.fromAgent && f.threadReply && !hasTask(f)],
 ];
 
-export function directednessOf(facts: Facts): Directedness {
+export function directednessOf(facts: AttentionFacts): Directedness {
   return AIMS.find(([, applies]) => applies(facts))?.[0] ?? 'ambient';
 }
 
-function takesPart({ inThreadIHaveJoined, ownsThread }: Facts): boolean {
+function takesPart({ inThreadIHaveJoined, ownsThread }: AttentionFacts): boolean {
   return inThreadIHaveJoined || ownsThread;
 }
 
 /** Declared information stays information, whatever its punctuation. */
-function asks({ intent, asksQuestion }: Facts): boolean {
+function asks({ intent, asksQuestion }: AttentionFacts): boolean {
   return intent === 'question' || (asksQuestion && intent !== 'fyi');
 }
 
-function hasTask(facts: Facts): boolean {
+function hasTask(facts: AttentionFacts): boolean {
   return asks(facts) || facts.intent === 'assignment' || facts.intent === 'approval' || facts.intent === 'blocker';
 }
 
 /** The reader is called by name. */
-export function callsMe({ mentionsMe, aim }: Facts): boolean {
+export function callsMe({ mentionsMe, aim }: AttentionFacts): boolean {
   return mentionsMe && aim !== 'ambient';
 }
 
 /** All that the decision on one copy rests on, as seen by the reader of that copy. spec: c2a#attention */
-export interface Facts {
+export interface AttentionFacts {
   /** How the copy was addressed: to the reader alone, to a channel, or to a role the reader holds. */
   via: 'dm' | 'channel' | 'role';
   fromAgent: boolean;
@@ -71,7 +71,7 @@ export interface Facts {
   /** It is a reaction. */
   signal?: Signal | undefined;
   /** A reaction by which something changes that the reader owes or waits for. */
-  changesDuty: boolean;
+  changesObligation: boolean;
   /** Whom the sender means; believed only where it makes a message quieter. */
   aim?: Directedness | undefined;
   /** It replaces a message that the reader had answered. */
@@ -105,7 +105,7 @@ const MATRIX: Record<Row, Omit<Attention, 'reason'>> = {
 };
 
 /** Decides who is meant, whether they must answer, and how they see it. spec: c2a#attention */
-export function decide(facts: Facts): Attention {
+export function decide(facts: AttentionFacts): Attention {
   const reason = rowFor(facts);
   return overridden(facts, { ...MATRIX[reason], reason });
 }
@@ -114,7 +114,7 @@ export function decide(facts: Facts): Attention {
  * In this order on top of the matrix. Urgency raises only what the reader was going to see in full anyway. One function: a table of
  * rules with a function each took a send some 0.15 ms longer, as everything does that is called for the first time.
  */
-function overridden(f: Facts, d: Attention): Attention {
+function overridden(f: AttentionFacts, d: Attention): Attention {
   // Told for information: worth seeing, nothing is owed.
   if (f.intent === 'fyi' && d.policy === 'must_respond') d = { ...d, policy: 'may_respond' };
   // Of several agents whom one message calls, one has to answer: the first.
@@ -126,7 +126,7 @@ function overridden(f: Facts, d: Attention): Attention {
   if (f.edited && d.policy === 'must_respond' && !asksForSomething(f)) d = { ...d, policy: 'may_respond' };
   if (f.edited && isMeant(d)) d = { ...d, reason: 'edited_after_response' };
   // A reaction costs no turn. One by which a duty changes is knocked for.
-  if (d.reason === 'reaction' && f.changesDuty) d = { ...d, injection: 'notify' };
+  if (d.reason === 'reaction' && f.changesObligation) d = { ...d, injection: 'notify' };
   if (f.priority === 'urgent' && d.injection === 'buffered') d = { ...d, injection: 'immediate' };
   // What is quiet anyway needs no guard.
   if (f.guard !== null && !insists(f) && !isQuiet(d)) {
@@ -142,7 +142,7 @@ function overridden(f: Facts, d: Attention): Attention {
 }
 
 /** Directedness picks the part of the matrix, intent the row in it. */
-function rowFor(facts: Facts): Row {
+function rowFor(facts: AttentionFacts): Row {
   if (facts.signal !== undefined) return 'reaction';
   if (facts.escalation) return 'escalation';
   const directedness = directednessOf(facts);
@@ -153,13 +153,20 @@ function rowFor(facts: Facts): Row {
   return directedness === 'to_me' ? rowToMe(facts) : rowToMyRole(facts);
 }
 
-function rowToMe({ intent, via, mentionsMe }: Facts): Row {
+function rowToMe({ intent, via, mentionsMe }: AttentionFacts): Row {
   if (isWork(intent)) return intent;
   if (via === 'dm') return 'direct_message';
   return mentionsMe ? 'direct_mention' : 'thread_question';
 }
 
-function rowToMyRole({ intent, via, mentionsMyRole, ownsThread, ownsStream, inThreadIHaveJoined }: Facts): Row {
+function rowToMyRole({
+  intent,
+  via,
+  mentionsMyRole,
+  ownsThread,
+  ownsStream,
+  inThreadIHaveJoined,
+}: AttentionFacts): Row {
   if (via === 'role' || mentionsMyRole) return 'role_mention';
   if (isWork(intent) && (ownsThread || ownsStream)) return 'changes_owned_work';
   return inThreadIHaveJoined || ownsThread ? 'thread_reply' : 'owned_stream';
@@ -170,7 +177,7 @@ function isWork(intent: Intent): intent is 'assignment' | 'approval' | 'blocker'
 }
 
 /** What the sender says it wants outweighs thanks found in the words; a question outweighs declared thanks. */
-function isThanks({ intent, onlyThanks, asksQuestion }: Facts): boolean {
+function isThanks({ intent, onlyThanks, asksQuestion }: AttentionFacts): boolean {
   if (intent === 'thanks') return !asksQuestion;
   return onlyThanks && (intent === 'none' || intent === 'fyi');
 }
@@ -180,14 +187,14 @@ export function insists({ intent, priority, signal, escalation = false }: Insist
   return priority === 'urgent' || signal !== undefined || escalation || isWork(intent) || intent === 'question';
 }
 
-type Insistence = Pick<Facts, 'intent' | 'priority' | 'signal'> & { escalation?: boolean };
+type Insistence = Pick<AttentionFacts, 'intent' | 'priority' | 'signal'> & { escalation?: boolean };
 
 /** An echo waits in the mailbox. Everything else, and an echo that asks, is shown in full with the reader's next own turn. */
-function heldMode({ guard, asksQuestion }: Facts): Injection {
+function heldMode({ guard, asksQuestion }: AttentionFacts): Injection {
   return guard === 'echo' && !asksQuestion ? 'tool_mailbox' : 'digest';
 }
 
-function asksForSomething({ intent, asksQuestion }: Facts): boolean {
+function asksForSomething({ intent, asksQuestion }: AttentionFacts): boolean {
   return isWork(intent) || intent === 'question' || asksQuestion;
 }
 
@@ -198,16 +205,16 @@ function isMeant({ directedness, reason }: Attention): boolean {
 }
 
 /** Asked to leave this place, and not called back. A message to it alone that opens something new is no part of what it left. */
-function isGone(facts: Facts): boolean {
+function isGone(facts: AttentionFacts): boolean {
   return !callsMe(facts) && (facts.via !== 'dm' || facts.threadReply);
 }
 
 /** What a person says is urgent comes through. */
-function isHushing({ priority, fromAgent }: Facts): boolean {
+function isHushing({ priority, fromAgent }: AttentionFacts): boolean {
   return !(priority === 'urgent' && !fromAgent);
 }
 
-function isAnswer({ answersMe, asksQuestion, intent }: Facts): boolean {
+function isAnswer({ answersMe, asksQuestion, intent }: AttentionFacts): boolean {
   return answersMe && !asksQuestion && intent === 'none';
 }
 
@@ -215,7 +222,7 @@ function isAnswer({ answersMe, asksQuestion, intent }: Facts): boolean {
  * Thanks that may still be news: more words than thanks, the "ok" of a person whom an agent waits for, the "LGTM" in a
  * thread that the reader owns. Between agents the thanks for such a reply are silent again: no ping-pong.
  */
-function maySayMore({ onlyThanks, fromAgent, ownsThread }: Facts): boolean {
+function maySayMore({ onlyThanks, fromAgent, ownsThread }: AttentionFacts): boolean {
   return !onlyThanks || !fromAgent || ownsThread;
 }
 

@@ -16,14 +16,14 @@ interface Parent {
 }
 
 /** A message that the exchange holds, with the lineage that we stored for it. */
-type Earlier = Said &
+type Earlier = SpokenText &
   Line & {
     thread?: string | undefined;
     parley?: { lineage?: Lineage | undefined; intent?: Intent | undefined } | undefined;
   };
 
 /** A new message. `insists`: its sender asks for something so it is no echo, whatever it says. */
-export interface Spoken extends Said, Line {
+export interface Spoken extends SpokenText, Line {
   /** The message that its sender says it answers. */
   thread?: string | undefined;
   byAgent: boolean;
@@ -93,7 +93,7 @@ function numbersIn(body: string): string[] {
 }
 
 /** One message as far as its news goes. With `id`, quoting that message's id is not taken for a commit. */
-export interface Said {
+export interface SpokenText {
   id?: string | undefined;
   body: string;
   refs?: readonly string[] | undefined;
@@ -107,7 +107,7 @@ const COUNTER_STEP = 2;
  * only counts on: one next to a number the thread holds ("ping 7" after "ping 6"), or one in a sentence that it holds
  * with another number. This stops echoes, not liars: who invents a path has said something new. spec: c2a#novelty
  */
-export function isNovel(said: Said, earlier: readonly Said[]): boolean {
+export function isNovel(said: SpokenText, earlier: readonly SpokenText[]): boolean {
   const found = checkableIn(said.body, said.refs);
   if (found.length === 0) return false;
   if (found.some((one) => isNowhereIn(one, earlier))) return true;
@@ -123,7 +123,7 @@ export function isNovel(said: Said, earlier: readonly Said[]): boolean {
 }
 
 /** A link or path that stands nowhere in what was said is new, whatever else was: no need to look closer. */
-function isNowhereIn({ key }: Checkable, earlier: readonly Said[]): boolean {
+function isNowhereIn({ key }: Checkable, earlier: readonly SpokenText[]): boolean {
   if (!key.startsWith('link:') && !key.startsWith('path:')) return false;
   const text = key.slice('link:'.length);
   return !earlier.some(({ body, refs }) => body.includes(text) || refs?.some((ref) => ref.includes(text)));
@@ -138,7 +138,7 @@ function isNextTo(value: number, values: ReadonlySet<number>): boolean {
 }
 
 /** People and agents call a message by the first digits of its id, which look like a commit or, rarely, like a number. */
-function idsOf({ id }: Said): Checkable[] {
+function idsOf({ id }: SpokenText): Checkable[] {
   if (id === undefined) return [];
   const short = id.slice(0, 8).toLowerCase();
   return [{ key: `ref:${id}` }, { key: `commit:${short.slice(0, 7)}` }, { key: `number:${short}` }];

@@ -3,10 +3,10 @@ import { describe, expect, it } from 'bun:test';
 import { MessageId } from '../names.ts';
 import { nextLineage } from './lineage.ts';
 import { breaksEcho, isLongExchange, LONG_EXCHANGE } from './loop.ts';
-import type { Turn } from './loop.ts';
+import type { ExchangeTurn } from './loop.ts';
 
 const MINUTE = 60_000;
-const turn = (at: number, given: Partial<Turn> = {}): Turn => ({
+const turn = (at: number, given: Partial<ExchangeTurn> = {}): ExchangeTurn => ({
   at,
   byAgent: true,
   fact: false,
@@ -14,7 +14,7 @@ const turn = (at: number, given: Partial<Turn> = {}): Turn => ({
   ...given,
 });
 /** So many messages, one a minute, of which the last was sent a minute ago. */
-const exchange = (count: number): Turn[] => Array.from({ length: count }, (_, at) => turn((at + 1) * MINUTE));
+const exchange = (count: number): ExchangeTurn[] => Array.from({ length: count }, (_, at) => turn((at + 1) * MINUTE));
 const NOW = (LONG_EXCHANGE + 1) * MINUTE;
 
 describe('the guard against echoes [C2A-D10]', () => {

@@ -10,7 +10,7 @@ const LONG_EXCHANGE_MS = 60 * 60 * 1000;
 export type Guard = 'echo' | 'long';
 
 /** One earlier message of an exchange, as far as the length of the exchange goes. */
-export interface Turn {
+export interface ExchangeTurn {
   /** When it was sent (ms). */
   at: number;
   byAgent: boolean;
@@ -25,7 +25,7 @@ export function breaksEcho({ echoes = 0 }: Lineage): boolean {
 }
 
 /** Is a message that is sent now part of a long exchange? `turns` are the last `LONG_EXCHANGE` messages before it, oldest first. */
-export function isLongExchange(turns: readonly Turn[], now: number): boolean {
+export function isLongExchange(turns: readonly ExchangeTurn[], now: number): boolean {
   const [first] = turns;
   if (!first || turns.length < LONG_EXCHANGE || now - first.at > LONG_EXCHANGE_MS) return false;
   return turns.every(({ byAgent, fact, disposition }) => byAgent && !fact && !disposition);

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'bun:test';
-import { isHushed } from './quiet-hours.ts';
+import { isQuietTime } from './quiet-hours.ts';
 
 const NOW = Date.parse('2026-06-02T12:00:00.000Z');
 const at = (hours: number, minutes = 0): number => hours * 60 + minutes;
@@ -20,7 +20,7 @@ describe('quiet', () => {
     ['when they are over, with hours across midnight', { hours: '22:00-07:30' }, at(7, 30), false],
     ['with hours from a time to the same', { hours: '09:00-09:00' }, at(3), true],
   ] as const)('%s', (_when, quiet, minutes, expected) => {
-    expect(isHushed(quiet, NOW, minutes)).toBe(expected);
+    expect(isQuietTime(quiet, NOW, minutes)).toBe(expected);
   });
 
   it('between two times is always what the other way round is not', () => {
@@ -30,8 +30,8 @@ describe('quiet', () => {
     fc.assert(
       fc.property(anyTime, anyTime, fc.integer({ min: 0, max: 1439 }), (from, to, minutes) => {
         fc.pre(text(from) !== text(to));
-        const there = isHushed({ hours: `${text(from)}-${text(to)}` }, NOW, minutes);
-        const back = isHushed({ hours: `${text(to)}-${text(from)}` }, NOW, minutes);
+        const there = isQuietTime({ hours: `${text(from)}-${text(to)}` }, NOW, minutes);
+        const back = isQuietTime({ hours: `${text(to)}-${text(from)}` }, NOW, minutes);
         expect(there).toBe(!back);
       }),
     );

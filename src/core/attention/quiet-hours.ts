@@ -13,7 +13,7 @@ export const Quiet = new Schema(() =>
 export type Quiet = Described<typeof Quiet>;
 
 /** Does somebody want no disturbance now? `minutesOfDay` is what the home's clock shows. spec: c2a#hush */
-export function isHushed(quiet: Quiet | undefined, now: number, minutesOfDay: number): boolean {
+export function isQuietTime(quiet: Quiet | undefined, now: number, minutesOfDay: number): boolean {
   if (quiet === undefined) return false;
   if ('on' in quiet) return true;
   if ('until' in quiet) return now < Date.parse(quiet.until);

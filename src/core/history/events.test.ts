@@ -89,7 +89,7 @@ describe('the events of a reader', () => {
       expect(event).toMatchObject({ attention: { policy: 'must_not_respond' }, disposition: null, proven: 'stored' });
       await readThread([workspace.who('bob')], { event: message.id }, { limit: 9, now: workspace.now() });
     }
-    expect(await workspace.own.spool.ids(bob)).toHaveLength(1);
+    expect(await workspace.own.mailboxes.ids(bob)).toHaveLength(1);
   });
 
   it('say what is known of them: disposition, claim, step and attempt', async () => {

@@ -6,14 +6,14 @@ import type { AgentName, MessageId } from '../names.ts';
 import type { Disposition, Step } from '../receipt.ts';
 import { meaningOf } from '../signal.ts';
 import type { Meaning, Signal } from '../signal.ts';
-import type { Duty } from '../obligations/rules.ts';
+import type { Obligation } from '../obligations/rules.ts';
 import type { EventClaim } from '../ports/obligations.ts';
 import type { HistoryRow, Page } from '../ports/journal.ts';
 import { standingClaim } from '../obligations/claim.ts';
 import { conversationOf, rootOf } from '../mail/conversation.ts';
 import type { Conversation } from '../mail/conversation.ts';
 import type { Home, Who } from '../mail/workspace.ts';
-import { enterDuties } from '../obligations/obligation.ts';
+import { enterObligations } from '../obligations/obligation.ts';
 import { listens, maySee, unknownEvent, visible } from './sight.ts';
 import type { HomeLabel } from '../address.ts';
 import { Refusal } from '../refusal.ts';
@@ -82,7 +82,7 @@ export async function listEvents(
   const from = readCursor(filter.cursor);
   const rows = pages(homes, namesIn(whos), { channel: wholeChannel, from });
   const events: EventView[] = [];
-  const places: Place[] = [...from];
+  const places: PagePosition[] = [...from];
   for await (const { home, row } of rows) {
     if (events.length === filter.limit) return { events, cursor: cursorOf(places) };
     places.push({ home: home.label, seq: row.seq });
@@ -111,7 +111,7 @@ export async function readThread(
     ? pages([seen.home], namesIn(whos), { thread: rootOf(seen.message), from })
     : pages(homes, namesIn(whos), { channel: isChannel ? named : undefined, from });
   const messages: EventView[] = [];
-  const places: Place[] = [...from];
+  const places: PagePosition[] = [...from];
   let earlier = 0;
   for await (const { home, row } of rows) {
     if (!(await maySee(whos, home, row)) || (!seen && !isOf(row, named))) continue;
@@ -136,9 +136,9 @@ export async function viewOf(
   now = Date.now(),
 ): Promise<EventView> {
   const mine = namesIn(whos).get(home) ?? [];
-  const copies = (await home.ledger.trace(message.id))?.copies ?? [];
+  const copies = (await home.journal.trace(message.id))?.copies ?? [];
   const copy = copies.find(({ mailbox }) => mine.includes(mailbox));
-  const duty = copy && (await home.ledger.duty(copy.mailbox, message.id));
+  const obligation = copy && (await home.journal.obligation(copy.mailbox, message.id));
   const { signal } = message.parley ?? {};
   const means = copy && (await meansTo(copy.mailbox, home, message));
   return {
@@ -152,7 +152,7 @@ export async function viewOf(
     ...(!pruned && { body: message.body }),
     ...(message.refs && { refs: message.refs }),
     ...(message.thread !== undefined && { thread: message.thread }),
-    disposition: duty ? dispositionOf(duty) : (copy?.disposition ?? null),
+    disposition: obligation ? dispositionOf(obligation) : (copy?.disposition ?? null),
     proven: copy?.state === 'settled' ? 'settled' : highest(copy?.receipts.map(({ step }) => step) ?? []),
     ...(signal !== undefined && { signal }),
     ...(means && { means }),
@@ -167,11 +167,11 @@ export async function viewOf(
 export async function meansTo(name: AgentName, home: Home, { thread, parley }: Message): Promise<Meaning | undefined> {
   const means = meaningOf(parley?.signal ?? '');
   if (!means || !isMessageId(thread)) return undefined;
-  return (await home.ledger.message(thread))?.from === name ? means : undefined;
+  return (await home.journal.message(thread))?.from === name ? means : undefined;
 }
 
 /** Where a duty stands: its end, or one of the two that are still owed. */
-export function dispositionOf({ state, ended }: Duty): Disposition | null {
+export function dispositionOf({ state, ended }: Obligation): Disposition | null {
   if (ended) return ended.as;
   return state === 'claimed' || state === 'deferred' ? state : null;
 }
@@ -180,10 +180,10 @@ export function dispositionOf({ state, ended }: Duty): Disposition | null {
 async function notePulled(whos: readonly Who[], { id, mailbox }: EventView, now?: number): Promise<void> {
   const who = whos.find(({ name }) => name === mailbox);
   if (!who || now === undefined) return;
-  const duty = await who.home.ledger.duty(who.name, id);
-  if (!duty || duty.ended || now < deadlineOf(duty)) return;
+  const obligation = await who.home.journal.obligation(who.name, id);
+  if (!obligation || obligation.ended || now < deadlineOf(obligation)) return;
   const evidence = { by: 'chat.read_thread' };
-  await who.home.ledger.record(who.name, id, { step: 'offered', at: new Date(now).toISOString(), evidence });
+  await who.home.journal.record(who.name, id, { step: 'offered', at: new Date(now).toISOString(), evidence });
 }
 
 function isListed({ mailbox, attention, from }: EventView, whos: readonly Who[]): boolean {
@@ -212,7 +212,7 @@ function namesIn(whos: readonly Who[]): Map<Home, AgentName[]> {
 
 async function entered(whos: readonly Who[]): Promise<Home[]> {
   const homes = [...new Set(whos.map((who) => who.home))];
-  for (const home of homes) await enterDuties(home);
+  for (const home of homes) await enterObligations(home);
   return homes;
 }
 
@@ -221,7 +221,7 @@ const BITE = 50;
 export const LOOKED_AT = 5000;
 
 /** How far a reader has come in one home. */
-export interface Place {
+export interface PagePosition {
   home: HomeLabel;
   seq: number;
 }
@@ -230,7 +230,7 @@ export interface Place {
 interface Wanted {
   channel?: string | undefined;
   thread?: MessageId;
-  from: readonly Place[];
+  from: readonly PagePosition[];
 }
 
 /** The rows of several homes, newest first, each once. Within a home their order is that of their numbers. */
@@ -295,7 +295,7 @@ function seqOf({ head }: Head): number {
 async function* rowsOf(home: Home, page: Omit<Page, 'limit'>, from?: number): AsyncGenerator<HistoryRow, void> {
   let before = from;
   for (;;) {
-    const rows = await home.ledger.history({ ...page, before, limit: BITE });
+    const rows = await home.journal.history({ ...page, before, limit: BITE });
     yield* rows;
     if (rows.length < BITE) return;
     before = rows.at(-1)?.seq;
@@ -303,12 +303,12 @@ async function* rowsOf(home: Home, page: Omit<Page, 'limit'>, from?: number): As
 }
 
 /** Where to go on: the last number in each home. */
-export function cursorOf(places: readonly Place[]): string {
+export function cursorOf(places: readonly PagePosition[]): string {
   const last = new Map(places.map(({ home, seq }) => [home, seq]));
   return [...last].map(([home, seq]) => `${home}.${seq}`).join('-');
 }
 
-export function readCursor(cursor: string | undefined): Place[] {
+export function readCursor(cursor: string | undefined): PagePosition[] {
   if (cursor === undefined) return [];
   const places = cursor.split('-').map((part) => /^(parley|bch|relay)\.(\d{1,15})$/.exec(part));
   if (places.includes(null))

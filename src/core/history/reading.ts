@@ -1,3 +1,4 @@
+import { mentionsIn } from '../attention/text.ts';
 import { asksQuestion, isOnlyThanks } from '../attention/thanks.ts';
 import type { Message } from '../message.ts';
 import { AgentName } from '../names.ts';
@@ -41,7 +42,6 @@ class Reading {
 
 /** The agents and roles among the names that a body calls; of a body that calls a crowd, the first few. */
 async function known(home: Home, body: string): Promise<AgentName[]> {
-  const { mentionsIn } = await import('../attention/text.ts');
   const called = mentionsIn(body)
     .slice(0, MENTIONS)
     .map((name) => AgentName.safeParse(name))

@@ -19,7 +19,7 @@ export interface Seen {
 export async function visible(whos: readonly Who[], id: string): Promise<Seen> {
   const homes = isMessageId(id) ? new Set(whos.map((who) => who.home)) : [];
   for (const home of homes) {
-    const addressed = await home.ledger.addressed(id as Message['id']);
+    const addressed = await home.journal.addressed(id as Message['id']);
     if (!addressed) continue;
     const seen = { home, ...addressed };
     if (await maySee(whos, home, seen)) return seen;
@@ -42,7 +42,7 @@ export async function maySee(
 
 /** An agent to whom it was escalated may look at it. */
 async function wasTold(home: Home, { id }: Message, here: readonly Who[]): Promise<boolean> {
-  const copies = (await home.ledger.trace(id))?.copies ?? [];
+  const copies = (await home.journal.trace(id))?.copies ?? [];
   const told = copies.flatMap(({ receipts }) => receipts.filter(({ step }) => step === 'escalated'));
   return told.some(({ evidence }) => here.some(({ name }) => name === evidence['to']));
 }

@@ -1,11 +1,11 @@
-import type { Duty } from '../obligations/rules.ts';
+import type { Obligation } from '../obligations/rules.ts';
 import type { AgentName, MessageId } from '../names.ts';
 import type { Evidence } from '../receipt.ts';
 import { Refusal } from '../refusal.ts';
 import type { CopyRecord } from '../ports/journal.ts';
 import { rootOf } from '../mail/conversation.ts';
 import type { Home } from '../mail/workspace.ts';
-import { enterDuties } from '../obligations/obligation.ts';
+import { enterObligations } from '../obligations/obligation.ts';
 
 const EXCHANGE = 200;
 
@@ -21,8 +21,8 @@ export interface AuditLine {
 
 /** Everything that is known about why a message went where it went and what became of it, in order. spec: c2a#audit */
 export async function why(home: Home, id: MessageId): Promise<AuditLine[]> {
-  await enterDuties(home);
-  const trace = await home.ledger.trace(id);
+  await enterObligations(home);
+  const trace = await home.journal.trace(id);
   if (!trace) throw new Refusal('not_found', `no message has the id ${id.slice(0, 40)}`);
   const { message, copies } = trace;
   const lines: AuditLine[] = [
@@ -44,10 +44,10 @@ export async function why(home: Home, id: MessageId): Promise<AuditLine[]> {
       const what = `settled: ${copy.disposition ?? 'gone'}`;
       lines.push({ at: copy.settledAt, who: actorOf(by, copy.mailbox), what, why: said(by), mailbox: copy.mailbox });
     }
-    const duty = await home.ledger.duty(copy.mailbox, id);
-    if (duty) lines.push(owedLine(duty));
+    const obligation = await home.journal.obligation(copy.mailbox, id);
+    if (obligation) lines.push(owedLine(obligation));
   }
-  for (const one of await home.ledger.exchange(rootOf(message), EXCHANGE)) {
+  for (const one of await home.journal.exchange(rootOf(message), EXCHANGE)) {
     if (one.thread !== id) continue;
     const what =
       one.parley?.signal === undefined ? `answered by ${one.id.slice(0, 8)}` : `reacted: ${one.parley.signal}`;
@@ -71,7 +71,7 @@ function decisionOf({ attention: { directedness, policy, injection } }: CopyReco
   return `decided: ${directedness} ${policy} ${injection}`;
 }
 
-function owedLine({ kind, state, mailbox, from, at, ended, returns, tier, note }: Duty): AuditLine {
+function owedLine({ kind, state, mailbox, from, at, ended, returns, tier, note }: Obligation): AuditLine {
   const moves = `came back ${returns}×, rung ${tier}`;
   const what = ended ? `${kind} ended: ${ended.as}` : `${kind} owed to ${from}: ${state}`;
   const time = new Date(ended?.at ?? at).toISOString();

@@ -17,7 +17,7 @@ const ASIDE_MS = 24 * 60 * 60 * 1000;
  */
 export async function arrivalOf(home: Home, author: string, said: Message): Promise<Arrival> {
   if (!(await isAtSurface(home, author, said))) return 'arrived';
-  const copy = await home.ledger.copy(boxOf(author, said), said.id);
+  const copy = await home.journal.copy(boxOf(author, said), said.id);
   if (copy?.state === 'stored' || copy?.state === 'held') return 'waiting';
   if (copy?.disposition === 'failed') return { failed: copy.settledBy ?? {} };
   return copy?.disposition === 'superseded' ? 'withdrawn' : 'arrived';
@@ -46,6 +46,6 @@ function platformOf(reader: string): string {
 
 /** Its answer is under way: meanwhile nobody else is asked for one. If that is never shown, the event waits again after a day. */
 export async function setAside({ name, home }: Who, id: MessageId): Promise<void> {
-  const copy = await home.ledger.copy(name, id);
-  if (copy?.state === 'stored') await home.spool.claim(name, [id], { ms: ASIDE_MS, bearer: 'answered' });
+  const copy = await home.journal.copy(name, id);
+  if (copy?.state === 'stored') await home.mailboxes.claim(name, [id], { ms: ASIDE_MS, bearer: 'answered' });
 }

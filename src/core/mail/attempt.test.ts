@@ -37,7 +37,7 @@ async function tried(
 }
 
 async function steps(who: Who, id: MessageId): Promise<string[]> {
-  const copy = (await who.home.ledger.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
+  const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
   return (copy?.receipts ?? []).map(({ step }) => step);
 }
 
@@ -46,7 +46,7 @@ describe('a way in', () => {
     const { who, ids } = await aWorkspaceWithMail();
     let before: unknown;
     const way = new ScriptedWay('wire', [TAKEN], async ([parcel]) => {
-      const receipts = (await who.home.ledger.trace(parcel?.id as MessageId))?.copies[0]?.receipts;
+      const receipts = (await who.home.journal.trace(parcel?.id as MessageId))?.copies[0]?.receipts;
       before = receipts?.map(({ step, evidence }) => ({ step, evidence }));
     });
     await tried(who, ids, way);
@@ -63,7 +63,7 @@ describe('a way in', () => {
   it('ends a copy as acknowledged once the client says that it has it, and keeps what the client said', async () => {
     const { who, ids } = await aWorkspaceWithMail();
     expect(await tried(who, ids, new ScriptedWay('wire', [TAKEN]))).toMatchObject({ outcome: 'taken', ids });
-    const [copy] = (await who.home.ledger.trace(ids[0] as MessageId))?.copies ?? [];
+    const [copy] = (await who.home.journal.trace(ids[0] as MessageId))?.copies ?? [];
     expect(copy).toMatchObject({ state: 'settled', disposition: 'acknowledged', settledBy: { way: 'wire' } });
     expect(copy?.receipts.find(({ step }) => step === 'accepted')?.evidence).toEqual({
       status: 'finished',
@@ -76,7 +76,7 @@ describe('a way in', () => {
     const { who, ids } = await aWorkspaceWithMail();
     const terminal = new ScriptedWay('terminal', [HANDED]);
     expect(await tried(who, ids, terminal)).toMatchObject({ outcome: 'offered', ids });
-    expect(await who.home.spool.ids(who.name)).toEqual(ids);
+    expect(await who.home.mailboxes.ids(who.name)).toEqual(ids);
     expect(await tried(who, ids, terminal)).toEqual({ outcome: 'nothing', spent: ids });
     expect(terminal.got).toHaveLength(1);
     expect(await tried(who, ids, new ScriptedWay('wire', [TAKEN]))).toMatchObject({ outcome: 'taken' });
@@ -99,7 +99,7 @@ describe('a way in', () => {
     const wire = new ScriptedWay('wire', [HANDED]);
     for (let n = 1; n <= 4; n += 1) await tried(who, ids, wire, { most: 3 });
     expect(wire.got).toHaveLength(3);
-    expect(await who.home.spool.ids(who.name)).toEqual(ids);
+    expect(await who.home.mailboxes.ids(who.name)).toEqual(ids);
   });
 
   it('gives back at once what it left, says why, and tries again after pauses that grow', async () => {
@@ -109,12 +109,12 @@ describe('a way in', () => {
     for (let n = 1; n <= 11; n += 1) {
       const said = await tried(who, ids, terminal);
       if (said.outcome === 'left') pauses.push(said.againMs);
-      expect(await who.home.spool.ids(who.name)).toEqual(ids);
+      expect(await who.home.mailboxes.ids(who.name)).toEqual(ids);
     }
     const SECOND = 1000;
     expect(pauses.slice(0, 4)).toEqual([SECOND, 2 * SECOND, 4 * SECOND, 8 * SECOND]);
     expect(pauses.at(-1)).toBe(300 * SECOND);
-    const released = (await who.home.ledger.trace(ids[0] as MessageId))?.copies[0]?.receipts.at(-1);
+    const released = (await who.home.journal.trace(ids[0] as MessageId))?.copies[0]?.receipts.at(-1);
     expect(released).toMatchObject({ step: 'released', evidence: { because: 'the client is busy', way: 'terminal' } });
   });
 
@@ -136,7 +136,7 @@ describe('a way in', () => {
     const { who, ids } = await aWorkspaceWithMail();
     const broken = new ScriptedWay('terminal', [HANDED], async () => Promise.reject(new Error('broken pipe')));
     await expect(tried(who, ids, broken)).rejects.toThrow('broken pipe');
-    expect(await who.home.spool.ids(who.name)).toEqual(ids);
+    expect(await who.home.mailboxes.ids(who.name)).toEqual(ids);
     expect(await tried(who, ids, new ScriptedWay('terminal', [HANDED]))).toEqual({ outcome: 'nothing', spent: ids });
   });
 
@@ -147,13 +147,13 @@ describe('a way in', () => {
     };
     const terminal = new ScriptedWay('terminal', [HANDED]);
     await expect(tried(who, ids, terminal, { wrap })).rejects.toThrow('no space left');
-    expect((await who.home.spool.ids(who.name)).toSorted()).toEqual(ids.toSorted());
+    expect((await who.home.mailboxes.ids(who.name)).toSorted()).toEqual(ids.toSorted());
     expect(await tried(who, ids, terminal)).toMatchObject({ outcome: 'offered' });
   });
 
   it('gets nothing that another reader has in its hand', async () => {
     const { who, ids } = await aWorkspaceWithMail();
-    await who.home.spool.claim(who.name, ids, { ms: 60_000 });
+    await who.home.mailboxes.claim(who.name, ids, { ms: 60_000 });
     expect(await tried(who, ids, new ScriptedWay('wire', [TAKEN]))).toEqual({ outcome: 'nothing', spent: [] });
   });
 
@@ -167,7 +167,13 @@ describe('a way in', () => {
     expect(child.signalCode).toBe('SIGKILL');
 
     const again = await openHome(root);
-    const home = { label: 'parley' as const, root, ...again, directory: new FilesDirectory(root, Date.now) };
+    const home = {
+      label: 'parley' as const,
+      root,
+      mailboxes: again.spool,
+      journal: again.ledger,
+      directory: new FilesDirectory(root, Date.now),
+    };
     const who = { name: bob, home };
     expect(await again.spool.ids(bob)).toEqual([message.id]);
     const terminal = new ScriptedWay('terminal', [HANDED]);

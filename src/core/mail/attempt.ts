@@ -49,7 +49,7 @@ export async function attempt(
   mail: readonly (MessageId | Message)[],
   { way, wrap, by = {}, most = 1, now, signal }: AttemptOptions,
 ): Promise<AttemptOutcome> {
-  const { spool, ledger } = who.home;
+  const { mailboxes, journal } = who.home;
   const fresh: (MessageId | Message)[] = [];
   for (const one of mail) if ((await pastOf(who, idOf(one), way.name)).open < most) fresh.push(one);
   const claim = await claimed(who, fresh);
@@ -58,7 +58,7 @@ export async function attempt(
   // Another program of ours may have handed it over by this way just before we got it.
   const late = claim.copies.filter(({ message }) => (past.get(message.id)?.open ?? 0) >= most);
   if (late.length > 0)
-    await spool.release(
+    await mailboxes.release(
       claim,
       late.map(({ message }) => message.id),
       SPENT,
@@ -68,11 +68,11 @@ export async function attempt(
   if (ids.length === 0) return { outcome: 'nothing', spent: mail.filter((one) => !fresh.includes(one)).map(idOf) };
 
   const number = (id: MessageId): number => (past.get(id)?.attempts ?? 0) + 1;
-  const release = (because: Evidence) => spool.release(claim, ids, { ...because, way: way.name });
+  const release = (because: Evidence) => mailboxes.release(claim, ids, { ...because, way: way.name });
   const note = async (step: Receipt['step'], evidence: Evidence): Promise<void> => {
     const at = new Date(now()).toISOString();
     for (const id of ids) {
-      await ledger.record(who.name, id, { step, at, evidence: { ...evidence, way: way.name, attempt: number(id) } });
+      await journal.record(who.name, id, { step, at, evidence: { ...evidence, way: way.name, attempt: number(id) } });
     }
   };
   const outgoing = claim.copies
@@ -90,7 +90,7 @@ export async function attempt(
     // One by one: each has its own number of tries, and the note of this one is closed by its number.
     for (const id of ids) {
       const why = { way: way.name, left: true, try: number(id), because: said.because };
-      await spool.release(claim, [id], why);
+      await mailboxes.release(claim, [id], why);
     }
     const inARow = Math.max(...ids.map((id) => past.get(id)?.leftInARow ?? 0));
     const pause = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(inARow, 20), LONGEST_PAUSE_MS);
@@ -102,7 +102,7 @@ export async function attempt(
   }
   await note(said.step, said.evidence);
   const settlement = { disposition: 'acknowledged', by: { ...said.evidence, ...by, way: way.name } } as const;
-  const settled = await spool.settle(claim, ids, settlement, 'shown');
+  const settled = await mailboxes.settle(claim, ids, settlement, 'shown');
   // Another reader ended it meanwhile, or holds it: what the client said is noted, and no more can be said.
   return { outcome: settled ? 'taken' : 'offered', ids, evidence: said.evidence };
 }
@@ -115,7 +115,7 @@ function idOf(mail: MessageId | Message): MessageId {
 
 async function claimed(who: Who, mail: readonly (MessageId | Message)[]): Promise<Claim> {
   const read = new Map(mail.filter((one) => typeof one !== 'string').map((message) => [message.id, message]));
-  return who.home.spool.claim(who.name, mail.map(idOf), { ms: LEASE_MS }, read);
+  return who.home.mailboxes.claim(who.name, mail.map(idOf), { ms: LEASE_MS }, read);
 }
 
 async function orRelease<T>(
@@ -133,7 +133,7 @@ async function orRelease<T>(
 
 /** A turn of a model can take longer than a lease: it is prolonged as long as we live. */
 async function whileHeld(who: Who, claim: Claim, act: () => Promise<Attempt>): Promise<Attempt> {
-  const renew = (): Promise<boolean> => who.home.spool.renew(claim, { ms: LEASE_MS }).catch(() => false);
+  const renew = (): Promise<boolean> => who.home.mailboxes.renew(claim, { ms: LEASE_MS }).catch(() => false);
   const renewal = setInterval(() => void renew(), LEASE_MS / 3);
   try {
     return await act();
@@ -153,7 +153,7 @@ interface Past {
 }
 
 async function pastOf(who: Who, id: MessageId, way: WayName): Promise<Past> {
-  const copy = (await who.home.ledger.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
+  const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
   const receipts = (copy?.receipts ?? []).filter(({ evidence }) => evidence['way'] === way);
   const offered = receipts.filter(({ step }) => step === 'offered');
   const closed = receipts.filter(({ step, evidence }) => step === 'released' && evidence['left'] === true);

@@ -1,3 +1,4 @@
+import { isQuietTime } from '../attention/quiet-hours.ts';
 import { checkableIn } from '../attention/checkable.ts';
 import { insists, decide } from '../attention/decide.ts';
 import { nextLineage } from '../attention/lineage.ts';
@@ -73,7 +74,7 @@ async function isLong(home: Home, last: readonly Message[], now: number): Promis
 const ON_PURPOSE: ReadonlySet<unknown> = new Set(['reacted', 'claimed', 'deferred', 'ack', 'resolve']);
 
 async function isDisposedOf(home: Home, id: MessageId): Promise<boolean> {
-  const { copies = [] } = (await home.ledger.trace(id)) ?? {};
+  const { copies = [] } = (await home.journal.trace(id)) ?? {};
   return copies.some(
     ({ settledBy, receipts }) =>
       ON_PURPOSE.has(settledBy?.['by']) ||
@@ -112,11 +113,10 @@ export async function exchangeOf(
   const likely = isPlain && reader ? await likelyParent(home, from as AgentName, reader, now) : null;
   const thread = isSaid ? content.thread : likely?.id;
   if (!isMessageId(thread)) return { fromAgent, lineage: undefined, earlier: [], guard: null };
-  const parent = likely ?? (await home.ledger.message(thread));
-  const said = await home.ledger.exchange(parent?.parley?.lineage?.root ?? thread, EXCHANGE);
+  const parent = likely ?? (await home.journal.message(thread));
+  const said = await home.journal.exchange(parent?.parley?.lineage?.root ?? thread, EXCHANGE);
   // A message repeats nothing by standing in the place of its older self.
   const earlier = said.filter(({ id }) => id !== content.replaces);
-  const { guardOf, lineageOf } = await answering();
   const lineage = lineageOf({ from, fromAgent, content, thread, parent, earlier });
   const guard = fromAgent ? await guardOf(home, lineage, content, earlier, now) : null;
   // Only the lineage is guessed: which thread a message is part of is its sender's to say.
@@ -129,12 +129,7 @@ export async function exchangeOf(
  */
 async function likelyParent(home: Home, from: AgentName, reader: AgentRecord, now: number): Promise<Message | null> {
   if (reader.parley?.kind !== 'agent' || reader.name === from) return null;
-  return home.ledger.unanswered(reader.name, from, now - SOON_MS);
-}
-
-/** What answers nothing pays nothing for what is known of answers. */
-function answering() {
-  return import('./attend.ts');
+  return home.journal.unanswered(reader.name, from, now - SOON_MS);
 }
 
 /** Step 3 of 5. Decides how one recipient should see a message: who is meant, must they answer, how much do they see. */
@@ -187,10 +182,10 @@ async function attendBy(
     onlyThanks: said.isOnlyThanks,
     asksQuestion: asks,
     guard: parley.kind === 'agent' ? guard : null,
-    hushed: parley.quiet !== undefined && (await isHushedAt(parley.quiet, now)),
+    hushed: parley.quiet !== undefined && (await isQuietAt(parley.quiet, now)),
     left: left.some(isHere),
     signal,
-    changesDuty: signal !== undefined && (await changesDuty(home, message, reader)),
+    changesObligation: signal !== undefined && (await changesObligation(home, message, reader)),
     aim,
     edited: replaces !== undefined && (await hadAnswered(home, message.from, replaces, reader)),
     // Only Parley itself hands on what somebody left undone, and decides on that where it does.
@@ -198,32 +193,30 @@ async function attendBy(
   });
 }
 
-/** Few have asked for quiet: the others pay nothing for the rules of it. */
-export async function isHushedAt(quiet: Quiet, now: number): Promise<boolean> {
-  const { isHushed } = await import('../attention/quiet-hours.ts');
+export async function isQuietAt(quiet: Quiet, now: number): Promise<boolean> {
   const clock = new Date(now);
-  return isHushed(quiet, now, clock.getHours() * 60 + clock.getMinutes());
+  return isQuietTime(quiet, now, clock.getHours() * 60 + clock.getMinutes());
 }
 
 /** Words that stand in the way of what the reader waits for. */
 const HINDERING: readonly string[] = ['declined', 'blocked', 'unclear'];
 
 /** Does a reaction change something that its reader owes or waits for? */
-async function changesDuty(home: Home, { from, thread, parley }: Message, reader: AgentName): Promise<boolean> {
+async function changesObligation(home: Home, { from, thread, parley }: Message, reader: AgentName): Promise<boolean> {
   if (parley?.recipient === reader) return true;
   const { signal = '' } = parley ?? {};
   if (!isMessageId(thread) || !(HINDERING.includes(signal) || signal === 'agree')) return false;
   // Who asked for approval waits for the yes as much as for the no; elsewhere agreement changes nothing.
-  if (signal === 'agree' && (await home.ledger.message(thread))?.parley?.intent !== 'approval') return false;
-  const theirs = await home.ledger.copy(from as AgentName, thread);
+  if (signal === 'agree' && (await home.journal.message(thread))?.parley?.intent !== 'approval') return false;
+  const theirs = await home.journal.copy(from as AgentName, thread);
   return theirs?.attention.policy === 'must_respond';
 }
 
 /** Did the reader answer the message that its author now replaces? */
 async function hadAnswered(home: Home, from: string, replaced: MessageId, reader: AgentName): Promise<boolean> {
-  const message = await home.ledger.message(replaced);
+  const message = await home.journal.message(replaced);
   if (message?.from !== from) return false;
-  const exchange = await home.ledger.exchange(message.parley?.lineage?.root ?? replaced, EXCHANGE);
+  const exchange = await home.journal.exchange(message.parley?.lineage?.root ?? replaced, EXCHANGE);
   const { answerIn } = await import('../obligations/obligation.ts');
   return exchange.some((said) => answerIn(message, reader, said));
 }
@@ -258,7 +251,7 @@ async function opened(
   let opening = told.get(thread);
   // Files of other programs may answer each other in a circle.
   for (let n = 0; opening?.thread !== undefined && n < EXCHANGE; n += 1) opening = told.get(opening.thread);
-  opening ??= told.get(root) ?? (await home.ledger.message(root)) ?? undefined;
+  opening ??= told.get(root) ?? (await home.journal.message(root)) ?? undefined;
   return opening?.from === reader;
 }
 

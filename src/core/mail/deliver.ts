@@ -5,7 +5,7 @@ import { Refusal } from '../refusal.ts';
 import type { Receipt, Evidence } from '../receipt.ts';
 import { PartlyShown } from '../disk.ts';
 import type { Settlement, Mail } from '../ports/journal.ts';
-import type { Claim, Waiting } from '../ports/mailboxes.ts';
+import type { Claim, WaitingMessage } from '../ports/mailboxes.ts';
 import { onlyOne } from './workspace.ts';
 import type { Who } from './workspace.ts';
 import { readMessage } from '../message.ts';
@@ -26,14 +26,14 @@ export interface Selection {
 export type Delivered = Claim['copies'][number];
 
 /** What waits for this reader, oldest first. Takes nothing; mail of other programs gets its decision here. */
-export async function waiting(who: Who, selection: Selection): Promise<Waiting[]> {
-  await who.home.spool.adopt(who.name);
-  const all = await who.home.spool.peek(who.name);
+export async function waiting(who: Who, selection: Selection): Promise<WaitingMessage[]> {
+  await who.home.mailboxes.adopt(who.name);
+  const all = await who.home.mailboxes.peek(who.name);
   return all.filter((one) => isSelected(one, selection));
 }
 
 /** Is this one of those that the reader asked for? */
-export function isSelected({ message, quiet }: Waiting, selection: Selection): boolean {
+export function isSelected({ message, quiet }: WaitingMessage, selection: Selection): boolean {
   if (selection.loudOnly && quiet) return false;
   if (selection.urgentOnly && message.priority !== 'urgent') return false;
   return selection.any || scopeMatches(message.scope, selection.match);
@@ -41,7 +41,7 @@ export function isSelected({ message, quiet }: Waiting, selection: Selection): b
 
 /** The waiting message whose id begins so. */
 export async function findWaiting(who: Who, prefix: string): Promise<MessageId> {
-  const ids = (await who.home.spool.ids(who.name)).filter((id) => id.startsWith(prefix));
+  const ids = (await who.home.mailboxes.ids(who.name)).filter((id) => id.startsWith(prefix));
   if (ids.length === 0 && prefix !== '') await refuseHeld(who, prefix);
   return onlyOne(
     prefix,
@@ -51,8 +51,8 @@ export async function findWaiting(who: Who, prefix: string): Promise<MessageId> 
 
 /** Says where a message is that waits for nobody else: a session was shown it, or a reader has it. */
 async function refuseHeld({ name, home }: Who, prefix: string): Promise<void> {
-  for (const id of await home.ledger.idsLike(prefix)) {
-    const copy = (await home.ledger.trace(id))?.copies.find(({ mailbox }) => mailbox === name);
+  for (const id of await home.journal.idsLike(prefix)) {
+    const copy = (await home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === name);
     if (copy?.state !== 'held' || copy.owner === null) continue;
     const short = shortId(id);
     const isOffered = copy.bearer && copy.receipts.at(-1)?.step === 'offered';
@@ -80,20 +80,20 @@ export async function deliver(
   render: (delivered: Delivered[]) => { show: () => void; slow: boolean },
   offered?: Receipt,
 ): Promise<Delivered[]> {
-  const { spool } = who.home;
+  const { mailboxes } = who.home;
   const ids = mail.map((one) => (typeof one === 'string' ? one : one.id));
   const read = new Map(mail.filter((one) => typeof one !== 'string').map((message) => [message.id, message]));
-  const claim = await spool.claim(who.name, ids, { ms: LEASE_MS }, read);
+  const claim = await mailboxes.claim(who.name, ids, { ms: LEASE_MS }, read);
   if (claim.copies.length === 0) return [];
   const delivered = claim.copies.toSorted(
     (a, b) => Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts),
   );
   const held = delivered.map(({ message }) => message.id);
   const { show, slow } = render(delivered);
-  if (offered) for (const id of held) await who.home.ledger.record(who.name, id, offered);
+  if (offered) for (const id of held) await who.home.journal.record(who.name, id, offered);
   // A slow reader must not hold up everybody else's writes: show first, then settle.
   if (slow) await showOrRelease(who, claim, held, show);
-  const settled = await spool.settle(claim, held, settlement, slow ? 'shown' : show);
+  const settled = await mailboxes.settle(claim, held, settlement, slow ? 'shown' : show);
   // It was shown: to answer that nothing was taken would be untrue.
   if (!settled && slow) {
     throw new Refusal(
@@ -108,7 +108,7 @@ async function showOrRelease(who: Who, claim: Claim, ids: MessageId[], show: () 
   try {
     show();
   } catch (error) {
-    await who.home.spool.release(
+    await who.home.mailboxes.release(
       claim,
       ids,
       { because: 'it could not be shown' },
@@ -128,7 +128,7 @@ const LONGEST_PAGE = 256;
  * What waits for one reader, in order of arrival, page by page. The first page is small, because nobody knows how large the
  * messages are; the next are as long as their like allows. So a reader of ten thousand messages costs no more than one of ten.
  */
-export class Shelf {
+export class WaitingPages {
   #limit = FIRST_PAGE;
   #isRead = false;
 
@@ -155,9 +155,9 @@ export class Shelf {
   }
 
   #page(limit: number): Promise<Mail[]> {
-    const { ledger } = this.who.home;
-    if (this.returnedUpTo === undefined) return ledger.waiting(this.who.name, this.after, limit);
-    return ledger.returned(this.who.name, this.after, this.returnedUpTo, limit);
+    const { journal } = this.who.home;
+    if (this.returnedUpTo === undefined) return journal.waiting(this.who.name, this.after, limit);
+    return journal.returned(this.who.name, this.after, this.returnedUpTo, limit);
   }
 }
 
@@ -171,11 +171,11 @@ function fitting(page: Mail[]): number {
  * callers exactly one gets it; the others, and whoever asks for what is not there, get null.
  */
 export async function takeOne(who: Who, id: MessageId, by: Evidence, keep = false): Promise<Message | null> {
-  const { spool } = who.home;
-  const claim = await spool.claim(who.name, [id], { ms: LEASE_MS });
+  const { mailboxes } = who.home;
+  const claim = await mailboxes.claim(who.name, [id], { ms: LEASE_MS });
   const [copy] = claim.copies;
   if (!copy) return null;
-  const settled = await spool.settle(claim, [id], { disposition: 'acknowledged', by, keep });
+  const settled = await mailboxes.settle(claim, [id], { disposition: 'acknowledged', by, keep });
   return settled ? copy.message : null;
 }
 
@@ -187,7 +187,7 @@ const ENOUGH = 128;
 export async function laterMail({ name, home }: Who, match: string): Promise<Message[]> {
   const found: Message[] = [];
   for (let after = 0; found.length < ENOUGH;) {
-    const page = await home.ledger.shelf(name, after, PAGE, 'kept');
+    const page = await home.journal.shelf(name, after, PAGE, 'kept');
     for (const { seq, text } of page) {
       after = seq;
       const message = readMessage(JSON.parse(text));

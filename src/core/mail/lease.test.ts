@@ -8,7 +8,7 @@ describe('a lease', () => {
     const workspace = await aWorkspace('alice', 'bob');
     const text = JSON.stringify(aMessage({ scope: 'github.com/a/b' }));
     const waiting = Array.from({ length: 5000 }, (_, n) => ({ seq: n + 1, text }));
-    workspace.own.ledger.waiting = async (_mailbox, after, limit) => waiting.slice(after, after + limit);
+    workspace.own.journal.waiting = async (_mailbox, after, limit) => waiting.slice(after, after + limit);
     let turns = 0;
     let other: NodeJS.Immediate;
     const takeTurn = (): void => {

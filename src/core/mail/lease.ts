@@ -6,14 +6,14 @@ import { scopeMatches } from '../names.ts';
 import type { CopyRecord, Settlement } from '../ports/journal.ts';
 import type { Claim } from '../ports/mailboxes.ts';
 import type { Who } from './workspace.ts';
-import { Shelf } from './deliver.ts';
+import { WaitingPages } from './deliver.ts';
 
 /** One answer carries no more text than this, unless a single message does: of the oldest, and of those asked for by name. */
 const ENOUGH_TEXT = 4 * 1024 * 1024;
 const ENOUGH_NAMED = 16 * 1024 * 1024;
 
 /** What a reader elsewhere asks for: these messages, or the oldest that fit its context. */
-export type Wanted = { ids: MessageId[] } | { match: string | undefined; max: number };
+export type LeaseWanted = { ids: MessageId[] } | { match: string | undefined; max: number };
 
 /**
  * Step 4 of 5, for a reader on another machine. It holds the copies under a name of their own until it says how they ended; if it
@@ -21,15 +21,15 @@ export type Wanted = { ids: MessageId[] } | { match: string | undefined; max: nu
  *
  * waiting → leased → settled, by `settleLease`; → waiting, by `releaseLease` or by time.
  */
-export async function lease(who: Who, wanted: Wanted, ms: number): Promise<Claim> {
+export async function lease(who: Who, wanted: LeaseWanted, ms: number): Promise<Claim> {
   const read = 'ids' in wanted ? await named(who, wanted.ids) : await oldest(who, wanted.match, wanted.max);
   const known = new Map([...read].flatMap(([id, message]) => (message ? [[id, message] as const] : [])));
-  return who.home.spool.claim(who.name, [...read.keys()], { ms, bearer: true }, known);
+  return who.home.mailboxes.claim(who.name, [...read.keys()], { ms, bearer: true }, known);
 }
 
 /** As many of these as one answer can carry, with their text where they wait. The others can be asked for next. */
 async function named(who: Who, ids: MessageId[]): Promise<Map<MessageId, Message | null>> {
-  const { ledger } = who.home;
+  const { journal } = who.home;
   const found = new Map<MessageId, Message | null>();
   const elsewhere: MessageId[] = [];
   let size = 0;
@@ -38,15 +38,15 @@ async function named(who: Who, ids: MessageId[]): Promise<Map<MessageId, Message
     return found.size === 0 || size <= ENOUGH_NAMED;
   };
   for (const id of ids) {
-    const standing = await ledger.standing(who.name, id);
+    const standing = await journal.standing(who.name, id);
     if (!standing) elsewhere.push(id);
     else if (hasRoom(standing.text)) found.set(id, readMessage(JSON.parse(standing.text)));
     else return found;
   }
   // Put back for a while, or in the hand of somebody who may be dead: after what waits, so that it takes nobody's place.
   for (const id of elsewhere) {
-    const copy = await ledger.copy(who.name, id);
-    if (copy && !hasRoom(JSON.stringify(await ledger.message(id)))) break;
+    const copy = await journal.copy(who.name, id);
+    if (copy && !hasRoom(JSON.stringify(await journal.message(id)))) break;
     found.set(id, null);
   }
   return found;
@@ -64,9 +64,9 @@ export async function settleLease(
 ): Promise<number | null> {
   const by = { ...settlement.by, lease: owner };
   const open: MessageId[] = [];
-  for (const id of ids) if (!endedBy(await who.home.ledger.copy(who.name, id), owner)) open.push(id);
+  for (const id of ids) if (!endedBy(await who.home.journal.copy(who.name, id), owner)) open.push(id);
   if (open.length === 0) return 0;
-  const done = await who.home.spool.settle({ mailbox: who.name, owner }, open, { ...settlement, by }, 'shown');
+  const done = await who.home.mailboxes.settle({ mailbox: who.name, owner }, open, { ...settlement, by }, 'shown');
   return done ? open.length : null;
 }
 
@@ -78,12 +78,12 @@ export async function releaseLease(
   because: Evidence,
   delayMs?: number,
 ): Promise<boolean> {
-  const { spool, ledger } = who.home;
+  const { mailboxes, journal } = who.home;
   const evidence = { ...because, lease: owner };
-  const released = new Set(await spool.release({ mailbox: who.name, owner }, ids, evidence, delayMs));
+  const released = new Set(await mailboxes.release({ mailbox: who.name, owner }, ids, evidence, delayMs));
   for (const id of ids) {
     if (released.has(id)) continue;
-    const copy = (await ledger.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
+    const copy = (await journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
     const before = copy?.receipts.some(({ step, evidence }) => step === 'released' && evidence['lease'] === owner);
     if (!before) return false;
   }
@@ -97,7 +97,7 @@ function endedBy(copy: CopyRecord | null, owner: string): boolean {
 /** The oldest waiting messages for this context. */
 async function oldest(who: Who, match: string | undefined, max: number): Promise<Map<MessageId, Message>> {
   const found = new Map<MessageId, Message>();
-  const shelf = new Shelf(who);
+  const shelf = new WaitingPages(who);
   let size = 0;
   while (!shelf.isRead) {
     for (const { text } of await shelf.next()) {

@@ -28,8 +28,8 @@ async function aReader() {
 }
 
 const standing = async ({ home }: Who, id: MessageId) => {
-  await home.spool.heal();
-  return home.ledger.copy(bob, id);
+  await home.mailboxes.heal();
+  return home.journal.copy(bob, id);
 };
 
 describe('what is offered to a session', () => {
@@ -63,7 +63,7 @@ describe('what is offered to a session', () => {
     await claimForSession(who, [id], LEASE, () => {}, OFFERED);
     await putBack(who, OWNER, { because: 'nothing proves it' });
     expect(await standing(who, id)).toMatchObject({ state: 'stored', attempt: 1 });
-    const receipts = (await who.home.ledger.trace(id))?.copies[0]?.receipts;
+    const receipts = (await who.home.journal.trace(id))?.copies[0]?.receipts;
     expect(receipts?.at(-1)).toMatchObject({ step: 'released', evidence: { because: 'nothing proves it' } });
   });
 
@@ -80,7 +80,7 @@ describe('what is offered to a session', () => {
   it('is settled also after its lease ran out, if nobody else came for it', async () => {
     const { who, id } = await aReader();
     await claimForSession(who, [id], LEASE, () => {}, OFFERED);
-    await who.home.ledger.renew(bob, OWNER, Date.now() - 1);
+    await who.home.journal.renew(bob, OWNER, Date.now() - 1);
     expect(await standing(who, id)).toMatchObject({ state: 'stored', attempt: 1 });
     await settleOffered(who, OWNER, [id], { by: 'hook' });
     expect(await standing(who, id)).toMatchObject({ state: 'settled' });
@@ -97,7 +97,10 @@ describe('what is offered to a session', () => {
   it('is left as it is where its reader or another session was faster', async () => {
     const { who, id } = await aReader();
     await claimForSession(who, [id], LEASE, () => {}, OFFERED);
-    await who.home.spool.settle({ mailbox: bob, owner: OWNER }, [id], { disposition: 'responded', by: { reply: 'r' } });
+    await who.home.mailboxes.settle({ mailbox: bob, owner: OWNER }, [id], {
+      disposition: 'responded',
+      by: { reply: 'r' },
+    });
     await settleOffered(who, OWNER, [id], { by: 'hook' });
     await putBack(who, OWNER, {});
     expect(await standing(who, id)).toMatchObject({ state: 'settled', disposition: 'responded' });

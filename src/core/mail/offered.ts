@@ -32,15 +32,15 @@ export async function claimForSession(
   show: (delivered: Delivered[]) => void,
   offered: Receipt,
 ): Promise<Delivered[]> {
-  const { spool, ledger } = who.home;
-  const claim = await spool.claim(who.name, ids, lease);
+  const { mailboxes, journal } = who.home;
+  const claim = await mailboxes.claim(who.name, ids, lease);
   if (claim.copies.length === 0) return [];
   const held = claim.copies.map(({ message }) => message.id);
   try {
-    for (const id of held) await ledger.record(who.name, id, offered);
+    for (const id of held) await journal.record(who.name, id, offered);
     show(claim.copies);
   } catch (error) {
-    await spool.release(claim, held, { because: 'it could not be shown' });
+    await mailboxes.release(claim, held, { because: 'it could not be shown' });
     throw error;
   }
   return claim.copies;
@@ -53,24 +53,24 @@ export async function claimForSession(
 export async function settleOffered(who: Who, owner: string, ids: MessageId[], by: Evidence): Promise<void> {
   if (ids.length === 0) return;
   const settlement = { disposition: 'acknowledged', by } as const;
-  const isDone = await who.home.spool.settle({ mailbox: who.name, owner }, ids, settlement, 'shown');
+  const isDone = await who.home.mailboxes.settle({ mailbox: who.name, owner }, ids, settlement, 'shown');
   if (!isDone) for (const id of ids) await settleIfThere(who, owner, id, settlement);
 }
 
 async function settleIfThere(who: Who, owner: string, id: MessageId, settlement: Settlement): Promise<void> {
-  const { spool, ledger } = who.home;
-  const copy = await ledger.copy(who.name, id);
+  const { mailboxes, journal } = who.home;
+  const copy = await journal.copy(who.name, id);
   if (copy?.state === 'held' && copy.owner === owner) {
-    await spool.settle({ mailbox: who.name, owner }, [id], settlement, 'shown');
+    await mailboxes.settle({ mailbox: who.name, owner }, [id], settlement, 'shown');
   } else if (copy?.state === 'stored' && !(await isReleased(who, id, settlement.by))) {
     // The lease ran out during a long turn, and nobody else came for it.
-    await spool.settle(await spool.claim(who.name, [id], { ms: LEASE_MS }), [id], settlement, 'shown');
+    await mailboxes.settle(await mailboxes.claim(who.name, [id], { ms: LEASE_MS }), [id], settlement, 'shown');
   }
 }
 
 /** Did the reader itself give the copy back after this session was last offered it? See `release` in settle.ts. */
 async function isReleased(who: Who, id: MessageId, { session }: Evidence): Promise<boolean> {
-  const copy = (await who.home.ledger.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
+  const copy = (await who.home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === who.name);
   const receipts = copy?.receipts ?? [];
   const offered = receipts.findLastIndex(({ step, evidence }) => step === 'offered' && evidence['session'] === session);
   return receipts
@@ -80,9 +80,9 @@ async function isReleased(who: Who, id: MessageId, { session }: Evidence): Promi
 
 /** Makes everything that is still held in this name wait again, marked: it may have been shown. */
 export async function putBack(who: Who, owner: string, because: Evidence): Promise<void> {
-  const { spool, ledger } = who.home;
-  const ids = (await ledger.heldBy(who.name, owner)).map(({ id }) => id);
-  if (ids.length > 0) await spool.release({ mailbox: who.name, owner }, ids, because, 0, true);
+  const { mailboxes, journal } = who.home;
+  const ids = (await journal.heldBy(who.name, owner)).map(({ id }) => id);
+  if (ids.length > 0) await mailboxes.release({ mailbox: who.name, owner }, ids, because, 0, true);
 }
 
 /**
@@ -90,10 +90,10 @@ export async function putBack(who: Who, owner: string, because: Evidence): Promi
  * that was taken meanwhile stays as it is.
  */
 export async function putBackPointer(who: Who, id: MessageId, injection: Injection, because: Evidence): Promise<void> {
-  const { spool, ledger } = who.home;
-  const claim = await spool.claim(who.name, [id], { ms: LEASE_MS });
+  const { mailboxes, journal } = who.home;
+  const claim = await mailboxes.claim(who.name, [id], { ms: LEASE_MS });
   const [copy] = claim.copies;
   if (!copy) return;
-  if (copy.attention.injection !== injection) await ledger.reconsider(who.name, id, { ...copy.attention, injection });
-  await spool.release(claim, [id], because, 0, true);
+  if (copy.attention.injection !== injection) await journal.reconsider(who.name, id, { ...copy.attention, injection });
+  await mailboxes.release(claim, [id], because, 0, true);
 }

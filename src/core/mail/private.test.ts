@@ -49,9 +49,9 @@ describe('what was said in a private conversation of a surface', () => {
     expect(await say('#P1', 'a')).toMatchObject({ first: true });
     await expect(say('#dev', 'b')).rejects.toThrow('@olga is asked');
     const heard = async () =>
-      (await host.workspace.own.spool.peek(AgentName.parse('bob'))).filter(({ message }) => message.body === TOLD)
+      (await host.workspace.own.mailboxes.peek(AgentName.parse('bob'))).filter(({ message }) => message.body === TOLD)
         .length;
-    const [request] = await host.workspace.own.spool.peek(olga);
+    const [request] = await host.workspace.own.mailboxes.peek(olga);
     const id = request?.message.id;
     if (!id) throw new Error('nobody was asked');
     // Neither who asks nor anybody else can say yes.

@@ -21,7 +21,7 @@ type Keyed = Draft & { key: SendKey };
  */
 export async function refuseExposure(workspace: Workspace, who: Who, draft: Keyed): Promise<void> {
   const key = keyOf(`held/${draft.key}`);
-  const asked = await who.home.ledger.underKey(who.name, key);
+  const asked = await who.home.journal.underKey(who.name, key);
   if (asked) throw await standingOf(who, asked.message);
   const source = await exposedBy(workspace, who, draft);
   if (!source) return;
@@ -56,7 +56,7 @@ export async function sayHeld(workspace: Workspace, home: Home, { from, body, re
 }
 
 async function standingOf({ home }: Who, request: Message): Promise<Refusal> {
-  const said = await home.ledger.exchange(request.parley?.lineage?.root ?? request.id, EXCHANGE);
+  const said = await home.journal.exchange(request.parley?.lineage?.root ?? request.id, EXCHANGE);
   const last = said.findLast(({ thread, parley }) => thread === request.id && parley?.signal !== undefined);
   return last?.parley?.signal === 'declined'
     ? new Refusal('against_policy', `@${last.from} said no: it is not said to others`)
@@ -66,7 +66,7 @@ async function standingOf({ home }: Who, request: Message): Promise<Refusal> {
 /** What was said in private and would now be read by others than those who were there. The owner may read everything. */
 async function exposedBy(workspace: Workspace, who: Who, draft: Draft): Promise<Message | null> {
   let readers: AgentName[] | undefined;
-  for (const { message, recipients } of await who.home.ledger.history({ agent: who.name, limit: LOOK })) {
+  for (const { message, recipients } of await who.home.journal.history({ agent: who.name, limit: LOOK })) {
     if (message.from === who.name || message.to === draft.to || !saysAgain(draft.body, message.body)) continue;
     if (!(await isPrivate(who.home, message))) continue;
     readers ??= (await route(workspace, who.name, draft.to)).recipients.map(({ name }) => name);

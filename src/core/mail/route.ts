@@ -1,3 +1,4 @@
+import { nearest } from './nearest.ts';
 import type { Message } from '../message.ts';
 import type { AgentRecord } from '../ports/directory.ts';
 import type { Copy } from '../ports/journal.ts';
@@ -75,7 +76,6 @@ async function several({ directory }: Home, from: AgentName, address: Address): 
 }
 
 async function unknown(homes: readonly Home[], address: Address): Promise<Refusal> {
-  const { nearest } = await import('./nearest.ts');
   if (address.kind === 'channel') {
     const channels = (await Promise.all(homes.map((home) => home.directory.channels()))).flat();
     const known = nearest(

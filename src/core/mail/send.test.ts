@@ -17,7 +17,7 @@ describe('send', () => {
     };
     const sent = await send(workspace, alice, aDraft({ body: 'still there' }));
     expect(sent).toMatchObject({ first: true, trouble: 'the disk of /home/agents/alice.json failed (EIO)' });
-    expect(await workspace.own.spool.peek(bob)).toMatchObject([{ message: { id: sent.message.id } }]);
+    expect(await workspace.own.mailboxes.peek(bob)).toMatchObject([{ message: { id: sent.message.id } }]);
   });
 
   it('decides the lineage from what is stored and believes nobody else', async () => {

@@ -1,3 +1,6 @@
+import { withoutStrangers, withoutOverhearers } from './route.ts';
+import { arrivalOf, setAside } from './arrival.ts';
+import { settleIfOpen } from './settle.ts';
 import { parseAddress } from '../address.ts';
 import { composeMessage } from '../message.ts';
 import type { Draft, Message } from '../message.ts';
@@ -54,18 +57,17 @@ export async function send(workspace: Workspace, from: AgentName, draft: Draft):
     ts: new Date(now).toISOString(),
     lineage: exchange.lineage,
   });
-  const channel = via === 'channel' ? await import('./route.ts') : null;
   const decided: Copy[] = [];
-  for (const reader of channel ? channel.withoutStrangers(recipients, message) : recipients) {
+  for (const reader of via === 'channel' ? withoutStrangers(recipients, message) : recipients) {
     decided.push({ mailbox: reader.name, attention: await attend(home, message, reader, via, exchange, now) });
   }
   if (draft.obligation) refuseObligation(decided);
-  const meantFor = channel ? channel.withoutOverhearers(decided) : decided;
+  const meantFor = via === 'channel' ? withoutOverhearers(decided) : decided;
   // What is only for information is offered to nobody: every member of the role sees it, and none owes an answer.
   const isOffered = draft.intent !== 'fyi' && decided.some(({ attention }) => attention.reason === 'role_mention');
   const copies = isOffered ? await (await responders()).oneResponder(home, message, meantFor, now) : meantFor;
   const fresh = workspace.givenIds ? undefined : true;
-  const stored = await home.spool.put({ message, copies, key: draft.key, firstTried: draft.firstTried, fresh });
+  const stored = await home.mailboxes.put({ message, copies, key: draft.key, firstTried: draft.firstTried, fresh });
   const trouble = await troubleWith(async () => {
     if (stored.first) {
       if (isOffered) await (await responders()).reserve(home, message, copies, now);
@@ -95,8 +97,8 @@ async function troubleWith(act: () => Promise<unknown>): Promise<string | undefi
 
 /** The home that has the exchange which a message is part of: nearly always that of its recipients. */
 async function whereKnown(workspace: Workspace, home: Home, thread: MessageId | undefined): Promise<Home> {
-  if (thread === undefined || workspace.homes.length === 1 || (await home.ledger.message(thread))) return home;
-  for (const other of workspace.homes) if (other !== home && (await other.ledger.message(thread))) return other;
+  if (thread === undefined || workspace.homes.length === 1 || (await home.journal.message(thread))) return home;
+  for (const other of workspace.homes) if (other !== home && (await other.journal.message(thread))) return other;
   return home;
 }
 
@@ -120,7 +122,6 @@ async function tellOfLoop(workspace: Workspace, home: Home, { from, to, parley, 
 async function noteLeaving(home: Home, message: Message, recipients: readonly AgentRecord[]): Promise<void> {
   const mayMean = /\b(?:leave|out|stop|quit|quiet|silent)\b/i.test(message.body);
   if (!mayMean && recipients.every(({ parley }) => !parley?.left?.length)) return;
-  const { leaveOrReturn } = await import('./send.ts');
   await leaveOrReturn(home, message, recipients);
 }
 
@@ -158,7 +159,7 @@ async function posted(home: Home, from: AgentName, draft: Draft): Promise<Sent> 
 
 /** Sends a reply to whoever wrote a message, in its thread, and settles the reader's own copy: the reply is the evidence. */
 export async function answer(workspace: Workspace, who: Who, home: Home, id: MessageId, draft: Draft): Promise<Sent> {
-  const message = await home.ledger.message(id);
+  const message = await home.journal.message(id);
   if (!message) throw new Refusal('not_found', `no message has the id ${id}`);
   // Whether a relay knows it, the relay will say; it may be away now.
   const writer = await writerOf(home, message);
@@ -173,10 +174,9 @@ export async function answer(workspace: Workspace, who: Who, home: Home, id: Mes
 /** The reader's own copy ends by the answer. */
 async function endAnswered(workspace: Workspace, who: Who, home: Home, message: Message, sent: Sent): Promise<void> {
   const { id } = message;
-  const { arrivalOf, setAside } = await import('./arrival.ts');
   if (sent.home !== home && sent.first)
     await (await import('../obligations/obligation.ts')).noteAnswer(home, sent.message, workspace.now());
-  const copy = await home.ledger.copy(who.name, id);
+  const copy = await home.journal.copy(who.name, id);
   const evidence = { reply: sent.message.id };
   const isOpen = copy?.state === 'stored' || (copy?.state === 'held' && (copy.bearer || copy.owner === null));
   if (isOpen && (await arrivalOf(home, message.from, sent.message)) === 'waiting') {
@@ -185,29 +185,33 @@ async function endAnswered(workspace: Workspace, who: Who, home: Home, message: 
   }
   // Another session may have been faster. The reply is stored either way, so this is no failure of it.
   const as = copy?.attention.policy === 'ack_only' ? 'acknowledged' : 'responded';
-  const ended = isOpen && (await (await import('./settle.ts')).settleIfOpen({ ...who, home }, id, as, evidence));
+  const ended = isOpen && (await settleIfOpen({ ...who, home }, id, as, evidence));
   // Somebody else ended it, or a hook or a take before: the answer is still worth knowing.
   if (copy && !ended && sent.first) {
-    await home.ledger.record(who.name, id, { step: 'answered', at: new Date(workspace.now()).toISOString(), evidence });
+    await home.journal.record(who.name, id, {
+      step: 'answered',
+      at: new Date(workspace.now()).toISOString(),
+      evidence,
+    });
   }
 }
 
 /** Who waits for the answer. Behind a notice of Parley's own that is whoever wrote what it is about. */
 async function writerOf(home: Home, { from, thread }: Message): Promise<string> {
   if (from !== HOST_NAME || thread === undefined) return from;
-  return (await home.ledger.message(thread as MessageId))?.from ?? from;
+  return (await home.journal.message(thread as MessageId))?.from ?? from;
 }
 
 /** The recipients are decided once per key: a retry is answered from where the first try was stored. */
 async function underKey(workspace: Workspace, from: AgentName, draft: Draft, key: SendKey): Promise<Sent | null> {
   for (const home of workspace.homes) {
-    const earlier: Acceptance | null = await home.ledger.underKey(from, key);
+    const earlier: Acceptance | null = await home.journal.underKey(from, key);
     if (!earlier) continue;
     // The spool refuses whatever is said otherwise under the key; what we bring is our own words and the first time's recipients.
     const { id } = earlier.message;
     const to = draft.to.replace(`%${home.label}`, '');
     const message = composeMessage({ ...draft, to }, { id, from, ts: new Date(workspace.now()).toISOString() });
-    return { home, ...(await home.spool.put({ message, copies: earlier.copies, key })) };
+    return { home, ...(await home.mailboxes.put({ message, copies: earlier.copies, key })) };
   }
   return null;
 }
@@ -256,5 +260,5 @@ async function maySendAway(home: Home, message: Message): Promise<boolean> {
   if (parley?.kind === 'human') return true;
   const root = rootOf(message);
   if (parley?.owns?.some((what) => what === message.to || what === root)) return true;
-  return message.thread !== undefined && (await home.ledger.message(root))?.from === message.from;
+  return message.thread !== undefined && (await home.journal.message(root))?.from === message.from;
 }

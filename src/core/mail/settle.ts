@@ -14,22 +14,23 @@ export async function settle(
   keep = false,
   now = Date.now(),
 ): Promise<void> {
-  const { spool } = who.home;
+  const { mailboxes } = who.home;
   if (await endShown(who, id, disposition, by, now)) return;
   const copy = await openCopy(who, id);
   const claim = copy?.owner
     ? { mailbox: who.name, owner: bearerOf(copy) }
-    : await spool.claim(who.name, [id], { ms: LEASE_MS });
-  const done = await spool.settle(claim, [id], { disposition, by, keep });
+    : await mailboxes.claim(who.name, [id], { ms: LEASE_MS });
+  const done = await mailboxes.settle(claim, [id], { disposition, by, keep });
   if (!done) throw new Refusal('already_claimed', `message ${id.slice(0, 8)} was claimed by another session`);
-  const duty = await who.home.ledger.duty(who.name, id);
-  if (duty && !duty.ended) await (await duties()).endDuty(who.home, who.name, id, disposition, by, now);
+  const obligation = await who.home.journal.obligation(who.name, id);
+  if (obligation && !obligation.ended)
+    await (await obligations()).endObligation(who.home, who.name, id, disposition, by, now);
 }
 
 /** The same, where others may have ended it before. False if they had. */
 export async function settleIfOpen(who: Who, id: MessageId, disposition: Disposition, by: Evidence): Promise<boolean> {
   try {
-    if ((await who.home.ledger.copy(who.name, id))?.settledAt !== null) return false;
+    if ((await who.home.journal.copy(who.name, id))?.settledAt !== null) return false;
     await settle(who, id, disposition, by);
     return true;
   } catch (error) {
@@ -40,19 +41,19 @@ export async function settleIfOpen(who: Who, id: MessageId, disposition: Disposi
 
 /** What is still owed for a copy that was shown, and settled by that, ends by the same word. False if nothing is. */
 async function endShown(who: Who, id: MessageId, as: Disposition, by: Evidence, now: number): Promise<boolean> {
-  const { ledger } = who.home;
-  const copy = await ledger.copy(who.name, id);
+  const { journal } = who.home;
+  const copy = await journal.copy(who.name, id);
   if (copy?.state !== 'settled') return false;
-  const { endDuty, enterDuties } = await duties();
-  if (copy.attention.policy === 'must_respond') await enterDuties(who.home);
-  const duty = await ledger.duty(who.name, id);
-  if (!duty || duty.ended) return false;
-  if ((await endDuty(who.home, who.name, id, as, by, now))?.ended) return true;
-  throw new Refusal('not_yours', `@${duty.from} waits for message ${id.slice(0, 8)}; only they can discharge it`);
+  const { endObligation, enterObligations } = await obligations();
+  if (copy.attention.policy === 'must_respond') await enterObligations(who.home);
+  const obligation = await journal.obligation(who.name, id);
+  if (!obligation || obligation.ended) return false;
+  if ((await endObligation(who.home, who.name, id, as, by, now))?.ended) return true;
+  throw new Refusal('not_yours', `@${obligation.from} waits for message ${id.slice(0, 8)}; only they can discharge it`);
 }
 
 /** Nearly every copy ends without anything being owed for it any more. */
-function duties() {
+function obligations() {
   return import('../obligations/obligation.ts');
 }
 
@@ -65,12 +66,12 @@ export async function release(who: Who, id: MessageId, because: Evidence, delayM
       `message ${id.slice(0, 8)} is not held; release a message that a hook has shown you or that you took with --lease`,
     );
   const evidence = { ...because, agent: who.name };
-  await who.home.spool.release({ mailbox: who.name, owner: bearerOf(copy) }, [id], evidence, delayMs, true);
+  await who.home.mailboxes.release({ mailbox: who.name, owner: bearerOf(copy) }, [id], evidence, delayMs, true);
 }
 
 /** Takes back what nobody has taken yet. Only the sender may. */
 export async function withdraw(from: AgentName, home: Home, id: MessageId): Promise<CopyRecord[]> {
-  const message = await home.ledger.message(id);
+  const message = await home.journal.message(id);
   if (!message) throw new Refusal('not_found', `no message has the id ${id}`);
   if (message.from !== from)
     throw new Refusal(
@@ -78,13 +79,13 @@ export async function withdraw(from: AgentName, home: Home, id: MessageId): Prom
       `message ${id.slice(0, 8)} was sent by ${message.from}; only its sender can withdraw it`,
     );
   const by = { withdrawn: true, by: from };
-  const before = await home.spool.withdraw(id, by);
+  const before = await home.mailboxes.withdraw(id, by);
   for (const { mailbox } of before) {
-    const duty = await home.ledger.duty(mailbox, id);
-    const copy = duty && !duty.ended ? await home.ledger.copy(mailbox, id) : null;
+    const obligation = await home.journal.obligation(mailbox, id);
+    const copy = obligation && !obligation.ended ? await home.journal.copy(mailbox, id) : null;
     // Who has taken it still owes the answer.
     if (copy?.disposition !== 'superseded') continue;
-    await (await duties()).discharge(home, mailbox, id, 'superseded', by, Date.parse(copy.settledAt ?? '') || 0);
+    await (await obligations()).discharge(home, mailbox, id, 'superseded', by, Date.parse(copy.settledAt ?? '') || 0);
   }
   return before;
 }
@@ -100,8 +101,8 @@ function bearerOf({ id, owner, bearer }: CopyRecord): string {
 
 /** The copy, if it is still open; otherwise a refusal that says what became of it. */
 async function openCopy(who: Who, id: MessageId): Promise<CopyRecord | null> {
-  const copy = await who.home.ledger.copy(who.name, id);
-  if (!copy && (await who.home.ledger.message(id))) {
+  const copy = await who.home.journal.copy(who.name, id);
+  if (!copy && (await who.home.journal.message(id))) {
     throw new Refusal('not_yours', `message ${id.slice(0, 8)} was not sent to you`);
   }
   if (copy?.state === 'settled')

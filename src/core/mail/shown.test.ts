@@ -24,8 +24,8 @@ const soon = (workspace: TestWorkspace, sent: Sent, patience = AT_ONCE) => shown
 /** What a surface does with a copy in the end. */
 async function ended({ own }: TestWorkspace, { message }: Sent, box: string, disposition: 'acknowledged' | 'failed') {
   const mailbox = AgentName.parse(box);
-  const { owner } = await own.spool.claim(mailbox, [message.id], { ms: 1000, bearer: 'surface-slack' });
-  await own.spool.settle({ mailbox, owner }, [message.id], { disposition, by: { reason: 'no (403)' } });
+  const { owner } = await own.mailboxes.claim(mailbox, [message.id], { ms: 1000, bearer: 'surface-slack' });
+  await own.mailboxes.settle({ mailbox, owner }, [message.id], { disposition, by: { reason: 'no (403)' } });
 }
 
 describe('what is known of a message at a surface', () => {

@@ -12,7 +12,7 @@ interface Patience {
 }
 
 /** What became of a message at the surfaces it went to. `withdrawn`: taken back, or away, before it was shown. */
-export interface Showing {
+export interface ShownOutcome {
   state: 'shown' | 'waiting' | 'withdrawn' | 'refused';
   /** The surfaces that will never show it, with the reasons that they gave. */
   refused: { box: AgentName; by: Evidence }[];
@@ -29,7 +29,7 @@ const LONGEST_LOOK_MS = 200;
  * What is known soon of a message that goes to people at surfaces; null if it goes to none. What was refused for good and went to nobody
  * else is refused here too: nobody has seen it. spec: mcp#shown
  */
-export async function shownSoon(sent: Sent, now: number, patience: Patience): Promise<Showing | null> {
+export async function shownSoon(sent: Sent, now: number, patience: Patience): Promise<ShownOutcome | null> {
   const { home, copies } = sent;
   const boxes = home.remote ? [] : await boxesOf(sent);
   if (boxes.length === 0) return null;
@@ -63,11 +63,11 @@ async function isAnyHere(home: Home, boxes: AgentName[], now: number): Promise<b
   return false;
 }
 
-async function look(home: Home, { message }: Sent, boxes: AgentName[]): Promise<Showing & { isTaken: boolean }> {
-  const refused: Showing['refused'] = [];
-  let [state, isTaken]: [Showing['state'], boolean] = ['refused', false];
+async function look(home: Home, { message }: Sent, boxes: AgentName[]): Promise<ShownOutcome & { isTaken: boolean }> {
+  const refused: ShownOutcome['refused'] = [];
+  let [state, isTaken]: [ShownOutcome['state'], boolean] = ['refused', false];
   for (const box of boxes) {
-    const copy = await home.ledger.copy(box, message.id);
+    const copy = await home.journal.copy(box, message.id);
     const isEnded = copy?.state === 'settled';
     isTaken ||= copy?.state === 'held';
     if (copy?.state === 'stored' || copy?.state === 'held') state = 'waiting';
@@ -78,7 +78,7 @@ async function look(home: Home, { message }: Sent, boxes: AgentName[]): Promise<
 }
 
 /** Shown everywhere, as far as we have looked. */
-function atBest(state: Showing['state']): Showing['state'] {
+function atBest(state: ShownOutcome['state']): ShownOutcome['state'] {
   return state === 'withdrawn' ? 'withdrawn' : 'shown';
 }
 

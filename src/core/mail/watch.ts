@@ -1,6 +1,6 @@
 import type { MessageId } from '../names.ts';
 import type { Evidence } from '../receipt.ts';
-import type { Claim, Inbox, Waiting } from '../ports/mailboxes.ts';
+import type { Claim, MailboxReader, WaitingMessage } from '../ports/mailboxes.ts';
 import { LEASE_MS, isSelected } from './deliver.ts';
 import type { Delivered, Selection } from './deliver.ts';
 import type { Who } from './workspace.ts';
@@ -29,18 +29,18 @@ export async function work(
   job: (copy: Delivered, lost: AbortSignal) => Promise<Ended>,
   lease = { ms: LEASE_MS, renewMs: LEASE_MS / 3 },
 ): Promise<Worked> {
-  const { spool } = who.home;
+  const { mailboxes } = who.home;
   const left = pauseLeft(await failures(who, id));
   if (left > 0) return { done: false, againMs: left };
-  const claim = await spool.claim(who.name, [id], { ms: lease.ms });
+  const claim = await mailboxes.claim(who.name, [id], { ms: lease.ms });
   const [copy] = claim.copies;
   if (!copy) return { done: false, againMs: null };
-  const keeper = new LeaseKeeper(spool, claim, lease);
+  const keeper = new LeaseKeeper(mailboxes, claim, lease);
   let ended: Ended;
   try {
     ended = await job(copy, keeper.lost);
   } catch (error) {
-    await spool.release(claim, [id], { because: 'it could not be worked on' });
+    await mailboxes.release(claim, [id], { because: 'it could not be worked on' });
     throw error;
   } finally {
     await keeper.close();
@@ -48,16 +48,16 @@ export async function work(
   const { done, evidence, interrupted } = ended;
   if (done) {
     const settlement = { disposition: 'acknowledged', by: evidence } as const;
-    return { done: await spool.settle(claim, [id], settlement, 'shown'), againMs: null };
+    return { done: await mailboxes.settle(claim, [id], settlement, 'shown'), againMs: null };
   }
   const before = (await failures(who, id)).length;
-  await spool.release(claim, [id], interrupted ? evidence : { ...evidence, failure: before + 1 });
+  await mailboxes.release(claim, [id], interrupted ? evidence : { ...evidence, failure: before + 1 });
   return { done: false, againMs: interrupted ? null : pauseAfter(before + 1) };
 }
 
 /** When work on this copy failed, oldest first. */
 async function failures(who: Who, id: MessageId): Promise<number[]> {
-  const trace = await who.home.ledger.trace(id);
+  const trace = await who.home.journal.trace(id);
   const receipts = trace?.copies.find((copy) => copy.mailbox === who.name)?.receipts ?? [];
   return receipts
     .filter(({ step, evidence }) => step === 'released' && 'failure' in evidence)
@@ -83,7 +83,7 @@ class LeaseKeeper {
   #renewing: Promise<void> = Promise.resolve();
 
   constructor(
-    readonly inbox: Pick<Inbox, 'renew'>,
+    readonly inbox: Pick<MailboxReader, 'renew'>,
     readonly claim: Claim,
     readonly lease: { ms: number; renewMs: number },
   ) {
@@ -118,7 +118,7 @@ export interface Watching {
   /** Leave everything where it is: each message is handed on once, however often it is seen. */
   peek: boolean;
   /** What is done with one message. May answer after how many ms it wants to see that message again. */
-  handle: (waiting: Waiting) => Promise<number | null>;
+  handle: (waiting: WaitingMessage) => Promise<number | null>;
   stop: AbortSignal;
 }
 
@@ -151,14 +151,14 @@ class Watcher {
     readonly who: Who,
     readonly watching: Watching,
   ) {
-    this.#arrivals = who.home.spool.watch(who.name, () => this.#bell.ring());
+    this.#arrivals = who.home.mailboxes.watch(who.name, () => this.#bell.ring());
     this.#timers = [setInterval(() => this.#lookAround(), LOOK_MS), setInterval(() => this.#passed.clear(), FORGET_MS)];
     watching.stop.addEventListener('abort', () => this.#bell.ring(), { once: true });
   }
 
   async run(): Promise<void> {
     while (!this.watching.stop.aborted) {
-      if (this.#healNow) await this.who.home.spool.heal();
+      if (this.#healNow) await this.who.home.mailboxes.heal();
       this.#healNow = false;
       await this.#look();
       if (!this.watching.stop.aborted) await this.#bell.next();
@@ -180,7 +180,7 @@ class Watcher {
       // The local backends never really wait: without this no signal would be heard before all is done.
       await new Promise<void>((resolve) => setImmediate(resolve));
       if (this.watching.stop.aborted) return;
-      const one = await this.who.home.spool.read(this.who.name, id);
+      const one = await this.who.home.mailboxes.read(this.who.name, id);
       if (!one) continue;
       if (this.watching.peek) this.#shown.add(id);
       const againMs = await this.watching.handle(one);
@@ -194,14 +194,14 @@ class Watcher {
    */
   async #news(): Promise<{ id: MessageId; ts: string }[]> {
     const { name, home } = this.who;
-    const ids = await home.spool.ids(name);
+    const ids = await home.mailboxes.ids(name);
     this.#passed = this.#passed.intersection(new Set(ids));
     const unseen = ids.filter((id) => !this.#passed.has(id) && !this.#shown.has(id));
     if (unseen.length === 0) return [];
-    await home.spool.adopt(name);
+    await home.mailboxes.adopt(name);
     const news: { id: MessageId; ts: string }[] = [];
     for (const id of unseen) {
-      const one = await home.spool.read(name, id);
+      const one = await home.mailboxes.read(name, id);
       if (one && isSelected(one, this.watching.selection)) news.push({ id, ts: one.message.ts });
       else if (one) this.#passed.add(id);
     }

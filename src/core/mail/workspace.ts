@@ -2,16 +2,16 @@ import type { Address, HomeLabel } from '../address.ts';
 import type { AgentName, MessageId } from '../names.ts';
 import { Refusal } from '../refusal.ts';
 import type { AgentRecord, Directory } from '../ports/directory.ts';
-import type { Ledger } from '../ports/journal.ts';
+import type { Journal } from '../ports/journal.ts';
 import type { Remote } from '../ports/remote.ts';
-import type { Spool } from '../ports/mailboxes.ts';
+import type { Mailboxes } from '../ports/mailboxes.ts';
 
 /** A folder with a spool, its ledger and its directory. With `far` the mail itself waits on another machine. */
 export interface Home {
   label: HomeLabel;
   root: string;
-  spool: Spool;
-  ledger: Ledger;
+  mailboxes: Mailboxes;
+  journal: Journal;
   directory: Directory;
   remote?: Remote;
 }
@@ -45,7 +45,7 @@ export interface Who {
 export async function findMessage(workspace: Workspace, prefix: string): Promise<{ home: Home; id: MessageId }> {
   const found: { home: Home; id: MessageId }[] = [];
   for (const home of workspace.homes) {
-    const ids = [...(await home.ledger.idsLike(prefix)), ...((await home.remote?.sentAs(prefix)) ?? [])];
+    const ids = [...(await home.journal.idsLike(prefix)), ...((await home.remote?.sentAs(prefix)) ?? [])];
     for (const id of new Set(ids)) found.push({ home, id });
   }
   if (found.length === 0 && prefix !== '') await refuseQueued(workspace, prefix);

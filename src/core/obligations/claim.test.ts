@@ -84,7 +84,7 @@ describe('what is offered to a role', () => {
     expect(loud).toMatchObject([{ attention: { injection: 'notify', policy: 'may_respond' } }]);
     expect(sent.copies.filter(({ attention }) => attention.policy === 'must_respond')).toEqual([]);
     const [chosen, ...others] = await asked(workspace, sent);
-    expect(await workspace.own.ledger.eventClaim(sent.message.id, workspace.now())).toMatchObject({
+    expect(await workspace.own.journal.eventClaim(sent.message.id, workspace.now())).toMatchObject({
       holder: chosen,
       reserved: true,
     });
@@ -110,13 +110,13 @@ describe('what is offered to a role', () => {
     const [second = '', ...more] = (await asked(workspace, sent)).filter((name) => name !== first);
     expect(more).toEqual([]);
     expect(second).not.toBe('');
-    const copy = await workspace.own.ledger.copy(AgentName.parse(second), sent.message.id);
+    const copy = await workspace.own.journal.copy(AgentName.parse(second), sent.message.id);
     expect(copy?.attention.injection).toBe('notify');
     await claim(workspace, workspace.who(second), sent.message.id);
-    const claimed = await workspace.own.ledger.copy(AgentName.parse(second), sent.message.id);
+    const claimed = await workspace.own.journal.copy(AgentName.parse(second), sent.message.id);
     expect(claimed?.attention.injection).toBe('buffered');
-    const { duties } = await owe(workspace.who(second), { limit: 5 });
-    expect(duties).toMatchObject([{ id: sent.message.id, state: 'claimed' }]);
+    const { obligations } = await owe(workspace.who(second), { limit: 5 });
+    expect(obligations).toMatchObject([{ id: sent.message.id, state: 'claimed' }]);
     await workspace.live(5 * MINUTE);
     expect(await asked(workspace, sent)).toHaveLength(2);
   });
@@ -131,10 +131,10 @@ describe('what is offered to a role', () => {
     await workspace.live(10 * MINUTE);
     expect((await asked(workspace, sent)).toSorted()).toEqual(MEMBERS);
     for (const name of MEMBERS) {
-      const duty = await workspace.own.ledger.duty(AgentName.parse(name), sent.message.id);
-      expect(duty?.ended?.as).toBe('ignored');
+      const obligation = await workspace.own.journal.obligation(AgentName.parse(name), sent.message.id);
+      expect(obligation?.ended?.as).toBe('ignored');
     }
-    expect(await workspace.own.ledger.nextDue()).toBeNull();
+    expect(await workspace.own.journal.nextDue()).toBeNull();
   });
 
   it('goes to the next when the one who has it gives it up', async () => {
@@ -189,7 +189,7 @@ async function offered(): Promise<{ workspace: TestWorkspace; sent: Sent }> {
 async function asked(workspace: TestWorkspace, { message }: Sent): Promise<string[]> {
   const found: string[] = [];
   for (const name of MEMBERS) {
-    if (await workspace.own.ledger.duty(AgentName.parse(name), message.id)) found.push(name);
+    if (await workspace.own.journal.obligation(AgentName.parse(name), message.id)) found.push(name);
   }
   return found;
 }

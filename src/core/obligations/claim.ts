@@ -1,11 +1,11 @@
-import { CLAIM_MS, newDuty } from './rules.ts';
+import { CLAIM_MS, newObligation } from './rules.ts';
 import type { Message } from '../message.ts';
 import type { AgentName, MessageId } from '../names.ts';
 import { Refusal } from '../refusal.ts';
 import type { EventClaim } from '../ports/obligations.ts';
 import { rootOf } from '../mail/conversation.ts';
 import type { Workspace, Home, Who } from '../mail/workspace.ts';
-import { endDuty, enterDuties } from './obligation.ts';
+import { endObligation, enterObligations } from './obligation.ts';
 import { isOffered, passOn } from './responders.ts';
 import { visible } from '../history/sight.ts';
 
@@ -24,9 +24,9 @@ export async function claim(workspace: Workspace, who: Who, id: MessageId): Prom
   const held =
     other && other.holder !== who.name
       ? other
-      : await who.home.ledger.claimEvent({ key: id, holder: who.name, until: now + CLAIM_MS, reserved: false }, now);
+      : await who.home.journal.claimEvent({ key: id, holder: who.name, until: now + CLAIM_MS, reserved: false }, now);
   if (held.holder !== who.name) throw claimedBy(id, held);
-  await who.home.ledger.record(who.name, id, {
+  await who.home.journal.record(who.name, id, {
     step: 'claimed',
     at: new Date(now).toISOString(),
     evidence: { by: who.name, until: new Date(held.until).toISOString() },
@@ -37,33 +37,35 @@ export async function claim(workspace: Workspace, who: Who, id: MessageId): Prom
 
 /** Somebody else who is called by name and still owes the answer: nobody takes that from them, or they could not give it. */
 async function askedInstead({ name, home }: Who, id: MessageId): Promise<AgentName | undefined> {
-  await enterDuties(home);
-  const copies = (await home.ledger.trace(id))?.copies ?? [];
+  await enterObligations(home);
+  const copies = (await home.journal.trace(id))?.copies ?? [];
   const called = copies.filter(({ attention }) => attention.directedness === 'to_me').map(({ mailbox }) => mailbox);
   if (called.includes(name)) return undefined;
   for (const mailbox of called) {
-    const duty = await home.ledger.duty(mailbox, id);
-    if (duty && !duty.ended) return mailbox;
+    const obligation = await home.journal.obligation(mailbox, id);
+    if (obligation && !obligation.ended) return mailbox;
   }
   return undefined;
 }
 
 /** Who claimed an event owes it, and sees it in full. */
 async function owed({ name, home }: Who, message: Message, until: number): Promise<void> {
-  const copy = await home.ledger.copy(name, message.id);
+  const copy = await home.journal.copy(name, message.id);
   if (!copy) return;
-  await enterDuties(home);
+  await enterObligations(home);
   const { attention } = copy;
   if (attention.policy === 'may_respond') {
-    await home.ledger.addDuty(newDuty({ message, mailbox: name, attention, isPerson: false }));
+    await home.journal.addObligation(newObligation({ message, mailbox: name, attention, isPerson: false }));
   }
-  await home.ledger.changeDuty(name, message.id, (duty) =>
+  await home.journal.changeObligation(name, message.id, (obligation) =>
     // The reader's own word gives an obligation no more time.
-    duty.kind === 'obligation' ? null : { ...duty, state: 'claimed', due: duty.due === null ? null : until },
+    obligation.kind === 'obligation'
+      ? null
+      : { ...obligation, state: 'claimed', due: obligation.due === null ? null : until },
   );
   if (copy.state === 'settled' || !isKnocked(attention.injection)) return;
-  await home.ledger.reconsider(name, message.id, { ...attention, injection: 'buffered' });
-  await home.spool.raise(name, message.id);
+  await home.journal.reconsider(name, message.id, { ...attention, injection: 'buffered' });
+  await home.mailboxes.raise(name, message.id);
 }
 
 function isKnocked(injection: string): boolean {
@@ -73,7 +75,7 @@ function isKnocked(injection: string): boolean {
 /** Gives a claim up. False if it was not this agent's. */
 export async function unclaim(workspace: Workspace, who: Who, id: MessageId): Promise<boolean> {
   const { message } = await visible([who], id);
-  const freed = await who.home.ledger.freeClaim(id, who.name);
+  const freed = await who.home.journal.freeClaim(id, who.name);
   if (freed) {
     await giveBack(workspace, who, message);
     const receipt = {
@@ -81,7 +83,7 @@ export async function unclaim(workspace: Workspace, who: Who, id: MessageId): Pr
       at: new Date(workspace.now()).toISOString(),
       evidence: { claim: 'given up' },
     };
-    await who.home.ledger.record(who.name, id, receipt);
+    await who.home.journal.record(who.name, id, receipt);
   }
   return freed;
 }
@@ -89,14 +91,16 @@ export async function unclaim(workspace: Workspace, who: Who, id: MessageId): Pr
 /** What was offered to several goes to the next; what this agent has to answer by itself it still owes. */
 async function giveBack(workspace: Workspace, { name, home }: Who, message: Message): Promise<void> {
   const now = workspace.now();
-  const copy = await home.ledger.copy(name, message.id);
+  const copy = await home.journal.copy(name, message.id);
   if (copy && isOffered(copy)) {
-    await endDuty(home, name, message.id, 'ignored', { because: 'its claim was given up' }, now);
+    await endObligation(home, name, message.id, 'ignored', { because: 'its claim was given up' }, now);
     await passOn(workspace, home, message, now);
     return;
   }
-  await home.ledger.changeDuty(name, message.id, (duty) =>
-    duty.state === 'claimed' ? { ...duty, state: 'open', due: duty.due === null ? null : now + duty.every } : null,
+  await home.journal.changeObligation(name, message.id, (obligation) =>
+    obligation.state === 'claimed'
+      ? { ...obligation, state: 'open', due: obligation.due === null ? null : now + obligation.every }
+      : null,
   );
 }
 
@@ -110,21 +114,21 @@ export async function standingClaim(
   now: number,
   reader?: AgentName,
 ): Promise<EventClaim | null> {
-  const own = await home.ledger.eventClaim(message.id, now);
+  const own = await home.journal.eventClaim(message.id, now);
   if (own) return own;
   const root = rootOf(message);
-  const claim = root === message.id ? null : await home.ledger.eventClaim(root, now);
+  const claim = root === message.id ? null : await home.journal.eventClaim(root, now);
   if (!claim || reader === undefined || claim.holder === reader) return claim;
-  const duty = await home.ledger.duty(reader, message.id);
-  const copy = await home.ledger.copy(reader, message.id);
-  return duty && !duty.ended && copy?.attention.directedness === 'to_me' ? null : claim;
+  const obligation = await home.journal.obligation(reader, message.id);
+  const copy = await home.journal.copy(reader, message.id);
+  return obligation && !obligation.ended && copy?.attention.directedness === 'to_me' ? null : claim;
 }
 
 /** Whoever does something about an event keeps its claim. */
 export async function renewClaim(home: Home, holder: Who['name'], key: MessageId, now: number): Promise<void> {
-  const held = await home.ledger.eventClaim(key, now);
+  const held = await home.journal.eventClaim(key, now);
   if (held?.holder !== holder) return;
-  await home.ledger.claimEvent({ key, holder, until: now + CLAIM_MS, reserved: false }, now);
+  await home.journal.claimEvent({ key, holder, until: now + CLAIM_MS, reserved: false }, now);
 }
 
 export function claimedBy(id: MessageId, { holder }: Pick<EventClaim, 'holder'>): Refusal {

@@ -1,10 +1,10 @@
 import { DEFER_MS, deferred } from './rules.ts';
 import { masked } from '../attention/secrets.ts';
-import type { Duty } from './rules.ts';
+import type { Obligation } from './rules.ts';
 import type { MessageId, AgentName } from '../names.ts';
 import { Refusal } from '../refusal.ts';
 import type { Workspace, Who, Home } from '../mail/workspace.ts';
-import { enterDuties, discharge, endDuty } from './obligation.ts';
+import { enterObligations, discharge, endObligation } from './obligation.ts';
 import { visible } from '../history/sight.ts';
 import { replyOutcome } from '../attention/reply-rules.ts';
 import type { Message } from '../message.ts';
@@ -24,7 +24,7 @@ export async function defer(
   who: Who,
   id: MessageId,
   why: { reason: string; until?: string | undefined },
-): Promise<Duty> {
+): Promise<Obligation> {
   const { home } = await visible([who], id);
   const now = workspace.now();
   const reason = masked(why.reason.trim()).slice(0, 500);
@@ -33,16 +33,17 @@ export async function defer(
   if (!(until > now && until <= now + LONGEST_MS)) {
     throw new Refusal('invalid_request', 'give a time to come, at most 30 days from now');
   }
-  await enterDuties(home);
-  const duty = await home.ledger.changeDuty(who.name, id, (open) => deferred(open, until, reason));
-  if (!duty) throw new Refusal('invalid_request', `nothing is owed for event ${id.slice(0, 8)}; leave it`);
-  if (duty.ended) throw new Refusal('already_claimed', `event ${id.slice(0, 8)} is already ${duty.ended.as}`);
-  await home.ledger.record(who.name, id, {
+  await enterObligations(home);
+  const obligation = await home.journal.changeObligation(who.name, id, (open) => deferred(open, until, reason));
+  if (!obligation) throw new Refusal('invalid_request', `nothing is owed for event ${id.slice(0, 8)}; leave it`);
+  if (obligation.ended)
+    throw new Refusal('already_claimed', `event ${id.slice(0, 8)} is already ${obligation.ended.as}`);
+  await home.journal.record(who.name, id, {
     step: 'deferred',
     at: new Date(now).toISOString(),
-    evidence: { reason, until: new Date(duty.due ?? until).toISOString() },
+    evidence: { reason, until: new Date(obligation.due ?? until).toISOString() },
   });
-  return duty;
+  return obligation;
 }
 
 /** How much of an exchange is seen to at once. */
@@ -54,31 +55,31 @@ const EXCHANGE = 500;
  */
 export async function resolve(workspace: Workspace, who: Who, id: MessageId, note?: string): Promise<MessageId[]> {
   const { home, message } = await visible([who], id);
-  await enterDuties(home);
+  await enterObligations(home);
   const by: Evidence = { by: 'resolve', agent: who.name, ...(note && { note: masked(note).slice(0, 500) }) };
-  const opened = rootOf(message) === id ? await home.ledger.exchange(id, EXCHANGE) : [];
+  const opened = rootOf(message) === id ? await home.journal.exchange(id, EXCHANGE) : [];
   const closed: MessageId[] = [];
   for (const one of opened.some((other) => other.id === id) ? opened : [message, ...opened]) {
     if (await close(workspace, who, home, one, by)) closed.push(one.id);
   }
-  await home.ledger.freeClaim(id, who.name);
+  await home.journal.freeClaim(id, who.name);
   return closed;
 }
 
 async function close(workspace: Workspace, who: Who, home: Home, message: Message, by: Evidence): Promise<boolean> {
   const now = workspace.now();
-  const mine = await home.ledger.duty(who.name, message.id);
+  const mine = await home.journal.obligation(who.name, message.id);
   let closed = false;
   if (mine && !mine.ended) {
     // The reader's own word does not discharge an obligation: it is kept as evidence.
-    const ended = await endDuty(home, who.name, message.id, 'responded', by, now);
+    const ended = await endObligation(home, who.name, message.id, 'responded', by, now);
     closed = ended?.ended !== null;
   }
-  const as = replyOutcome((await home.ledger.copy(who.name, message.id))?.attention.policy);
+  const as = replyOutcome((await home.journal.copy(who.name, message.id))?.attention.policy);
   if (mine?.kind !== 'obligation' && (await settleIfOpen({ ...who, home }, message.id, as, by))) closed = true;
   const waits = message.from === who.name || message.parley?.obligation?.delegate === who.name;
   for (const mailbox of waits ? await readersOf(home, message.id) : []) {
-    const theirs = await home.ledger.duty(mailbox, message.id);
+    const theirs = await home.journal.obligation(mailbox, message.id);
     if (!theirs || theirs.ended || mailbox === who.name) continue;
     await discharge(home, mailbox, message.id, 'responded', by, now);
     closed = true;
@@ -87,5 +88,5 @@ async function close(workspace: Workspace, who: Who, home: Home, message: Messag
 }
 
 async function readersOf(home: Home, id: MessageId): Promise<AgentName[]> {
-  return (await home.ledger.trace(id))?.copies.map(({ mailbox }) => mailbox) ?? [];
+  return (await home.journal.trace(id))?.copies.map(({ mailbox }) => mailbox) ?? [];
 }

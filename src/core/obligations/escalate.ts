@@ -6,11 +6,11 @@ import { send } from '../mail/send.ts';
 import type { Sent } from '../mail/send.ts';
 import { visible } from '../history/sight.ts';
 import type { Attention } from '../attention/attention.ts';
-import type { Duty } from './rules.ts';
-import type { Message, Obligation } from '../message.ts';
+import type { Obligation } from './rules.ts';
+import type { Message, Blocking } from '../message.ts';
 import { HOST_NAME } from '../signal.ts';
 import type { AgentRecord } from '../ports/directory.ts';
-import { enterDuties } from './obligation.ts';
+import { enterObligations } from './obligation.ts';
 import { conversationOf, rootOf } from '../mail/conversation.ts';
 
 /**
@@ -53,7 +53,7 @@ const NAMED = 20;
 
 /** What goes up, with its message and where to: null if there is nobody. */
 interface Rising {
-  duty: Duty;
+  obligation: Obligation;
   message: Message;
   to: AgentRecord | null;
 }
@@ -63,32 +63,32 @@ interface Rising {
  * undone, the owner. For an obligation the notice is an obligation too. All for the same one are one notice, which takes the place of
  * the one before it. Nobody else hears of it. To do it twice tells nobody twice. spec: c2a#notices
  */
-export async function escalate(workspace: Workspace, home: Home, duties: readonly Duty[]): Promise<void> {
-  if (duties.length === 0) return;
-  await enterDuties(home);
+export async function escalate(workspace: Workspace, home: Home, obligations: readonly Obligation[]): Promise<void> {
+  if (obligations.length === 0) return;
+  await enterObligations(home);
   const everybody = await home.directory.list();
   const rising: Rising[] = [];
-  for (const duty of duties) {
-    const message = await home.ledger.message(duty.id);
-    if (message) rising.push({ duty, message, to: rungAbove(everybody, duty, message) });
+  for (const obligation of obligations) {
+    const message = await home.journal.message(obligation.id);
+    if (message) rising.push({ obligation, message, to: rungAbove(everybody, obligation, message) });
   }
-  const groups = Map.groupBy(rising, ({ duty, to }) => `${duty.kind} ${to?.name ?? ''}`);
+  const groups = Map.groupBy(rising, ({ obligation, to }) => `${obligation.kind} ${to?.name ?? ''}`);
   for (const group of groups.values()) await tellOne(workspace, home, group);
 }
 
 async function tellOne(workspace: Workspace, home: Home, group: readonly Rising[]): Promise<void> {
   const [first] = group;
   if (!first) return;
-  const { to, duty, message } = first;
-  const standing = to && (await noticeFor(home, to.name, duty));
+  const { to, obligation, message } = first;
+  const standing = to && (await noticeFor(home, to.name, obligation));
   const known = new Set(standing?.refs);
-  const fresh = group.filter((one) => !known.has(refOf(one.duty)));
+  const fresh = group.filter((one) => !known.has(refOf(one.obligation)));
   if (fresh.length === 0) return;
-  const about = [...known, ...fresh.map((one) => refOf(one.duty))];
-  const key = `escalate/${duty.id}/${duty.mailbox}/${about.length}`;
+  const about = [...known, ...fresh.map((one) => refOf(one.obligation))];
+  const key = `escalate/${obligation.id}/${obligation.mailbox}/${about.length}`;
   if (!to) {
-    await tellOwner(workspace, home, { key, body: await bodyFor(home, about), thread: duty.id });
-    for (const one of fresh) await noted(workspace, home, one.duty, { to: 'nobody', held: true });
+    await tellOwner(workspace, home, { key, body: await bodyFor(home, about), thread: obligation.id });
+    for (const one of fresh) await noted(workspace, home, one.obligation, { to: 'nobody', held: true });
     return;
   }
   const notice = await post(
@@ -99,28 +99,28 @@ async function tellOne(workspace: Workspace, home: Home, group: readonly Rising[
       body: await bodyFor(home, about),
       intent: 'blocker',
       key: keyOf(`${to.name}/${key}`),
-      thread: duty.id,
+      thread: obligation.id,
       refs: about,
       ...(standing && { replaces: standing.id }),
-      ...(duty.kind === 'obligation' && { obligation: obligationOf(message) }),
+      ...(obligation.kind === 'obligation' && { obligation: obligationOf(message) }),
     },
     to.name,
     ESCALATED,
   );
-  await enterDuties(home);
-  for (const one of fresh) await noted(workspace, home, one.duty, { to: to.name, notice: notice.message.id });
+  await enterObligations(home);
+  for (const one of fresh) await noted(workspace, home, one.obligation, { to: to.name, notice: notice.message.id });
   if (standing) await replace(workspace, home, to.name, standing.id, notice.message.id);
 }
 
 /** Who hears of it next. Never the one who owes it, and never more than one. */
-function rungAbove(everybody: readonly AgentRecord[], duty: Duty, message: Message): AgentRecord | null {
+function rungAbove(everybody: readonly AgentRecord[], obligation: Obligation, message: Message): AgentRecord | null {
   const person = everybody.find(({ parley }) => parley?.kind === 'human' && parley.owner === true);
-  const owner = person && person.name !== duty.mailbox ? person : null;
+  const owner = person && person.name !== obligation.mailbox ? person : null;
   // Above a coordinator that left it undone there is only the person.
-  if (duty.tier > 1 || message.from === HOST_NAME) return owner;
-  const { streamId } = conversationOf(message, [duty.mailbox]);
+  if (obligation.tier > 1 || message.from === HOST_NAME) return owner;
+  const { streamId } = conversationOf(message, [obligation.mailbox]);
   const others = everybody.filter(
-    ({ name, parley }) => name !== duty.mailbox && name !== message.from && parley?.kind === 'agent',
+    ({ name, parley }) => name !== obligation.mailbox && name !== message.from && parley?.kind === 'agent',
   );
   const owns = (what: string | undefined): AgentRecord | undefined =>
     others.find(({ parley }) => what !== undefined && parley?.owns?.includes(what));
@@ -129,10 +129,10 @@ function rungAbove(everybody: readonly AgentRecord[], duty: Duty, message: Messa
 }
 
 /** The notice of the same kind that this one has not seen to yet. */
-async function noticeFor(home: Home, name: AgentName, duty: Duty): Promise<Message | null> {
-  for (const { id, from, kind } of await home.ledger.owed(name, { limit: OWED_LOOK })) {
-    if (from !== HOST_NAME || kind !== duty.kind) continue;
-    const notice = await home.ledger.message(id);
+async function noticeFor(home: Home, name: AgentName, obligation: Obligation): Promise<Message | null> {
+  for (const { id, from, kind } of await home.journal.owed(name, { limit: OWED_LOOK })) {
+    if (from !== HOST_NAME || kind !== obligation.kind) continue;
+    const notice = await home.journal.message(id);
     if (notice?.refs?.length) return notice;
   }
   return null;
@@ -147,9 +147,9 @@ async function replace(
   now: MessageId,
 ): Promise<void> {
   const by = { replaced: now };
-  await home.spool.withdraw(old, by);
-  await home.ledger.changeDuty(name, old, (duty) => ({
-    ...duty,
+  await home.mailboxes.withdraw(old, by);
+  await home.journal.changeObligation(name, old, (obligation) => ({
+    ...obligation,
     due: null,
     ended: { as: 'superseded', at: workspace.now(), by },
   }));
@@ -158,15 +158,15 @@ async function replace(
 async function noted(
   workspace: Workspace,
   home: Home,
-  duty: Duty,
+  obligation: Obligation,
   evidence: Record<string, string | boolean>,
 ): Promise<void> {
   const receipt = { step: 'escalated' as const, at: new Date(workspace.now()).toISOString(), evidence };
-  await home.ledger.record(duty.mailbox, duty.id, receipt);
+  await home.journal.record(obligation.mailbox, obligation.id, receipt);
 }
 
 /** Who waits can discharge the notice as well as what it is about. */
-function obligationOf({ from, parley }: Message): Obligation {
+function obligationOf({ from, parley }: Message): Blocking {
   const { delegate, ...rest } = parley?.obligation ?? { blocks: 'none' as const };
   const waits = from === HOST_NAME ? delegate : (from as AgentName);
   return { ...rest, ...(waits && { delegate: waits }) };
@@ -176,20 +176,20 @@ async function bodyFor(home: Home, about: readonly string[]): Promise<string> {
   const lines: string[] = [];
   for (const ref of about.slice(0, NAMED)) {
     const [id = '', mailbox = ''] = ref.split(':');
-    const duty = await home.ledger.duty(mailbox as AgentName, id as MessageId);
-    if (duty && !duty.ended) lines.push(lineFor(duty));
+    const obligation = await home.journal.obligation(mailbox as AgentName, id as MessageId);
+    if (obligation && !obligation.ended) lines.push(lineFor(obligation));
   }
   if (about.length > NAMED) lines.push(`and ${about.length - NAMED} more, oldest first`);
   return lines.join('\n');
 }
 
-function lineFor({ id, mailbox, from, kind, note }: Duty): string {
+function lineFor({ id, mailbox, from, kind, note }: Obligation): string {
   const what = kind === 'obligation' ? 'work stands still for' : 'no answer came to';
   const why = note === null ? '' : ` (@${mailbox} says: ${note})`;
   return `${what} message ${id.slice(0, 8)} from @${from} to @${mailbox}${why}; see it with \`parley trace ${id.slice(0, 8)}\``;
 }
 
 /** As a notice names what it is about. */
-function refOf({ id, mailbox }: Pick<Duty, 'id' | 'mailbox'>): string {
+function refOf({ id, mailbox }: Pick<Obligation, 'id' | 'mailbox'>): string {
   return `${id}:${mailbox}`;
 }

@@ -7,7 +7,7 @@ import { AgentName } from '../names.ts';
 import type { MessageId } from '../names.ts';
 import { defer, resolve } from './defer.ts';
 import { deliver } from '../mail/deliver.ts';
-import { dutyFor, enterDuties } from './obligation.ts';
+import { obligationFor, enterObligations } from './obligation.ts';
 import { dispositionOf, readThread } from '../history/events.ts';
 import { blocked, owe } from './owed.ts';
 import { react } from './react.ts';
@@ -44,14 +44,14 @@ describe('what is owed', () => {
   ])('is %s, also after it was shown, until it is answered', async (_what, act) => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await act(workspace);
-    expect((await owe(workspace.who('bob'), PAGE)).duties).toMatchObject([
+    expect((await owe(workspace.who('bob'), PAGE)).obligations).toMatchObject([
       { id: message.id, from: 'alice', kind: 'reply' },
     ]);
     await deliver(workspace.who('bob'), [message.id], { disposition: 'acknowledged', by: { by: 'hook' } }, () => ({
       show: () => {},
       slow: false,
     }));
-    expect((await owe(workspace.who('bob'), PAGE)).duties).toMatchObject([{ id: message.id }]);
+    expect((await owe(workspace.who('bob'), PAGE)).obligations).toMatchObject([{ id: message.id }]);
     await answer(
       workspace,
       workspace.who('bob'),
@@ -59,7 +59,7 @@ describe('what is owed', () => {
       message.id,
       aDraft({ body: 'since this morning, commit 1a2b3c4' }),
     );
-    expect(await owe(workspace.who('bob'), PAGE)).toMatchObject({ duties: [], count: 0 });
+    expect(await owe(workspace.who('bob'), PAGE)).toMatchObject({ obligations: [], count: 0 });
   });
 
   it('is told from both sides, one call each', async () => {
@@ -75,8 +75,8 @@ describe('what is owed', () => {
     );
     expect((await owe(workspace.who('alice'), PAGE)).count).toBe(1);
     const waited = await blocked(workspace.who('alice'), PAGE);
-    expect(waited.duties.map(({ id, mailbox }) => [id, mailbox])).toEqual([[first.message.id, bob]]);
-    expect(waited.duties[0]?.message?.body).toBe('hello');
+    expect(waited.obligations.map(({ id, mailbox }) => [id, mailbox])).toEqual([[first.message.id, bob]]);
+    expect(waited.obligations[0]?.message?.body).toBe('hello');
   });
 
   it('stays owed when it was only shown', async () => {
@@ -111,7 +111,7 @@ describe('what is owed', () => {
     await settle(workspace.who('bob'), acked.message.id, 'acknowledged', { by: 'ack' }, false, workspace.now());
     const fields = { thread: handled.message.id, signal: 'done', recipient: 'bob', body: 'done' };
     await send(workspace, alice, aDraft(fields));
-    await enterDuties(workspace.own);
+    await enterObligations(workspace.own);
     expect(await ending(workspace, bob, acked.message.id)).toBe('acknowledged');
     expect(await ending(workspace, bob, handled.message.id)).toBe('responded');
     expect(await ending(workspace, carol, handled.message.id)).toBeNull();
@@ -134,7 +134,7 @@ describe('what is owed', () => {
     await read(workspace.who('bob'), message.id);
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(1);
     await send(workspace, bob, aDraft({ to: '@alice', body: 'it is done in 1a2b3c4' }));
-    expect((await owe(workspace.who('bob'), PAGE)).duties).toEqual([]);
+    expect((await owe(workspace.who('bob'), PAGE)).obligations).toEqual([]);
     expect(await ending(workspace, bob, message.id)).toBe('responded');
   });
 
@@ -145,9 +145,9 @@ describe('what is owed', () => {
     await expect(defer(workspace, workspace.who('bob'), message.id, { reason: ' ' })).rejects.toMatchObject({
       code: 'invalid_request',
     });
-    const duty = await defer(workspace, workspace.who('bob'), message.id, { reason: 'after the deploy', until });
-    expect(dispositionOf(duty)).toBe('deferred');
-    const [waited] = (await blocked(workspace.who('alice'), PAGE)).duties;
+    const obligation = await defer(workspace, workspace.who('bob'), message.id, { reason: 'after the deploy', until });
+    expect(dispositionOf(obligation)).toBe('deferred');
+    const [waited] = (await blocked(workspace.who('alice'), PAGE)).obligations;
     expect(waited).toMatchObject({ state: 'deferred', note: 'after the deploy' });
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(1);
     expect(await workspace.live(19 * MINUTE)).toEqual([]);
@@ -191,10 +191,10 @@ describe('what is owed', () => {
     const theirs = await send(workspace, alice, aDraft(asked));
     const closed = await resolve(workspace, workspace.who('bob'), root.message.id, 'all in 1a2b3c4');
     expect(closed).toEqual([root.message.id, more.message.id, told.message.id]);
-    const { duties } = await owe(workspace.who('bob'), PAGE);
-    expect(duties.map(({ id }) => id)).toEqual([other.message.id]);
+    const { obligations } = await owe(workspace.who('bob'), PAGE);
+    expect(obligations.map(({ id }) => id)).toEqual([other.message.id]);
     expect(await ending(workspace, bob, more.message.id)).toBe('responded');
-    expect(await workspace.own.ledger.copy(bob, told.message.id)).toMatchObject({ disposition: 'responded' });
+    expect(await workspace.own.journal.copy(bob, told.message.id)).toMatchObject({ disposition: 'responded' });
     expect(await ending(workspace, carol, theirs.message.id)).toBeNull();
   });
 
@@ -204,7 +204,7 @@ describe('what is owed', () => {
     const inIt = { thread: root.message.id, intent: 'question', body: 'and the tests?' };
     const { message } = await send(workspace, alice, aDraft(inIt));
     expect(await resolve(workspace, workspace.who('bob'), message.id)).toEqual([message.id]);
-    expect((await owe(workspace.who('bob'), PAGE)).duties.map(({ id }) => id)).toEqual([root.message.id]);
+    expect((await owe(workspace.who('bob'), PAGE)).obligations.map(({ id }) => id)).toEqual([root.message.id]);
     expect(await resolve(workspace, workspace.who('alice'), root.message.id)).toEqual([root.message.id]);
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
     const halted = await send(workspace, alice, aDraft({ obligation: { blocks: 'halted', delegate: 'carol' } }));
@@ -223,14 +223,14 @@ describe('an unanswered message', () => {
     expect(await workspace.live(100_000)).toMatchObject([{ mailbox: 'bob', returns: 2 }]);
     expect((await owe({ name: will, home: workspace.own }, PAGE)).count).toBe(0);
     expect(await workspace.live(100_000)).toEqual([]);
-    const { duties } = await owe({ name: will, home: workspace.own }, PAGE);
-    expect(duties).toMatchObject([{ tier: 2, message: { thread: message.id } }]);
+    const { obligations } = await owe({ name: will, home: workspace.own }, PAGE);
+    expect(obligations).toMatchObject([{ tier: 2, message: { thread: message.id } }]);
     for (const name of ['carol', 'dora', 'alice'])
-      expect(await workspace.own.spool.peek(AgentName.parse(name))).toEqual([]);
+      expect(await workspace.own.mailboxes.peek(AgentName.parse(name))).toEqual([]);
     expect(await ending(workspace, bob, message.id)).toBeNull();
     await workspace.live(10 * MINUTE);
     expect(await ending(workspace, bob, message.id)).toBe('failed');
-    expect((await workspace.own.ledger.duty(bob, message.id))?.ended?.by).toMatchObject({ reason: 'expired' });
+    expect((await workspace.own.journal.obligation(bob, message.id))?.ended?.by).toMatchObject({ reason: 'expired' });
   });
 
   it.each([
@@ -252,11 +252,11 @@ describe('an unanswered message', () => {
     }));
     await workspace.live(5 * MINUTE + 1000);
     const waiting = ['alice', 'carol', 'dora', 'will'].map(async (name) => {
-      const ids = await workspace.own.spool.ids(AgentName.parse(name));
+      const ids = await workspace.own.mailboxes.ids(AgentName.parse(name));
       return ids.map(() => name);
     });
     expect((await Promise.all(waiting)).flat()).toEqual([to]);
-    const trace = await workspace.own.ledger.trace(message.id);
+    const trace = await workspace.own.journal.trace(message.id);
     const told = trace?.copies[0]?.receipts.filter(({ step }) => step === 'escalated');
     expect(told).toMatchObject([{ evidence: { to } }]);
   });
@@ -265,12 +265,12 @@ describe('an unanswered message', () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     await workspace.live(5 * MINUTE + 1000);
-    const receipts = (await workspace.own.ledger.trace(message.id))?.copies[0]?.receipts ?? [];
+    const receipts = (await workspace.own.journal.trace(message.id))?.copies[0]?.receipts ?? [];
     const told = receipts.filter(({ step }) => step === 'escalated');
     expect(told).toMatchObject([{ evidence: { to: 'nobody', held: true } }]);
     const will = await anOwner(workspace);
     await workspace.live(1000);
-    expect(await workspace.own.spool.ids(will)).toHaveLength(1);
+    expect(await workspace.own.mailboxes.ids(will)).toHaveLength(1);
   });
 
   it('is answered for by whoever was told of it: the answer goes to the one who waits', async () => {
@@ -278,7 +278,7 @@ describe('an unanswered message', () => {
     const will = await anOwner(workspace);
     const { message } = await send(workspace, alice, aDraft());
     await workspace.live(5 * MINUTE + 1000);
-    const [notice] = await workspace.own.spool.peek(will);
+    const [notice] = await workspace.own.mailboxes.peek(will);
     if (!notice) throw new Error('the owner was told');
     const sent = await answer(
       workspace,
@@ -308,10 +308,10 @@ describe('an unanswered message', () => {
       slow: false,
     }));
     await workspace.live(101_000, false);
-    const [knock] = await workspace.own.spool.peek(bob);
+    const [knock] = await workspace.own.mailboxes.peek(bob);
     expect(knock).toMatchObject({ quiet: false, message: { thread: message.id } });
     expect(knock?.message.body).toContain('the secret plan');
-    expect((await workspace.own.ledger.copy(bob, knock?.message.id as MessageId))?.attention.injection).toBe('notify');
+    expect((await workspace.own.journal.copy(bob, knock?.message.id as MessageId))?.attention.injection).toBe('notify');
   });
 
   it('ends in exactly one way, and its changes are kept [C2A-104]', async () => {
@@ -322,7 +322,7 @@ describe('an unanswered message', () => {
     await react(workspace, workspace.who('bob'), message.id, { signal: 'declined' });
     await workspace.live(60 * MINUTE);
     expect(await ending(workspace, bob, message.id)).toBe('responded');
-    const steps = (await workspace.own.ledger.trace(message.id))?.copies[0]?.receipts.map(({ step }) => step) ?? [];
+    const steps = (await workspace.own.journal.trace(message.id))?.copies[0]?.receipts.map(({ step }) => step) ?? [];
     expect(steps).toEqual(expect.arrayContaining(['claimed', 'reacted', 'discharged']));
   });
 });
@@ -339,7 +339,7 @@ describe('time', () => {
     await workspace.work();
     workspace.pass(100_000);
     await Promise.all(Array.from({ length: 5 }, () => workspace.work()));
-    expect(await workspace.own.spool.ids(will)).toHaveLength(1);
+    expect(await workspace.own.mailboxes.ids(will)).toHaveLength(1);
   });
 
   it('tries again what failed half-way, and tells nobody twice', async () => {
@@ -348,18 +348,18 @@ describe('time', () => {
     await send(workspace, alice, aDraft({ obligation: { blocks: 'halted' } }));
     await workspace.live(15 * MINUTE);
     workspace.pass(5 * MINUTE);
-    const { spool } = workspace.own;
+    const { mailboxes } = workspace.own;
     const failing = {
       ...workspace.own,
-      spool: Object.assign(Object.create(spool), { put: () => Promise.reject(new Error('full')) }),
+      spool: Object.assign(Object.create(mailboxes), { put: () => Promise.reject(new Error('full')) }),
     };
     const act = { redeliver: async () => true };
     await expect(tick(workspace, failing, workspace.now(), act)).rejects.toThrow('full');
-    expect(await spool.ids(will)).toEqual([]);
+    expect(await mailboxes.ids(will)).toEqual([]);
     await workspace.live(2 * MINUTE);
-    expect(await spool.ids(will)).toHaveLength(1);
+    expect(await mailboxes.ids(will)).toHaveLength(1);
     await workspace.live(60 * MINUTE);
-    expect(await spool.ids(will)).toHaveLength(1);
+    expect(await mailboxes.ids(will)).toHaveLength(1);
   });
 
   it('shows what was not answered in time as what may be answered [C2A-152, C2A-D11]', async () => {
@@ -367,9 +367,9 @@ describe('time', () => {
     await anOwner(workspace);
     const { message } = await send(workspace, alice, aDraft());
     await workspace.live(5 * MINUTE - 1000);
-    expect((await workspace.own.ledger.copy(bob, message.id))?.attention.policy).toBe('must_respond');
+    expect((await workspace.own.journal.copy(bob, message.id))?.attention.policy).toBe('must_respond');
     await workspace.live(2000);
-    expect((await workspace.own.ledger.copy(bob, message.id))?.attention.policy).toBe('may_respond');
+    expect((await workspace.own.journal.copy(bob, message.id))?.attention.policy).toBe('may_respond');
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(1);
     await settle(workspace.who('bob'), message.id, 'acknowledged', { by: 'ack' }, false, workspace.now());
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
@@ -410,18 +410,18 @@ describe('nothing is owed', () => {
   it('for what was settled while it was being entered', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
-    const { from, upTo, copies } = await workspace.own.ledger.unentered(10);
+    const { from, upTo, copies } = await workspace.own.journal.unentered(10);
     const [found] = copies;
-    const duty = found && (await dutyFor(workspace.own, found.copy, found.message));
+    const obligation = found && (await obligationFor(workspace.own, found.copy, found.message));
     await settle(workspace.who('bob'), message.id, 'acknowledged', { by: 'ack' }, false, workspace.now());
-    await workspace.own.ledger.enter(from, upTo, duty ? [duty] : []);
-    expect((await owe(workspace.who('bob'), PAGE)).duties).toEqual([]);
+    await workspace.own.journal.enter(from, upTo, obligation ? [obligation] : []);
+    expect((await owe(workspace.who('bob'), PAGE)).obligations).toEqual([]);
     expect(await ending(workspace, bob, message.id)).toBe('acknowledged');
   });
 });
 
 async function ending(workspace: TestWorkspace, mailbox: AgentName, id: MessageId): Promise<string | null> {
-  return (await workspace.own.ledger.duty(mailbox, id))?.ended?.as ?? null;
+  return (await workspace.own.journal.obligation(mailbox, id))?.ended?.as ?? null;
 }
 
 /** The reader is shown the message, as by a hook. */

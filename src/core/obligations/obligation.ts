@@ -1,5 +1,5 @@
-import { newDuty, onSignal } from './rules.ts';
-import type { Duty } from './rules.ts';
+import { newObligation, onSignal } from './rules.ts';
+import type { Obligation } from './rules.ts';
 import type { Message } from '../message.ts';
 import { AgentName } from '../names.ts';
 import type { MessageId } from '../names.ts';
@@ -21,42 +21,47 @@ const EXCHANGE = 1000;
  * Enters what must be answered and was accepted since somebody last asked, until all is entered. What was answered, reacted to or
  * ended before is entered as it stands, so it makes no difference when this is done. A send pays nothing for it.
  */
-export async function enterDuties(home: Home): Promise<void> {
+export async function enterObligations(home: Home): Promise<void> {
   for (;;) {
-    const { from, upTo, copies } = await home.ledger.unentered(BITE);
+    const { from, upTo, copies } = await home.journal.unentered(BITE);
     // To look at a few once more costs less than to write down that nothing is owed for them.
     if (upTo <= from || (copies.length === 0 && upTo - from < FEW)) return;
     const exchanges = new Map<MessageId, Message[]>();
     const people = new Map<AgentName, boolean>();
-    const duties: Duty[] = [];
+    const obligations: Obligation[] = [];
     for (const { copy, message, alone } of copies) {
       const root = rootOf(message);
       // About nearly all of them nothing was said yet.
-      const exchange = alone ? [] : (exchanges.get(root) ?? (await home.ledger.exchange(root, EXCHANGE)));
+      const exchange = alone ? [] : (exchanges.get(root) ?? (await home.journal.exchange(root, EXCHANGE)));
       exchanges.set(root, exchange);
       const person = people.get(copy.mailbox) ?? (await isPerson(home, copy.mailbox));
       people.set(copy.mailbox, person);
-      const duty = await dutyFor(home, copy, message, { exchange, person });
-      if (duty) duties.push(duty);
+      const obligation = await obligationFor(home, copy, message, { exchange, person });
+      if (obligation) obligations.push(obligation);
     }
     // If somebody was faster, theirs are the same: go on from where they are.
-    await home.ledger.enter(from, upTo, duties);
+    await home.journal.enter(from, upTo, obligations);
   }
 }
 
 /** What is owed for one copy, with everything that was said about it so far; null if nothing is. */
-export async function dutyFor(
+export async function obligationFor(
   home: Home,
   copy: CopyRecord,
   message: Message,
   known?: { exchange: readonly Message[]; person: boolean },
-): Promise<Duty | null> {
+): Promise<Obligation | null> {
   if (!isOwed(copy, message)) return null;
   const { mailbox, attention } = copy;
-  const duty = newDuty({ message, mailbox, attention, isPerson: known?.person ?? (await isPerson(home, mailbox)) });
-  const ended = endOf(duty, copy);
-  if (ended) return { ...duty, due: null, ended };
-  return told(home, duty, message, known?.exchange ?? (await home.ledger.exchange(rootOf(message), EXCHANGE)));
+  const obligation = newObligation({
+    message,
+    mailbox,
+    attention,
+    isPerson: known?.person ?? (await isPerson(home, mailbox)),
+  });
+  const ended = endOf(obligation, copy);
+  if (ended) return { ...obligation, due: null, ended };
+  return told(home, obligation, message, known?.exchange ?? (await home.journal.exchange(rootOf(message), EXCHANGE)));
 }
 
 async function isPerson(home: Home, name: AgentName): Promise<boolean> {
@@ -69,8 +74,13 @@ function isOwed({ mailbox, attention }: CopyRecord, { from, parley }: Message): 
 }
 
 /** What was said in its exchange, in order: an answer of its reader, and reactions of anybody whom they concern. */
-async function told(home: Home, duty: Duty, message: Message, exchange: readonly Message[]): Promise<Duty> {
-  let now = duty;
+async function told(
+  home: Home,
+  obligation: Obligation,
+  message: Message,
+  exchange: readonly Message[],
+): Promise<Obligation> {
+  let now = obligation;
   for (const said of exchange) {
     if (now.ended) break;
     if (said.parley?.signal !== undefined) now = heard(now, message, said);
@@ -85,12 +95,12 @@ async function told(home: Home, duty: Duty, message: Message, exchange: readonly
 /** The end that this makes of a duty, if it is its answer; `waiting` if that is still to be shown at a surface. */
 async function endBy(
   home: Home,
-  duty: Duty,
+  obligation: Obligation,
   message: Message,
   said: Message,
-): Promise<NonNullable<Duty['ended']> | 'waiting' | null> {
-  if (duty.kind !== 'reply' || !answerIn(message, duty.mailbox, said)) return null;
-  if (said.thread === undefined && !(await hadRead(home, duty, said))) return null;
+): Promise<NonNullable<Obligation['ended']> | 'waiting' | null> {
+  if (obligation.kind !== 'reply' || !answerIn(message, obligation.mailbox, said)) return null;
+  if (said.thread === undefined && !(await hadRead(home, obligation, said))) return null;
   const arrival = await arrivalOf(home, message.from, said);
   if (arrival === 'waiting') return arrival;
   if (arrival === 'withdrawn') return null;
@@ -101,8 +111,8 @@ async function endBy(
 }
 
 /** Was the reader given the message before it said this? A plain send that crossed it on the way answers nothing. */
-async function hadRead(home: Home, { id, mailbox }: Duty, said: Message): Promise<boolean> {
-  const copy = (await home.ledger.trace(id))?.copies.find((one) => one.mailbox === mailbox);
+async function hadRead(home: Home, { id, mailbox }: Obligation, said: Message): Promise<boolean> {
+  const copy = (await home.journal.trace(id))?.copies.find((one) => one.mailbox === mailbox);
   const times = (copy?.receipts ?? []).filter(({ step }) => READ.includes(step)).map(({ at }) => at);
   return [...times, ...(copy?.settledAt ? [copy.settledAt] : [])].some((at) => Date.parse(at) <= Date.parse(said.ts));
 }
@@ -113,65 +123,69 @@ const READ: readonly string[] = ['offered', 'accepted', 'shown', 'knocked'];
  * How it stands with a duty. It is ended now if it was answered or settled without that being noticed: by a plain send, which costs
  * nothing for it, or while it was being entered. `waiting`: its answer is given, and still to be shown at a surface.
  */
-export async function standOf(home: Home, duty: Duty, message: Message | null): Promise<'open' | 'waiting' | 'ended'> {
+export async function standOf(
+  home: Home,
+  obligation: Obligation,
+  message: Message | null,
+): Promise<'open' | 'waiting' | 'ended'> {
   if (!message) return 'open';
-  const copy = await home.ledger.copy(duty.mailbox, duty.id);
-  const ended = (copy && endOf(duty, copy)) ?? (await answerTo(home, duty, message));
+  const copy = await home.journal.copy(obligation.mailbox, obligation.id);
+  const ended = (copy && endOf(obligation, copy)) ?? (await answerTo(home, obligation, message));
   if (ended === null) return 'open';
   if (ended === 'waiting') return ended;
-  await discharge(home, duty.mailbox, duty.id, ended.as, ended.by, ended.at);
+  await discharge(home, obligation.mailbox, obligation.id, ended.as, ended.by, ended.at);
   return 'ended';
 }
 
 /** What the first answer to it makes of a duty. */
-async function answerTo(home: Home, duty: Duty, message: Message): ReturnType<typeof endBy> {
-  const exchange = duty.kind === 'reply' ? await home.ledger.exchange(rootOf(message), EXCHANGE) : [];
+async function answerTo(home: Home, obligation: Obligation, message: Message): ReturnType<typeof endBy> {
+  const exchange = obligation.kind === 'reply' ? await home.journal.exchange(rootOf(message), EXCHANGE) : [];
   for (const said of exchange) {
-    const ended = await endBy(home, duty, message, said);
+    const ended = await endBy(home, obligation, message, said);
     if (ended) return ended;
   }
   return null;
 }
 
 /** What a reaction says by itself. Where it takes more than that (to ask back, to tell another), it is due at once for whoever keeps time. */
-function heard(duty: Duty, message: Message, reaction: Message): Duty {
-  const { duty: after, follow } = signalled(duty, message, reaction);
-  return follow === 'nothing' ? after : { ...duty, due: Date.parse(reaction.ts) };
+function heard(obligation: Obligation, message: Message, reaction: Message): Obligation {
+  const { obligation: after, follow } = signalled(obligation, message, reaction);
+  return follow === 'nothing' ? after : { ...obligation, due: Date.parse(reaction.ts) };
 }
 
 /**
  * What a reaction does to a duty, and what is to be done next. Only its reader, its author and its delegate can say anything about
  * it, and the last two only if they name whose duty they mean.
  */
-export function signalled(duty: Duty, target: Message, reaction: Message): ReturnType<typeof onSignal> {
+export function signalled(obligation: Obligation, target: Message, reaction: Message): ReturnType<typeof onSignal> {
   const { signal = '', recipient } = reaction.parley ?? {};
-  if (reaction.thread !== duty.id || !isKnownSignal(signal)) return { duty, follow: 'nothing' };
-  const named = recipient === duty.mailbox;
+  if (reaction.thread !== obligation.id || !isKnownSignal(signal)) return { obligation, follow: 'nothing' };
+  const named = recipient === obligation.mailbox;
   const by = {
     isAuthor: named && reaction.from === target.from,
-    isRecipient: reaction.from === duty.mailbox,
+    isRecipient: reaction.from === obligation.mailbox,
     isDelegate: named && reaction.from === target.parley?.obligation?.delegate,
   };
-  if (!by.isAuthor && !by.isRecipient && !by.isDelegate) return { duty, follow: 'nothing' };
-  const outcome = onSignal(duty, signal, by, Date.parse(reaction.ts), target.parley?.intent ?? 'none');
-  if (!outcome.duty.ended || duty.ended) return outcome;
-  const evidence = { ...outcome.duty.ended.by, signal, from: reaction.from, reaction: reaction.id };
-  return { ...outcome, duty: { ...outcome.duty, ended: { ...outcome.duty.ended, by: evidence } } };
+  if (!by.isAuthor && !by.isRecipient && !by.isDelegate) return { obligation, follow: 'nothing' };
+  const outcome = onSignal(obligation, signal, by, Date.parse(reaction.ts), target.parley?.intent ?? 'none');
+  if (!outcome.obligation.ended || obligation.ended) return outcome;
+  const evidence = { ...outcome.obligation.ended.by, signal, from: reaction.from, reaction: reaction.id };
+  return { ...outcome, obligation: { ...outcome.obligation, ended: { ...outcome.obligation.ended, by: evidence } } };
 }
 
 /**
  * Ends what is owed as a reply, once. An obligation stays as it is, whatever its reader did: that is evidence only. Null if nothing
  * is owed for this copy.
  */
-export async function endDuty(
+export async function endObligation(
   home: Home,
   mailbox: AgentName,
   id: MessageId,
   as: Disposition,
   by: Evidence,
   now: number,
-): Promise<Duty | null> {
-  return end(home, mailbox, id, (duty) => (duty.kind === 'reply' ? { as, at: now, by } : null));
+): Promise<Obligation | null> {
+  return end(home, mailbox, id, (obligation) => (obligation.kind === 'reply' ? { as, at: now, by } : null));
 }
 
 /** Ends a duty of either kind: its author or delegate says so, or has taken its message back. */
@@ -182,7 +196,7 @@ export async function discharge(
   as: Disposition,
   by: Evidence,
   now: number,
-): Promise<Duty | null> {
+): Promise<Obligation | null> {
   return end(home, mailbox, id, () => ({ as, at: now, by }));
 }
 
@@ -190,63 +204,63 @@ async function end(
   home: Home,
   mailbox: AgentName,
   id: MessageId,
-  how: (duty: Duty) => NonNullable<Duty['ended']> | null,
-): Promise<Duty | null> {
-  if (!(await home.ledger.duty(mailbox, id))) await enterDuties(home);
+  how: (obligation: Obligation) => NonNullable<Obligation['ended']> | null,
+): Promise<Obligation | null> {
+  if (!(await home.journal.obligation(mailbox, id))) await enterObligations(home);
   let ends = false;
-  const duty = await home.ledger.changeDuty(mailbox, id, (open) => {
+  const obligation = await home.journal.changeObligation(mailbox, id, (open) => {
     const ended = open.ended ? null : how(open);
     ends = ended !== null;
     return ended && { ...open, due: null, ended };
   });
-  if (duty && ends) await afterEnd(home, duty);
-  return duty;
+  if (obligation && ends) await afterEnd(home, obligation);
+  return obligation;
 }
 
 /** What hangs on a duty goes with it: its claim, the notices about it, and a duty that waited for it. */
-export async function afterEnd(home: Home, duty: Duty): Promise<void> {
-  if (!duty.ended) return;
-  const { as, at, by } = duty.ended;
-  await home.ledger.record(duty.mailbox, duty.id, {
+export async function afterEnd(home: Home, obligation: Obligation): Promise<void> {
+  if (!obligation.ended) return;
+  const { as, at, by } = obligation.ended;
+  await home.journal.record(obligation.mailbox, obligation.id, {
     step: 'discharged',
     at: new Date(at).toISOString(),
     evidence: { ...by, as },
   });
-  await home.ledger.freeClaim(duty.id, duty.mailbox);
-  const message = await home.ledger.message(duty.id);
+  await home.journal.freeClaim(obligation.id, obligation.mailbox);
+  const message = await home.journal.message(obligation.id);
   if (message) await resume(home, message, at);
-  if (message?.from === HOST_NAME && as === 'responded') await answerFor(home, message, duty);
-  if (duty.returns > 0 || duty.tier > 0) await closeNotices(home, duty);
+  if (message?.from === HOST_NAME && as === 'responded') await answerFor(home, message, obligation);
+  if (obligation.returns > 0 || obligation.tier > 0) await closeNotices(home, obligation);
 }
 
 /** The author has said what was unclear: the duty that waited for it goes on from now. */
 async function resume(home: Home, asked: Message, at: number): Promise<void> {
   const reader = AgentName.safeParse(asked.parley?.recipient ?? asked.from);
   if (asked.parley?.signal !== 'unclear' || asked.thread === undefined || !reader.success) return;
-  await home.ledger.changeDuty(reader.data, asked.thread as MessageId, (duty) =>
-    duty.state === 'paused' ? { ...duty, state: 'open', due: at } : null,
+  await home.journal.changeObligation(reader.data, asked.thread as MessageId, (obligation) =>
+    obligation.state === 'paused' ? { ...obligation, state: 'open', due: at } : null,
   );
 }
 
 /** Whoever was told that no answer came has given one: it counts for the one who owed it. */
-async function answerFor(home: Home, notice: Message, { mailbox, ended }: Duty): Promise<void> {
+async function answerFor(home: Home, notice: Message, { mailbox, ended }: Obligation): Promise<void> {
   if (!ended) return;
   for (const ref of notice.refs ?? []) {
     const [id = '', owing = ''] = ref.split(':');
     const by = { ...ended.by, from: mailbox, notice: notice.id };
-    await endDuty(home, owing as AgentName, id as MessageId, ended.as, by, ended.at);
+    await endObligation(home, owing as AgentName, id as MessageId, ended.as, by, ended.at);
   }
 }
 
 /** A notice is done with when everything that it is about is. */
-async function closeNotices(home: Home, duty: Duty): Promise<void> {
-  const copy = (await home.ledger.trace(duty.id))?.copies.find(({ mailbox }) => mailbox === duty.mailbox);
+async function closeNotices(home: Home, obligation: Obligation): Promise<void> {
+  const copy = (await home.journal.trace(obligation.id))?.copies.find(({ mailbox }) => mailbox === obligation.mailbox);
   for (const { step, evidence } of copy?.receipts ?? []) {
     const { notice, to } = evidence;
     if (step !== 'escalated' || typeof notice !== 'string' || typeof to !== 'string') continue;
     const last = await lastNotice(home, to as AgentName, notice as MessageId);
-    if (!last || (await someOpen(home, (await home.ledger.message(last))?.refs ?? []))) continue;
-    const at = duty.ended?.at ?? duty.at;
+    if (!last || (await someOpen(home, (await home.journal.message(last))?.refs ?? []))) continue;
+    const at = obligation.ended?.at ?? obligation.at;
     await discharge(home, to as AgentName, last, 'superseded', { because: 'it was settled' }, at);
   }
 }
@@ -254,9 +268,9 @@ async function closeNotices(home: Home, duty: Duty): Promise<void> {
 /** A notice may have been replaced by one that says more. Null if the last is done with. */
 async function lastNotice(home: Home, to: AgentName, notice: MessageId): Promise<MessageId | null> {
   for (let id: MessageId | null = notice; id;) {
-    const duty: Duty | null = await home.ledger.duty(to, id);
-    if (!duty?.ended) return id;
-    const { replaced } = duty.ended.by;
+    const obligation: Obligation | null = await home.journal.obligation(to, id);
+    if (!obligation?.ended) return id;
+    const { replaced } = obligation.ended.by;
     id = typeof replaced === 'string' ? (replaced as MessageId) : null;
   }
   return null;
@@ -270,16 +284,17 @@ async function someOpen(home: Home, refs: readonly string[]): Promise<boolean> {
 /** `<id>:<mailbox>`, as a notice names what it is about. */
 async function isOpen(home: Home, ref: string): Promise<boolean> {
   const [id = '', mailbox = ''] = ref.split(':');
-  const duty = await home.ledger.duty(mailbox as AgentName, id as MessageId);
-  return duty !== null && duty.ended === null;
+  const obligation = await home.journal.obligation(mailbox as AgentName, id as MessageId);
+  return obligation !== null && obligation.ended === null;
 }
 
 /** The end of a copy, where it is the end of what is owed for it. To have seen it is not. */
-function endOf(duty: Duty, copy: CopyRecord): Duty['ended'] {
+function endOf(obligation: Obligation, copy: CopyRecord): Obligation['ended'] {
   if (copy.disposition === null || copy.settledAt === null) return null;
   const by = copy.settledBy ?? {};
   // Only its author takes an obligation back.
-  if (duty.kind === 'obligation' && !(copy.disposition === 'superseded' && by['by'] === duty.from)) return null;
+  if (obligation.kind === 'obligation' && !(copy.disposition === 'superseded' && by['by'] === obligation.from))
+    return null;
   if (copy.disposition === 'acknowledged' && !isActed(by)) return null;
   return { as: copy.disposition, at: Date.parse(copy.settledAt), by };
 }
@@ -313,9 +328,8 @@ export function answerIn(message: Message, reader: AgentName, said: Message): bo
 export async function noteAnswer(home: Home, answer: Message, now: number): Promise<void> {
   if (answer.thread === undefined || answer.parley?.signal !== undefined) return;
   const [mailbox, id] = [answer.from as AgentName, answer.thread as MessageId];
-  const duty = await home.ledger.duty(mailbox, id);
-  if (!duty || duty.ended || duty.kind === 'obligation') return;
-  if ((await arrivalOf(home, duty.from, answer)) === 'waiting') return;
-  const { endDuty } = await import('./obligation.ts');
-  await endDuty(home, mailbox, id, 'responded', { reply: answer.id }, now);
+  const obligation = await home.journal.obligation(mailbox, id);
+  if (!obligation || obligation.ended || obligation.kind === 'obligation') return;
+  if ((await arrivalOf(home, obligation.from, answer)) === 'waiting') return;
+  await endObligation(home, mailbox, id, 'responded', { reply: answer.id }, now);
 }

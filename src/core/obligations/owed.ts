@@ -1,9 +1,9 @@
-import type { Duty } from './rules.ts';
+import type { Obligation } from './rules.ts';
 import type { Message } from '../message.ts';
-import type { DutyPage } from '../ports/obligations.ts';
+import type { ObligationPage } from '../ports/obligations.ts';
 import type { Copy } from '../ports/journal.ts';
 import type { Home, Who } from '../mail/workspace.ts';
-import { enterDuties, standOf } from './obligation.ts';
+import { enterObligations, standOf } from './obligation.ts';
 import { isOffered } from './responders.ts';
 import type { Attention } from '../attention/attention.ts';
 import type { MessageId } from '../names.ts';
@@ -12,51 +12,52 @@ import type { MessageId } from '../names.ts';
 export const COUNTED = 100;
 
 export interface Owed {
-  duties: (Duty & { message: Message | null })[];
+  obligations: (Obligation & { message: Message | null })[];
   /** How many in all; counting stops at a hundred. */
   count: number;
   more: boolean;
 }
 
 /** What this agent owes, the oldest first. spec: c2a#duties */
-export async function owe(who: Who, page: DutyPage): Promise<Owed> {
-  await enterDuties(who.home);
-  const found = await who.home.ledger.owed(who.name, { ...page, limit: page.limit + 1 });
+export async function owe(who: Who, page: ObligationPage): Promise<Owed> {
+  await enterObligations(who.home);
+  const found = await who.home.journal.owed(who.name, { ...page, limit: page.limit + 1 });
   const owed = await withoutOffers(who.home, found.slice(0, page.limit));
-  const duties = await stillOpen(who.home, owed);
+  const obligations = await stillOpen(who.home, owed);
   const offers = Math.min(found.length, page.limit) - owed.length;
-  const count = (await who.home.ledger.owedCount(who.name, COUNTED)) - offers;
-  return { duties, count, more: found.length > page.limit };
+  const count = (await who.home.journal.owedCount(who.name, COUNTED)) - offers;
+  return { obligations, count, more: found.length > page.limit };
 }
 
 /** What others owe to this agent: what it waits for, the oldest first. spec: c2a#duties */
-export async function blocked(who: Who, page: DutyPage): Promise<Owed> {
-  await enterDuties(who.home);
-  const found = await who.home.ledger.blocking(who.name, { ...page, limit: page.limit + 1 });
-  const duties = await stillOpen(who.home, await withoutOffers(who.home, found.slice(0, page.limit)));
-  return { duties, count: duties.length, more: found.length > page.limit };
+export async function blocked(who: Who, page: ObligationPage): Promise<Owed> {
+  await enterObligations(who.home);
+  const found = await who.home.journal.blocking(who.name, { ...page, limit: page.limit + 1 });
+  const obligations = await stillOpen(who.home, await withoutOffers(who.home, found.slice(0, page.limit)));
+  return { obligations, count: obligations.length, more: found.length > page.limit };
 }
 
 /**
  * What is offered to the members of a role may be answered. It is a row only so that the next one is asked in time; whoever claims it
  * owes it. spec: c2a#roles
  */
-async function withoutOffers(home: Home, duties: readonly Duty[]): Promise<Duty[]> {
-  const owed: Duty[] = [];
-  for (const duty of duties) if (!isOffer(duty, await home.ledger.copy(duty.mailbox, duty.id))) owed.push(duty);
+async function withoutOffers(home: Home, obligations: readonly Obligation[]): Promise<Obligation[]> {
+  const owed: Obligation[] = [];
+  for (const obligation of obligations)
+    if (!isOffer(obligation, await home.journal.copy(obligation.mailbox, obligation.id))) owed.push(obligation);
   return owed;
 }
 
 /** Was this only offered to its reader, as a member of a role, and not claimed? */
-export function isOffer({ state, ended }: Duty, copy: Copy | null): boolean {
+export function isOffer({ state, ended }: Obligation, copy: Copy | null): boolean {
   return state === 'open' && ended === null && copy !== null && isOffered(copy);
 }
 
-async function stillOpen(home: Home, duties: readonly Duty[]): Promise<Owed['duties']> {
-  const open: Owed['duties'] = [];
-  for (const duty of duties) {
-    const message = await home.ledger.message(duty.id);
-    if ((await standOf(home, duty, message)) !== 'ended') open.push({ ...duty, message });
+async function stillOpen(home: Home, obligations: readonly Obligation[]): Promise<Owed['obligations']> {
+  const open: Owed['obligations'] = [];
+  for (const obligation of obligations) {
+    const message = await home.journal.message(obligation.id);
+    if ((await standOf(home, obligation, message)) !== 'ended') open.push({ ...obligation, message });
   }
   return open;
 }
@@ -66,7 +67,7 @@ const LOOK = 200;
 
 /** What this reader has claimed and still owes. */
 export async function claimedBy({ name, home }: Who): Promise<ReadonlySet<MessageId>> {
-  const owed = await home.ledger.owed(name, { limit: LOOK });
+  const owed = await home.journal.owed(name, { limit: LOOK });
   return new Set(owed.filter(({ state }) => state === 'claimed').map(({ id }) => id));
 }
 

@@ -13,16 +13,16 @@ describe('the owner', () => {
     const workspace = await aWorkspace('alice', 'bob');
     const will = await anOwner(workspace);
     const first = await talk(workspace, 12);
-    const notices = await workspace.own.spool.peek(will);
+    const notices = await workspace.own.mailboxes.peek(will);
     expect(notices).toHaveLength(1);
     expect(notices[0]?.message.body).toContain(first.slice(0, 8));
     expect(notices[0]?.message.body).toMatch(/@alice|@bob/);
-    const told = (await workspace.own.ledger.history({ agent: HOST_NAME, limit: 9 })).map(
+    const told = (await workspace.own.journal.history({ agent: HOST_NAME, limit: 9 })).map(
       ({ recipients }) => recipients,
     );
     expect(told).toEqual([[will]]);
     await talk(workspace, 12);
-    expect(await workspace.own.spool.peek(will)).toHaveLength(2);
+    expect(await workspace.own.mailboxes.peek(will)).toHaveLength(2);
   });
 
   it('gets what came before there was one, once', async () => {
@@ -33,7 +33,7 @@ describe('the owner', () => {
     const will = await anOwner(workspace);
     expect(await sendHeld(workspace, workspace.own)).toBe(2);
     expect(await sendHeld(workspace, workspace.own)).toBe(0);
-    expect(await workspace.own.spool.peek(will)).toHaveLength(2);
+    expect(await workspace.own.mailboxes.peek(will)).toHaveLength(2);
   });
 
   it('is told once per key, whatever the words', async () => {
@@ -41,7 +41,7 @@ describe('the owner', () => {
     const will = await anOwner(workspace);
     expect(await tellOwner(workspace, workspace.own, { key: 'k', body: 'one' })).toBe(true);
     expect(await tellOwner(workspace, workspace.own, { key: 'k', body: 'two' })).toBe(true);
-    expect(await workspace.own.spool.ids(will)).toHaveLength(1);
+    expect(await workspace.own.mailboxes.ids(will)).toHaveLength(1);
   });
 });
 
@@ -76,7 +76,7 @@ describe('how a copy is seen', () => {
     await workspace.own.directory.amend(bob, () => ({ quiet: { until } }));
     const loud = async (from: AgentName, fields = {}): Promise<boolean> => {
       const { message } = await send(workspace, from, aDraft(fields));
-      return (await workspace.own.spool.read(bob, message.id))?.quiet === false;
+      return (await workspace.own.mailboxes.read(bob, message.id))?.quiet === false;
     };
     expect(await loud(alice)).toBe(false);
     expect(await loud(alice, { priority: 'urgent' })).toBe(false);
@@ -92,9 +92,9 @@ describe('how a copy is seen', () => {
     const { message } = await send(workspace, alice, aDraft({ body: 'is it done?' }));
     const urgent = await send(workspace, will, aDraft({ body: 'stop the deploy', priority: 'urgent' }));
     expect((await workspace.live(299_000)).map(({ id }) => id)).toEqual([urgent.message.id, urgent.message.id]);
-    expect((await workspace.own.spool.read(bob, message.id))?.quiet).toBe(true);
-    expect(await workspace.own.spool.ids(bob)).toHaveLength(2);
-    expect(await workspace.own.ledger.duty(bob, message.id)).toMatchObject({ returns: 2, ended: null });
+    expect((await workspace.own.mailboxes.read(bob, message.id))?.quiet).toBe(true);
+    expect(await workspace.own.mailboxes.ids(bob)).toHaveLength(2);
+    expect(await workspace.own.journal.obligation(bob, message.id)).toMatchObject({ returns: 2, ended: null });
   });
 
   it('may be that of an obligation, though its reader wants quiet', async () => {

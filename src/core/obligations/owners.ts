@@ -123,7 +123,7 @@ export async function ownerOf(home: Home): Promise<AgentRecord | null> {
 }
 
 /** Something that the owner should know, once per key. */
-export interface Notice {
+export interface OwnerNotice {
   key: string;
   body: string;
   thread?: MessageId;
@@ -131,12 +131,12 @@ export interface Notice {
 }
 
 /** Tells the owner, once per key. Without an owner it is kept and answered false; whoever becomes the owner gets it by `sendHeld`. */
-export async function tellOwner(workspace: Workspace, home: Home, notice: Notice): Promise<boolean> {
+export async function tellOwner(workspace: Workspace, home: Home, notice: OwnerNotice): Promise<boolean> {
   const owner = await ownerOf(home);
   if (!owner) {
     const kept = noticeTo('owner', { ...notice, key: `${HELD}${notice.key}` });
-    const isKept = await home.ledger.underKey(HOST_NAME, kept.key);
-    if (!isKept) await home.ledger.accept({ message: written(workspace, kept), copies: [], key: kept.key });
+    const isKept = await home.journal.underKey(HOST_NAME, kept.key);
+    if (!isKept) await home.journal.accept({ message: written(workspace, kept), copies: [], key: kept.key });
     return false;
   }
   await post(workspace, home, noticeTo(owner.name, notice), owner.name, TOLD);
@@ -148,7 +148,7 @@ export async function sendHeld(workspace: Workspace, home: Home): Promise<number
   const owner = await ownerOf(home);
   if (!owner) return 0;
   let sent = 0;
-  for (const { message } of (await home.ledger.history({ agent: HOST_NAME, limit: HELD_LOOK })).reverse()) {
+  for (const { message } of (await home.journal.history({ agent: HOST_NAME, limit: HELD_LOOK })).reverse()) {
     const { key = '', intent } = message.parley ?? {};
     if (!key.startsWith(HELD)) continue;
     const notice = { key: key.slice(HELD.length), body: message.body, ...(intent && { intent }) };
@@ -166,9 +166,9 @@ export async function post(
   mailbox: AgentName,
   attention: Attention,
 ): Promise<Acceptance> {
-  const earlier = await home.ledger.underKey(HOST_NAME, draft.key);
+  const earlier = await home.journal.underKey(HOST_NAME, draft.key);
   if (earlier) return { ...earlier, first: false };
-  return home.spool.put({ message: written(workspace, draft), copies: [{ mailbox, attention }], key: draft.key });
+  return home.mailboxes.put({ message: written(workspace, draft), copies: [{ mailbox, attention }], key: draft.key });
 }
 
 /** A key that any id and name fit into. */
@@ -184,7 +184,7 @@ const TOLD: Attention = {
   reason: 'direct_message',
 };
 
-function noticeTo(name: string, { key, body, thread, intent = 'fyi' }: Notice) {
+function noticeTo(name: string, { key, body, thread, intent = 'fyi' }: OwnerNotice) {
   return { to: `@${name}`, body, intent, key: keyOf(key), ...(thread && { thread }) };
 }
 

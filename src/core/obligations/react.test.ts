@@ -43,7 +43,7 @@ describe('a reaction', () => {
       disposition,
       final: true,
     });
-    expect(await workspace.own.ledger.copy(bob, message.id)).toMatchObject({ disposition, settledBy: { signal } });
+    expect(await workspace.own.journal.copy(bob, message.id)).toMatchObject({ disposition, settledBy: { signal } });
   });
 
   it('closes what must be answered by a nod only where a nod is all that was asked for [C2A-108]', async () => {
@@ -53,9 +53,9 @@ describe('a reaction', () => {
     await react(workspace, workspace.who('bob'), asked.message.id, { signal: 'agree' });
     const approval = await send(workspace, alice, aDraft({ body: 'may I deploy?', intent: 'approval' }));
     await react(workspace, workspace.who('bob'), approval.message.id, { signal: 'agree' });
-    expect((await owe(workspace.who('bob'), PAGE)).duties.map(({ id }) => id)).toEqual([asked.message.id]);
-    const duty = await workspace.own.ledger.duty(bob, approval.message.id);
-    expect(duty?.ended).toMatchObject({ as: 'acknowledged', by: { signal: 'agree' } });
+    expect((await owe(workspace.who('bob'), PAGE)).obligations.map(({ id }) => id)).toEqual([asked.message.id]);
+    const obligation = await workspace.own.journal.obligation(bob, approval.message.id);
+    expect(obligation?.ended).toMatchObject({ as: 'acknowledged', by: { signal: 'agree' } });
   });
 
   it('is a message of its own, with its target, time, actor, signal and recipient [C2A-N20]', async () => {
@@ -121,7 +121,7 @@ describe('a reaction', () => {
     const first = await react(workspace, workspace.who('bob'), message.id, { signal: 'working' });
     const again = await react(workspace, workspace.who('bob'), message.id, { signal: 'working' });
     expect(again.sent).toMatchObject({ first: false, message: { id: first.sent?.message.id } });
-    expect(await workspace.own.spool.ids(alice)).toHaveLength(1);
+    expect(await workspace.own.mailboxes.ids(alice)).toHaveLength(1);
   });
 
   it('takes the same claim as claiming does [C2A-111e]', async () => {
@@ -139,7 +139,7 @@ describe('a reaction', () => {
     const { message } = await send(workspace, alice, aDraft());
     const reacted = await react(workspace, workspace.who('bob'), message.id, { signal: Signal.parse('x-party') });
     expect(reacted).toMatchObject({ disposition: null, final: false, sent: { message: { body: 'x-party' } } });
-    expect(await workspace.own.ledger.eventClaim(message.id, workspace.now())).toBeNull();
+    expect(await workspace.own.journal.eventClaim(message.id, workspace.now())).toBeNull();
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(1);
     // Nor if it was there before the event. Of those that do something there are nine.
     const id = MessageId.parse('evt-43');
@@ -156,7 +156,7 @@ describe('a reaction', () => {
     expect(sent?.copies).toMatchObject([{ mailbox: 'bob', attention: { injection: 'silent' } }]);
     await send({ ...workspace, newId: () => id }, alice, aDraft());
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
-    expect((await workspace.own.ledger.duty(bob, id))?.ended?.as).toBe('responded');
+    expect((await workspace.own.journal.obligation(bob, id))?.ended?.as).toBe('responded');
   });
 
   it('to an unknown event is refused where that is asked for, in the words for one that is not the reader’s', async () => {
@@ -170,7 +170,7 @@ describe('a reaction', () => {
     expect(await toldOf(message.id)).toBe(await toldOf(MessageId.parse(crypto.randomUUID())));
     await react(workspace, workspace.who('carol'), message.id, { signal: 'done', recipient: bob });
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(1);
-    expect(await workspace.own.spool.ids(carol)).toHaveLength(1);
+    expect(await workspace.own.mailboxes.ids(carol)).toHaveLength(1);
   });
 
   it('of a bystander does nothing to another’s copy, whomever it names', async () => {
@@ -183,7 +183,7 @@ describe('a reaction', () => {
     );
     const reacted = await react(workspace, workspace.who('carol'), message.id, { signal: 'done', recipient: bob });
     expect(reacted).toMatchObject({ disposition: null, final: false });
-    expect(await workspace.own.ledger.copy(bob, message.id)).toMatchObject({ state: 'stored', disposition: null });
+    expect(await workspace.own.journal.copy(bob, message.id)).toMatchObject({ state: 'stored', disposition: null });
   });
 
   it('of unclear asks back: its author owes the answer, and until then nothing comes back [C2A-111i, C2A-D10]', async () => {
@@ -195,8 +195,8 @@ describe('a reaction', () => {
       eta: 'which deploy?',
     });
     if (!sent) throw new Error('it was sent');
-    expect((await owe(workspace.who('alice'), PAGE)).duties.map(({ id }) => id)).toEqual([sent.message.id]);
-    expect(await workspace.own.ledger.duty(bob, message.id)).toMatchObject({ state: 'paused', ended: null });
+    expect((await owe(workspace.who('alice'), PAGE)).obligations.map(({ id }) => id)).toEqual([sent.message.id]);
+    expect(await workspace.own.journal.obligation(bob, message.id)).toMatchObject({ state: 'paused', ended: null });
     await answer(
       workspace,
       workspace.who('alice'),
@@ -205,7 +205,7 @@ describe('a reaction', () => {
       aDraft({ body: 'the one of 1a2b3c4' }),
     );
     expect((await owe(workspace.who('alice'), PAGE)).count).toBe(0);
-    expect(await workspace.own.ledger.duty(bob, message.id)).toMatchObject({ state: 'open', ended: null });
+    expect(await workspace.own.journal.obligation(bob, message.id)).toMatchObject({ state: 'open', ended: null });
   });
 
   it('carries the signal and never its sign [C2A-110]', async () => {

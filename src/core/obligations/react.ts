@@ -1,3 +1,4 @@
+import { sayHeld } from '../mail/private.ts';
 import { outcomeOf } from '../attention/reply-rules.ts';
 import type { Draft, Message } from '../message.ts';
 import { AgentName, isMessageId } from '../names.ts';
@@ -9,7 +10,7 @@ import type { KnownSignal, Signal } from '../signal.ts';
 import { isAgent } from '../mail/attend.ts';
 import { claim } from './claim.ts';
 import type { Workspace, Who, Home } from '../mail/workspace.ts';
-import { enterDuties, afterEnd, signalled } from './obligation.ts';
+import { enterObligations, afterEnd, signalled } from './obligation.ts';
 import { dispositionOf } from '../history/events.ts';
 import { keyOf, post } from './owners.ts';
 import { passOn } from './responders.ts';
@@ -18,8 +19,8 @@ import type { Sent } from '../mail/send.ts';
 import { settleIfOpen } from '../mail/settle.ts';
 import { visible } from '../history/sight.ts';
 import type { Seen } from '../history/sight.ts';
-import { newDuty } from './rules.ts';
-import type { Duty } from './rules.ts';
+import { newObligation } from './rules.ts';
+import type { Obligation } from './rules.ts';
 import { rootOf } from '../mail/conversation.ts';
 import { escalate } from './escalate.ts';
 
@@ -56,7 +57,7 @@ export async function react(workspace: Workspace, who: Who, id: MessageId, react
   // It is the same claim as by `claim`: of two who take it, one is told who was first.
   if ((signal === 'claimed' || signal === 'working') && seen.recipients.includes(who.name))
     await claim(workspace, who, id);
-  await enterDuties(seen.home);
+  await enterObligations(seen.home);
   const concerned = concernedBy(who, seen, reaction);
   const { message, home } = seen;
   const to = message.from === who.name ? (concerned ?? who.name) : message.from;
@@ -64,13 +65,13 @@ export async function react(workspace: Workspace, who: Who, id: MessageId, react
     ...reaction,
     ...(message.from === who.name && { recipient: concerned }),
   });
-  await home.ledger.record(who.name, id, {
+  await home.journal.record(who.name, id, {
     step: 'reacted',
     at: new Date(workspace.now()).toISOString(),
     evidence: { signal, reaction: sent.message.id },
   });
   // Who will not act answers for it no longer, whatever was asked of them.
-  if (signal === 'declined') await home.ledger.freeClaim(id, who.name);
+  if (signal === 'declined') await home.journal.freeClaim(id, who.name);
   if (!concerned || !isKnownSignal(signal)) return { sent, disposition: null, final: false };
   const outcome = await apply(workspace, { name: concerned, home }, message, sent, signal);
   if (signal === 'agree' && message.parley?.held) await allow(workspace, who, seen);
@@ -80,7 +81,6 @@ export async function react(workspace: Workspace, who: Who, id: MessageId, react
 /** Only the yes of the person who was asked says what was held. */
 async function allow(workspace: Workspace, { name }: Who, { home, message, recipients }: Seen): Promise<void> {
   if (!recipients.includes(name) || (await isAgent(home, name))) return;
-  const { sayHeld } = await import('../mail/private.ts');
   await sayHeld(workspace, home, message);
 }
 
@@ -124,7 +124,7 @@ async function apply(
   signal: KnownSignal,
 ): Promise<Omit<Reacted, 'sent'>> {
   const { home, name } = whose;
-  const copy = await home.ledger.copy(name, message.id);
+  const copy = await home.journal.copy(name, message.id);
   const outcome = await applyReaction(workspace, home, name, message, sent.message);
   const by = { signal, reaction: sent.message.id };
   if (!outcome) {
@@ -153,28 +153,33 @@ export async function applyReaction(
   name: AgentName,
   message: Message,
   reaction: Message,
-): Promise<Duty | null> {
+): Promise<Obligation | null> {
   let outcome: ReturnType<typeof signalled> | undefined;
-  const duty = await home.ledger.changeDuty(name, message.id, (open) => {
+  const obligation = await home.journal.changeObligation(name, message.id, (open) => {
     outcome = signalled(open, message, reaction);
-    return outcome.follow === 'nothing' ? outcome.duty : { ...open, due: workspace.now() + SOON_MS };
+    return outcome.follow === 'nothing' ? outcome.obligation : { ...open, due: workspace.now() + SOON_MS };
   });
-  if (!duty || !outcome) return duty;
-  if (outcome.duty.ended) await afterEnd(home, duty);
-  if (outcome.follow === 'nothing') return duty;
-  if (outcome.follow === 'escalate') await escalate(workspace, home, [outcome.duty]);
+  if (!obligation || !outcome) return obligation;
+  if (outcome.obligation.ended) await afterEnd(home, obligation);
+  if (outcome.follow === 'nothing') return obligation;
+  if (outcome.follow === 'escalate') await escalate(workspace, home, [outcome.obligation]);
   if (outcome.follow === 'ask_back') await askBack(workspace, home, message.from as AgentName, reaction);
-  const { state, tier, due } = outcome.duty;
-  return home.ledger.changeDuty(name, message.id, (open) => ({ ...open, state, tier, due }));
+  const { state, tier, due } = outcome.obligation;
+  return home.journal.changeObligation(name, message.id, (open) => ({ ...open, state, tier, due }));
 }
 
 /** A reaction that was there before its event, and by which more is to be done than a duty can say of itself. True if there was one. */
-export async function applyLate(workspace: Workspace, home: Home, duty: Duty, message: Message): Promise<boolean> {
-  if (duty.state !== 'open' || duty.tier > 0) return false;
-  for (const said of await home.ledger.exchange(rootOf(message), EXCHANGE)) {
-    if (said.parley?.signal === undefined || signalled(duty, message, said).follow === 'nothing') continue;
+export async function applyLate(
+  workspace: Workspace,
+  home: Home,
+  obligation: Obligation,
+  message: Message,
+): Promise<boolean> {
+  if (obligation.state !== 'open' || obligation.tier > 0) return false;
+  for (const said of await home.journal.exchange(rootOf(message), EXCHANGE)) {
+    if (said.parley?.signal === undefined || signalled(obligation, message, said).follow === 'nothing') continue;
     if (await wasAsked(home, message.from as AgentName, said)) continue;
-    await applyReaction(workspace, home, duty.mailbox, message, said);
+    await applyReaction(workspace, home, obligation.mailbox, message, said);
     return true;
   }
   return false;
@@ -182,13 +187,13 @@ export async function applyLate(workspace: Workspace, home: Home, duty: Duty, me
 
 /** What was unclear is now owed by its author: an answer to the reaction ends that, and the duty that waited goes on. */
 async function askBack(workspace: Workspace, home: Home, author: AgentName, reaction: Message): Promise<void> {
-  const copies = (await home.ledger.trace(reaction.id))?.copies ?? [];
+  const copies = (await home.journal.trace(reaction.id))?.copies ?? [];
   const copy = copies.find(({ mailbox }) => mailbox === author);
   if (!copy) return askForOther(workspace, home, author, reaction);
   const attention = { ...copy.attention, policy: 'must_respond' as const };
-  await home.ledger.reconsider(author, reaction.id, attention);
+  await home.journal.reconsider(author, reaction.id, attention);
   const isPerson = (await home.directory.get(author))?.parley?.kind === 'human';
-  await home.ledger.addDuty(newDuty({ message: reaction, mailbox: author, attention, isPerson }));
+  await home.journal.addObligation(newObligation({ message: reaction, mailbox: author, attention, isPerson }));
 }
 
 /** When it reacted nobody knew yet who the author is: so the question is handed on. */
@@ -211,8 +216,8 @@ async function askForOther(workspace: Workspace, home: Home, author: AgentName, 
 }
 
 async function wasAsked(home: Home, author: AgentName, reaction: Message): Promise<boolean> {
-  if (await home.ledger.duty(author, reaction.id)) return true;
-  return (await home.ledger.underKey(HOST_NAME, askedKey(reaction))) !== null;
+  if (await home.journal.obligation(author, reaction.id)) return true;
+  return (await home.journal.underKey(HOST_NAME, askedKey(reaction))) !== null;
 }
 
 function askedKey({ id }: Message): SendKey {

@@ -1,9 +1,9 @@
 import type { AgentName, MessageId } from '../names.ts';
-import { newDuty, RESERVED_MS } from './rules.ts';
+import { newObligation, RESERVED_MS } from './rules.ts';
 import { isQuiet } from '../attention/attention.ts';
 import type { Message } from '../message.ts';
 import type { Copy } from '../ports/journal.ts';
-import { isHushedAt } from '../mail/attend.ts';
+import { isQuietAt } from '../mail/attend.ts';
 import type { Workspace, Home } from '../mail/workspace.ts';
 
 interface Candidate {
@@ -64,9 +64,9 @@ export async function reserve(home: Home, message: Message, copies: readonly Cop
   if (!chosen) return;
   const { mailbox: holder, attention } = chosen;
   const until = now + RESERVED_MS;
-  await home.ledger.claimEvent({ key: message.id, holder, until, reserved: true }, now);
-  const duty = newDuty({ message, mailbox: holder, attention, isPerson: false });
-  await home.ledger.addDuty({ ...duty, due: until });
+  await home.journal.claimEvent({ key: message.id, holder, until, reserved: true }, now);
+  const obligation = newObligation({ message, mailbox: holder, attention, isPerson: false });
+  await home.journal.addObligation({ ...obligation, due: until });
 }
 
 /** Asks the next of those to whom the event was offered and who were not asked yet. Null if there is none, or somebody has it. */
@@ -76,25 +76,25 @@ export async function passOn(
   message: Message,
   now: number,
 ): Promise<AgentName | null> {
-  if (await home.ledger.eventClaim(message.id, now)) return null;
-  const copies = (await home.ledger.trace(message.id))?.copies ?? [];
+  if (await home.journal.eventClaim(message.id, now)) return null;
+  const copies = (await home.journal.trace(message.id))?.copies ?? [];
   const left: Copy[] = [];
   for (const copy of copies.filter(isOffered)) {
-    const asked = await home.ledger.duty(copy.mailbox, message.id);
+    const asked = await home.journal.obligation(copy.mailbox, message.id);
     const quiet = (await home.directory.get(copy.mailbox))?.parley?.quiet;
-    if (asked || (quiet && (await isHushedAt(quiet, now)))) continue;
+    if (asked || (quiet && (await isQuietAt(quiet, now)))) continue;
     if (copy.state === 'stored' || copy.state === 'held') left.push(copy);
   }
   const [next] = await ranked(home, message, left, now);
   const copy = left.find(({ mailbox }) => mailbox === next);
   if (!copy) return null;
   const attention = { ...copy.attention, injection: 'notify' as const };
-  await home.ledger.reconsider(copy.mailbox, message.id, attention);
-  await home.spool.raise(copy.mailbox, message.id);
+  await home.journal.reconsider(copy.mailbox, message.id, attention);
+  await home.mailboxes.raise(copy.mailbox, message.id);
   await reserve(home, message, [{ ...copy, attention }], now);
   const evidence = { because: 'the one before did not take it' };
   const receipt = { step: 'reconsidered' as const, at: new Date(now).toISOString(), evidence };
-  await home.ledger.record(copy.mailbox, message.id, receipt);
+  await home.journal.record(copy.mailbox, message.id, receipt);
   return copy.mailbox;
 }
 
@@ -108,7 +108,7 @@ async function ranked(home: Home, message: Message, copies: readonly Copy[], now
   const candidates = [];
   for (const { mailbox } of copies) {
     const record = await home.directory.get(mailbox);
-    const open = await home.ledger.owedCount(mailbox, MANY);
+    const open = await home.journal.owedCount(mailbox, MANY);
     candidates.push({ name: mailbox, idleSince: Date.parse(record?.lastSeen ?? '') || 0, open });
   }
   const isHere = ({ idleSince }: { idleSince: number }): boolean => now - idleSince < LATELY_MS;

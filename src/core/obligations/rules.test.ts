@@ -1,13 +1,13 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'bun:test';
 import type { Attention, Injection } from '../attention/attention.ts';
-import type { Duty } from './rules.ts';
+import type { Obligation } from './rules.ts';
 import { Intent } from '../message.ts';
 import type { Message } from '../message.ts';
 import { AgentName, MessageId } from '../names.ts';
 import { SIGNALS } from '../signal.ts';
 import type { KnownSignal } from '../signal.ts';
-import { CLAIM_MS, DEADLINE_MS, DEFER_MS, deferred, newDuty, onSignal, step } from './rules.ts';
+import { CLAIM_MS, DEADLINE_MS, DEFER_MS, deferred, newObligation, onSignal, step } from './rules.ts';
 
 const MADE = Date.parse('2026-06-02T19:10:00.000Z');
 const DAY = 24 * 60 * 60 * 1000;
@@ -23,7 +23,12 @@ interface Given {
   isPerson?: boolean;
 }
 
-function dutyFor({ parley, injection = 'buffered', reason = 'direct_message', isPerson = false }: Given = {}): Duty {
+function obligationFor({
+  parley,
+  injection = 'buffered',
+  reason = 'direct_message',
+  isPerson = false,
+}: Given = {}): Obligation {
   const message: Message = {
     id: MessageId.parse('m1'),
     from: 'alice',
@@ -34,20 +39,20 @@ function dutyFor({ parley, injection = 'buffered', reason = 'direct_message', is
     ...(parley && { parley: { v: 1, ...parley } }),
   };
   const attention: Attention = { directedness: 'to_me', policy: 'must_respond', injection, reason };
-  return newDuty({ message, mailbox: AgentName.parse('bob'), attention, isPerson });
+  return newObligation({ message, mailbox: AgentName.parse('bob'), attention, isPerson });
 }
 
-const aReply = (given: Given = {}): Duty => dutyFor(given);
-const anObligation = (given: Given = {}): Duty =>
-  dutyFor({ ...given, parley: { obligation: { blocks: 'halted' }, ...given.parley } });
+const aReply = (given: Given = {}): Obligation => obligationFor(given);
+const anObligation = (given: Given = {}): Obligation =>
+  obligationFor({ ...given, parley: { obligation: { blocks: 'halted' }, ...given.parley } });
 
 /** Looks whenever something is due, for as long as there is anything; says what was done, in seconds after the message was made. */
-function story(duty: Duty, until = MADE + 7 * DAY): string[] {
+function story(obligation: Obligation, until = MADE + 7 * DAY): string[] {
   const told: string[] = [];
-  for (let now = duty; now.due !== null && now.due <= until;) {
+  for (let now = obligation; now.due !== null && now.due <= until;) {
     const next = step(now, now.due);
     told.push(`${next.do} ${Math.round((now.due - MADE) / 1000)}`);
-    now = next.duty;
+    now = next.obligation;
   }
   return told;
 }
@@ -55,7 +60,7 @@ function story(duty: Duty, until = MADE + 7 * DAY): string[] {
 describe('a reply that nobody gives', () => {
   it('comes back at a third and two thirds of its deadline, goes up once at the deadline, and ends as failed', () => {
     expect(story(aReply())).toEqual(['return 100', 'return 200', 'escalate 300', 'expire 600']);
-    const end = [0, 1, 2, 3].reduce((duty) => step(duty, duty.due ?? 0).duty, aReply());
+    const end = [0, 1, 2, 3].reduce((obligation) => step(obligation, obligation.due ?? 0).obligation, aReply());
     expect(end.ended).toEqual({ as: 'failed', at: MADE + 2 * DEADLINE_MS, by: { reason: 'expired' } });
   });
 
@@ -83,7 +88,7 @@ describe('a reply that nobody gives', () => {
   });
 
   it('is not asked for while its reader works on it', () => {
-    const claimed = onSignal(aReply(), 'working', READER, MADE + 50_000, 'none').duty;
+    const claimed = onSignal(aReply(), 'working', READER, MADE + 50_000, 'none').obligation;
     expect(claimed).toMatchObject({ state: 'claimed', due: MADE + 50_000 + CLAIM_MS, ended: null });
     expect(step(claimed, MADE + 400_000).do).toBe('nothing');
     expect(story(claimed)[0]).toBe('return 650');
@@ -98,9 +103,9 @@ describe('an obligation', () => {
   ] as const)(
     'that came %s comes back three times, every %i s, and then goes up and stays [C2A-N12]',
     (injection, s) => {
-      const duty = anObligation({ injection });
-      expect(story(duty)).toEqual([`return ${s}`, `return ${2 * s}`, `return ${3 * s}`, `escalate ${4 * s}`]);
-      const up = [0, 1, 2, 3].reduce((now) => step(now, now.due ?? 0).duty, duty);
+      const obligation = anObligation({ injection });
+      expect(story(obligation)).toEqual([`return ${s}`, `return ${2 * s}`, `return ${3 * s}`, `escalate ${4 * s}`]);
+      const up = [0, 1, 2, 3].reduce((now) => step(now, now.due ?? 0).obligation, obligation);
       expect(up).toMatchObject({ tier: 1, due: null, ended: null });
     },
   );
@@ -112,19 +117,20 @@ describe('an obligation', () => {
   });
 
   it('with a person never comes back and stays open [C2A-N14]', () => {
-    const duty = anObligation({ reason: 'escalation', isPerson: true });
-    expect(duty).toMatchObject({ tier: 2, due: null, ended: null });
-    for (let day = 1; day <= 7; day += 1) expect(step(duty, MADE + day * DAY)).toEqual({ do: 'nothing', duty });
+    const obligation = anObligation({ reason: 'escalation', isPerson: true });
+    expect(obligation).toMatchObject({ tier: 2, due: null, ended: null });
+    for (let day = 1; day <= 7; day += 1)
+      expect(step(obligation, MADE + day * DAY)).toEqual({ do: 'nothing', obligation });
   });
 
   it('is as old as its message, and after a time away comes back once [C2A-N16, C2A-D10]', () => {
-    const duty = anObligation();
-    const restart = MADE + 10 * duty.every + 1;
-    const first = step(duty, restart);
+    const obligation = anObligation();
+    const restart = MADE + 10 * obligation.every + 1;
+    const first = step(obligation, restart);
     expect(first.do).toBe('return');
-    expect(step(first.duty, restart + 1).do).toBe('nothing');
-    expect(step(first.duty, restart + duty.every - 1).do).toBe('nothing');
-    expect(step(first.duty, restart + duty.every).do).toBe('escalate');
+    expect(step(first.obligation, restart + 1).do).toBe('nothing');
+    expect(step(first.obligation, restart + obligation.every - 1).do).toBe('nothing');
+    expect(step(first.obligation, restart + obligation.every).do).toBe('escalate');
   });
 
   it('is put off once, by one interval', () => {
@@ -135,42 +141,42 @@ describe('an obligation', () => {
 });
 
 describe('what its reader signals about an obligation', () => {
-  const told = (signal: KnownSignal, duty = anObligation()): ReturnType<typeof onSignal> =>
-    onSignal(duty, signal, READER, MADE + 1_000, 'none');
+  const told = (signal: KnownSignal, obligation = anObligation()): ReturnType<typeof onSignal> =>
+    onSignal(obligation, signal, READER, MADE + 1_000, 'none');
 
   it.each(['working', 'queued'] as const)('%s gives it more time, once [C2A-N15]', (signal) => {
-    const { duty, follow } = told(signal);
-    expect(duty.due).toBe(MADE + 2 * duty.every);
+    const { obligation, follow } = told(signal);
+    expect(obligation.due).toBe(MADE + 2 * obligation.every);
     expect(follow).toBe('nothing');
-    expect(told(signal, duty).duty.due).toBe(duty.due);
+    expect(told(signal, obligation).obligation.due).toBe(obligation.due);
   });
 
   it.each(['declined', 'blocked'] as const)('%s sends it up at once, and only once [C2A-N15]', (signal) => {
-    const { duty, follow } = told(signal);
+    const { obligation, follow } = told(signal);
     expect(follow).toBe('escalate');
-    expect(duty).toMatchObject({ tier: 1, due: null, ended: null });
-    expect(told(signal, duty)).toEqual({ duty, follow: 'nothing' });
+    expect(obligation).toMatchObject({ tier: 1, due: null, ended: null });
+    expect(told(signal, obligation)).toEqual({ obligation, follow: 'nothing' });
   });
 
   it('unclear pauses it and asks its author, once [C2A-N15]', () => {
-    const { duty, follow } = told('unclear');
+    const { obligation, follow } = told('unclear');
     expect(follow).toBe('ask_back');
-    expect(duty).toMatchObject({ state: 'paused', due: null, ended: null });
-    expect(told('unclear', duty)).toEqual({ duty, follow: 'nothing' });
-    expect(told('declined', duty).follow).toBe('escalate');
+    expect(obligation).toMatchObject({ state: 'paused', due: null, ended: null });
+    expect(told('unclear', obligation)).toEqual({ obligation, follow: 'nothing' });
+    expect(told('declined', obligation).follow).toBe('escalate');
   });
 
   it.each(['seen', 'claimed', 'agree', 'done'] as const)('%s changes nothing [C2A-N15]', (signal) => {
-    const duty = anObligation();
-    expect(told(signal, duty)).toEqual({ duty, follow: 'nothing' });
+    const obligation = anObligation();
+    expect(told(signal, obligation)).toEqual({ obligation, follow: 'nothing' });
   });
 
   it.each([
     ['its author', AUTHOR],
     ['its delegate', DELEGATE],
   ])('is discharged by a done of %s', (_who, by) => {
-    const { duty } = onSignal(anObligation(), 'done', by, MADE + 5, 'none');
-    expect(duty.ended).toMatchObject({ as: 'responded', at: MADE + 5 });
+    const { obligation } = onSignal(anObligation(), 'done', by, MADE + 5, 'none');
+    expect(obligation.ended).toMatchObject({ as: 'responded', at: MADE + 5 });
   });
 });
 
@@ -183,7 +189,10 @@ describe('what its reader signals about a reply', () => {
     ['declined', 'none', 'ignored'],
     ['agree', 'approval', 'acknowledged'],
   ] as const)('%s (%s) ends it as %s', (signal, intent, as) => {
-    expect(told(signal, intent).duty).toMatchObject({ due: null, ended: { as, at: MADE + 1_000, by: { signal } } });
+    expect(told(signal, intent).obligation).toMatchObject({
+      due: null,
+      ended: { as, at: MADE + 1_000, by: { signal } },
+    });
   });
 
   it.each([
@@ -192,8 +201,8 @@ describe('what its reader signals about a reply', () => {
     ['agree', 'none'],
     ['agree', 'assignment'],
   ] as const)('%s (%s) is not enough, and changes nothing [C2A-108]', (signal, intent) => {
-    expect(told(signal, intent)).toEqual({ duty: aReply(), follow: 'nothing' });
-    expect(told('agree', 'approval').duty.ended?.as).toBe('acknowledged');
+    expect(told(signal, intent)).toEqual({ obligation: aReply(), follow: 'nothing' });
+    expect(told('agree', 'approval').obligation.ended?.as).toBe('acknowledged');
   });
 
   it.each([
@@ -202,17 +211,20 @@ describe('what its reader signals about a reply', () => {
     ['queued', 'deferred', DEFER_MS],
     ['blocked', 'deferred', DEFER_MS],
   ] as const)('%s: it is %s, and still owed [C2A-109]', (signal, state, ms) => {
-    expect(told(signal)).toMatchObject({ duty: { state, due: MADE + 1_000 + ms, ended: null }, follow: 'nothing' });
+    expect(told(signal)).toMatchObject({
+      obligation: { state, due: MADE + 1_000 + ms, ended: null },
+      follow: 'nothing',
+    });
   });
 
   it('unclear pauses it for a while and asks its author', () => {
-    expect(told('unclear')).toMatchObject({ duty: { state: 'paused', ended: null }, follow: 'ask_back' });
-    expect(story(told('unclear').duty)[0]).toBe('return 1801');
+    expect(told('unclear')).toMatchObject({ obligation: { state: 'paused', ended: null }, follow: 'ask_back' });
+    expect(story(told('unclear').obligation)[0]).toBe('return 1801');
   });
 
   it('leaves a person all the time in the world', () => {
     const person = aReply({ isPerson: true });
-    expect(onSignal(person, 'queued', READER, MADE, 'none').duty).toMatchObject({ state: 'deferred', due: null });
+    expect(onSignal(person, 'queued', READER, MADE, 'none').obligation).toMatchObject({ state: 'deferred', due: null });
     expect(story(person)).toEqual([]);
   });
 });
@@ -239,34 +251,34 @@ describe('a duty', () => {
     fc.record({ kind: fc.constant('defer' as const), after: fc.nat(200_000), ms: fc.nat(4_000_000) }),
   );
   type Event = typeof anyEvent extends fc.Arbitrary<infer E> ? E : never;
-  const begun = ({ isObligation, ...given }: { isObligation: boolean } & Given): Duty =>
+  const begun = ({ isObligation, ...given }: { isObligation: boolean } & Given): Obligation =>
     isObligation ? anObligation(given) : aReply(given);
 
   /** Plays a life and says after each event what was, what is, and what was done. */
   function play(
-    duty: Duty,
+    obligation: Obligation,
     events: Event[],
-    seen: (before: Duty, after: Duty, done: string, now: number) => void,
+    seen: (before: Obligation, after: Obligation, done: string, now: number) => void,
   ): void {
-    let [now, at] = [duty, MADE];
+    let [now, at] = [obligation, MADE];
     for (const event of events) {
       at += event.after;
       const before = now;
       if (event.kind === 'look') {
         const next = step(now, at);
-        now = next.duty;
+        now = next.obligation;
         seen(before, now, next.do, at);
       } else if (event.kind === 'defer') {
         now = deferred(now, at + event.ms, 'later');
         seen(before, now, 'defer', at);
       } else {
         const next = onSignal(now, event.signal, event.by, at, event.intent);
-        now = next.duty;
+        now = next.obligation;
         seen(before, now, next.follow, at);
       }
     }
   }
-  const always = (promise: (before: Duty, after: Duty, done: string, now: number) => void): void =>
+  const always = (promise: (before: Obligation, after: Obligation, done: string, now: number) => void): void =>
     fc.assert(
       fc.property(anyStart, fc.array(anyEvent, { maxLength: 40 }), (start, events) =>
         play(begun(start), events, promise),
@@ -302,8 +314,8 @@ describe('a duty', () => {
   it('never does anything twice at one time', () =>
     always((_before, after, _done, now) => {
       const again = step(after, now);
-      if (after.due !== null && after.due > now) expect(again).toEqual({ do: 'nothing', duty: after });
-      else expect(step(again.duty, now).do).toBe('nothing');
+      if (after.due !== null && after.due > now) expect(again).toEqual({ do: 'nothing', obligation: after });
+      else expect(step(again.obligation, now).do).toBe('nothing');
     }));
 
   it('never comes back before half of its interval has passed, and on time after exactly one', () =>
@@ -315,15 +327,22 @@ describe('a duty', () => {
 
   it('keeps who owes what to whom, and how often it comes', () =>
     always((before, after) => {
-      const fixed = ({ id, mailbox, from, kind, at, every }: Duty): unknown => ({ id, mailbox, from, kind, at, every });
+      const fixed = ({ id, mailbox, from, kind, at, every }: Obligation): unknown => ({
+        id,
+        mailbox,
+        from,
+        kind,
+        at,
+        every,
+      });
       expect(fixed(after)).toEqual(fixed(before));
     }));
 
   it('is nobody else’s to speak about', () => {
     fc.assert(
       fc.property(anyStart, anySignal, anyIntent, (start, signal, intent) => {
-        const duty = begun(start);
-        expect(onSignal(duty, signal, STRANGER, MADE, intent)).toEqual({ duty, follow: 'nothing' });
+        const obligation = begun(start);
+        expect(onSignal(obligation, signal, STRANGER, MADE, intent)).toEqual({ obligation, follow: 'nothing' });
       }),
     );
   });

@@ -9,7 +9,7 @@ import { outcomeOf } from '../attention/reply-rules.ts';
  * What somebody owes for one copy. `reply`: an answer in any form ends it, and so does its deadline. `obligation`: only its author
  * or delegate discharges it; reading, answering and time do not. spec: c2a#duties
  */
-export interface Duty {
+export interface Obligation {
   id: MessageId;
   mailbox: AgentName;
   /** Who waits for it. */
@@ -65,7 +65,12 @@ const FLAT_MS: Record<Injection, number> = {
 };
 
 /** What is owed for a copy that must be answered, as it begins. People are not hurried: with a person it only stays. */
-export function newDuty(mail: { message: Message; mailbox: AgentName; attention: Attention; isPerson: boolean }): Duty {
+export function newObligation(mail: {
+  message: Message;
+  mailbox: AgentName;
+  attention: Attention;
+  isPerson: boolean;
+}): Obligation {
   const { message, mailbox, attention, isPerson } = mail;
   const at = Date.parse(message.ts);
   const kind = message.parley?.obligation ? 'obligation' : 'reply';
@@ -88,132 +93,139 @@ export function newDuty(mail: { message: Message; mailbox: AgentName; attention:
 }
 
 /** When a reply to this duty is late. After that it needs a look at the thread. */
-export function deadlineOf({ at, every }: Pick<Duty, 'at' | 'every'>): number {
+export function deadlineOf({ at, every }: Pick<Obligation, 'at' | 'every'>): number {
   return at + 3 * every;
 }
 
-export type Step = { do: 'return' | 'escalate' | 'expire' | 'nothing'; duty: Duty };
+export type ObligationStep = { do: 'return' | 'escalate' | 'expire' | 'nothing'; obligation: Obligation };
 
 /** What is due now, and the duty after it. After a time in which nobody looked it comes back once. spec: c2a#duties */
-export function step(duty: Duty, now: number): Step {
-  if (duty.ended || duty.due === null || now < duty.due) return { do: 'nothing', duty };
-  if (isOwedAgain(duty)) return { do: 'return', duty: returned(duty, now) };
-  if (isAbove(duty)) return { do: 'expire', duty: expired(duty, now) };
-  return { do: 'escalate', duty: escalated(duty, now) };
+export function step(obligation: Obligation, now: number): ObligationStep {
+  if (obligation.ended || obligation.due === null || now < obligation.due) return { do: 'nothing', obligation };
+  if (isOwedAgain(obligation)) return { do: 'return', obligation: returned(obligation, now) };
+  if (isAbove(obligation)) return { do: 'expire', obligation: expired(obligation, now) };
+  return { do: 'escalate', obligation: escalated(obligation, now) };
 }
 
 /** What a signal does to a duty, and what must be done besides. An ended one stays as it is. spec: c2a#signals */
 export function onSignal(
-  duty: Duty,
+  obligation: Obligation,
   signal: KnownSignal,
   by: { isAuthor: boolean; isRecipient: boolean; isDelegate: boolean },
   at: number,
   intent: Intent,
-): { duty: Duty; follow: 'nothing' | 'escalate' | 'ask_back' } {
-  if (duty.ended) return { duty, follow: 'nothing' };
+): { obligation: Obligation; follow: 'nothing' | 'escalate' | 'ask_back' } {
+  if (obligation.ended) return { obligation, follow: 'nothing' };
   // Whoever waits for it may say that it is done, whoever did it.
   if (signal === 'done' && (by.isAuthor || by.isDelegate)) {
     const end = { as: 'responded', at, by: { signal, by: by.isAuthor ? 'author' : 'delegate' } } as const;
-    return { duty: { ...duty, due: null, ended: end }, follow: 'nothing' };
+    return { obligation: { ...obligation, due: null, ended: end }, follow: 'nothing' };
   }
-  if (!by.isRecipient) return { duty, follow: 'nothing' };
-  return duty.kind === 'reply' ? onReplySignal(duty, signal, at, intent) : onObligationSignal(duty, signal, at);
+  if (!by.isRecipient) return { obligation, follow: 'nothing' };
+  return obligation.kind === 'reply'
+    ? onReplySignal(obligation, signal, at, intent)
+    : onObligationSignal(obligation, signal, at);
 }
 
 /** Puts it off until a time. An obligation is put off once, and by one interval: otherwise its reader could do so for ever. */
-export function deferred(duty: Duty, until: number, note: string): Duty {
-  if (duty.ended) return duty;
-  if (duty.kind === 'obligation') return { ...extended(duty), state: 'deferred', note };
-  return { ...duty, state: 'deferred', due: until, note };
+export function deferred(obligation: Obligation, until: number, note: string): Obligation {
+  if (obligation.ended) return obligation;
+  if (obligation.kind === 'obligation') return { ...extended(obligation), state: 'deferred', note };
+  return { ...obligation, state: 'deferred', due: until, note };
 }
 
-function onReplySignal(duty: Duty, signal: KnownSignal, at: number, intent: Intent): ReturnType<typeof onSignal> {
+function onReplySignal(
+  obligation: Obligation,
+  signal: KnownSignal,
+  at: number,
+  intent: Intent,
+): ReturnType<typeof onSignal> {
   const { disposition, final } = outcomeOf('must_respond', intent, signal);
-  if (signal === 'unclear') return pause(duty, at + DEFER_MS);
+  if (signal === 'unclear') return pause(obligation, at + DEFER_MS);
   if (disposition !== null && final) {
     const end = { as: disposition, at, by: { signal } };
-    return { duty: { ...duty, due: null, ended: end }, follow: 'nothing' };
+    return { obligation: { ...obligation, due: null, ended: end }, follow: 'nothing' };
   }
   // A person's time is never counted.
-  const until = (ms: number): number | null => (duty.due === null ? null : at + ms);
+  const until = (ms: number): number | null => (obligation.due === null ? null : at + ms);
   if (disposition === 'claimed')
-    return { duty: { ...duty, state: 'claimed', due: until(CLAIM_MS) }, follow: 'nothing' };
+    return { obligation: { ...obligation, state: 'claimed', due: until(CLAIM_MS) }, follow: 'nothing' };
   if (disposition === 'deferred') {
-    return { duty: { ...duty, state: 'deferred', due: until(DEFER_MS) }, follow: 'nothing' };
+    return { obligation: { ...obligation, state: 'deferred', due: until(DEFER_MS) }, follow: 'nothing' };
   }
-  return { duty, follow: 'nothing' };
+  return { obligation, follow: 'nothing' };
 }
 
 /** Its reader's words are evidence. Those that say "not yet" give it more time, once; those that say "not me" send it up. */
-function onObligationSignal(duty: Duty, signal: KnownSignal, at: number): ReturnType<typeof onSignal> {
+function onObligationSignal(obligation: Obligation, signal: KnownSignal, at: number): ReturnType<typeof onSignal> {
   switch (signal) {
     case 'working':
-      return { duty: { ...extended(duty), state: 'claimed' }, follow: 'nothing' };
+      return { obligation: { ...extended(obligation), state: 'claimed' }, follow: 'nothing' };
     case 'queued':
-      return { duty: { ...extended(duty), state: 'deferred' }, follow: 'nothing' };
+      return { obligation: { ...extended(obligation), state: 'deferred' }, follow: 'nothing' };
     case 'declined':
     case 'blocked':
-      if (isAtRest(duty)) return { duty, follow: 'nothing' };
-      return { duty: escalated(duty, at), follow: 'escalate' };
+      if (isAtRest(obligation)) return { obligation, follow: 'nothing' };
+      return { obligation: escalated(obligation, at), follow: 'escalate' };
     case 'unclear':
-      return pause(duty, null);
+      return pause(obligation, null);
     default:
-      return { duty, follow: 'nothing' };
+      return { obligation, follow: 'nothing' };
   }
 }
 
 /** It waits for its author's word, who is asked once. One that time no longer moves has nothing to wait with. */
-function pause(duty: Duty, until: number | null): ReturnType<typeof onSignal> {
-  if (duty.state === 'paused') return { duty, follow: 'nothing' };
-  if (isAtRest(duty)) return { duty, follow: 'ask_back' };
-  return { duty: { ...duty, state: 'paused', due: until }, follow: 'ask_back' };
+function pause(obligation: Obligation, until: number | null): ReturnType<typeof onSignal> {
+  if (obligation.state === 'paused') return { obligation, follow: 'nothing' };
+  if (isAtRest(obligation)) return { obligation, follow: 'ask_back' };
+  return { obligation: { ...obligation, state: 'paused', due: until }, follow: 'ask_back' };
 }
 
-function extended(duty: Duty): Duty {
-  if (duty.extended || duty.due === null) return duty;
-  return { ...duty, extended: true, due: duty.due + duty.every };
+function extended(obligation: Obligation): Obligation {
+  if (obligation.extended || obligation.due === null) return obligation;
+  return { ...obligation, extended: true, due: obligation.due + obligation.every };
 }
 
 /** With a person, or sent up already: time does nothing more to it. */
-function isAtRest({ due, state }: Duty): boolean {
+function isAtRest({ due, state }: Obligation): boolean {
   return due === null && state !== 'paused';
 }
 
 /** A reply that was put off, claimed or paused is asked for once more before anything else happens to it. */
-function isOwedAgain({ kind, state, returns }: Duty): boolean {
+function isOwedAgain({ kind, state, returns }: Obligation): boolean {
   return returns < RETURNS[kind] || (kind === 'reply' && state !== 'open');
 }
 
 /** A reply goes up once. */
-function isAbove({ kind, tier }: Duty): boolean {
+function isAbove({ kind, tier }: Obligation): boolean {
   return kind === 'reply' && tier > 0;
 }
 
-function returned(duty: Duty, now: number): Duty {
-  const { due, every, returns, kind } = duty;
+function returned(obligation: Obligation, now: number): Obligation {
+  const { due, every, returns, kind } = obligation;
   // What was missed counts as having come: whoever was away is asked once, and then it goes up.
   const missed = Math.floor((now - (due ?? now)) / every);
   return {
-    ...duty,
+    ...obligation,
     state: 'open',
     returns: Math.max(returns + 1, Math.min(returns + 1 + missed, RETURNS[kind])),
     due: startOf(due, every, now) + every,
   };
 }
 
-function escalated(duty: Duty, now: number): Duty {
-  const from = startOf(duty.due, duty.every, now);
+function escalated(obligation: Obligation, now: number): Obligation {
+  const from = startOf(obligation.due, obligation.every, now);
   return {
-    ...duty,
+    ...obligation,
     state: 'open',
-    tier: duty.tier === 0 ? 1 : 2,
+    tier: obligation.tier === 0 ? 1 : 2,
     // An obligation goes on in the escalation, which is a duty of its own. A reply has as long again.
-    due: duty.kind === 'reply' ? from + 3 * duty.every : null,
+    due: obligation.kind === 'reply' ? from + 3 * obligation.every : null,
   };
 }
 
-function expired(duty: Duty, now: number): Duty {
-  return { ...duty, due: null, ended: { as: 'failed', at: now, by: { reason: 'expired' } } };
+function expired(obligation: Obligation, now: number): Obligation {
+  return { ...obligation, due: null, ended: { as: 'failed', at: now, by: { reason: 'expired' } } };
 }
 
 /** A little late keeps the beat; much late begins it anew, so that two never come close together. */

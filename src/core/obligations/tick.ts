@@ -4,14 +4,14 @@ import type { Message } from '../message.ts';
 import { SendKey } from '../names.ts';
 import type { AgentName } from '../names.ts';
 import { Refusal } from '../refusal.ts';
-import { LEASE_MS, Shelf } from '../mail/deliver.ts';
+import { LEASE_MS, WaitingPages } from '../mail/deliver.ts';
 import type { Workspace, Who, Home } from '../mail/workspace.ts';
 import { send } from '../mail/send.ts';
 import { step } from './rules.ts';
-import type { Step, Duty } from './rules.ts';
+import type { ObligationStep, Obligation } from './rules.ts';
 import type { CopyRecord } from '../ports/journal.ts';
-import { afterEnd, endDuty, enterDuties, standOf } from './obligation.ts';
-import { isAgent, isHushedAt } from '../mail/attend.ts';
+import { afterEnd, endObligation, enterObligations, standOf } from './obligation.ts';
+import { isAgent, isQuietAt } from '../mail/attend.ts';
 import { escalate } from './escalate.ts';
 import { keyOf, post, sendHeld } from './owners.ts';
 import { applyLate } from './react.ts';
@@ -26,7 +26,7 @@ const NAMED = 20;
  * crash in between repeats neither. Returns how many ended.
  */
 export async function expire(workspace: Workspace, reader: Who, before: number): Promise<number> {
-  const shelf = new Shelf(reader);
+  const shelf = new WaitingPages(reader);
   let ended = 0;
   while (!shelf.isRead) {
     const page = (await shelf.next()).map(({ text }) => readMessage(JSON.parse(text))).filter((one) => one !== null);
@@ -43,8 +43,8 @@ export async function expire(workspace: Workspace, reader: Who, before: number):
 }
 
 async function endAll(workspace: Workspace, reader: Who, old: Message[]): Promise<number> {
-  const { spool } = reader.home;
-  const claim = await spool.claim(
+  const { mailboxes } = reader.home;
+  const claim = await mailboxes.claim(
     reader.name,
     old.map(({ id }) => id),
     { ms: LEASE_MS },
@@ -57,10 +57,10 @@ async function endAll(workspace: Workspace, reader: Who, old: Message[]): Promis
       if (from !== RELAY_NAME) await notify(workspace, from, reader.name, messages);
     }
   } catch (error) {
-    await spool.release(claim, held, { because: 'its sender could not be told' });
+    await mailboxes.release(claim, held, { because: 'its sender could not be told' });
     throw error;
   }
-  const done = await spool.settle(claim, held, { disposition: 'failed', by: { expired: true, by: RELAY_NAME } });
+  const done = await mailboxes.settle(claim, held, { disposition: 'failed', by: { expired: true, by: RELAY_NAME } });
   return done ? held.length : 0;
 }
 
@@ -88,7 +88,7 @@ async function notify(workspace: Workspace, from: string, reader: AgentName, mes
 
 /** By our own clock. A message that another program left may carry any time, also one to come: the moment counts at which we found it. */
 async function arrivedAt(reader: Who, message: Message): Promise<number> {
-  const trace = await reader.home.ledger.trace(message.id);
+  const trace = await reader.home.journal.trace(message.id);
   const copy = trace?.copies.find(({ mailbox }) => mailbox === reader.name);
   const found = copy?.receipts.find(({ step }) => step === 'stored');
   return Date.parse(found?.at ?? message.ts);
@@ -104,7 +104,7 @@ const TEXT_SHOWN = 2000;
 /** What only the one who keeps time can do. */
 export interface Acts {
   /** Offers the event to its reader again. False if nobody who could show it is there. */
-  redeliver(duty: Duty): Promise<boolean>;
+  redeliver(obligation: Obligation): Promise<boolean>;
 }
 
 /**
@@ -113,72 +113,72 @@ export interface Acts {
  * return or an escalation is counted after it was done: after a crash in between it is due again soon. Returns when to come again.
  */
 export async function tick(workspace: Workspace, home: Home, now: number, act: Acts): Promise<number | null> {
-  await enterDuties(home);
+  await enterObligations(home);
   await sendHeld(workspace, home);
-  const rising: Duty[] = [];
+  const rising: Obligation[] = [];
   for (;;) {
-    const due = await home.ledger.dueDuties(now, BITE);
+    const due = await home.journal.dueObligations(now, BITE);
     let moved = 0;
-    for (const duty of due) if (await see(workspace, home, duty, now, act, rising)) moved += 1;
+    for (const obligation of due) if (await see(workspace, home, obligation, now, act, rising)) moved += 1;
     // What nobody could move would be found again at once.
     if (due.length < BITE || moved === 0) break;
   }
   // All at once: what goes to the same one is one notice.
   await escalate(workspace, home, rising);
-  for (const duty of rising) await isUp(workspace, home, duty, now);
-  return home.ledger.nextDue();
+  for (const obligation of rising) await isUp(workspace, home, obligation, now);
+  return home.journal.nextDue();
 }
 
 /** Sees to one duty; what is to go up is put among those that rise. False if nothing was to be done, or another process did it. */
 async function see(
   workspace: Workspace,
   home: Home,
-  duty: Duty,
+  obligation: Obligation,
   now: number,
   act: Acts,
-  rising: Duty[],
+  rising: Obligation[],
 ): Promise<boolean> {
-  const message = await home.ledger.message(duty.id);
-  const copy = await home.ledger.copy(duty.mailbox, duty.id);
-  const stand = await standOf(home, duty, message);
+  const message = await home.journal.message(obligation.id);
+  const copy = await home.journal.copy(obligation.mailbox, obligation.id);
+  const stand = await standOf(home, obligation, message);
   if (stand === 'ended') return true;
-  if (stand === 'waiting') return waitOn(home, duty, now);
-  if (copy && isOffered(copy) && (duty.state === 'open' || duty.state === 'claimed')) {
-    return lapse(workspace, home, duty, message, now);
+  if (stand === 'waiting') return waitOn(home, obligation, now);
+  if (copy && isOffered(copy) && (obligation.state === 'open' || obligation.state === 'claimed')) {
+    return lapse(workspace, home, obligation, message, now);
   }
-  if (message && (await applyLate(workspace, home, duty, message))) return true;
-  const done = await taken(home, duty, now);
+  if (message && (await applyLate(workspace, home, obligation, message))) return true;
+  const done = await taken(home, obligation, now);
   if (done.do === 'return') {
-    await comeBack(workspace, home, done.duty, message, copy, act);
-    const { state, returns, due } = done.duty;
-    await home.ledger.changeDuty(duty.mailbox, duty.id, (open) =>
+    await comeBack(workspace, home, done.obligation, message, copy, act);
+    const { state, returns, due } = done.obligation;
+    await home.journal.changeObligation(obligation.mailbox, obligation.id, (open) =>
       isUntouched(open, now) ? { ...open, state, returns, due } : { ...open, returns },
     );
   }
-  if (done.do === 'escalate') rising.push(done.duty);
-  if (done.do === 'expire') await afterEnd(home, done.duty);
+  if (done.do === 'escalate') rising.push(done.obligation);
+  if (done.do === 'expire') await afterEnd(home, done.obligation);
   return done.do !== 'nothing';
 }
 
 /** Its reader has answered: until a surface has shown that, nobody is asked again and nobody else is told. */
-async function waitOn(home: Home, { mailbox, id }: Duty, now: number): Promise<true> {
-  await home.ledger.changeDuty(mailbox, id, (open) => ({ ...open, due: now + open.every }));
+async function waitOn(home: Home, { mailbox, id }: Obligation, now: number): Promise<true> {
+  await home.journal.changeObligation(mailbox, id, (open) => ({ ...open, due: now + open.every }));
   return true;
 }
 
 /** Takes the step that is due, alone among all processes. What is told to others may fail: until it is done, it is due again soon. */
-async function taken(home: Home, { mailbox, id }: Duty, now: number): Promise<Step> {
-  let done: Step | undefined;
-  await home.ledger.changeDuty(mailbox, id, (open) => {
+async function taken(home: Home, { mailbox, id }: Obligation, now: number): Promise<ObligationStep> {
+  let done: ObligationStep | undefined;
+  await home.journal.changeObligation(mailbox, id, (open) => {
     done = step(open, now);
     if (done.do === 'nothing') return null;
-    return done.do === 'expire' ? done.duty : { ...open, due: now + SOON_MS };
+    return done.do === 'expire' ? done.obligation : { ...open, due: now + SOON_MS };
   });
-  return done ?? { do: 'nothing', duty: { mailbox, id } as Duty };
+  return done ?? { do: 'nothing', obligation: { mailbox, id } as Obligation };
 }
 
 /** Still as `taken` left it: its reader has not claimed it or put it off meanwhile. */
-function isUntouched({ due }: Duty, now: number): boolean {
+function isUntouched({ due }: Obligation, now: number): boolean {
   return due === now + SOON_MS;
 }
 
@@ -186,17 +186,17 @@ function isUntouched({ due }: Duty, now: number): boolean {
 async function isUp(
   workspace: Workspace,
   home: Home,
-  { mailbox, id, kind, state, tier, due }: Duty,
+  { mailbox, id, kind, state, tier, due }: Obligation,
   now: number,
 ): Promise<void> {
-  await home.ledger.changeDuty(mailbox, id, (open) =>
+  await home.journal.changeObligation(mailbox, id, (open) =>
     isUntouched(open, now) ? { ...open, state, tier, due } : { ...open, tier },
   );
-  const copy = await home.ledger.copy(mailbox, id);
+  const copy = await home.journal.copy(mailbox, id);
   if (copy?.attention.policy !== 'must_respond' || kind !== 'reply') return;
-  await home.ledger.reconsider(mailbox, id, { ...copy.attention, policy: 'may_respond' });
+  await home.journal.reconsider(mailbox, id, { ...copy.attention, policy: 'may_respond' });
   const evidence = { policy: 'may_respond', because: 'its deadline has passed' };
-  await home.ledger.record(mailbox, id, {
+  await home.journal.record(mailbox, id, {
     step: 'reconsidered',
     at: new Date(workspace.now()).toISOString(),
     evidence,
@@ -207,25 +207,30 @@ async function isUp(
 async function lapse(
   workspace: Workspace,
   home: Home,
-  duty: Duty,
+  obligation: Obligation,
   message: Message | null,
   now: number,
 ): Promise<boolean> {
-  const claim = await home.ledger.eventClaim(duty.id, now);
-  if (claim?.holder === duty.mailbox && claim.until > now) {
-    await home.ledger.changeDuty(duty.mailbox, duty.id, (open) => ({ ...open, due: claim.until }));
+  const claim = await home.journal.eventClaim(obligation.id, now);
+  if (claim?.holder === obligation.mailbox && claim.until > now) {
+    await home.journal.changeObligation(obligation.mailbox, obligation.id, (open) => ({ ...open, due: claim.until }));
     return true;
   }
-  const as = duty.state === 'open' ? 'ignored' : 'failed';
-  await endDuty(home, duty.mailbox, duty.id, as, { because: 'nothing was heard in time' }, now);
+  const as = obligation.state === 'open' ? 'ignored' : 'failed';
+  await endObligation(home, obligation.mailbox, obligation.id, as, { because: 'nothing was heard in time' }, now);
   if (message) await passOn(workspace, home, message, now);
   return true;
 }
 
 /** Quiet times hold for what comes back as for what comes; only what a person calls urgent is let through. spec: c2a#hush */
-async function isLeftAlone(home: Home, { mailbox }: Duty, message: Message | null, now: number): Promise<boolean> {
+async function isLeftAlone(
+  home: Home,
+  { mailbox }: Obligation,
+  message: Message | null,
+  now: number,
+): Promise<boolean> {
   const quiet = (await home.directory.get(mailbox))?.parley?.quiet;
-  if (!quiet || !(await isHushedAt(quiet, now))) return false;
+  if (!quiet || !(await isQuietAt(quiet, now))) return false;
   return message?.priority !== 'urgent' || (await isAgent(home, message.from));
 }
 
@@ -236,38 +241,38 @@ async function isLeftAlone(home: Home, { mailbox }: Duty, message: Message | nul
 async function comeBack(
   workspace: Workspace,
   home: Home,
-  duty: Duty,
+  obligation: Obligation,
   message: Message | null,
   copy: CopyRecord | null,
   act: Acts,
 ): Promise<void> {
   const at = new Date(workspace.now()).toISOString();
-  if (await isLeftAlone(home, duty, message, workspace.now())) {
-    const evidence = { because: 'its reader wants quiet: nothing was shown', returns: duty.returns };
-    await home.ledger.record(duty.mailbox, duty.id, { step: 'reconsidered', at, evidence });
+  if (await isLeftAlone(home, obligation, message, workspace.now())) {
+    const evidence = { because: 'its reader wants quiet: nothing was shown', returns: obligation.returns };
+    await home.journal.record(obligation.mailbox, obligation.id, { step: 'reconsidered', at, evidence });
     return;
   }
-  const evidence = { because: 'it is still owed', returns: duty.returns };
-  await home.ledger.record(duty.mailbox, duty.id, { step: 'knocked', at, evidence });
-  if (await act.redeliver(duty)) return;
+  const evidence = { because: 'it is still owed', returns: obligation.returns };
+  await home.journal.record(obligation.mailbox, obligation.id, { step: 'knocked', at, evidence });
+  if (await act.redeliver(obligation)) return;
   if (copy?.state === 'stored') {
-    await home.spool.raise(duty.mailbox, duty.id);
+    await home.mailboxes.raise(obligation.mailbox, obligation.id);
     return;
   }
   if (copy?.state === 'held' || !message || message.from === HOST_NAME) return;
-  const asked = duty.kind === 'obligation' ? 'stands still until this is done' : 'waits for an answer';
-  const short = duty.id.slice(0, 8);
+  const asked = obligation.kind === 'obligation' ? 'stands still until this is done' : 'waits for an answer';
+  const short = obligation.id.slice(0, 8);
   const text = message.body.length > TEXT_SHOWN ? `${message.body.slice(0, TEXT_SHOWN)}…` : message.body;
   await post(
     workspace,
     home,
     {
-      to: `@${duty.mailbox}`,
-      body: `@${duty.from} ${asked}: message ${short}. Answer with \`parley reply ${short} "…"\`. It said:\n\n${text}`,
-      key: keyOf(`return/${duty.mailbox}/${duty.id}/${duty.returns}`),
-      thread: duty.id,
+      to: `@${obligation.mailbox}`,
+      body: `@${obligation.from} ${asked}: message ${short}. Answer with \`parley reply ${short} "…"\`. It said:\n\n${text}`,
+      key: keyOf(`return/${obligation.mailbox}/${obligation.id}/${obligation.returns}`),
+      thread: obligation.id,
     },
-    duty.mailbox,
+    obligation.mailbox,
     {
       directedness: 'to_me',
       policy: 'may_respond',

@@ -2,7 +2,7 @@ import type { Attention } from '../attention/attention.ts';
 import type { Message } from '../message.ts';
 import type { AgentName, MessageId, SendKey } from '../names.ts';
 import type { Disposition, Evidence, Receipt } from '../receipt.ts';
-import type { Duties } from './obligations.ts';
+import type { Obligations } from './obligations.ts';
 import type { Refusal } from '../refusal.ts';
 
 /** One recipient's copy, with the decision how that recipient sees it. */
@@ -173,7 +173,7 @@ export interface Claimed {
  * claimed again.
  * The write half below is for spools, which pair each step with their files; see spool.ts.
  */
-export interface Ledger extends Records, ExportQueue, Duties {
+export interface Journal extends Records, JournalExportQueue, Obligations {
   /** Stores an entry in one transaction, or returns the entry that is already there under that sender and key. */
   accept(entry: Entry): Promise<Acceptance>;
   /** Makes rows for files without one, as waiting or as kept after reading. Existing rows stay unchanged. */
@@ -279,7 +279,7 @@ export type FilePlace = 'exported' | 'draft' | 'nowhere';
  * a reader claims it and gets the message from the ledger, so that it never has a file (put back, it is unexported again);
  * or the exporter, which wrote a draft of it, says `drafted`, and from then on it has a file like every other copy, if not one that was flushed.
  */
-export interface ExportQueue {
+export interface JournalExportQueue {
   /**
    * Accepts many entries as one act, each with its own outcome: a refusal of one never hurts the others. Their copies are
    * unexported. What is accepted is on disk only after `flush`.

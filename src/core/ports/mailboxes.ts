@@ -5,7 +5,7 @@ import type { Evidence } from '../receipt.ts';
 import type { Acceptance, CopyRecord, Entry, Mail, Settlement } from './journal.ts';
 
 /** A message that waits. Quiet ones stand where no hook looks. */
-export interface Waiting {
+export interface WaitingMessage {
   message: Message;
   quiet: boolean;
 }
@@ -37,13 +37,13 @@ export interface Watch {
 }
 
 /** The reader's half: one agent's waiting messages. */
-export interface Inbox {
+export interface MailboxReader {
   /** Everything waiting, oldest first. Claims nothing. Never half a message. */
-  peek(mailbox: AgentName): Promise<Waiting[]>;
+  peek(mailbox: AgentName): Promise<WaitingMessage[]>;
   /** The ids of everything waiting, in no order; with `loudOnly` it costs nothing what waits quietly. Reads no message. */
   ids(mailbox: AgentName, loudOnly?: boolean): Promise<MessageId[]>;
   /** One waiting message, or null. Claims nothing. */
-  read(mailbox: AgentName, id: MessageId): Promise<Waiting | null>;
+  read(mailbox: AgentName, id: MessageId): Promise<WaitingMessage | null>;
   /**
    * Claims these messages. Of many racing callers exactly one gets each; a copy lost to another is left out. Those that the
    * caller has `read` while they waited need not be read again: a message never changes.
@@ -78,7 +78,7 @@ export interface Inbox {
 }
 
 /** Where messages wait between being sent and being taken. It owns the pairing with the ledger: no caller glues the two. */
-export interface Spool extends Inbox {
+export interface Mailboxes extends MailboxReader {
   /**
    * Accepts an entry once per sender and key and leaves a copy in every mailbox. A copy never arrives twice, even after it
    * was taken. Returns once every copy is durable. A crash half-way is finished by `heal`.

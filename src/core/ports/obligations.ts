@@ -1,9 +1,9 @@
-import type { Duty } from '../obligations/rules.ts';
+import type { Obligation } from '../obligations/rules.ts';
 import type { Message } from '../message.ts';
 import type { AgentName, MessageId } from '../names.ts';
 import type { CopyRecord } from './journal.ts';
 
-export type { Duty };
+export type { Obligation };
 
 /** Which agent answers an event or an exchange that was offered to several. A reserved claim was assigned, not requested. */
 export interface EventClaim {
@@ -29,7 +29,7 @@ export interface SessionRecord {
  * One page of duties, oldest first, after this position: the last duty of the page before. Several agents may owe for one message:
  * without `mailbox` the page begins after all of them.
  */
-export interface DutyPage {
+export interface ObligationPage {
   after?: { at: number; id: MessageId; mailbox?: AgentName | undefined } | undefined;
   limit: number;
 }
@@ -45,7 +45,7 @@ export interface UnenteredCopy {
  * Duties, event claims and sessions. A query for duties first enters them from the copies that were accepted since the last query, so
  * a send pays nothing for them.
  */
-export interface Duties {
+export interface Obligations {
   /**
    * Copies that must be answered and were accepted after the last scan, oldest first, and the position up to which the list is
    * complete. At most `limit`, but the copies of one message come together. Copies with a duty are left out. Copies that were answered
@@ -57,18 +57,18 @@ export interface Duties {
    * Enters these and moves the position to `upTo`, as one transaction. Existing duties stay unchanged. Returns false and enters nothing
    * if another process moved the position first, or if a copy of an older message was found meanwhile: then scan again.
    */
-  enter(from: number, upTo: number, duties: Duty[]): Promise<boolean>;
+  enter(from: number, upTo: number, obligations: Obligation[]): Promise<boolean>;
   /** Enters one duty if this copy has none yet: for an escalation, or an edit that inherits one. */
-  addDuty(duty: Duty): Promise<boolean>;
-  duty(mailbox: AgentName, id: MessageId): Promise<Duty | null>;
+  addObligation(obligation: Obligation): Promise<boolean>;
+  obligation(mailbox: AgentName, id: MessageId): Promise<Obligation | null>;
   /** This agent's open duties. Costs a page, however many there are. */
-  owed(mailbox: AgentName, page: DutyPage): Promise<Duty[]>;
+  owed(mailbox: AgentName, page: ObligationPage): Promise<Obligation[]>;
   /** Open duties of others towards this agent. Costs a page, however many there are. */
-  blocking(from: AgentName, page: DutyPage): Promise<Duty[]>;
+  blocking(from: AgentName, page: ObligationPage): Promise<Obligation[]>;
   /** The number of this agent's open duties; counting stops at `most`. */
   owedCount(mailbox: AgentName, most: number): Promise<number>;
   /** Duties that are due, the earliest first. */
-  dueDuties(now: number, limit: number): Promise<Duty[]>;
+  dueObligations(now: number, limit: number): Promise<Obligation[]>;
   /** The earliest due time, or null. */
   nextDue(): Promise<number | null>;
   /**
@@ -76,7 +76,11 @@ export interface Duties {
    * unchanged, without a call of `change`. Mailbox, kind, sender and start never change. If `change` throws, nothing changes. Returns
    * null if there is no such duty.
    */
-  changeDuty(mailbox: AgentName, id: MessageId, change: (duty: Duty) => Duty | null): Promise<Duty | null>;
+  changeObligation(
+    mailbox: AgentName,
+    id: MessageId,
+    change: (obligation: Obligation) => Obligation | null,
+  ): Promise<Obligation | null>;
 
   /**
    * Tries to claim; of many racing claimers one wins. Returns the valid claim: the caller's own, prolonged if it had one, or another

@@ -11,9 +11,9 @@ export interface Posted {
 }
 
 /** What waits in the outbox, and why. */
-export interface Waiting {
-  letter: Letter;
-  state: LetterState;
+export interface OutboxRow {
+  letter: OutgoingMessage;
+  state: OutgoingState;
 }
 
 /** What a home on another machine can do that a folder cannot: there, the other side decides who gets a copy. */
@@ -30,7 +30,7 @@ export interface Remote {
   /** What the other side can prove of a message; null if it does not say. */
   trace(id: MessageId): Promise<unknown>;
   /** What was written and is not known to have arrived, oldest first. */
-  outbox(): Promise<Waiting[]>;
+  outbox(): Promise<OutboxRow[]>;
   /** Sends one of them once more, by its key or id, even if it may have arrived. */
   retry(name: string): Promise<Posted>;
   /** Forgets one of them. */
@@ -45,10 +45,10 @@ export interface Remote {
  * How far a letter came. `queued`: it never left this machine. `sending`: a process has it in hand. `unknown`: it may have
  * arrived, nobody answered. `refused`: the relay said no when its sender was no longer there to hear it.
  */
-export type LetterState = 'queued' | 'sending' | 'unknown' | 'refused';
+export type OutgoingState = 'queued' | 'sending' | 'unknown' | 'refused';
 
 /** A draft on its way to a relay, as it stands in the outbox. */
-export const Letter = new Schema(() =>
+export const OutgoingMessage = new Schema(() =>
   v.object({
     v: v.literal(1),
     key: SendKey.inner,
@@ -66,4 +66,4 @@ export const Letter = new Schema(() =>
     why: v.optional(v.string()),
   }),
 );
-export type Letter = Described<typeof Letter>;
+export type OutgoingMessage = Described<typeof OutgoingMessage>;

@@ -3,6 +3,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { Refusal } from '../../core/refusal.ts';
 import { codeOf } from '../../core/disk.ts';
 
+/** Paths of a certificate and its key. */
 interface CertificateFiles {
   cert: string;
   key: string;
@@ -34,7 +35,7 @@ export function readCertificate(files: CertificateFiles): Certificate {
 }
 
 /** When this certificate ends. */
-export function validUntil({ cert }: Certificate): Date {
+export function validUntil({ cert }: CertificateFiles): Date {
   return new X509Certificate(cert).validToDate;
 }
 
@@ -44,7 +45,7 @@ export function validUntil({ cert }: Certificate): Date {
  */
 export function followCertificate(
   files: CertificateFiles,
-  onNew: (certificate: Certificate) => void,
+  onNew: (certificate: CertificateFiles) => void,
   onRefused: (why: string) => void,
 ): { look(): void; close(): void } {
   let seen = stampOf(files);

@@ -1,7 +1,7 @@
 import type * as Relay from './remote-home.ts';
 import { existsSync } from 'node:fs';
 import { lazyHome } from '../../store/home.ts';
-import type { Durability, OpenHome, SpoolParts } from '../../store/home.ts';
+import type { Durability, OpenHome, MailboxParts } from '../../store/home.ts';
 import type { AgentName, RoomId } from '../../core/names.ts';
 import type { Home } from '../../core/mail/workspace.ts';
 import { attendForeign } from '../../core/mail/attend.ts';
@@ -37,7 +37,7 @@ export function openRemoteHome(order: RemotePlace): Home {
     // The original is silent about a stream that breaks.
     tell: (text) => (asOriginal ? undefined : writeAll(2, `parley: ${text}\n`)),
   });
-  const home: Home = { label: 'relay', root, ledger, spool, directory, remote };
+  const home: Home = { label: 'relay', root, journal: ledger, mailboxes: spool, directory, remote };
   return home;
 }
 
@@ -100,7 +100,7 @@ export async function openRelayRooms(order: RelayRoomsOrder): Promise<RelayRooms
     if (known) return known.home;
     const directory = new WatchedDirectory(rooms.root(id), Date.now);
     const told = (error: unknown): void => onTrouble(id, error);
-    const spool = (parts: SpoolParts) => new ExportedMaildir({ ...parts, onTrouble: told });
+    const spool = (parts: MailboxParts) => new ExportedMaildir({ ...parts, onTrouble: told });
     const opened = lazyHome('bch', rooms.root(id), durability, directory, spool);
     const close = async (): Promise<void> => {
       await directory.close();
@@ -117,7 +117,7 @@ export async function openRelayRooms(order: RelayRoomsOrder): Promise<RelayRooms
   const troubles: string[] = [];
   for (const id of afterDeath ? await rooms.list() : [DEFAULT_ROOM]) {
     if (id !== DEFAULT_ROOM && !existsSync(`${rooms.root(id)}/ledger.db`)) continue;
-    const heal = async (): Promise<void> => home(id).spool.heal();
+    const heal = async (): Promise<void> => home(id).mailboxes.heal();
     await heal().catch((error: unknown) =>
       troubles.push(`room ${id}: ${error instanceof Error ? error.message : String(error)}`),
     );

@@ -8,7 +8,7 @@ import { idsIn, list } from '../../store/maildir/folders.ts';
 import type { KnownAbilities } from './remote-identity.ts';
 import type { RelayHttp } from './remote-http.ts';
 import { isNoSuchRoute } from './post.ts';
-import { NoAnswer, RelayRefusal } from './remote-http.ts';
+import { NoRelayAnswer, RelayRefusal } from './remote-http.ts';
 
 /** So long a relay keeps for us what we are carrying over. */
 const CARRY_MS = 30_000;
@@ -37,7 +37,7 @@ export interface LandingOptions {
  * taken there, then moved to the shelf. Killed in between, whoever comes next asks whether it still waits there: if it does it
  * was not taken; if it does not, we had it.
  */
-export class Landing {
+export class InboxCache {
   readonly #holder = newHolder(false);
   readonly #inFlight = new Set<MessageId>();
 
@@ -134,7 +134,7 @@ export class Landing {
       if (error instanceof RelayRefusal && error.status === 409)
         for (const id of ids) files.delete(files.path(mailbox, 'new', id));
       // The messages are safe here. That the relay has not heard it is put right when it offers them again.
-      else if (!(error instanceof NoAnswer)) throw error;
+      else if (!(error instanceof NoRelayAnswer)) throw error;
     }
   }
 
@@ -171,7 +171,7 @@ export class Landing {
       if (isOurs) files.move(landed, files.path(mailbox, 'new', id));
       else files.delete(landed);
     } catch (error) {
-      const isDoubtful = error instanceof NoAnswer && error.fate === 'unknown';
+      const isDoubtful = error instanceof NoRelayAnswer && error.fate === 'unknown';
       if (isDoubtful) await this.#settleDoubt(mailbox, this.#holder, [id]);
       else files.delete(landed);
       if (!isDoubtful) throw error;

@@ -127,10 +127,10 @@ describe('the event stream', () => {
   it('sends a message once per connection, also when it arrives while the old ones are read [BC-B6.9]', async () => {
     const { relay, send, listen } = await aListener();
     for (let n = 0; n < 20; n += 1) await send(`m${n}`);
-    const { ledger } = relay.home();
-    const waiting = ledger.waiting.bind(ledger);
+    const { journal } = relay.home();
+    const waiting = journal.waiting.bind(journal);
     let arrives = 20;
-    ledger.waiting = async (...asked) => {
+    journal.waiting = async (...asked) => {
       // Between the look and its answer more comes in.
       const page = await waiting(...asked);
       if (arrives < 40) await send(`m${arrives++}`);
@@ -189,7 +189,7 @@ describe('the event stream', () => {
     const { lease } = value as { lease: string };
     if (how === 'release') await ask('/v1/settle', { lease, ids: [first], outcome: 'release' });
     relay.aheadMs = 2000;
-    await relay.home().spool.heal();
+    await relay.home().mailboxes.heal();
     await send('new');
     expect(await (await listen({ 'last-event-id': seen })).messages(2)).toEqual(['on loan', 'new']);
   });
@@ -206,10 +206,10 @@ describe('the event stream', () => {
 
   it('closes its watch and its log entry with its reader', async () => {
     const { relay, listen } = await aListener();
-    const { spool } = relay.home();
-    const watch = spool.watch.bind(spool);
+    const { mailboxes } = relay.home();
+    const watch = mailboxes.watch.bind(mailboxes);
     let watching = 0;
-    spool.watch = (...asked) => {
+    mailboxes.watch = (...asked) => {
       watching += 1;
       const one = watch(...asked);
       return {
@@ -230,7 +230,7 @@ describe('the event stream', () => {
 
   it('ends when the store fails, and says so in the log: its reader comes back', async () => {
     const { relay, listen } = await aListener();
-    relay.home().ledger.waiting = () => Promise.reject(new Error('the shelf fell down'));
+    relay.home().journal.waiting = () => Promise.reject(new Error('the shelf fell down'));
     const reader = await listen();
     await reader.block();
     expect(await reader.block()).toBeNull();
@@ -242,15 +242,15 @@ describe('a listener whose spool hands it the mail', () => {
   /** The arrivals are the test's own; the ledger tells how often it was asked. */
   async function ringing() {
     const { relay, bob } = await aListener();
-    const { spool, ledger } = relay.home();
+    const { mailboxes, journal } = relay.home();
     let ring: (mail?: Mail) => void = () => {};
-    spool.watch = (_mailbox, onArrival) => {
+    mailboxes.watch = (_mailbox, onArrival) => {
       ring = onArrival;
       return { close() {} };
     };
     let looks = 0;
     let stored: Mail[] = [];
-    ledger.waiting = async (_mailbox, after, limit) => {
+    journal.waiting = async (_mailbox, after, limit) => {
       looks += 1;
       return stored.filter(({ seq }) => seq > after).slice(0, limit);
     };

@@ -1,5 +1,5 @@
 import type { Who } from '../../core/mail/workspace.ts';
-import { Shelf } from '../../core/mail/deliver.ts';
+import { WaitingPages } from '../../core/mail/deliver.ts';
 import type { Mail } from '../../core/ports/journal.ts';
 import type { Watch } from '../../core/ports/mailboxes.ts';
 
@@ -15,7 +15,7 @@ const HELLO = encoder.encode(': listening\n\n');
 const KEEPALIVE = encoder.encode(': keepalive\n\n');
 
 /** Who listens, and from where on. */
-export interface Listening {
+export interface ListenerOptions {
   who: Who;
   /** Of the token that opened it. */
   tokenHash: string;
@@ -35,9 +35,9 @@ export interface Listening {
  */
 export class Listener {
   readonly stream: ReadableStream<Uint8Array>;
-  readonly #shelf: Shelf;
+  readonly #shelf: WaitingPages;
   /** For a reader that comes back: what was on loan when it came by, and waits again since. */
-  #returned: Shelf | null;
+  #returned: WaitingPages | null;
   readonly #watch: Watch;
   readonly #recent: number[] = [];
   #queue: Uint8Array[] = [HELLO];
@@ -51,15 +51,15 @@ export class Listener {
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
 
   constructor(
-    readonly listening: Listening,
+    readonly listening: ListenerOptions,
     /** With the error, if it was one of ours that ended it. */
     readonly onClose: (listener: Listener, error?: unknown) => void,
   ) {
     const { who, after } = listening;
-    this.#shelf = new Shelf(who, after);
-    this.#returned = after > 0 ? new Shelf(who, 0, after) : null;
+    this.#shelf = new WaitingPages(who, after);
+    this.#returned = after > 0 ? new WaitingPages(who, 0, after) : null;
     // Before the first look: what arrives in between is not missed.
-    this.#watch = who.home.spool.watch(who.name, (mail) => this.#arrived(mail));
+    this.#watch = who.home.mailboxes.watch(who.name, (mail) => this.#arrived(mail));
     this.stream = new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
@@ -131,7 +131,7 @@ export class Listener {
     try {
       // What other programs left belongs to what waits.
       const { who } = this.listening;
-      if (!this.#hasGreeted) await who.home.spool.adopt(who.name);
+      if (!this.#hasGreeted) await who.home.mailboxes.adopt(who.name);
       this.#hasGreeted = true;
       if (this.#returned) await this.#tellReturned(this.#returned);
       else for (const mail of await this.#shelf.next()) this.#send(mail);
@@ -141,7 +141,7 @@ export class Listener {
     }
   }
 
-  async #tellReturned(shelf: Shelf): Promise<void> {
+  async #tellReturned(shelf: WaitingPages): Promise<void> {
     // One that came back this very moment may have been told as an arrival.
     for (const mail of await shelf.next()) if (!this.#recent.includes(mail.seq)) this.#send(mail);
     if (shelf.isRead) this.#returned = null;
@@ -219,7 +219,7 @@ export class Listeners {
     return (this.#each.get(tokenHash) ?? 0) >= MOST_EACH;
   }
 
-  open(listening: Listening, onClose: (error?: unknown) => void): ReadableStream<Uint8Array> {
+  open(listening: ListenerOptions, onClose: (error?: unknown) => void): ReadableStream<Uint8Array> {
     // Its turn comes when the clock has gone round once.
     const share = this.#shares[(this.#turn + SHARES - 1) % SHARES];
     const cutOff = (): void => {

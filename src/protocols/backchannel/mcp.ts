@@ -47,7 +47,7 @@ const TOOLS: Record<string, Tool> = {
     async run(_workspace, who, given, answer) {
       const { home, name: agent } = who;
       const { match } = parsed(McpInbox, given);
-      await home.spool.heal();
+      await home.mailboxes.heal();
       // Reading goes on without it.
       await home.directory.seen(agent).catch(() => {});
       const mail = (await waiting(who, { match })).map(({ message }) => message);

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'bun:test';
 import { readdirSync, renameSync, statSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { AgentName, SendKey } from '../../core/names.ts';
-import type { Letter } from '../../core/ports/remote.ts';
+import type { OutgoingMessage } from '../../core/ports/remote.ts';
 import { Outbox } from './outbox.ts';
 import { wireKey } from './post.ts';
 
-function aLetter(key: string, fields: Partial<Letter> = {}): Letter {
+function aLetter(key: string, fields: Partial<OutgoingMessage> = {}): OutgoingMessage {
   const content = { to: '@bob', body: key };
   return {
     v: 1,
@@ -42,7 +42,7 @@ describe('the outbox', () => {
 
   it('takes a letter that is due in the same time for the same, and another deadline for another', () => {
     const outbox = new Outbox(temporaryHome());
-    const due = (written: string, deadline: string): Letter =>
+    const due = (written: string, deadline: string): OutgoingMessage =>
       aLetter('k', { written, content: { to: '@bob', body: 'k', deadline } });
     outbox.add(due('2026-01-01T10:00:00.000Z', '2026-01-01T10:30:00.000Z'));
     expect(outbox.add(due('2026-01-01T10:05:00.000Z', '2026-01-01T10:35:00.100Z')).state).toBe('queued');

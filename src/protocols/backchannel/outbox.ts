@@ -6,14 +6,14 @@ import { explained, isMissing } from '../../core/disk.ts';
 import { isDead, newHolder } from '../../platform/holder.ts';
 import { MaildirFiles } from '../../store/maildir/files.ts';
 import { list, idsIn } from '../../store/maildir/folders.ts';
-import { Letter } from '../../core/ports/remote.ts';
-import type { LetterState } from '../../core/ports/remote.ts';
+import { OutgoingMessage } from '../../core/ports/remote.ts';
+import type { OutgoingState } from '../../core/ports/remote.ts';
 import { isMessageId } from '../../core/names.ts';
 
 /** A letter and the name of its file, which says how far it came. */
 export interface Filed {
-  letter: Letter;
-  state: LetterState;
+  letter: OutgoingMessage;
+  state: OutgoingState;
   file: string;
 }
 
@@ -51,7 +51,7 @@ export class Outbox {
   }
 
   /** Keeps a letter durably. Under a key that is there already, what is there: it must say the same. */
-  add(letter: Letter): Filed {
+  add(letter: OutgoingMessage): Filed {
     const there = this.find(letter.key);
     if (there && saySame(there.letter, letter)) return there;
     if (there)
@@ -79,7 +79,7 @@ export class Outbox {
     rmSync(`${this.#folder}/${filed.file}`, { force: true });
   }
 
-  #rename(filed: Filed, suffix: string, state: LetterState): Filed | null {
+  #rename(filed: Filed, suffix: string, state: OutgoingState): Filed | null {
     const file = `${nameOf(filed.letter.key)}.${suffix}.json`;
     try {
       if (file !== filed.file) renameSync(`${this.#folder}/${filed.file}`, `${this.#folder}/${file}`);
@@ -90,7 +90,7 @@ export class Outbox {
     }
   }
 
-  #write(file: string, letter: Letter): void {
+  #write(file: string, letter: OutgoingMessage): void {
     const draft = `${this.#folder}/.${file}.${process.pid}`;
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
@@ -107,9 +107,9 @@ export class Outbox {
     const [, name, state, holder] = NAME.exec(file) ?? [];
     if (!name) return undefined;
     try {
-      const letter = Letter.safeParse(JSON.parse(readFileSync(`${this.#folder}/${file}`, 'utf8')));
+      const letter = OutgoingMessage.safeParse(JSON.parse(readFileSync(`${this.#folder}/${file}`, 'utf8')));
       if (!letter.success) return undefined;
-      if (holder === undefined) return { letter: letter.data, file, state: state as LetterState };
+      if (holder === undefined) return { letter: letter.data, file, state: state as OutgoingState };
       if (!isDead(holder)) return { letter: letter.data, file, state: 'sending' };
       return { letter: { tried: letter.data.written, ...letter.data }, file, state: 'unknown' };
     } catch {
@@ -185,14 +185,14 @@ export class Aliases {
 }
 
 /** Two letters under one key must say the same, as two messages must. spec: message#keys */
-function saySame(one: Letter, other: Letter): boolean {
+function saySame(one: OutgoingMessage, other: OutgoingMessage): boolean {
   return wordsOf(one) === wordsOf(other) && isSameDeadline(dueOf(one), dueOf(other));
 }
 
-function wordsOf({ content }: Letter): string {
+function wordsOf({ content }: OutgoingMessage): string {
   return JSON.stringify({ ...content, deadline: undefined });
 }
 
-function dueOf({ content: { deadline }, written }: Letter): { deadline: string | undefined; sent: string } {
+function dueOf({ content: { deadline }, written }: OutgoingMessage): { deadline: string | undefined; sent: string } {
   return { deadline: typeof deadline === 'string' ? deadline : undefined, sent: written };
 }

@@ -3,12 +3,12 @@ import { Extras, readMessage } from '../../core/message.ts';
 import type { Draft, Message } from '../../core/message.ts';
 import type { AgentName, MessageId, SendKey } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
-import type { Ledger } from '../../core/ports/journal.ts';
+import type { Journal } from '../../core/ports/journal.ts';
 import type { KnownAbilities } from './remote-identity.ts';
 import type { Aliases, Filed, Outbox } from './outbox.ts';
 import type { RelayHttp } from './remote-http.ts';
-import type { Letter, Posted } from '../../core/ports/remote.ts';
-import { NoAnswer, neverLeft, RelayRefusal } from './remote-http.ts';
+import type { OutgoingMessage, Posted } from '../../core/ports/remote.ts';
+import { NoRelayAnswer, neverLeft, RelayRefusal } from './remote-http.ts';
 
 /** How often a letter whose answer got lost is sent again at once, to a relay that knows keys. */
 const AGAIN = 2;
@@ -16,7 +16,7 @@ const PAUSE_MS = 500;
 
 export interface PostOptions {
   http: RelayHttp;
-  ledger: Ledger;
+  ledger: Journal;
   abilities: KnownAbilities;
   /** Without one nothing waits: what could not be sent is an error, and whoever sent it tries again. */
   outbox: Outbox | null;
@@ -74,7 +74,7 @@ export class Post {
     try {
       if (await this.#isSafe(filed)) await this.#forward(filed, false);
     } catch (error) {
-      if (error instanceof NoAnswer || !(error instanceof Refusal) || error.code === 'busy') throw error;
+      if (error instanceof NoRelayAnswer || !(error instanceof Refusal) || error.code === 'busy') throw error;
     }
   }
 
@@ -143,7 +143,7 @@ export class Post {
   }
 
   /** Sends a letter, again if its answer got lost and the relay knows keys, and notes what the relay made of it. */
-  async #send(letter: Letter, again = AGAIN): Promise<Posted> {
+  async #send(letter: OutgoingMessage, again = AGAIN): Promise<Posted> {
     const { http, abilities, now } = this.options;
     const began = new Date(now()).toISOString();
     try {
@@ -159,11 +159,11 @@ export class Post {
       // Whoever answers with another's words has not taken ours. A body that was forgotten since the first try is empty.
       const isOurs = message?.from === letter.from && [letter.content.body, ''].includes(message.body);
       if (!message || !isOurs)
-        throw new NoAnswer('unknown', `the relay ${http.url} answered with something that is not the message`);
+        throw new NoRelayAnswer('unknown', `the relay ${http.url} answered with something that is not the message`);
       this.#noteAlias(letter, message.id);
       return { message, first: await this.#note(letter, message) };
     } catch (error) {
-      if (!(error instanceof NoAnswer) || error.fate !== 'unknown') throw error;
+      if (!(error instanceof NoRelayAnswer) || error.fate !== 'unknown') throw error;
       // It must have known keys before, and still know them: at the same address another program may answer by now.
       const isKeyed = abilities.known()?.keys ?? false;
       if (isKeyed && again > 0) {
@@ -176,12 +176,12 @@ export class Post {
   }
 
   /** Only an id that was shown: of a letter that could not leave at once. */
-  #noteAlias({ id, why, tried }: Letter, theirs: MessageId): void {
+  #noteAlias({ id, why, tried }: OutgoingMessage, theirs: MessageId): void {
     const wasShown = why !== undefined || tried !== undefined;
     if (id !== undefined && id !== theirs && wasShown) this.options.aliases.note(id, theirs);
   }
 
-  #unknown({ key }: Letter, isKeyed: boolean): string {
+  #unknown({ key }: OutgoingMessage, isKeyed: boolean): string {
     if (!this.options.outbox)
       return 'nobody can tell whether the message was sent: ask its reader before you send it again';
     if (isKeyed)
@@ -190,7 +190,7 @@ export class Post {
   }
 
   /** What passed through here can be looked up here. Who got it is the relay's to know. */
-  async #note({ key, named, content }: Letter, answered: Message): Promise<boolean> {
+  async #note({ key, named, content }: OutgoingMessage, answered: Message): Promise<boolean> {
     // A relay may drop what it does not know; a repeat under the key is compared with what was said.
     const { body, intent, deadline } = content;
     const parley = Extras.safeParse({ v: 1, ...answered.parley, intent, deadline });
@@ -206,12 +206,12 @@ export class Post {
   }
 }
 
-function queued({ id, key, named }: Letter, why: string): Refusal {
+function queued({ id, key, named }: OutgoingMessage, why: string): Refusal {
   const name = id === undefined || !named ? key : `${id} (key ${key})`;
   return new Refusal('queued', `queued as ${name}: ${why}; it is sent when the relay is back (see \`parley outbox\`)`);
 }
 
-function isNamed({ key, id }: Letter, name: string): boolean {
+function isNamed({ key, id }: OutgoingMessage, name: string): boolean {
   return name !== '' && (key.startsWith(name) || id?.startsWith(name) === true);
 }
 
@@ -227,7 +227,7 @@ export function isNoSuchRoute(error: unknown): boolean {
 }
 
 /** Our own fields are dropped by relays that do not know them. */
-function letterOf(from: AgentName, draft: Draft, written: string): Letter {
+function letterOf(from: AgentName, draft: Draft, written: string): OutgoingMessage {
   const { to, body, priority, scope, thread, refs, intent, deadline, key } = draft;
   const id = newSenderId(from);
   return {

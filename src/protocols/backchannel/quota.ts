@@ -98,17 +98,17 @@ export class Quota {
 
   /** Other programs take mail from the files. Before it counts against anybody, what they took is noted. */
   async #waiting(home: Home, name: AgentName, room: Room): Promise<number> {
-    const waiting = await home.ledger.waitingCount(name);
+    const waiting = await home.journal.waitingCount(name);
     if (waiting < this.most || this.now() < room.squareAt) return waiting;
-    room.squareAt = this.now() + (await pauseAfter(() => home.spool.adopt(name)));
-    return home.ledger.waitingCount(name);
+    room.squareAt = this.now() + (await pauseAfter(() => home.mailboxes.adopt(name)));
+    return home.journal.waitingCount(name);
   }
 
   /** What a reader has borrowed stands on our disk as well: without it, who borrows everything has room without end. */
   async #lookAtHeld(home: Home, name: AgentName, room: Room, waiting: number): Promise<void> {
     if (this.now() < room.lookAt) return;
     const pause = await pauseAfter(async () => {
-      room.held = Math.max(0, (await home.ledger.open(name)).size - waiting);
+      room.held = Math.max(0, (await home.journal.open(name)).size - waiting);
     });
     room.lookAt = this.now() + pause;
   }

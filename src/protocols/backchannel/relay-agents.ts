@@ -16,11 +16,11 @@ import {
   badRequest,
 } from './relay-phrases.ts';
 import { json, SMALL_BODY } from './relay-state.ts';
-import type { Asked, Relay } from './relay-state.ts';
+import type { RelayCall, Relay } from './relay-state.ts';
 import type { ChannelName } from '../../core/names.ts';
 
 /** Makes a room. Anybody may, unless the relay has an admin. spec: relay#rooms */
-export async function makeRoom(relay: Relay, c: Asked): Promise<Response> {
+export async function makeRoom(relay: Relay, c: RelayCall): Promise<Response> {
   const { adminTokenHash } = relay.deps.settings;
   const token = tokenOf(c.request);
   if (adminTokenHash !== null && !(token && isToken(token, adminTokenHash))) {
@@ -35,7 +35,7 @@ export async function makeRoom(relay: Relay, c: Asked): Promise<Response> {
 }
 
 /** Admits a new agent by the room's token, or lets one that is known come back by its own. spec: relay#register */
-export async function register(relay: Relay, c: Asked): Promise<Response> {
+export async function register(relay: Relay, c: RelayCall): Promise<Response> {
   const id = relay.lobby.named(c.request);
   let room: Room | null = null;
   try {
@@ -53,7 +53,7 @@ export async function register(relay: Relay, c: Asked): Promise<Response> {
   }
 }
 
-async function registerIn(relay: Relay, c: Asked, room: Room, roomHash: string | null): Promise<Response> {
+async function registerIn(relay: Relay, c: RelayCall, room: Room, roomHash: string | null): Promise<Response> {
   const { directory } = room.home;
   const token = tokenOf(c.request);
   const hash = token === null ? '' : hashOf(token);
@@ -79,7 +79,7 @@ async function registerIn(relay: Relay, c: Asked, room: Room, roomHash: string |
   if (!sameHash(record.tokenHash ?? '', hashOf(fresh))) throw new Declined(409, nameTaken(name));
   // Scripts write into a mailbox without asking us: it must be there.
   await relay.lobby.open(room);
-  await room.home.spool.adopt(name);
+  await room.home.mailboxes.adopt(name);
   relay.deps.log('registered', { id: c.id, room: room.id, agent: name });
   return json(c, { ...told(record), token: fresh });
 }
@@ -94,18 +94,18 @@ const LONGEST_CHANNEL = 512;
 const MOST_CHANNELS = 1000;
 
 /** Everybody in the room. spec: relay#agents */
-export async function agents(c: Asked): Promise<Response> {
+export async function agents(c: RelayCall): Promise<Response> {
   return json(c, (await c.room.home.directory.list()).map(told));
 }
 
 /** Not `directory.channels()`: that one lists only names that Parley itself would allow. */
-export async function channels(c: Asked): Promise<Response> {
+export async function channels(c: RelayCall): Promise<Response> {
   const records = await c.room.home.directory.list();
   return json(c, [...new Set(records.flatMap((record) => record.subscriptions))].sort());
 }
 
 /** The caller joins a channel. Whom the request names besides does not matter. */
-export async function subscribe(relay: Relay, c: Asked): Promise<Response> {
+export async function subscribe(relay: Relay, c: RelayCall): Promise<Response> {
   const channel = await channelIn(relay, c);
   const { name, home } = c.who;
   const subscriptions = (await home.directory.get(name))?.subscriptions ?? [];
@@ -116,14 +116,14 @@ export async function subscribe(relay: Relay, c: Asked): Promise<Response> {
   return json(c, { ok: true });
 }
 
-export async function unsubscribe(relay: Relay, c: Asked): Promise<Response> {
+export async function unsubscribe(relay: Relay, c: RelayCall): Promise<Response> {
   const channel = await channelIn(relay, c);
   const { name, home } = c.who;
   await home.directory.unsubscribe(name, channel);
   return json(c, { ok: true });
 }
 
-async function channelIn(relay: Relay, c: Asked): Promise<ChannelName> {
+async function channelIn(relay: Relay, c: RelayCall): Promise<ChannelName> {
   const channel = (await relay.fields(c, SMALL_BODY)).text('channel');
   if (channel.length > LONGEST_CHANNEL) throw badRequest(`a channel's name has at most ${LONGEST_CHANNEL} characters`);
   return anyChannel(channel);

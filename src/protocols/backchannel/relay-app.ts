@@ -7,7 +7,7 @@ import { tokenOf } from './token-cache.ts';
 import { inbox, take, leaseMessages, settleMessages, trace, sendMessage } from './relay-mail.ts';
 import { agents, channels, subscribe, unsubscribe, makeRoom, register } from './relay-agents.ts';
 import { Declined, hostTrouble, NOT_FOUND, phraseFor, UNAUTHORIZED } from './relay-phrases.ts';
-import { Asked, json, Relay } from './relay-state.ts';
+import { RelayCall, json, Relay } from './relay-state.ts';
 
 /** Marks the requests of this process in its logs. */
 const RUN = crypto.randomUUID().slice(0, 8);
@@ -17,7 +17,7 @@ export interface RelayApp {
   fetch(request: Request, connections?: Connections): Promise<Response>;
 }
 
-type Route = (c: Asked) => Response | Promise<Response>;
+type Route = (c: RelayCall) => Response | Promise<Response>;
 
 type Facts = Parameters<RelayDeps['log']>[1];
 
@@ -61,7 +61,7 @@ export function appOf(relay: Relay): RelayApp {
     async fetch(request, connections) {
       const began = performance.now();
       count += 1;
-      const c = new Asked(request, connections, `${RUN}-${count}`);
+      const c = new RelayCall(request, connections, `${RUN}-${count}`);
       let answer: Response;
       try {
         refuseStrangers(relay, c);
@@ -89,7 +89,7 @@ class Routes {
     for (const [key, act] of Object.entries(table)) this.#add(key, act, false);
   }
 
-  find({ method, path }: Asked): Found | undefined {
+  find({ method, path }: RelayCall): Found | undefined {
     const key = `${method} ${path}`;
     const whole = this.#whole.get(key) ?? (method === 'HEAD' ? this.#openToAnybody(path) : undefined);
     if (whole) return whole;
@@ -116,24 +116,24 @@ class Routes {
 }
 
 /** What was answered, for the figures and the log. */
-function note(relay: Relay, c: Asked, status: number, ms: number): void {
+function note(relay: Relay, c: RelayCall, status: number, ms: number): void {
   const { id, route } = c;
   relay.figures.answered(route, status, ms);
   const facts: Facts = { id, method: c.method, route, status, ms: Math.round(ms * 1000) / 1000 };
-  const who = c.who as Asked['who'] | undefined;
+  const who = c.who as RelayCall['who'] | undefined;
   if (who) facts['agent'] = who.name;
   relay.deps.log(status < 400 ? 'answered' : 'refused', facts);
 }
 
 /** The guards before any route. */
-function refuseStrangers(relay: Relay, { request }: Asked): void {
+function refuseStrangers(relay: Relay, { request }: RelayCall): void {
   const { loopback } = relay.deps.settings;
   if (loopback) refuseStrangeHost(request, loopback);
   refuseTokenInAddress(request);
 }
 
 /** Who is speaking. It comes from the token and from nothing else. spec: relay#tokens */
-async function identified(relay: Relay, c: Asked, act: Route): Promise<Response> {
+async function identified(relay: Relay, c: RelayCall, act: Route): Promise<Response> {
   const token = tokenOf(c.request);
   const id = relay.lobby.named(c.request);
   const room = token === null ? null : (relay.lobby.enterKnown(id) ?? (await relay.lobby.enter(id)));
@@ -155,12 +155,12 @@ async function identified(relay: Relay, c: Asked, act: Route): Promise<Response>
   }
 }
 
-function notFound(c: Asked): Response {
+function notFound(c: RelayCall): Response {
   return json(c, { error: NOT_FOUND }, 404);
 }
 
 /** Every "no" is JSON. What is no refusal is our bug: logged, and told to nobody. */
-function refused(relay: Relay, thrown: unknown, c: Asked): Response {
+function refused(relay: Relay, thrown: unknown, c: RelayCall): Response {
   const error = storageTrouble(thrown);
   const trouble = hostTrouble(error);
   if (trouble) relay.deps.log('trouble', { id: c.id, route: c.route, error: (error as Error).message });
@@ -176,7 +176,7 @@ function versionOf({ version }: RelayDeps): Record<string, string | number | boo
 }
 
 /** For this machine, and for whoever has the admin token. spec: relay#metrics */
-function metrics(relay: Relay, c: Asked): Response {
+function metrics(relay: Relay, c: RelayCall): Response {
   const { adminTokenHash } = relay.deps.settings;
   const token = tokenOf(c.request);
   const isAdmin = adminTokenHash !== null && token !== null && isToken(token, adminTokenHash);

@@ -98,10 +98,10 @@ describe('pages of an inbox', () => {
     const { relay, bob, send } = await aRoom();
     const body = 'x'.repeat(100_000);
     for (let n = 0; n < 40; n += 1) await send({ body });
-    const { ledger } = relay.home();
+    const { journal } = relay.home();
     const asked: number[] = [];
-    const waiting = ledger.waiting.bind(ledger);
-    ledger.waiting = async (mailbox, after, limit) => {
+    const waiting = journal.waiting.bind(journal);
+    journal.waiting = async (mailbox, after, limit) => {
       const page = await waiting(mailbox, after, limit);
       asked.push(page.reduce((sum, { text }) => sum + text.length, 0));
       return page;
@@ -141,7 +141,7 @@ describe('a lease', () => {
     const second = await lease({ ids: [id], ms: 1000 });
     expect(second.messages).toHaveLength(1);
     relay.aheadMs = 1001;
-    await relay.home().spool.heal();
+    await relay.home().mailboxes.heal();
     expect((await settle({ ...back, lease: second.lease, outcome: 'done' })).status).toBe(409);
     expect((await lease()).messages).toMatchObject([{ attempt: 1 }]);
   });
@@ -151,10 +151,10 @@ describe('a lease', () => {
     const { id } = (await send()).value as { id: string };
     const held = await lease();
     await settle({ lease: held.lease, ids: [id], outcome: 'release', delayMs: 5000 });
-    await relay.home().spool.heal();
+    await relay.home().mailboxes.heal();
     expect(await inbox()).toEqual([]);
     relay.aheadMs = 5001;
-    await relay.home().spool.heal();
+    await relay.home().mailboxes.heal();
     expect(await inbox()).toEqual(['hello']);
   });
 
@@ -192,7 +192,7 @@ describe('a lease', () => {
     const held = await lease();
     const stolen = { lease: held.lease, ids: [id], outcome: 'done' };
     expect((await relay.ask('POST', '/v1/settle', { token: alice, body: stolen })).status).toBe(409);
-    expect(await relay.home().ledger.copy(bobName, MessageId.parse(id))).toMatchObject({ state: 'held' });
+    expect(await relay.home().journal.copy(bobName, MessageId.parse(id))).toMatchObject({ state: 'held' });
   });
 });
 
@@ -243,7 +243,7 @@ describe('mail that waits too long', () => {
     await upkeep.round();
     const left = (await relay.ask('GET', '/v1/inbox/bob', { token: bob })).value as { body: string }[];
     expect(left.map(({ body }) => body)).toEqual(['young']);
-    const copy = await relay.home().ledger.copy(bobName, MessageId.parse(id));
+    const copy = await relay.home().journal.copy(bobName, MessageId.parse(id));
     expect(copy).toMatchObject({ state: 'settled', disposition: 'failed', settledBy: { expired: true } });
     const notices = (await relay.ask('GET', '/v1/inbox/alice', { token: alice })).value as {
       from: string;
@@ -265,6 +265,6 @@ describe('mail that waits too long', () => {
     await appOf(shared).fetch(request('http://x/v1/agents', 'GET', { token: bob }));
     relay.aheadMs = keepWaitingMs * 2;
     await upkeep.round();
-    expect(await relay.home().ledger.waitingCount(AgentName.parse('local'))).toBe(1);
+    expect(await relay.home().journal.waitingCount(AgentName.parse('local'))).toBe(1);
   });
 });

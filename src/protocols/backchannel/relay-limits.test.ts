@@ -100,10 +100,10 @@ describe('one agent', () => {
 describe('a mailbox', () => {
   it('takes no more than its quota from senders that come all at once, and as many again when it is emptied [BC-C17]', async () => {
     const { relay, alice, bob, send } = await aRoom({ quota: { waiting: 10 } });
-    const { ledger } = relay.home();
-    const count = ledger.waitingCount.bind(ledger);
+    const { journal } = relay.home();
+    const count = journal.waitingCount.bind(journal);
     // Counting takes a while, and meanwhile others ask.
-    ledger.waitingCount = async (mailbox) => {
+    journal.waitingCount = async (mailbox) => {
       const waiting = await count(mailbox);
       await new Promise((resolve) => setImmediate(resolve));
       return waiting;
@@ -172,7 +172,7 @@ describe('a message', () => {
 describe('trouble of the host', () => {
   it('stands in its log; a caller learns what became of its message, and no path', async () => {
     const { relay, alice } = await aRoom();
-    relay.home().spool.put = async () => {
+    relay.home().mailboxes.put = async () => {
       throw new Refusal('storage_failed', 'no space left for /home/secret/place; nothing was stored: free some space');
     };
     const answer = await relay.ask('POST', '/v1/send', { token: alice, body: { to: '@bob', body: 'x' } });
@@ -211,13 +211,13 @@ describe('mail that another program has dated', () => {
     const { relay, bob, send } = await aRoom({ keepWaitingMs });
     const shared = new Relay(relay.deps);
     await appOf(shared).fetch(request('http://x/v1/agents', 'GET', { token: bob }));
-    const { ledger } = relay.home();
+    const { journal } = relay.home();
     const future = aMessage({ ts: '2999-01-01T00:00:00.000Z' });
-    await ledger.adopt([{ message: future, copies: [{ mailbox: BOB, attention: LOUD }] }], 'stored');
+    await journal.adopt([{ message: future, copies: [{ mailbox: BOB, attention: LOUD }] }], 'stored');
     const id = MessageId.parse(await send());
     relay.aheadMs = 3_600_000;
     await new Upkeep(shared).round();
-    expect((await ledger.copy(BOB, id))?.disposition).toBe('failed');
+    expect((await journal.copy(BOB, id))?.disposition).toBe('failed');
   });
 });
 
@@ -230,16 +230,16 @@ describe('mail that is taken while it expires', () => {
     const id = await send();
     const upkeep = new Upkeep(shared);
     relay.aheadMs = 3_600_000;
-    const { ledger } = relay.home();
-    const trace = ledger.trace.bind(ledger);
+    const { journal } = relay.home();
+    const trace = journal.trace.bind(journal);
     // Bob takes it between the look and the end.
-    ledger.trace = async (one) => {
+    journal.trace = async (one) => {
       const found = await trace(one);
       await relay.ask('POST', '/v1/take', { token: bob, body: { id } });
       return found;
     };
     await upkeep.round();
-    expect((await ledger.copy(BOB, MessageId.parse(id)))?.disposition).toBe('acknowledged');
+    expect((await journal.copy(BOB, MessageId.parse(id)))?.disposition).toBe('acknowledged');
     expect((await relay.ask('GET', '/v1/inbox/alice', { token: alice })).value).toEqual([]);
   });
 });

@@ -10,16 +10,16 @@ import type { AgentName, MessageId, Scope } from '../../core/names.ts';
 import type { Fields } from './relay-body.ts';
 import { badRequest, Declined, notYours, NOT_FOUND } from './relay-phrases.ts';
 import { ENVELOPE, jsonText, json, SMALL_BODY } from './relay-state.ts';
-import type { Asked, Relay } from './relay-state.ts';
-import { Shelf, takeOne } from '../../core/mail/deliver.ts';
+import type { RelayCall, Relay } from './relay-state.ts';
+import { WaitingPages, takeOne } from '../../core/mail/deliver.ts';
 import type { Mail } from '../../core/ports/journal.ts';
 import { lease, releaseLease, settleLease } from '../../core/mail/lease.ts';
-import type { Wanted } from '../../core/mail/lease.ts';
+import type { LeaseWanted } from '../../core/mail/lease.ts';
 import { Disposition, Evidence } from '../../core/receipt.ts';
 import { lookAt } from './room-registry.ts';
 
 /** Accepts a message. Who sends it is known from the token; what a client says about that is dropped. spec: relay#send */
-export async function sendMessage(relay: Relay, c: Asked): Promise<Response> {
+export async function sendMessage(relay: Relay, c: RelayCall): Promise<Response> {
   const draft = draftFrom(await relay.fields(c), c.request);
   refuseLargeEnvelope(draft);
   const { name } = c.who;
@@ -51,7 +51,7 @@ function idIn(request: Request, from: AgentName, { key }: Draft): MessageId | nu
 
 /** People and models name a message by its short id: no sender may make that of another's message ambiguous. */
 async function isShortIdTaken({ homes }: Workspace, id: MessageId): Promise<boolean> {
-  const alike = await Promise.all(homes.map(({ ledger }) => ledger.idsLike(shortId(id))));
+  const alike = await Promise.all(homes.map(({ journal }) => journal.idsLike(shortId(id))));
   return alike.flat().some((one) => one !== id);
 }
 
@@ -133,7 +133,7 @@ const WHOLE = 1024 * 1024;
 const LONGEST_PAGE = 1000;
 
 /** The name in a path must be the caller's own. spec: relay#inbox */
-export function ownMailbox(c: Asked): Who {
+export function ownMailbox(c: RelayCall): Who {
   const who = c.who;
   const name = decoded(c.path);
   if (name !== who.name) throw new Declined(403, notYours(who.name, name));
@@ -150,14 +150,14 @@ export function decoded(path: string): string {
 }
 
 /** What waits, in order of arrival. Claims nothing. */
-export async function inbox(relay: Relay, c: Asked): Promise<Response> {
+export async function inbox(relay: Relay, c: RelayCall): Promise<Response> {
   const who = ownMailbox(c);
   const query = queryOf(c.request);
   const after = numberIn(query, 'after', 0, Number.MAX_SAFE_INTEGER) ?? 0;
   const limit = numberIn(query, 'limit', 1, LONGEST_PAGE);
   await who.home.directory.seen(who.name);
-  await who.home.spool.adopt(who.name);
-  const shelf = new Shelf(who, after);
+  await who.home.mailboxes.adopt(who.name);
+  const shelf = new WaitingPages(who, after);
   if (limit !== undefined) return page(c, shelf, limit);
   const texts = await gather(shelf, Infinity);
   if (shelf.isRead) return jsonText(c, `[${texts.join()}]`);
@@ -167,14 +167,14 @@ export async function inbox(relay: Relay, c: Asked): Promise<Response> {
 }
 
 /** One page. A page of very large messages is shorter than asked for; the header says where to go on. */
-async function page(c: Asked, shelf: Shelf, limit: number): Promise<Response> {
+async function page(c: RelayCall, shelf: WaitingPages, limit: number): Promise<Response> {
   const texts = await gather(shelf, limit);
   // The shelf may be read exactly to its end: then the next page is empty.
   const next = shelf.isRead ? undefined : { 'x-parley-next': String(shelf.after) };
   return jsonText(c, `[${texts.join()}]`, 200, next);
 }
 
-async function gather(shelf: Shelf, limit: number): Promise<string[]> {
+async function gather(shelf: WaitingPages, limit: number): Promise<string[]> {
   const texts: string[] = [];
   let size = 0;
   do {
@@ -188,7 +188,7 @@ async function gather(shelf: Shelf, limit: number): Promise<string[]> {
 }
 
 /** A long inbox, read as fast as its reader takes it: it never stands in memory as a whole. */
-function pieces(shelf: Shelf, first: string[], leave: () => void): ReadableStream<Uint8Array> {
+function pieces(shelf: WaitingPages, first: string[], leave: () => void): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let begun = false;
   return new ReadableStream<Uint8Array>(
@@ -209,7 +209,7 @@ function pieces(shelf: Shelf, first: string[], leave: () => void): ReadableStrea
   );
 }
 
-async function nextTexts(shelf: Shelf, leave: () => void): Promise<string[]> {
+async function nextTexts(shelf: WaitingPages, leave: () => void): Promise<string[]> {
   try {
     return (await shelf.next()).map(({ text }) => text);
   } catch (error) {
@@ -219,7 +219,7 @@ async function nextTexts(shelf: Shelf, leave: () => void): Promise<string[]> {
 }
 
 /** Takes one message. Of many racing callers one gets it, the others null. spec: relay#take */
-export async function take(relay: Relay, c: Asked): Promise<Response> {
+export async function take(relay: Relay, c: RelayCall): Promise<Response> {
   const fields = await relay.fields(c, SMALL_BODY);
   const { id } = fields.values;
   const keep = fields.optionalFlag('keep');
@@ -247,13 +247,13 @@ const LONGEST_DELAY_MS = 24 * LONGEST_MS;
 const EVIDENCE_TEXT = 2000;
 
 /** Lends messages to a reader that says later how they ended. spec: relay#leases */
-export async function leaseMessages(relay: Relay, c: Asked): Promise<Response> {
+export async function leaseMessages(relay: Relay, c: RelayCall): Promise<Response> {
   const fields = await relay.fields(c, SMALL_BODY);
   const ms = fields.optionalNumber('ms', 1000, LONGEST_MS) ?? DEFAULT_MS;
   const wanted = wantedIn(fields);
   const { who } = c;
   await who.home.directory.seen(who.name);
-  await who.home.spool.adopt(who.name);
+  await who.home.mailboxes.adopt(who.name);
   const { owner, until, copies } = await lease(who, wanted, ms);
   // What is not ended in time waits again then.
   if (copies.length > 0) lookAt(c.room, until);
@@ -262,7 +262,7 @@ export async function leaseMessages(relay: Relay, c: Asked): Promise<Response> {
 }
 
 /** Ends leased messages, or gives them back. Asked again, it answers the same. */
-export async function settleMessages(relay: Relay, c: Asked): Promise<Response> {
+export async function settleMessages(relay: Relay, c: RelayCall): Promise<Response> {
   const fields = await relay.fields(c, SMALL_BODY);
   const owner = fields.text('lease');
   const ids = idsIn(fields) ?? [];
@@ -288,10 +288,10 @@ export async function settleMessages(relay: Relay, c: Asked): Promise<Response> 
 }
 
 /** What is proven of a message: for its sender of every copy, for a recipient of its own. spec: relay#trace */
-export async function trace(c: Asked): Promise<Response> {
+export async function trace(c: RelayCall): Promise<Response> {
   const id = decoded(c.path);
   const { name, home } = c.who;
-  const found = isMessageId(id) ? await home.ledger.trace(id) : null;
+  const found = isMessageId(id) ? await home.journal.trace(id) : null;
   const copies = found?.copies.filter(({ mailbox }) => found.message.from === name || mailbox === name) ?? [];
   if (!found || copies.length === 0) throw new Declined(404, NOT_FOUND);
   return json(c, {
@@ -308,7 +308,7 @@ export async function trace(c: Asked): Promise<Response> {
   });
 }
 
-function wantedIn(fields: Fields): Wanted {
+function wantedIn(fields: Fields): LeaseWanted {
   const ids = idsIn(fields);
   if (ids) return { ids };
   return { match: fields.optionalText('match'), max: fields.optionalNumber('max', 1, MOST) ?? DEFAULT_MAX };
@@ -337,7 +337,7 @@ function evidenceIn(fields: Fields): Evidence {
 }
 
 /** A stream of everything that waits and arrives. spec: relay#events */
-export async function events(relay: Relay, c: Asked): Promise<Response> {
+export async function events(relay: Relay, c: RelayCall): Promise<Response> {
   const who = ownMailbox(c);
   const { tokenHash } = c;
   await who.home.directory.seen(who.name);
@@ -374,7 +374,7 @@ export async function events(relay: Relay, c: Asked): Promise<Response> {
 /** Where a reader that comes back goes on. A number that was never given out is from a ledger before this one: all is sent. */
 async function lastSeen(who: Who, text: string | null): Promise<number> {
   if (text === null || !/^\d{1,16}$/.test(text)) return 0;
-  const [newest] = await who.home.ledger.history({ limit: 1 });
+  const [newest] = await who.home.journal.history({ limit: 1 });
   const after = Number(text);
   return after <= (newest?.seq ?? 0) ? after : 0;
 }

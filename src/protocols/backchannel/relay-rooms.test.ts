@@ -135,8 +135,8 @@ describe('a room', () => {
     const { test, upkeep, newRoom } = aRelay({ mostRooms: 2 });
     const [one, two] = [await newRoom(), await newRoom()];
     const healed: RoomId[] = [];
-    test.home(one.room).spool.heal = async () => void (await newRoom());
-    test.home(two.room).spool.heal = async () => void healed.push(two.room);
+    test.home(one.room).mailboxes.heal = async () => void (await newRoom());
+    test.home(two.room).mailboxes.heal = async () => void healed.push(two.room);
     test.aheadMs = MINUTE_MS;
     await upkeep.round();
     expect(test.closed).toEqual([two.room]);
@@ -182,7 +182,7 @@ describe('a room', () => {
     test.aheadMs = 130 * MINUTE_MS;
     await upkeep.round();
     const { id } = sent.value as { id: string };
-    expect((await test.home(room).ledger.copy(BOB, MessageId.parse(id)))?.disposition).toBe('failed');
+    expect((await test.home(room).journal.copy(BOB, MessageId.parse(id)))?.disposition).toBe('failed');
     expect(test.closed).toEqual([room, room]);
   });
 

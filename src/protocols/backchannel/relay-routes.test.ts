@@ -467,8 +467,8 @@ describe('an agent at the relay', () => {
   it('gets null for an id that can be no file of its mailbox, and nothing is looked for [BC-C1]', async () => {
     const relay = new TestRelay();
     const [bob] = await relay.agents('bob');
-    const { spool } = relay.home();
-    spool.claim = (_mailbox, ids) => Promise.reject(new Error(`looked for ${ids.join()}`));
+    const { mailboxes } = relay.home();
+    mailboxes.claim = (_mailbox, ids) => Promise.reject(new Error(`looked for ${ids.join()}`));
     for (const id of ['../../agents/bob', '/etc/passwd', 'a/b', 'a\0b']) {
       const { value } = await relay.ask('POST', '/v1/take', { token: bob, body: { id } });
       expect(value).toEqual({ message: null });
@@ -494,7 +494,7 @@ describe('an agent at the relay', () => {
     await relay.ask('POST', '/v1/take', { token: bob, body: { id, ...(keep && { keep }) } });
     const copy = await relay
       .home()
-      .ledger.copy(bobName, id as Parameters<ReturnType<typeof relay.home>['ledger']['copy']>[1]);
+      .journal.copy(bobName, id as Parameters<ReturnType<typeof relay.home>['journal']['copy']>[1]);
     expect(copy).toMatchObject({ state: 'settled', keep, disposition: 'acknowledged' });
   });
 });

@@ -220,15 +220,15 @@ describe('a stream on a socket', () => {
 describe('a relay that stops', () => {
   it('finishes the requests in hand, ends the streams, takes nothing new, and flushes', async () => {
     const { relay, server, wire, head, alice, bob, send } = await aServer();
-    const { spool } = relay.home();
+    const { mailboxes } = relay.home();
     let flushed = false;
-    spool.flush = async () => {
+    mailboxes.flush = async () => {
       flushed = true;
     };
-    const put = spool.put.bind(spool);
+    const put = mailboxes.put.bind(mailboxes);
     const held = Promise.withResolvers<void>();
     let isHeld = false;
-    spool.put = async (entry) => {
+    mailboxes.put = async (entry) => {
       isHeld = true;
       await held.promise;
       return put(entry);
@@ -257,7 +257,7 @@ describe('a relay that stops', () => {
   it('does not wait for ever for a request that does not end', async () => {
     const { relay, server, send } = await aServer({ times: { stopMs: 200 } });
     let isHeld = false;
-    relay.home().spool.put = () => {
+    relay.home().mailboxes.put = () => {
       isHeld = true;
       return new Promise(() => {});
     };

@@ -17,7 +17,7 @@ export interface Certificate {
   key: string;
 }
 
-export interface Place {
+export interface ListenAddress {
   hostname: string;
   port: number;
   tls?: Certificate;
@@ -34,7 +34,7 @@ export interface RelayServer {
 }
 
 /** Opens the relay on a port. What the system says against it is thrown as it is. */
-export function serveRelay(deps: RelayDeps, place: Place): RelayServer {
+export function serveRelay(deps: RelayDeps, place: ListenAddress): RelayServer {
   const relay = new Relay(deps);
   const app = appOf(relay);
   const upkeep = new Upkeep(relay);
@@ -95,7 +95,7 @@ async function stopAll(relay: Relay, upkeep: Upkeep, sockets: Server<undefined>[
   while (sockets.some(({ pendingRequests }) => pendingRequests > 0) && performance.now() < until)
     await Bun.sleep(LOOK_MS);
   await upkeep.stop();
-  for (const { home } of relay.lobby.rooms) await home.spool.flush();
+  for (const { home } of relay.lobby.rooms) await home.mailboxes.flush();
   await relay.lobby.settled();
   for (const socket of sockets) void socket.stop(true);
 }
@@ -147,7 +147,7 @@ export class Upkeep {
       // It may have made place for others meanwhile.
       if (!lobby.has(room)) continue;
       await this.#within(room, async () => {
-        if (isDue(room, deps.now(), healMs)) await room.home.spool.heal();
+        if (isDue(room, deps.now(), healMs)) await room.home.mailboxes.heal();
         if (deps.now() - room.sweptAt >= sweepMs) await this.#sweep(room);
       });
     }

@@ -5,14 +5,14 @@ import type { Who } from '../../core/mail/workspace.ts';
 import { Addresses } from '../../wire/rate-limit.ts';
 import { Bodies } from './relay-body.ts';
 import type { Fields } from './relay-body.ts';
-import { Badges } from './token-cache.ts';
+import { TokenCache } from './token-cache.ts';
 import { Listeners } from './listeners.ts';
-import { Lobby } from './room-registry.ts';
+import { RoomRegistry } from './room-registry.ts';
 import type { Room } from './room-registry.ts';
 import { Declined } from './relay-phrases.ts';
 
 /** A request, and what it carries from one check to the next. */
-export class Asked {
+export class RelayCall {
   readonly method: string;
   readonly path: string;
   route = 'none';
@@ -44,8 +44,8 @@ export const SMALL_BODY = 64 * 1024;
 
 /** What all routes share. */
 export class Relay {
-  readonly lobby: Lobby;
-  readonly badges: Badges;
+  readonly lobby: RoomRegistry;
+  readonly badges: TokenCache;
   readonly bodies: Bodies;
   readonly listeners: Listeners;
   readonly figures: Figures;
@@ -55,8 +55,8 @@ export class Relay {
   constructor(readonly deps: RelayDeps) {
     const { settings, now } = deps;
     const { bodyMs, keepaliveMs } = timesOf(settings);
-    this.lobby = new Lobby(deps);
-    this.badges = new Badges(settings.rate, now);
+    this.lobby = new RoomRegistry(deps);
+    this.badges = new TokenCache(settings.rate, now);
     // Six bytes of JSON can be one of a body: \u0000.
     this.bodies = new Bodies(settings.bodyLimit * 6 + ENVELOPE, bodyMs);
     this.listeners = new Listeners(keepaliveMs);
@@ -65,21 +65,21 @@ export class Relay {
     this.#joining = settings.rate && new Addresses(Math.max(JOINING_LEAST, settings.rate.perMinute / JOINING_PART));
   }
 
-  fields(c: Asked, limit?: number): Promise<Fields> {
+  fields(c: RelayCall, limit?: number): Promise<Fields> {
     return this.bodies.fields(c.request, limit);
   }
 
   /** Counts what a stranger costs us; too much of it is refused. */
-  countStranger(c: Asked): void {
+  countStranger(c: RelayCall): void {
     this.#count(this.#failing, c);
   }
 
   /** Counts who is about to join: each is a record and a mailbox on our disk. */
-  countJoining(c: Asked): void {
+  countJoining(c: RelayCall): void {
     this.#count(this.#joining, c);
   }
 
-  #count(addresses: Addresses | null, c: Asked): void {
+  #count(addresses: Addresses | null, c: RelayCall): void {
     if (!addresses) return;
     const { proxied } = this.deps.settings;
     const waitS = addresses.count(addressOf(c.request, c.connections, proxied), this.deps.now());
@@ -93,12 +93,12 @@ export class Relay {
 }
 
 /** A JSON answer. */
-export function json(c: Asked, value: unknown, status = 200, headers?: Record<string, string>): Response {
+export function json(c: RelayCall, value: unknown, status = 200, headers?: Record<string, string>): Response {
   return jsonText(c, JSON.stringify(value), status, headers);
 }
 
 /** The same for what is JSON already. */
-export function jsonText(c: Asked, text: string, status = 200, headers?: Record<string, string>): Response {
+export function jsonText(c: RelayCall, text: string, status = 200, headers?: Record<string, string>): Response {
   // What is spread first is copied as a whole; behind other names it would cost as much as the rest of the answer.
   return new Response(text, {
     status,

@@ -48,7 +48,7 @@ const initCommand = command({
     // Without an attention policy, as the original makes its agents: everything is shown.
     await home.directory.register(name, 'foreign');
     // Scripts write into a mailbox without asking us: it must be there.
-    await home.spool.adopt(name);
+    await home.mailboxes.adopt(name);
     becomeAgent(bch.root, name);
     bch.say(`registered as "${name}" (local spool)`);
   },

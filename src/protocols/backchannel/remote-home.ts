@@ -4,18 +4,18 @@ import type { AgentName } from '../../core/names.ts';
 import { OfflineDirectory, RelayDirectory } from './remote-directory.ts';
 import type { AgentRecord, Directory } from '../../core/ports/directory.ts';
 import { explained } from '../../core/disk.ts';
-import type { Ledger } from '../../core/ports/journal.ts';
-import { openSqliteLedger } from '../../store/journal/sqlite.ts';
+import type { Journal } from '../../core/ports/journal.ts';
+import { openSqliteJournal } from '../../store/journal/sqlite.ts';
 import { MaildirFiles } from '../../store/maildir/files.ts';
 import { Maildir } from '../../store/maildir/maildir.ts';
 import type { Judgement } from '../../store/maildir/send.ts';
-import { RelaySpool } from './remote-mailboxes.ts';
-import type { Spool } from '../../core/ports/mailboxes.ts';
+import { RemoteMailboxes } from './remote-mailboxes.ts';
+import type { Mailboxes } from '../../core/ports/mailboxes.ts';
 import { KnownAbilities, readIdentity, writeIdentity } from './remote-identity.ts';
 import { Aliases, Outbox } from './outbox.ts';
 import { RelayHttp } from './remote-http.ts';
 import type { Identity } from './remote-identity.ts';
-import { Landing } from './inbox-cache.ts';
+import { InboxCache } from './inbox-cache.ts';
 import { isNoSuchRoute, Post } from './post.ts';
 import type { Remote } from '../../core/ports/remote.ts';
 
@@ -29,13 +29,13 @@ export interface RelayOptions {
   /** May letters wait in an outbox, or must whoever sends know at once? */
   queues: boolean;
   /** How a message that has landed is to be seen, by what is known on this machine. */
-  judge: (known: { ledger: Ledger; directory: Directory }, mailbox: AgentName, message: Message) => Promise<Judgement>;
+  judge: (known: { ledger: Journal; directory: Directory }, mailbox: AgentName, message: Message) => Promise<Judgement>;
   tell: (text: string) => void;
 }
 
 export interface OpenRelay {
-  ledger: Ledger;
-  spool: Spool;
+  ledger: Journal;
+  spool: Mailboxes;
   directory: Directory;
   remote: Remote;
 }
@@ -58,15 +58,15 @@ export function openRelay(options: RelayOptions): OpenRelay {
   } catch (error) {
     throw explained(error, root);
   }
-  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: options.durability });
+  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: options.durability });
   const known = { ledger, directory: new OfflineDirectory(http, self) };
   const judge = (mailbox: AgentName, message: Message): Promise<Judgement> => options.judge(known, mailbox, message);
-  const shelf = new Maildir({ root, ledger, judge, now: Date.now });
-  const landing = new Landing({ root, files: new MaildirFiles(root), http, abilities });
+  const shelf = new Maildir({ root, journal: ledger, judge, now: Date.now });
+  const landing = new InboxCache({ root, files: new MaildirFiles(root), http, abilities });
   const outbox = options.queues ? new Outbox(root) : null;
   const aliases = new Aliases(root, Date.now);
   const post = new Post({ http, ledger, abilities, outbox, aliases, now: Date.now });
-  const spool = new RelaySpool({ agent, http, shelf, ledger, landing, post, judge, tell, queues: options.queues });
+  const spool = new RemoteMailboxes({ agent, http, shelf, ledger, landing, post, judge, tell, queues: options.queues });
   const remote: Remote = {
     url: http.url,
     post: (from, draft) => post.post(from, draft),

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'bun:test';
 import { createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
-import { RelayHttp, isLoopback, NoAnswer } from './remote-http.ts';
+import { RelayHttp, isLoopback, NoRelayAnswer } from './remote-http.ts';
 import { relayAddress } from './remote-register.ts';
 import type { Fate } from './remote-http.ts';
 
@@ -22,12 +22,12 @@ async function serving(act: (socket: Socket) => void): Promise<string> {
 }
 
 /** Patient, unless silence itself is what fails: on a busy machine an answer may be late. */
-async function failing(url: string, patienceMs = 20_000): Promise<NoAnswer> {
+async function failing(url: string, patienceMs = 20_000): Promise<NoRelayAnswer> {
   const failed = await new RelayHttp({ url, token: 't' }).ask('POST', '/v1/send', { body: {}, patienceMs }).then(
     () => null,
     (error: unknown) => error,
   );
-  if (failed instanceof NoAnswer) return failed;
+  if (failed instanceof NoRelayAnswer) return failed;
   throw new Error(`it was no failure to answer: ${String(failed)}`);
 }
 

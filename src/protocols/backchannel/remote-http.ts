@@ -2,13 +2,13 @@ import { Refusal } from '../../core/refusal.ts';
 import { codeOf } from '../../core/disk.ts';
 
 /** Which relay, which room in it, and by which token we are known there. */
-export interface Place {
+export interface RelayAddress {
   url: string;
   room?: string | undefined;
   token?: string | undefined;
 }
 
-export interface Request {
+export interface RelayRequest {
   body?: unknown;
   headers?: Record<string, string>;
   /** Not our own token: the room's, or none. */
@@ -19,7 +19,7 @@ export interface Request {
   patienceMs?: number;
 }
 
-export interface Answer {
+export interface RelayAnswer {
   status: number;
   data: unknown;
   headers: Headers;
@@ -40,23 +40,23 @@ const DOWN_MS = 1000;
 /** One relay, spoken to as one agent. Tokens are sent to the address that was given, and to no other. */
 export class RelayHttp {
   #reached = false;
-  #down: { until: number; trouble: NoAnswer } | undefined;
+  #down: { until: number; trouble: NoRelayAnswer } | undefined;
 
-  constructor(readonly place: Place) {}
+  constructor(readonly place: RelayAddress) {}
 
   get url(): string {
     return this.place.url;
   }
 
   /** The answer of a request that must succeed; the relay's own "no" is thrown in its words. */
-  async ask(method: 'GET' | 'POST', path: string, request: Request = {}): Promise<Answer> {
+  async ask(method: 'GET' | 'POST', path: string, request: RelayRequest = {}): Promise<RelayAnswer> {
     const answer = await this.call(method, path, request);
     if (answer.status < 300) return answer;
     throw this.#refusal(answer);
   }
 
   /** Any answer in JSON, also a "no". Everything else is thrown as what it means. */
-  async call(method: 'GET' | 'POST', path: string, request: Request = {}): Promise<Answer> {
+  async call(method: 'GET' | 'POST', path: string, request: RelayRequest = {}): Promise<RelayAnswer> {
     const { patienceMs } = request;
     await this.reach(patienceMs);
     const answerMs = patienceMs ?? ANSWER_MS;
@@ -93,7 +93,7 @@ export class RelayHttp {
     throw this.#refusal({ status: response.status, data, headers: response.headers });
   }
 
-  #options(method: string, { body, headers, token = this.place.token ?? null }: Request): BunFetchRequestInit {
+  #options(method: string, { body, headers, token = this.place.token ?? null }: RelayRequest): BunFetchRequestInit {
     const { room } = this.place;
     return {
       method,
@@ -119,14 +119,14 @@ export class RelayHttp {
       this.#reached = true;
       this.#down = undefined;
     } catch (error) {
-      if (error instanceof NoAnswer) this.#down = { until: Date.now() + DOWN_MS, trouble: error };
+      if (error instanceof NoRelayAnswer) this.#down = { until: Date.now() + DOWN_MS, trouble: error };
       throw error;
     }
   }
 
-  #redirected(response: Response): NoAnswer {
+  #redirected(response: Response): NoRelayAnswer {
     const to = response.headers.get('location') ?? 'elsewhere';
-    return new NoAnswer(
+    return new NoRelayAnswer(
       'refused',
       `${this.url} sends us on to ${to}; give that address itself, a token is not sent along`,
     );
@@ -142,7 +142,7 @@ export class RelayHttp {
         .replace(/\s+/g, ' ')
         .trim()
         .slice(0, 60);
-      throw new NoAnswer(
+      throw new NoRelayAnswer(
         // A "no" from whatever stands in between is a no; anything else may have come from behind it.
         status >= 400 && status < 500 ? 'refused' : 'unknown',
         `${this.url} answered ${status} with ${kind} instead of JSON: a proxy or another program stands there, not a relay` +
@@ -151,10 +151,11 @@ export class RelayHttp {
     }
   }
 
-  #refusal({ status, data, headers }: Answer): Refusal {
+  #refusal({ status, data, headers }: RelayAnswer): Refusal {
     const { error } = (typeof data === 'object' && data !== null ? data : {}) as { error?: unknown };
     const text = typeof error === 'string' && error !== '' ? error : `the relay ${this.url} answered ${status}`;
-    if (status >= 500 && status !== 501) return new NoAnswer('unknown', `the relay ${this.url} has trouble: ${text}`);
+    if (status >= 500 && status !== 501)
+      return new NoRelayAnswer('unknown', `the relay ${this.url} has trouble: ${text}`);
     const wait = headers.get('retry-after');
     return new RelayRefusal(status, status === 429 && wait ? `${text} (in ${wait} s)` : text);
   }
@@ -198,7 +199,7 @@ async function textOf(response: Response, limit = ANSWER_LIMIT, silence?: Silenc
   for await (const bytes of response.body ?? []) {
     silence?.heard();
     text += decoder.decode(bytes as Uint8Array, { stream: true });
-    if (text.length > most) throw new NoAnswer('unknown', `${response.url} answers without end`);
+    if (text.length > most) throw new NoRelayAnswer('unknown', `${response.url} answers without end`);
   }
   return text + decoder.decode();
 }
@@ -215,7 +216,7 @@ function shown(text: string): string {
 }
 
 /** A relay that gave no usable answer, in one line that says what stands in the way. */
-export class NoAnswer extends Refusal {
+export class NoRelayAnswer extends Refusal {
   constructor(
     readonly fate: Fate,
     message: string,
@@ -236,7 +237,7 @@ export class RelayRefusal extends Refusal {
 
 /** True if the request never left this machine, so that it may be made again without a second thought. */
 export function neverLeft(error: unknown): boolean {
-  return error instanceof NoAnswer && error.fate === 'never left';
+  return error instanceof NoRelayAnswer && error.fate === 'never left';
 }
 
 const CODES: Record<number, Refusal['code']> = {
@@ -269,15 +270,15 @@ const NO_CONNECTION: Record<string, string> = {
 const BAD_CERTIFICATE = /CERT|SIGNATURE|ERR_TLS|ERR_SSL/;
 
 /** What a failed connection or request means, by the system's own word for it. */
-export function troubleFrom(code: string | undefined, url: string, answerMs: number): NoAnswer {
+export function troubleFrom(code: string | undefined, url: string, answerMs: number): NoRelayAnswer {
   const known = code === undefined ? undefined : NO_CONNECTION[code];
-  if (known) return new NoAnswer('never left', `the relay ${url} cannot be reached (${known})`);
+  if (known) return new NoRelayAnswer('never left', `the relay ${url} cannot be reached (${known})`);
   if (code !== undefined && BAD_CERTIFICATE.test(code)) {
     const remedy = 'give its authority in NODE_EXTRA_CA_CERTS if it is your own';
-    return new NoAnswer('never left', `the certificate of ${url} is not trusted (${code}); ${remedy}`);
+    return new NoRelayAnswer('never left', `the certificate of ${url} is not trusted (${code}); ${remedy}`);
   }
   const how = code === 'ECONNRESET' ? 'it closed the connection' : `nothing came for ${Math.ceil(answerMs / 1000)} s`;
-  return new NoAnswer('unknown', `the relay ${url} did not answer (${how})`);
+  return new NoRelayAnswer('unknown', `the relay ${url} did not answer (${how})`);
 }
 
 /** This machine itself: nothing said to it can be overheard on a network, and no proxy stands between. */
@@ -321,9 +322,11 @@ export async function reach(url: URL, shown: string, patienceMs: number): Promis
   if (failed === undefined) return;
   if (failed === 'late') {
     const seconds = Math.ceil(patienceMs / 1000);
-    throw new NoAnswer('never left', `the relay ${shown} cannot be reached (no connection within ${seconds} s)`);
+    throw new NoRelayAnswer('never left', `the relay ${shown} cannot be reached (no connection within ${seconds} s)`);
   }
   const trouble = troubleFrom(codeOf(failed), shown, patienceMs);
   // Whatever went wrong here, no request was made yet.
-  throw trouble.fate === 'never left' ? trouble : new NoAnswer('never left', `the relay ${shown} cannot be reached`);
+  throw trouble.fate === 'never left'
+    ? trouble
+    : new NoRelayAnswer('never left', `the relay ${shown} cannot be reached`);
 }

@@ -3,26 +3,26 @@ import { isQuiet } from '../../core/attention/attention.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import { Refusal } from '../../core/refusal.ts';
-import type { Acceptance, CopyRecord, Entry, Ledger, Settlement } from '../../core/ports/journal.ts';
+import type { Acceptance, CopyRecord, Entry, Journal, Settlement } from '../../core/ports/journal.ts';
 import { sameOrConflict } from '../../store/journal/rules.ts';
 import { EventStream } from './remote-events.ts';
 import type { RelayHttp } from './remote-http.ts';
-import type { Landing } from './inbox-cache.ts';
+import type { InboxCache } from './inbox-cache.ts';
 import type { Post } from './post.ts';
 import type { Judgement } from '../../store/maildir/send.ts';
-import type { Claim, Lease, Show, Spool, Waiting, Watch } from '../../core/ports/mailboxes.ts';
+import type { Claim, Lease, Show, Mailboxes, WaitingMessage, Watch } from '../../core/ports/mailboxes.ts';
 
 /** Chores that nobody asked for hold a command up no longer than this. */
 const LEISURE_MS = 1500;
 
-export interface RelaySpoolOptions {
+export interface RemoteMailboxesOptions {
   /** Whose mailbox it is. */
   agent: AgentName;
   http: RelayHttp;
   /** Where messages land that were fetched: a spool on this machine, with a ledger of its own. */
-  shelf: Spool;
-  ledger: Ledger;
-  landing: Landing;
+  shelf: Mailboxes;
+  ledger: Journal;
+  landing: InboxCache;
   post: Post;
   /** Parley's own agents: sends wait in an outbox, and fetched mail is shown while the relay is away. */
   queues: boolean;
@@ -35,7 +35,7 @@ export interface RelaySpoolOptions {
  * One agent's mailbox at a relay, read through a shelf on this machine. What waits there is shown; whatever is claimed is carried
  * to the shelf first, and from then on the shelf's own line decides: leases, settling, crashes.
  */
-export class RelaySpool implements Spool {
+export class RemoteMailboxes implements Mailboxes {
   /** What is known to wait there. While a stream brings the news nobody has to ask. */
   #there = new Map<MessageId, Message>();
   /** Of these, what the shelf has not had before. */
@@ -43,9 +43,9 @@ export class RelaySpool implements Spool {
   readonly #streams = new Set<EventStream>();
   readonly #told = new Set<string>();
 
-  constructor(readonly options: RelaySpoolOptions) {}
+  constructor(readonly options: RemoteMailboxesOptions) {}
 
-  async peek(mailbox: AgentName): Promise<Waiting[]> {
+  async peek(mailbox: AgentName): Promise<WaitingMessage[]> {
     const shelf = await this.options.shelf.peek(mailbox);
     const there = await this.#lookIfReachable(mailbox);
     const here = new Set(shelf.map(({ message }) => message.id));
@@ -59,7 +59,7 @@ export class RelaySpool implements Spool {
     return [...new Set([...shelf, ...(await this.#look(mailbox)).keys()])];
   }
 
-  async read(mailbox: AgentName, id: MessageId): Promise<Waiting | null> {
+  async read(mailbox: AgentName, id: MessageId): Promise<WaitingMessage | null> {
     const here = await this.options.shelf.read(mailbox, id);
     if (here) return here;
     const message = this.#there.get(id) ?? (await this.#look(mailbox)).get(id);
@@ -234,7 +234,7 @@ export class RelaySpool implements Spool {
     return copy !== null && copy.state !== 'gone';
   }
 
-  async #judged(mailbox: AgentName, message: Message): Promise<Waiting> {
+  async #judged(mailbox: AgentName, message: Message): Promise<WaitingMessage> {
     const { attention } = await this.options.judge(mailbox, message);
     return { message, quiet: isQuiet(attention) };
   }
@@ -255,6 +255,6 @@ export class RelaySpool implements Spool {
   }
 }
 
-function oldestFirst(a: Waiting, b: Waiting): number {
+function oldestFirst(a: WaitingMessage, b: WaitingMessage): number {
   return Number(a.message.ts > b.message.ts) - Number(a.message.ts < b.message.ts);
 }

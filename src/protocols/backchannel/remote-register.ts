@@ -3,7 +3,7 @@ import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { abilitiesOf } from './remote-identity.ts';
 import { RelayHttp, isLoopback, RelayRefusal } from './remote-http.ts';
-import type { Place } from './remote-http.ts';
+import type { RelayAddress } from './remote-http.ts';
 import type { Abilities } from './remote-identity.ts';
 
 /** The address of a relay as we keep it: without a slash at its end. Tokens go over https, or stay on this machine. */
@@ -35,7 +35,7 @@ export interface Tokens {
 
 /** Registers an agent, and answers with the token by which it is known from now on. `issued`: it is a new one. */
 export async function registerAt(
-  place: Omit<Place, 'token'>,
+  place: Omit<RelayAddress, 'token'>,
   name: AgentName,
   tokens: Tokens,
 ): Promise<{ token: string | undefined; issued: boolean }> {
@@ -75,7 +75,7 @@ function isToken(value: unknown): value is string {
 }
 
 /** What a relay can do, at the moment of joining; undefined if it does not say now. */
-export async function firstAbilities(place: Place): Promise<Abilities | undefined> {
+export async function firstAbilities(place: RelayAddress): Promise<Abilities | undefined> {
   const told = await abilitiesOf(new RelayHttp(place)).catch(() => undefined);
   return told && { ...told, asked: Date.now() };
 }

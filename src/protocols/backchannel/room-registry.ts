@@ -43,7 +43,7 @@ export function lookAt({ leaseEnds }: Room, at: number): void {
  * when nobody was at work there for some minutes, or when others need its place: first those that are only asked for, then the
  * one that was left longest ago. What comes while it closes waits, and opens it again.
  */
-export class Lobby {
+export class RoomRegistry {
   readonly #rooms = new Map<RoomId, Room>();
   readonly #closing = new Map<RoomId, Promise<void>>();
   /** Rooms that were open, and when expired mail was last looked for there: nobody else would end it. */
@@ -138,7 +138,7 @@ export class Lobby {
   async #wake(room: Room): Promise<void> {
     room.healedAt = this.deps.now();
     try {
-      await room.home.spool.heal();
+      await room.home.mailboxes.heal();
     } catch (error) {
       // Whoever asks for something there is told of it by what fails then.
       this.#trouble(room, error);

@@ -32,7 +32,7 @@ export function tokenOf(request: Request): string | null {
 }
 
 /** Who a token belongs to. Nothing else in a request says who is speaking. */
-export class Badges {
+export class TokenCache {
   readonly #known = new Map<string, Badge>();
 
   constructor(

@@ -69,7 +69,7 @@ export class Bch {
   /** The same for a reader: what the dead left is put right first, and everybody can see that the agent was here. */
   async reader(use: Use = 'read'): Promise<Who> {
     const who = await this.who(use);
-    await who.home.spool.heal();
+    await who.home.mailboxes.heal();
     await who.home.directory.seen(who.name);
     return who;
   }

@@ -89,7 +89,7 @@ it('loses nothing, doubles nothing and keeps every order, whatever is dropped, a
       expect(harness.accepted.toSorted()).toEqual(sent.toSorted());
       for (const [, sequences] of harness.lines) expect(sequences).toEqual(sequences.toSorted((x, y) => x - y));
       for (const id of sent) {
-        const copy = await host.workspace.own.ledger.copy(AgentName.parse('lead'), id as never);
+        const copy = await host.workspace.own.journal.copy(AgentName.parse('lead'), id as never);
         expect(copy?.disposition).toBeOneOf(['responded', 'superseded']);
       }
     }),

@@ -1,11 +1,11 @@
 import type { AgentName, MessageId } from '../../core/names.ts';
 import type { Workspace, Home } from '../../core/mail/workspace.ts';
 import type { Copy } from '../../core/ports/journal.ts';
-import type { Chores } from './tasks.ts';
+import type { BackgroundTasks } from './tasks.ts';
 import type { Item } from './item.ts';
 import type { People } from './frames.ts';
 import type { ProgressLine, Digest, Window } from './prompt.ts';
-import type { Session } from './session.ts';
+import type { HostSession } from './session.ts';
 import type { Surface } from './surface.ts';
 import type { ChatDeliver, Knock } from './shapes.ts';
 
@@ -24,13 +24,13 @@ export interface HostDeps {
   /** Small facts, never a body. */
   log: (event: string, facts: Record<string, string | number | boolean>) => void;
   render: Render;
-  limits?: Partial<Limits>;
+  limits?: Partial<HostLimits>;
   /** How long a text of a person waits for more, where nothing in it says otherwise. spec: c2a#compose */
   composeMs?: number;
 }
 
 /** How much at once. What is over it waits or is refused with `busy`; nothing is dropped. spec: host#limits */
-export interface Limits {
+export interface HostLimits {
   /** Messages of one surface per second, how many may come at once, and how many may wait for their turn. */
   postsPerSecond: number;
   postsAtOnce: number;
@@ -42,7 +42,7 @@ export interface Limits {
   inHand: number;
 }
 
-export const LIMITS: Limits = {
+export const LIMITS: HostLimits = {
   postsPerSecond: 200,
   postsAtOnce: 500,
   postsWaiting: 2000,
@@ -63,17 +63,17 @@ export interface Person {
 }
 
 /** What the parts of the host share. */
-export interface House {
+export interface HostContext {
   deps: HostDeps;
-  limits: Limits;
-  chores: Chores;
+  limits: HostLimits;
+  chores: BackgroundTasks;
   people: People;
   /** Since when the author of this item types where it was said, as far as a surface tells. */
   typingSince: (item: Item) => number | null;
   /** The workspace of a platform, where a surface of it is bound. */
   workspaceOf: (platform: string) => string;
   /** How far the work is that others do where this session listens, as told since then. */
-  progressAround: (session: Session, since: number) => Promise<ProgressLine[]>;
+  progressAround: (session: HostSession, since: number) => Promise<ProgressLine[]>;
   /** The surface at which this agent is a person or bot, if it is connected. */
   surfaceOf: (name: string) => Surface | undefined;
   /** Something was stored: whoever has a copy should look; without copies, everybody. */
@@ -82,18 +82,18 @@ export interface House {
 
 /** One thing that happened to a copy, at this moment. */
 export async function noted(
-  { deps }: House,
+  { deps }: HostContext,
   mailbox: Item['who']['name'],
   id: MessageId,
   step: 'offered' | 'accepted' | 'shown' | 'knocked' | 'cancelled' | 'released',
   evidence: Record<string, string | number | boolean>,
 ): Promise<void> {
   const at = new Date(deps.now()).toISOString();
-  await deps.home.ledger.record(mailbox, id, { step, at, evidence: { way: 'host', ...evidence } });
+  await deps.home.journal.record(mailbox, id, { step, at, evidence: { way: 'host', ...evidence } });
 }
 
 /** One connection, as the engine sees it: what can be said to the other side. A wire is known by its identity. */
-export interface Wire {
+export interface HostPeer {
   /** Resolves when the other side has accepted it, or, where it never says so, when it is on its way. */
   deliver(params: ChatDeliver): Promise<void>;
   /** Says that an event is over. */

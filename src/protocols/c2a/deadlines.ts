@@ -4,8 +4,8 @@ import { standingClaim } from '../../core/obligations/claim.ts';
 import { tick } from '../../core/obligations/tick.ts';
 import { isAnswerWaiting } from './turns.ts';
 import { dropSession } from './restore.ts';
-import { Alarm, Rounds } from './tasks.ts';
-import type { House } from './context.ts';
+import { Alarm, RepeatingTask } from './tasks.ts';
+import type { HostContext } from './context.ts';
 import { deadlineMs } from './frames.ts';
 import { keyOf } from './item.ts';
 import type { Item } from './item.ts';
@@ -20,8 +20,8 @@ const DROP_EVERY_MS = 60 * 60 * 1000;
 const FORGOTTEN_MS = 7 * 24 * 60 * 60 * 1000;
 
 /** What time does: owed events come back, go up or run out; what may stay unanswered ends in silence. */
-export class Timekeeper {
-  readonly #rounds: Rounds;
+export class Deadlines {
+  readonly #rounds: RepeatingTask;
   readonly #alarm: Alarm;
   /** Up to where a session's open events were seen to. */
   readonly #places = new WeakMap<Runner['session'], number>();
@@ -29,10 +29,10 @@ export class Timekeeper {
   #dropAt = 0;
 
   constructor(
-    readonly house: House,
+    readonly house: HostContext,
     readonly runners: Map<string, Runner>,
   ) {
-    this.#rounds = new Rounds(house.chores, 'time', () => this.#round());
+    this.#rounds = new RepeatingTask(house.chores, 'time', () => this.#round());
     this.#alarm = new Alarm(house.deps, () => this.#rounds.ask());
   }
 
@@ -47,8 +47,8 @@ export class Timekeeper {
   async #round(): Promise<void> {
     const { workspace, home, now } = this.house.deps;
     try {
-      await home.spool.heal();
-      const next = await tick(workspace, home, now(), { redeliver: (duty) => this.#redeliver(duty) });
+      await home.mailboxes.heal();
+      const next = await tick(workspace, home, now(), { redeliver: (obligation) => this.#redeliver(obligation) });
       for (const { session } of this.runners.values())
         for (const item of this.#someOf(session)) await this.#seeTo(session, item);
       for (const runner of this.runners.values())
@@ -63,14 +63,14 @@ export class Timekeeper {
   }
 
   /** By the session that has it, else by any that reads that mailbox. */
-  async #redeliver(duty: Parameters<Runner['comeBack']>[1]): Promise<boolean> {
+  async #redeliver(obligation: Parameters<Runner['comeBack']>[1]): Promise<boolean> {
     const readers = [...this.runners.values()].flatMap((runner) => {
-      const who = runner.session.whos.find(({ name }) => name === duty.mailbox);
+      const who = runner.session.whos.find(({ name }) => name === obligation.mailbox);
       return who && runner.session.link ? [{ runner, who }] : [];
     });
-    const has = (runner: Runner): number => Number(runner.session.open.has(`${duty.id}:${duty.mailbox}`));
+    const has = (runner: Runner): number => Number(runner.session.open.has(`${obligation.id}:${obligation.mailbox}`));
     for (const { runner, who } of readers.toSorted((a, b) => has(b.runner) - has(a.runner))) {
-      if (await runner.comeBack(who, duty)) return true;
+      if (await runner.comeBack(who, obligation)) return true;
     }
     return false;
   }
@@ -86,11 +86,11 @@ export class Timekeeper {
 
   /** What is under way and was taken back or written anew meanwhile is not sent again. */
   async #callOff(runner: Runner, { who, message }: Item): Promise<void> {
-    const { copies = [] } = (await who.home.ledger.trace(message.id)) ?? {};
+    const { copies = [] } = (await who.home.journal.trace(message.id)) ?? {};
     const receipts = copies.find(({ mailbox }) => mailbox === who.name)?.receipts ?? [];
     const cancelled = receipts.find(({ step }) => step === 'cancelled');
-    const duty = await who.home.ledger.duty(who.name, message.id);
-    if (!cancelled || (duty && !duty.ended)) return;
+    const obligation = await who.home.journal.obligation(who.name, message.id);
+    if (!cancelled || (obligation && !obligation.ended)) return;
     const { replaced } = cancelled.evidence;
     await runner.supersede(who, message.id, isMessageId(replaced) ? { replaced } : { withdrawn: true });
   }
@@ -98,21 +98,24 @@ export class Timekeeper {
   /** What others did about an open event, and what silence means. */
   async #seeTo(session: Runner['session'], item: Item): Promise<void> {
     const { who, message, attention } = item;
-    const copy = await who.home.ledger.copy(who.name, message.id);
+    const copy = await who.home.journal.copy(who.name, message.id);
     if (copy?.owner !== session.owner) {
       session.open.delete(keyOf(item));
       return;
     }
-    const duty = await who.home.ledger.duty(who.name, message.id);
+    const obligation = await who.home.journal.obligation(who.name, message.id);
     // What asked for an answer and does not any more was taken back, or written anew.
-    const isCalledOff = !duty && copy.attention.policy === 'must_not_respond';
-    if (duty?.ended || isCalledOff) {
-      const { as, by } = duty?.ended ?? { as: 'superseded' as const, by: { because: 'it was edited or deleted' } };
+    const isCalledOff = !obligation && copy.attention.policy === 'must_not_respond';
+    if (obligation?.ended || isCalledOff) {
+      const { as, by } = obligation?.ended ?? {
+        as: 'superseded' as const,
+        by: { because: 'it was edited or deleted' },
+      };
       await session.end(item, as, by);
       if (as === 'superseded') await session.cancel(item, 'Message was edited or deleted before response');
       return;
     }
-    if (duty || attention.policy === 'must_respond') return;
+    if (obligation || attention.policy === 'must_respond') return;
     const now = this.house.deps.now();
     if (now < Date.parse(message.ts) + deadlineMs(message)) return;
     if (await isAnswerWaiting(item)) return;
@@ -130,7 +133,7 @@ export class Timekeeper {
       const { session } = runner;
       if (session.link) continue;
       // Another process may have it.
-      const seen = (await this.house.deps.home.ledger.session(id))?.seen ?? 0;
+      const seen = (await this.house.deps.home.journal.session(id))?.seen ?? 0;
       if (session.inHand > 0 || seen > now - FORGOTTEN_MS) continue;
       runner.close();
       this.runners.delete(id);
@@ -146,7 +149,7 @@ export class Timekeeper {
       if (!session.link) continue;
       await session.renew();
       session.record = { ...session.record, seen: now };
-      await this.house.deps.home.ledger.saveSession(session.record);
+      await this.house.deps.home.journal.saveSession(session.record);
     }
   }
 }

@@ -1,16 +1,16 @@
 import { quieter } from '../../core/attention/decide.ts';
 import type { ChatDeliver } from './shapes.ts';
-import { endDuty } from '../../core/obligations/obligation.ts';
+import { endObligation } from '../../core/obligations/obligation.ts';
 import { HOLD_MS, noted } from './context.ts';
-import type { Timer, House } from './context.ts';
+import type { Timer, HostContext } from './context.ts';
 import { frameOf, windowOf } from './frames.ts';
 import type { Framing } from './frames.ts';
 import { isUnseen, keyOf, lastOf } from './item.ts';
 import type { Group, Item } from './item.ts';
 import { asksForStatus, linesOf } from './digest.ts';
 import { attemptsOf } from './restore.ts';
-import type { Session } from './session.ts';
-import { endTwins } from './mail-scan.ts';
+import type { HostSession } from './session.ts';
+import { endDuplicates } from './mail-scan.ts';
 
 /** How long an answer is waited for before the same is sent again; each time twice as long, up to a minute. */
 const FIRST_WAIT_MS = 10_000;
@@ -18,7 +18,7 @@ const LONGEST_WAIT_MS = 60_000;
 const KNOCKS_WAIT_MS = 1000;
 
 /** Something that was sent and has no answer yet. */
-interface Shipment {
+interface Delivery {
   params: ChatDeliver;
   timer: Timer | null;
   /** An answer has come and is being written down. */
@@ -27,12 +27,12 @@ interface Shipment {
 }
 
 /** Carries a session's groups to its harness: takes them in hand, sends them, and sends them again until they are accepted. */
-export class Courier {
-  readonly #out = new Map<Group, Shipment>();
+export class DeliveryQueue {
+  readonly #out = new Map<Group, Delivery>();
 
   constructor(
-    readonly house: House,
-    readonly session: Session,
+    readonly house: HostContext,
+    readonly session: HostSession,
     /** Something was accepted: more may go. */
     readonly onAccepted: () => void,
   ) {}
@@ -104,7 +104,7 @@ export class Courier {
     const { name, home } = first.who;
     const read = new Map(fresh.map(({ message }) => [message.id, message]));
     const lease = { ms: HOLD_MS, bearer: this.session.holder };
-    const claim = await home.spool.claim(name, [...read.keys()], lease, read);
+    const claim = await home.mailboxes.claim(name, [...read.keys()], lease, read);
     const won = new Map(claim.copies.map((copy) => [copy.message.id, copy]));
     const kept: Item[] = [];
     for (const item of group.items) {
@@ -113,7 +113,9 @@ export class Courier {
       if (item.held || !copy) continue;
       const mode = this.#modeOf(copy.attention.injection);
       if (mode === null) {
-        await home.spool.release({ mailbox: name, owner: this.session.owner }, [item.message.id], { because: 'quiet' });
+        await home.mailboxes.release({ mailbox: name, owner: this.session.owner }, [item.message.id], {
+          because: 'quiet',
+        });
         continue;
       }
       const attempts = copy.attempt > 0 ? await attemptsOf(item) : 0;
@@ -156,13 +158,13 @@ export class Courier {
   async #ship(group: Group, params: ChatDeliver | undefined): Promise<void> {
     if (!params) return;
     if (!this.session.link) return this.#giveBack(group);
-    const shipment: Shipment = { params, timer: null, isAccepting: false, over: Promise.withResolvers() };
+    const shipment: Delivery = { params, timer: null, isAccepting: false, over: Promise.withResolvers() };
     this.#out.set(group, shipment);
     await this.#offer(group, shipment);
     await shipment.over.promise;
   }
 
-  async #offer(group: Group, shipment: Shipment): Promise<void> {
+  async #offer(group: Group, shipment: Delivery): Promise<void> {
     const { link } = this.session;
     if (!link || this.#out.get(group) !== shipment || shipment.isAccepting) return;
     const attempt = lastOf(group).attempts + 1;
@@ -189,12 +191,12 @@ export class Courier {
     );
   }
 
-  #again(group: Group, shipment: Shipment): void {
+  #again(group: Group, shipment: Delivery): void {
     this.house.chores.run('deliver again', () => this.#offer(group, shipment));
   }
 
   /** The harness has it. Whether its model agrees is another matter, and comes later. */
-  async #accepted(group: Group, shipment: Shipment): Promise<void> {
+  async #accepted(group: Group, shipment: Delivery): Promise<void> {
     if (this.#out.get(group) !== shipment || shipment.isAccepting) return;
     shipment.isAccepting = true;
     try {
@@ -218,7 +220,7 @@ export class Courier {
       const evidence = { session: this.session.id, attempt: item.attempts };
       const step = group.mode === 'notify' ? 'knocked' : 'accepted';
       await noted(this.house, item.who.name, item.message.id, step, evidence);
-      await endTwins(this.session, item);
+      await endDuplicates(this.session, item);
       if (item !== event) await this.#mergedInto(event, item);
     }
     // What comes back was accepted before: it is open, or another reader has ended it.
@@ -236,7 +238,7 @@ export class Courier {
   /** Its words stand in the turn of a later one, which takes its place. */
   async #mergedInto(event: Item, item: Item): Promise<void> {
     const by = { merged: event.message.id };
-    await endDuty(item.who.home, item.who.name, item.message.id, 'superseded', by, this.house.deps.now());
+    await endObligation(item.who.home, item.who.name, item.message.id, 'superseded', by, this.house.deps.now());
     await this.session.end(item, 'superseded', by);
   }
 
@@ -277,7 +279,7 @@ export class Courier {
   }
 
   /** False if it was over before. */
-  #forget(group: Group, shipment: Shipment): boolean {
+  #forget(group: Group, shipment: Delivery): boolean {
     if (this.#out.get(group) !== shipment) return false;
     shipment.timer?.cancel();
     return this.#out.delete(group);

@@ -311,13 +311,13 @@ describe('what is delivered', () => {
   it('arrives also if something fails on the way: at every step it is tried again', async () => {
     for (const step of ['claim', 'record', 'settle', 'shelf', 'newest'] as const) {
       const host = await aHost('lead', 'bob');
-      const { ledger } = host.workspace.own;
+      const { journal } = host.workspace.own;
       await inChannel(host.workspace, '#c', 'lead', 'bob');
       const wire = new FakeWire();
       await host.bind(wire, 'lead', { deliver: 'all' });
       let failures = 2;
-      const real = ledger[step].bind(ledger) as (...args: unknown[]) => Promise<unknown>;
-      Object.assign(ledger, {
+      const real = journal[step].bind(journal) as (...args: unknown[]) => Promise<unknown>;
+      Object.assign(journal, {
         [step]: async (...args: unknown[]) => {
           failures -= 1;
           if (failures >= 0) throw new Error('the disk is full');
@@ -342,7 +342,7 @@ describe('what is delivered', () => {
     for (let n = 0; n < 30; n += 1) await host.send(`w${n}`, '@lead', `word ${n}`);
     await host.pass(10_000);
     expect(wire.delivered).toHaveLength(10);
-    expect(await workspace.own.ledger.waitingCount(AgentName.parse('lead'))).toBe(20);
+    expect(await workspace.own.journal.waitingCount(AgentName.parse('lead'))).toBe(20);
     for (let n = 0; n < 30; n += 1) {
       const open = wire.delivered[n];
       if (open) await host.call(wire, 'chat.react', { inReplyTo: open.eventId, signal: 'done' });

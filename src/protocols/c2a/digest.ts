@@ -9,13 +9,13 @@ import type { Who } from '../../core/mail/workspace.ts';
 import { placeOf, keyOf } from './item.ts';
 import type { Item } from './item.ts';
 import { pullWith } from './frames.ts';
-import type { ProgressLine, Said, Source } from './prompt.ts';
+import type { ProgressLine, PromptMessage, Source } from './prompt.ts';
 import type { People } from './frames.ts';
-import type { Session } from './session.ts';
+import type { HostSession } from './session.ts';
 import { HOLD_MS } from './context.ts';
-import type { Timer, House } from './context.ts';
+import type { Timer, HostContext } from './context.ts';
 
-type Link = Pick<NonNullable<Session['link']>, 'capabilities'>;
+type Link = Pick<NonNullable<HostSession['link']>, 'capabilities'>;
 
 /** At most one in this time. */
 export const DIGEST_MS = 15 * 60 * 1000;
@@ -39,7 +39,7 @@ interface Noted {
 }
 
 /** What waits for the digest of a session, as one event: where how much was said and by whom. Null if there is nothing. spec: c2a#digest */
-export async function gather(session: Session, progress: readonly ProgressLine[]): Promise<Gathered | null> {
+export async function gather(session: HostSession, progress: readonly ProgressLine[]): Promise<Gathered | null> {
   const [first] = session.whos;
   const { link } = session;
   if (!first || !link) return null;
@@ -107,11 +107,11 @@ export async function gather(session: Session, progress: readonly ProgressLine[]
 
 /** The copies of one mailbox that are for the digest, oldest first. */
 async function notesFor(who: Who): Promise<Noted[]> {
-  const { ledger } = who.home;
+  const { journal } = who.home;
   const notes: Noted[] = [];
   let after = 0;
   while (notes.length < MOST) {
-    const page = await ledger.shelf(who.name, after, PAGE, 'digest');
+    const page = await journal.shelf(who.name, after, PAGE, 'digest');
     for (const { seq, text, attention } of page) {
       after = seq;
       const message = readMessage(JSON.parse(text));
@@ -136,7 +136,7 @@ function fitting(notes: readonly Noted[]): Noted[] {
   });
 }
 
-async function saidIn({ id, from, ts, body }: Message, people: People, link: Link): Promise<Said> {
+async function saidIn({ id, from, ts, body }: Message, people: People, link: Link): Promise<PromptMessage> {
   const { kind, displayName } = await people.person(from);
   const text = masked(body);
   const rest = text.length - MOST_TEXT;
@@ -188,8 +188,8 @@ export class Digests {
   #out: Out | null = null;
 
   constructor(
-    readonly house: House,
-    readonly session: Session,
+    readonly house: HostContext,
+    readonly session: HostSession,
   ) {}
 
   get nextAt(): number {
@@ -218,7 +218,7 @@ export class Digests {
     this.session.digestAt = -Infinity;
     for (const { who, message } of out.gathered.items) {
       const claim = { mailbox: who.name, owner: this.session.owner };
-      await who.home.spool.release(claim, [message.id], { because: 'the digest did not arrive' });
+      await who.home.mailboxes.release(claim, [message.id], { because: 'the digest did not arrive' });
     }
   }
 
@@ -226,7 +226,7 @@ export class Digests {
     const taken: Item[] = [];
     for (const [who, mine] of Map.groupBy(items, (item) => item.who)) {
       const ids = mine.map(({ message }) => message.id);
-      const claim = await who.home.spool.claim(who.name, ids, { ms: HOLD_MS, bearer: this.session.holder });
+      const claim = await who.home.mailboxes.claim(who.name, ids, { ms: HOLD_MS, bearer: this.session.holder });
       const won = new Set(claim.copies.map(({ message }) => message.id));
       taken.push(...mine.filter(({ message }) => won.has(message.id)).map((item) => ({ ...item, held: true })));
     }
@@ -269,7 +269,7 @@ export function asksForStatus(body: string): boolean {
 }
 
 /** Remembers how far a piece of work is: the newest word on each. */
-export function keepProgress(session: Session, progress: Parameters<Session['progress']['set']>[1]): void {
+export function keepProgress(session: HostSession, progress: Parameters<HostSession['progress']['set']>[1]): void {
   session.progress.delete(progress.progressToken);
   session.progress.set(progress.progressToken, progress);
   const [oldest] = session.progress.size > MOST_PROGRESS ? session.progress.keys() : [];
@@ -277,7 +277,7 @@ export function keepProgress(session: Session, progress: Parameters<Session['pro
 }
 
 /** How far the work of a session is, as told since then. */
-export function linesOf(session: Session, since: number): ProgressLine[] {
+export function linesOf(session: HostSession, since: number): ProgressLine[] {
   const from = session.whos[0]?.name ?? session.id;
   return [...session.progress.values()]
     .filter(({ at }) => at >= since)
@@ -285,7 +285,11 @@ export function linesOf(session: Session, since: number): ProgressLine[] {
 }
 
 /** What others tell who listen to a channel that this session listens to: of the others' work nothing is told. */
-export async function linesAround(session: Session, all: Iterable<Session>, since: number): Promise<ProgressLine[]> {
+export async function linesAround(
+  session: HostSession,
+  all: Iterable<HostSession>,
+  since: number,
+): Promise<ProgressLine[]> {
   const mine = await channelsOf(session);
   const lines: ProgressLine[] = [];
   for (const other of all) {
@@ -295,7 +299,7 @@ export async function linesAround(session: Session, all: Iterable<Session>, sinc
   return lines;
 }
 
-async function channelsOf({ record, whos }: Session): Promise<Set<string>> {
+async function channelsOf({ record, whos }: HostSession): Promise<Set<string>> {
   const channels = new Set<string>(record.streams);
   for (const { name, home } of whos) {
     for (const channel of (await home.directory.get(name))?.subscriptions ?? []) channels.add(channel);

@@ -13,15 +13,15 @@ describe('an edit', () => {
     const workspace = await aWorkspace('alice', 'bob');
     const old = await send(workspace, alice, aDraft({ body: 'first words', intent: 'question' }));
     const now = await edit(workspace, alice, workspace.own, old.message.id, 'better words');
-    const [only, ...others] = await workspace.own.spool.peek(bob);
+    const [only, ...others] = await workspace.own.mailboxes.peek(bob);
     expect(others).toEqual([]);
     expect(only?.message).toMatchObject({
       id: now.message.id,
       body: 'better words',
       parley: { replaces: old.message.id, intent: 'question' },
     });
-    expect((await owe(workspace.who('bob'), PAGE)).duties.map(({ id }) => id)).toEqual([now.message.id]);
-    expect((await workspace.own.ledger.duty(bob, old.message.id))?.ended?.as).toBe('superseded');
+    expect((await owe(workspace.who('bob'), PAGE)).obligations.map(({ id }) => id)).toEqual([now.message.id]);
+    expect((await workspace.own.journal.obligation(bob, old.message.id))?.ended?.as).toBe('superseded');
   });
 
   it('after the answer is a new event that says so, linked to the first, and owes nothing [C2A-160]', async () => {
@@ -39,10 +39,10 @@ describe('an edit', () => {
     const { message } = await send(workspace, alice, aDraft({ body: 'one' }));
     await edit(workspace, alice, workspace.own, message.id, 'two');
     await edit(workspace, alice, workspace.own, message.id, 'three');
-    expect((await workspace.own.spool.peek(bob)).map(({ message: { body } }) => body)).toEqual(['three']);
+    expect((await workspace.own.mailboxes.peek(bob)).map(({ message: { body } }) => body)).toEqual(['three']);
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(1);
     await remove(workspace, alice, workspace.own, message.id);
-    expect(await workspace.own.spool.ids(bob)).toEqual([]);
+    expect(await workspace.own.mailboxes.ids(bob)).toEqual([]);
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
   });
 
@@ -60,7 +60,7 @@ describe('deleting', () => {
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(1);
     const { ended } = await remove(workspace, alice, workspace.own, message.id);
     expect(ended).toMatchObject([{ mailbox: 'bob', ended: { as: 'superseded' } }]);
-    expect(await workspace.own.spool.ids(bob)).toEqual([]);
+    expect(await workspace.own.mailboxes.ids(bob)).toEqual([]);
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
   });
 
@@ -68,6 +68,6 @@ describe('deleting', () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft({ obligation: { blocks: 'halted' } }));
     await remove(workspace, carol, workspace.own, message.id);
-    expect((await blocked(workspace.who('alice'), PAGE)).duties.map(({ id }) => id)).toEqual([message.id]);
+    expect((await blocked(workspace.who('alice'), PAGE)).obligations.map(({ id }) => id)).toEqual([message.id]);
   });
 });

@@ -1,4 +1,4 @@
-import type { Duty } from '../../core/obligations/rules.ts';
+import type { Obligation } from '../../core/obligations/rules.ts';
 import { composeMessage } from '../../core/message.ts';
 import type { Message } from '../../core/message.ts';
 import { isMessageId } from '../../core/names.ts';
@@ -8,7 +8,7 @@ import { Refusal } from '../../core/refusal.ts';
 import type { Copy, CopyRecord } from '../../core/ports/journal.ts';
 import { attend, exchangeOf } from '../../core/mail/attend.ts';
 import type { Workspace, Home } from '../../core/mail/workspace.ts';
-import { discharge, endDuty, enterDuties } from '../../core/obligations/obligation.ts';
+import { discharge, endObligation, enterObligations } from '../../core/obligations/obligation.ts';
 import { refuseTooLarge } from '../../core/mail/send.ts';
 import type { Sent } from '../../core/mail/send.ts';
 
@@ -30,8 +30,8 @@ export async function edit(
   refuseTooLarge(body, workspace.bodyLimit);
   const old = await ownMessage(home, from, await latestOf(home, given));
   const { id } = old;
-  const before = (await home.ledger.trace(id))?.copies ?? [];
-  await enterDuties(home);
+  const before = (await home.journal.trace(id))?.copies ?? [];
+  await enterObligations(home);
   const exchange = await exchangeOf(home, from, { ...old.parley, ...old, body, replaces: id }, workspace.now());
   const { intent = 'none', deadline, obligation, aim } = old.parley ?? {};
   const message = composeMessage(
@@ -57,10 +57,10 @@ export async function edit(
       copies.push({ mailbox, attention: await attend(home, message, reader, via, exchange, workspace.now()) });
   }
   const by = { replaced: newId, by: from };
-  await home.spool.withdraw(id, by);
-  const stored = await home.spool.put({ message, copies });
+  await home.mailboxes.withdraw(id, by);
+  const stored = await home.mailboxes.put({ message, copies });
   for (const { mailbox } of before) {
-    await home.ledger.record(mailbox, id, { step: 'cancelled', at: message.ts, evidence: by });
+    await home.journal.record(mailbox, id, { step: 'cancelled', at: message.ts, evidence: by });
     await inherit(home, mailbox, id, newId, by, workspace.now());
     await callOff(home, mailbox, id);
   }
@@ -76,24 +76,24 @@ export async function remove(
   by: AgentName,
   home: Home,
   given: MessageId,
-): Promise<{ copies: CopyRecord[]; ended: Duty[] }> {
+): Promise<{ copies: CopyRecord[]; ended: Obligation[] }> {
   const id = await latestOf(home, given);
-  const message = await home.ledger.message(id);
+  const message = await home.journal.message(id);
   if (!message) throw new Refusal('not_found', `no message has the id ${id.slice(0, 40)}`);
-  await enterDuties(home);
+  await enterObligations(home);
   const evidence = { withdrawn: true, by };
-  const copies = await home.spool.withdraw(id, evidence);
-  const ended: Duty[] = [];
+  const copies = await home.mailboxes.withdraw(id, evidence);
+  const ended: Obligation[] = [];
   const at = new Date(workspace.now()).toISOString();
-  const cancelled = (mailbox: AgentName) => home.ledger.record(mailbox, id, { step: 'cancelled', at, evidence });
+  const cancelled = (mailbox: AgentName) => home.journal.record(mailbox, id, { step: 'cancelled', at, evidence });
   for (const { mailbox } of copies) {
-    const owed = await home.ledger.duty(mailbox, id);
+    const owed = await home.journal.obligation(mailbox, id);
     if (!owed || owed.ended) {
       await callOff(home, mailbox, id);
       await cancelled(mailbox);
       continue;
     }
-    const end = message.from === by ? discharge : endDuty;
+    const end = message.from === by ? discharge : endObligation;
     const after = await end(home, mailbox, id, 'superseded', evidence, workspace.now());
     if (after?.ended) ended.push(after);
     await cancelled(mailbox);
@@ -103,11 +103,11 @@ export async function remove(
 
 /** A copy in somebody's hand for which nothing is owed: no answer is wanted any more, and whoever has it can see that. */
 async function callOff(home: Home, mailbox: AgentName, id: MessageId): Promise<void> {
-  const copy = await home.ledger.copy(mailbox, id);
+  const copy = await home.journal.copy(mailbox, id);
   if (copy?.state !== 'held' || copy.attention.policy === 'must_not_respond') return;
-  const duty = await home.ledger.duty(mailbox, id);
-  if (duty && !duty.ended) return;
-  await home.ledger.reconsider(mailbox, id, { ...copy.attention, policy: 'must_not_respond' });
+  const obligation = await home.journal.obligation(mailbox, id);
+  if (obligation && !obligation.ended) return;
+  await home.journal.reconsider(mailbox, id, { ...copy.attention, policy: 'must_not_respond' });
 }
 
 /** The old duty ends, and what is left of it goes on for the new message: its age and how often it came back stay. */
@@ -119,10 +119,10 @@ async function inherit(
   by: Evidence,
   now: number,
 ): Promise<void> {
-  const owed = await home.ledger.duty(mailbox, old);
+  const owed = await home.journal.obligation(mailbox, old);
   if (!owed || owed.ended) return;
   // First the new one: a crash in between leaves two, never none.
-  await home.ledger.addDuty({ ...owed, id, state: owed.state === 'paused' ? 'open' : owed.state });
+  await home.journal.addObligation({ ...owed, id, state: owed.state === 'paused' ? 'open' : owed.state });
   await discharge(home, mailbox, old, 'superseded', by, now);
 }
 
@@ -130,7 +130,7 @@ async function inherit(
 async function latestOf(home: Home, id: MessageId): Promise<MessageId> {
   let latest = id;
   for (let n = 0; n < VERSIONS; n += 1) {
-    const copies = (await home.ledger.trace(latest))?.copies ?? [];
+    const copies = (await home.journal.trace(latest))?.copies ?? [];
     const next = copies.flatMap(({ receipts }) => receipts).find(({ evidence }) => isMessageId(evidence['replaced']));
     if (!next) break;
     latest = next.evidence['replaced'] as MessageId;
@@ -139,7 +139,7 @@ async function latestOf(home: Home, id: MessageId): Promise<MessageId> {
 }
 
 async function ownMessage(home: Home, from: AgentName, id: MessageId): Promise<Message> {
-  const message = await home.ledger.message(id);
+  const message = await home.journal.message(id);
   if (!message) throw new Refusal('not_found', `no message has the id ${id.slice(0, 40)}`);
   if (message.from === from) return message;
   throw new Refusal('not_yours', `message ${id.slice(0, 8)} was sent by ${message.from}; only its sender can edit it`);

@@ -56,7 +56,7 @@ it('every event that was delivered ends in one way, whatever is done about it or
         for (const { eventId, merged = [eventId], attention } of wire.delivered) {
           seen.policies.add(attention.policy);
           for (const id of merged) {
-            const copy = (await workspace.own.ledger.trace(MessageId.parse(id)))?.copies.find(
+            const copy = (await workspace.own.journal.trace(MessageId.parse(id)))?.copies.find(
               (one) => one.mailbox === lead,
             );
             if (!copy) continue;
@@ -64,8 +64,8 @@ it('every event that was delivered ends in one way, whatever is done about it or
             const before = kept.get(id) ?? [];
             expect(steps.slice(0, before.length)).toEqual(before);
             kept.set(id, steps);
-            const end = (await workspace.own.ledger.duty(lead, copy.id))?.ended?.as ?? null;
-            for (const [what, as] of Object.entries({ copy: copy.disposition, duty: end })) {
+            const end = (await workspace.own.journal.obligation(lead, copy.id))?.ended?.as ?? null;
+            for (const [what, as] of Object.entries({ copy: copy.disposition, obligation: end })) {
               const key = `${what} ${id}`;
               if (as !== null && !first.has(key)) first.set(key, as);
               expect(as).toBe((first.get(key) ?? null) as typeof as);
@@ -87,12 +87,12 @@ it('every event that was delivered ends in one way, whatever is done about it or
         await note();
       }
       for (const id of new Set(wire.delivered.flatMap(({ eventId, merged = [eventId] }) => merged))) {
-        const copy = await workspace.own.ledger.copy(lead, MessageId.parse(id));
+        const copy = await workspace.own.journal.copy(lead, MessageId.parse(id));
         if (!copy) continue;
         expect(copy.disposition).toBeOneOf(FINAL as never[]);
         seen.ends.add(String(copy.disposition));
-        const duty = await workspace.own.ledger.duty(lead, copy.id);
-        if (duty) expect(duty.ended?.as).toBeOneOf(FINAL as never[]);
+        const obligation = await workspace.own.journal.obligation(lead, copy.id);
+        if (obligation) expect(obligation.ended?.as).toBeOneOf(FINAL as never[]);
       }
 
       async function does(act: string, id: MessageId, key: string): Promise<void> {

@@ -25,7 +25,7 @@ describe('an acknowledgement', () => {
     const token = 'a token of the harness, and long enough';
     const first = await new HostLine(host).bind('lead', { token });
     first.accepts = false;
-    const pending = () => host.workspace.own.ledger.copy(AgentName.parse('lead'), sent.message.id);
+    const pending = () => host.workspace.own.journal.copy(AgentName.parse('lead'), sent.message.id);
     const sent = await host.send('bob', '@lead', 'for your information', { intent: 'fyi' });
     await host.pass(11_000);
     expect(first.frames.map(({ params }) => params?.['eventId'])).toEqual([sent.message.id, sent.message.id]);

@@ -1,4 +1,4 @@
-import type { SurfaceShow, Wire } from './context.ts';
+import type { SurfaceShow, HostPeer } from './context.ts';
 import type { ChatDeliver, Part, ProtocolVersion } from './shapes.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { JsonRpcPeer, Params } from '../../wire/jsonrpc.ts';
@@ -8,7 +8,7 @@ import type { Agreement } from './agreement.ts';
 const MOST_REMEMBERED = 2000;
 
 /** What the engine sends over one connection, in the shape that both sides agreed on. */
-export class PeerWire implements Wire {
+export class PeerWire implements HostPeer {
   /** The last request id of an event, by session. */
   readonly #ids = new Map<MessageId, Map<string, string>>();
 

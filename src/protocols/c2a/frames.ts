@@ -2,7 +2,7 @@ import { DEADLINE_MS } from '../../core/obligations/rules.ts';
 import { masked } from '../../core/attention/secrets.ts';
 import { topicOf } from '../../core/attention/topic.ts';
 import type { Capabilities, ChatDeliver, Knock, Part } from './shapes.ts';
-import type { Message, Obligation } from '../../core/message.ts';
+import type { Message, Blocking } from '../../core/message.ts';
 import { isMessageId, AgentName } from '../../core/names.ts';
 import { rootOf } from '../../core/mail/conversation.ts';
 import type { Who } from '../../core/mail/workspace.ts';
@@ -11,7 +11,7 @@ import type { EventView } from '../../core/history/events.ts';
 import { visible } from '../../core/history/sight.ts';
 import { idsOf, isUnseen, lastOf, saidAt } from './item.ts';
 import type { Group, Item } from './item.ts';
-import type { Said, Window } from './prompt.ts';
+import type { PromptMessage, Window } from './prompt.ts';
 import { HERE, platformOf } from './platform-names.ts';
 import { mentionsIn } from '../../core/attention/text.ts';
 import { HOST_NAME } from '../../core/signal.ts';
@@ -146,7 +146,7 @@ async function rootBefore({ message, who }: Item, before: readonly EventView[]):
   }
 }
 
-async function saidIn({ id, from, at, body = '' }: Spoken, people: People): Promise<Said> {
+async function saidIn({ id, from, at, body = '' }: Spoken, people: People): Promise<PromptMessage> {
   const { kind, displayName } = await people.person(from);
   return { id, author: { kind, displayName }, at, text: masked(body) };
 }
@@ -161,7 +161,7 @@ async function mentionsOf(group: Group, people: People): Promise<string[]> {
   return [...new Set(called.flat())];
 }
 
-function blockOf(obligation: Obligation): Obligation {
+function blockOf(obligation: Blocking): Blocking {
   const { defaultAction } = obligation;
   return defaultAction === undefined ? obligation : { ...obligation, defaultAction: masked(defaultAction) };
 }

@@ -11,33 +11,33 @@ import type {
 import { Refusal } from '../../core/refusal.ts';
 import type { Copy } from '../../core/ports/journal.ts';
 import { bindSession, giveBack, restoreHeld } from './restore.ts';
-import { Chores, InOrder } from './tasks.ts';
+import { BackgroundTasks, ConversationOrder } from './tasks.ts';
 import { LIMITS } from './context.ts';
-import type { HostDeps, House, Wire } from './context.ts';
+import type { HostDeps, HostContext, HostPeer } from './context.ts';
 import { People } from './frames.ts';
 import { keepProgress, linesAround } from './digest.ts';
 import { askQuieter, Runner } from './runner.ts';
-import { Session } from './session.ts';
+import { HostSession } from './session.ts';
 import { showProgress, TOOL_CALLS } from './tools.ts';
 import { Surfaces } from './surface.ts';
-import { Timekeeper } from './deadlines.ts';
+import { Deadlines } from './deadlines.ts';
 import { onTurn } from './turns.ts';
 
 /** The attention host, without any wire: sessions of harnesses on one side, surfaces on the other, one home between them. */
 export class Host {
-  readonly house: House;
+  readonly house: HostContext;
   /** What surfaces bring, and what is shown at them. */
   readonly surface: Surfaces;
   readonly #runners = new Map<string, Runner>();
-  readonly #time: Timekeeper;
+  readonly #time: Deadlines;
   /** Of two who bind a session at once, the second sees what the first did. */
-  readonly #binding: InOrder;
+  readonly #binding: ConversationOrder;
 
   constructor(deps: HostDeps) {
     this.house = {
       deps,
       limits: { ...LIMITS, ...deps.limits },
-      chores: new Chores(deps),
+      chores: new BackgroundTasks(deps),
       people: new People(deps),
       typingSince: (item) => this.surface.typingSince(item),
       workspaceOf: (platform) => this.surface.workspaceOf(platform),
@@ -46,18 +46,18 @@ export class Host {
       stored: (copies) => this.#stored(copies),
     };
     this.surface = new Surfaces(this.house, () => this.#runners.values());
-    this.#time = new Timekeeper(this.house, this.#runners);
-    this.#binding = new InOrder(deps);
+    this.#time = new Deadlines(this.house, this.#runners);
+    this.#binding = new ConversationOrder(deps);
   }
 
   /** Finds the sessions that were there before, and begins to keep time. */
   async start(): Promise<void> {
     const { home } = this.house.deps;
-    for (const record of await home.ledger.sessions()) {
+    for (const record of await home.journal.sessions()) {
       if (this.#runners.has(record.id)) continue;
       const whos = [];
       for (const name of record.identities) if (await home.directory.get(name)) whos.push({ name, home });
-      await this.#restore(new Session(this.house, record, whos));
+      await this.#restore(new HostSession(this.house, record, whos));
     }
     this.#time.start();
   }
@@ -71,7 +71,7 @@ export class Host {
   }
 
   async bind(
-    wire: Wire,
+    wire: HostPeer,
     capabilities: Capabilities,
     version: ProtocolVersion,
     request: Bind,
@@ -80,7 +80,7 @@ export class Host {
   }
 
   async #bind(
-    wire: Wire,
+    wire: HostPeer,
     capabilities: Capabilities,
     version: ProtocolVersion,
     request: Bind,
@@ -92,7 +92,7 @@ export class Host {
     const isAlone = known && (known.session.link !== null || known.session.record.seen === before?.seen);
     const isCurrent = isAlone && left.length === 0;
     if (known && !isCurrent) known.close();
-    const runner = isCurrent ? known : await this.#restore(new Session(this.house, record, whos));
+    const runner = isCurrent ? known : await this.#restore(new HostSession(this.house, record, whos));
     for (const name of left) await giveBack(runner.session, { name, home: this.house.deps.home });
     runner.session.record = record;
     runner.session.whos = whos;
@@ -103,22 +103,22 @@ export class Host {
   }
 
   /** The connection ended; its sessions can be taken up again. */
-  gone(wire: Wire): void {
+  gone(wire: HostPeer): void {
     for (const runner of this.#runners.values()) if (runner.session.link?.wire === wire) this.#parted(runner);
     this.surface.gone(wire);
   }
 
-  async turn(wire: Wire, turn: Turn): Promise<void> {
+  async turn(wire: HostPeer, turn: Turn): Promise<void> {
     await onTurn(this.#on(wire, turn.sessionId), turn);
   }
 
   /** The model has forgotten what it was told: the rules are told again. */
-  contextReset(wire: Wire, sessionId: string): void {
+  contextReset(wire: HostPeer, sessionId: string): void {
     this.#on(wire, sessionId).session.rules = 'needed';
   }
 
   async call<Name extends ToolName>(
-    wire: Wire,
+    wire: HostPeer,
     sessionId: string | undefined,
     tool: Name,
     args: ToolArguments<Name>,
@@ -127,18 +127,18 @@ export class Host {
   }
 
   /** A harness asks for less of an event than was decided, with its reason. */
-  async quieter(wire: Wire, request: Quieter): Promise<unknown> {
+  async quieter(wire: HostPeer, request: Quieter): Promise<unknown> {
     return askQuieter(this.#on(wire, request.sessionId), request);
   }
 
-  progress(wire: Wire, progress: Progress): void {
+  progress(wire: HostPeer, progress: Progress): void {
     const { session } = this.#on(wire, progress.sessionId);
     keepProgress(session, { ...progress, at: this.house.deps.now() });
     this.house.chores.run('show progress', () => showProgress(this.house, session, progress, this.surface.all()));
   }
 
   /** A session of this connection; where it has only one, that one. */
-  #on(wire: Wire, id: string | undefined): Runner {
+  #on(wire: HostPeer, id: string | undefined): Runner {
     const mine = [...this.#runners.values()].filter(({ session }) => session.link?.wire === wire);
     const found = id === undefined && mine.length === 1 ? mine[0] : mine.find(({ session }) => session.id === id);
     if (found) return found;
@@ -154,10 +154,10 @@ export class Host {
     const { session } = runner;
     runner.detach();
     session.record = { ...session.record, seen: this.house.deps.now() };
-    this.house.chores.run('part', () => this.house.deps.home.ledger.saveSession(session.record));
+    this.house.chores.run('part', () => this.house.deps.home.journal.saveSession(session.record));
   }
 
-  async #restore(session: Session): Promise<Runner> {
+  async #restore(session: HostSession): Promise<Runner> {
     const runner = new Runner(this.house, session);
     this.#runners.set(session.id, runner);
     await restoreHeld(session);
@@ -172,7 +172,7 @@ export class Host {
     this.surface.ring();
   }
 
-  *#sessions(): Iterable<Session> {
+  *#sessions(): Iterable<HostSession> {
     for (const { session } of this.#runners.values()) yield session;
   }
 }

@@ -2,18 +2,18 @@ import { quieter } from '../../core/attention/decide.ts';
 import { readMessage } from '../../core/message.ts';
 import type { Message } from '../../core/message.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
-import type { Ledger, CopyRecord } from '../../core/ports/journal.ts';
+import type { Journal, CopyRecord } from '../../core/ports/journal.ts';
 import type { Who } from '../../core/mail/workspace.ts';
-import type { House } from './context.ts';
+import type { HostContext } from './context.ts';
 import { isUnseen, keyOf, placeOf } from './item.ts';
 import type { Item } from './item.ts';
-import type { Session } from './session.ts';
+import type { HostSession } from './session.ts';
 import { isQuiet } from '../../core/attention/attention.ts';
 import type { Policy } from '../../core/attention/attention.ts';
-import { endDuty } from '../../core/obligations/obligation.ts';
+import { endObligation } from '../../core/obligations/obligation.ts';
 import { HOLD_MS } from './context.ts';
 
-type Standing = Awaited<ReturnType<Ledger['shelf']>>[number];
+type Standing = Awaited<ReturnType<Journal['shelf']>>[number];
 
 const PAGE = 64;
 /** What comes back from another's hand, or is raised, has an old number: it is looked for this often, also if nobody rings. */
@@ -24,7 +24,7 @@ const OLD_SHARE = 20;
 const ASKED = 200;
 
 /** Finds what waits for a session, in the order of its arrival, and puts it into its queue. Takes nothing in hand. */
-export class Look {
+export class MailScan {
   /** The number up to which all of a mailbox was seen. */
   readonly #seen = new Map<AgentName, number>();
   /** What waits and is not for us now: it comes later in the order, or not by itself. */
@@ -34,8 +34,8 @@ export class Look {
   #oldNotBefore = -Infinity;
 
   constructor(
-    readonly house: House,
-    readonly session: Session,
+    readonly house: HostContext,
+    readonly session: HostSession,
     /** A message that took this one's place has come. */
     readonly onReplaced: (who: Who, id: MessageId, by: MessageId) => Promise<void>,
   ) {}
@@ -69,11 +69,11 @@ export class Look {
 
   /** What has a higher number than all that was seen. Where nothing came this is one question, whatever waits. */
   async #lookForNew(who: Who): Promise<void> {
-    const { ledger } = who.home;
-    const newest = await ledger.newest();
+    const { journal } = who.home;
+    const newest = await journal.newest();
     while ((this.#seen.get(who.name) ?? 0) < newest && this.#hasRoom) {
       const only = this.session.link?.wantsAll ? undefined : 'loud';
-      const page = await ledger.shelf(who.name, this.#seen.get(who.name) ?? 0, PAGE, only);
+      const page = await journal.shelf(who.name, this.#seen.get(who.name) ?? 0, PAGE, only);
       for (const standing of page) {
         // What there is no room for stays where it waits, and is found when there is.
         if (!this.#hasRoom) return;
@@ -86,20 +86,20 @@ export class Look {
 
   /** What waits and was seen before, and what other programs left. Of what waits quietly this costs nothing. */
   async #lookForOld(who: Who): Promise<void> {
-    const { ledger, spool } = who.home;
+    const { journal, mailboxes } = who.home;
     let asked = 0;
-    for (const id of await spool.ids(who.name, !this.session.link?.wantsAll)) {
+    for (const id of await mailboxes.ids(who.name, !this.session.link?.wantsAll)) {
       const key = `${id}:${who.name}`;
       if (this.#passed.has(key) || this.session.queue.hasKey(key) || !this.#hasRoom) continue;
       asked += 1;
       // The rest of them the next time.
       if (asked > ASKED) return void (this.#rung = true);
-      const standing = await ledger.standing(who.name, id);
+      const standing = await journal.standing(who.name, id);
       if (standing && standing.seq <= (this.#seen.get(who.name) ?? 0)) await this.#meet(who, standing);
       if (standing && !this.session.queue.hasKey(key)) this.#passed.add(key);
-      if (standing || (await ledger.copy(who.name, id))) continue;
+      if (standing || (await journal.copy(who.name, id))) continue;
       this.#passed.add(key);
-      if ((await spool.adopt(who.name)) > 0) return this.#lookForNew(who);
+      if ((await mailboxes.adopt(who.name)) > 0) return this.#lookForNew(who);
     }
   }
 
@@ -136,7 +136,7 @@ const ORDER: readonly Policy[] = ['must_respond', 'may_respond', 'ack_only', 'mu
 
 /** Does another mailbox of this session have a copy of the same message, by which more is asked of it, or as much and before? */
 export async function isToldBy(
-  session: Session,
+  session: HostSession,
   who: Who,
   copy: Pick<CopyRecord, 'id' | 'attention'>,
 ): Promise<boolean> {
@@ -153,7 +153,7 @@ export async function isToldBy(
 }
 
 /** The session has the message: the copies in its other mailboxes are done with, unless more is asked by them. */
-export async function endTwins(session: Session, item: Item): Promise<void> {
+export async function endDuplicates(session: HostSession, item: Item): Promise<void> {
   const { who, message } = item;
   if (session.whos.length < 2) return;
   const by = { way: 'host', session: session.id, told: who.name };
@@ -162,9 +162,9 @@ export async function endTwins(session: Session, item: Item): Promise<void> {
     if (!twin || !other || asksMore(twin, item) > 0) continue;
     const { name, home } = other;
     const lease = { ms: HOLD_MS, bearer: session.holder };
-    const claim = await home.spool.claim(name, [message.id], lease);
-    if (!(await home.spool.settle(claim, [message.id], { disposition: 'superseded', by }))) continue;
-    await endDuty(home, name, message.id, 'superseded', by, session.house.deps.now());
+    const claim = await home.mailboxes.claim(name, [message.id], lease);
+    if (!(await home.mailboxes.settle(claim, [message.id], { disposition: 'superseded', by }))) continue;
+    await endObligation(home, name, message.id, 'superseded', by, session.house.deps.now());
   }
 }
 
@@ -174,10 +174,10 @@ function asksMore(one: Pick<CopyRecord, 'attention'>, other: Pick<CopyRecord, 'a
 }
 
 /** The copies that wait in the session's other mailboxes, in the order of those. */
-async function twinsOf(session: Session, who: Who, id: MessageId): Promise<(CopyRecord | null)[]> {
+async function twinsOf(session: HostSession, who: Who, id: MessageId): Promise<(CopyRecord | null)[]> {
   const twins: (CopyRecord | null)[] = [];
   for (const { name, home } of session.whos) {
-    const copy = name === who.name || home !== who.home ? null : await home.ledger.copy(name, id);
+    const copy = name === who.name || home !== who.home ? null : await home.journal.copy(name, id);
     const isOpen = copy?.state === 'stored' || copy?.owner === session.owner;
     twins.push(copy && isOpen ? copy : null);
   }

@@ -4,8 +4,8 @@ import type { EventView, listEvents, readThread } from '../../core/history/event
 import { heldLines } from '../../core/mail/held.ts';
 import type { Reacted } from '../../core/obligations/react.ts';
 import type { Sent } from '../../core/mail/send.ts';
-import type { Showing } from '../../core/mail/shown.ts';
-import type { Duty } from '../../core/obligations/rules.ts';
+import type { ShownOutcome } from '../../core/mail/shown.ts';
+import type { Obligation } from '../../core/obligations/rules.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { Signal } from '../../core/signal.ts';
 import type { AgentRecord } from '../../core/ports/directory.ts';
@@ -68,7 +68,7 @@ function body({ id, body: text }: EventView): string {
   return quotedWhole(text, BODY_SHOWN, (left) => `… ${left} more characters: parley read ${shortId(id)}`);
 }
 
-export function sent({ message, copies, first, leftOut = [] }: Sent, showing: Showing | null): string {
+export function sent({ message, copies, first, leftOut = [] }: Sent, showing: ShownOutcome | null): string {
   const readers = copies.map(({ mailbox }) => name(mailbox));
   const stored = readers.length > 0 ? `for ${readers.slice(0, 10).join(', ')}` : `to ${inline(message.to)}`;
   const more = readers.length > 10 ? ` and ${readers.length - 10} more` : '';
@@ -78,14 +78,14 @@ export function sent({ message, copies, first, leftOut = [] }: Sent, showing: Sh
   return [said, ...heldLines(copies, 'tool')].join('\n');
 }
 
-const SHOWN: Record<Showing['state'], string> = {
+const SHOWN: Record<ShownOutcome['state'], string> = {
   shown: ', and shown there',
   waiting: '; not shown there yet: ask again with the same key',
   withdrawn: '; not shown there: it was taken back or away before',
   refused: '',
 };
 
-function atSurfaces({ state, refused }: Showing): string {
+function atSurfaces({ state, refused }: ShownOutcome): string {
   const reasons = refused.map(
     ({ box, by }) => `; refused at ${name(box)}: ${inline(String(by['reason'] ?? 'refused'), 200)}`,
   );
@@ -105,7 +105,7 @@ export function released(id: MessageId, wasMine: boolean): string {
   return wasMine ? `you no longer answer for ${shortId(id)}` : `${shortId(id)} was not claimed by you`;
 }
 
-export function deferred({ id, due }: Duty): string {
+export function deferred({ id, due }: Obligation): string {
   return `deferred ${shortId(id)}; owed again ${due === null ? 'later' : `at ${new Date(due).toISOString()}`}`;
 }
 

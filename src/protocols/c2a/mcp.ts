@@ -212,8 +212,8 @@ function parsed<Name extends ToolName>(name: Name, given: unknown): ToolArgument
 /** An event by its id or the beginning of it, as our texts show it. Only what this agent may see counts. */
 async function eventOf({ who, gather }: Caller, start: string): Promise<MessageId> {
   await gather(who, start);
-  const { ledger, remote } = who.home;
-  const ids = isMessageId(start) ? [...(await ledger.idsLike(start)), ...((await remote?.sentAs(start)) ?? [])] : [];
+  const { journal, remote } = who.home;
+  const ids = isMessageId(start) ? [...(await journal.idsLike(start)), ...((await remote?.sentAs(start)) ?? [])] : [];
   const found: MessageId[] = [];
   for (const id of new Set(ids)) if (await isVisible(who, id)) found.push(id);
   const exact = found.find((id) => id === start);

@@ -3,7 +3,7 @@ import { AgentName } from '../../core/names.ts';
 import type { ChannelName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { SURFACE_BOX } from '../../core/mail/route.ts';
-import type { House } from './context.ts';
+import type { HostContext } from './context.ts';
 import { bridgeName, personName } from './platform-names.ts';
 
 const NAMED = 20;
@@ -14,7 +14,7 @@ export class Members {
   readonly #joined = new Set<string>();
   readonly #names = new Map<AgentName, string>();
 
-  constructor(readonly house: House) {}
+  constructor(readonly house: HostContext) {}
 
   isChannel(channel: ChannelName): boolean {
     return this.#channels.has(channel);

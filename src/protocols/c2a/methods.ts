@@ -1,4 +1,4 @@
-import type { Wire } from './context.ts';
+import type { HostPeer } from './context.ts';
 import { Bind, ContextReset, Progress, Quieter, SURFACE, TOOLS, Turn } from './shapes.ts';
 import type { Capabilities, PeerRole, ProtocolVersion, ToolArguments, ToolName } from './shapes.ts';
 import { Refusal } from '../../core/refusal.ts';
@@ -14,38 +14,38 @@ type SurfaceParams<M extends keyof typeof SURFACE> = Described<(typeof SURFACE)[
 /** What the server calls: `flow/host/host.ts`. A wire is known by its identity. */
 export interface Engine {
   bind(
-    wire: Wire,
+    wire: HostPeer,
     capabilities: Capabilities,
     version: ProtocolVersion,
     request: Bind,
   ): Promise<{ sessionId: string; token: string; warnings: string[] }>;
   /** The connection ended; another one can continue its sessions. */
-  gone(wire: Wire): void;
-  turn(wire: Wire, turn: Turn): Promise<void>;
-  contextReset(wire: Wire, sessionId: string): void | Promise<void>;
+  gone(wire: HostPeer): void;
+  turn(wire: HostPeer, turn: Turn): Promise<void>;
+  contextReset(wire: HostPeer, sessionId: string): void | Promise<void>;
   call<Name extends ToolName>(
-    wire: Wire,
+    wire: HostPeer,
     sessionId: string | undefined,
     tool: Name,
     args: ToolArguments<Name>,
   ): Promise<unknown>;
-  quieter(wire: Wire, request: Quieter): Promise<unknown>;
-  progress(wire: Wire, progress: Progress): void | Promise<void>;
+  quieter(wire: HostPeer, request: Quieter): Promise<unknown>;
+  progress(wire: HostPeer, progress: Progress): void | Promise<void>;
   /** What a surface brings. */
   surface: {
-    bind(wire: Wire, params: SurfaceParams<'surface/bind'>): unknown;
-    post(wire: Wire, params: SurfaceParams<'surface/post'>): unknown;
-    edit(wire: Wire, params: SurfaceParams<'surface/edit'>): unknown;
-    delete(wire: Wire, params: SurfaceParams<'surface/delete'>): unknown;
-    react(wire: Wire, params: SurfaceParams<'surface/react'>): unknown;
-    typing(wire: Wire, params: SurfaceParams<'surface/typing'>): unknown;
+    bind(wire: HostPeer, params: SurfaceParams<'surface/bind'>): unknown;
+    post(wire: HostPeer, params: SurfaceParams<'surface/post'>): unknown;
+    edit(wire: HostPeer, params: SurfaceParams<'surface/edit'>): unknown;
+    delete(wire: HostPeer, params: SurfaceParams<'surface/delete'>): unknown;
+    react(wire: HostPeer, params: SurfaceParams<'surface/react'>): unknown;
+    typing(wire: HostPeer, params: SurfaceParams<'surface/typing'>): unknown;
   };
 }
 
 /** Who calls, with what was agreed. */
 export interface Caller {
   engine: Engine;
-  wire: Wire;
+  wire: HostPeer;
   agreement: Agreement;
 }
 

@@ -5,7 +5,7 @@ import { masked } from '../../core/attention/secrets.ts';
 import type { Knock, Part } from './shapes.ts';
 import { MessageId } from '../../core/names.ts';
 import { digestText, eventText, knockText, RULES, threadText } from './prompt.ts';
-import type { EventFacts, Said } from './prompt.ts';
+import type { EventFacts, PromptMessage } from './prompt.ts';
 import { readsAsProtocol, visible, visibleLine } from '../../core/gate.ts';
 
 const AWS_KEY = 'AKIAIOSFODNN7EXAMPLE';
@@ -189,7 +189,7 @@ describe('what somebody wrote', () => {
       fc.property(odd, odd, odd, odd, (body, name, place, thread) => {
         const conversation = { id: place, kind: 'channel' as const, ...(thread && { threadId: thread }) };
         const author = { id: 'x', kind: 'agent' as const, displayName: name };
-        const before: Said[] = [{ id: 'evt_0', author, at: name, text: body }];
+        const before: PromptMessage[] = [{ id: 'evt_0', author, at: name, text: body }];
         const event = anEvent({ conversation, author, content: [{ type: 'text', text: body }] });
         const parsed = parsePrompt(eventText(event, { said: before, earlier: 0, pullWith: PULL }));
         const line = (text: string): string => visibleLine(masked(text), 120);
@@ -216,7 +216,9 @@ describe('what somebody wrote', () => {
 
   it('has its secrets masked, in a message, a thread, a name, a knock and a digest [C2A-168]', () => {
     const leak = `the key is ${AWS_KEY}\nkeep it`;
-    const said: Said[] = [{ id: 'e1', author: { kind: 'agent', displayName: AWS_KEY }, at: 'now', text: leak }];
+    const said: PromptMessage[] = [
+      { id: 'e1', author: { kind: 'agent', displayName: AWS_KEY }, at: 'now', text: leak },
+    ];
     const texts = [
       eventText(
         anEvent({
@@ -250,13 +252,14 @@ describe('what somebody wrote', () => {
 });
 
 describe('the thread around an event', () => {
-  const said = (at: number, text = `line ${at}`): Said => ({
+  const said = (at: number, text = `line ${at}`): PromptMessage => ({
     id: `m${at}`,
     author: { kind: 'agent', displayName: 'bob' },
     at: '2026-05-06T07:08:09.000Z',
     text,
   });
-  const many = (count: number, text?: string): Said[] => Array.from({ length: count }, (_, at) => said(at, text));
+  const many = (count: number, text?: string): PromptMessage[] =>
+    Array.from({ length: count }, (_, at) => said(at, text));
 
   it('is its first message and the last six, and says how many are between', () => {
     const event = anEvent({ eventId: MessageId.parse('m19') });

@@ -4,7 +4,7 @@ import { idText, inline, phrase, quoted, quotedWhole } from '../../core/gate.ts'
 // What stands around an event in a prompt. The host fills it in, delivery makes it words: neither knows the other.
 
 /** A message of a thread, as context. Its text is masked. */
-export interface Said {
+export interface PromptMessage {
   id: string;
   author: { kind: string; displayName: string };
   at: string;
@@ -13,7 +13,7 @@ export interface Said {
 
 /** What stood in the thread before an event, oldest first, and how many more there are that are not listed here. */
 export interface Window {
-  said: readonly Said[];
+  said: readonly PromptMessage[];
   earlier: number;
   /** The tool that reads the rest, by the name that this session knows. */
   pullWith: string;
@@ -45,7 +45,7 @@ export interface Digest {
   pullWith: string;
   progress: readonly ProgressLine[];
   /** Messages that wake nobody: the digest is where their text is shown in full. */
-  said?: readonly Said[];
+  said?: readonly PromptMessage[];
 }
 
 /** What a prompt says of an event; `chat/deliver` has all of it. */
@@ -139,7 +139,7 @@ export function threadText(window: Window, except?: string): string {
 }
 
 /** One message of a thread: every line of it quoted. */
-export function saidText({ id, author, at, text }: Said): string {
+export function saidText({ id, author, at, text }: PromptMessage): string {
   return `${idText(id)} ${writer(author)} ${inline(at)}\n${quotedWhole(text)}`;
 }
 

@@ -65,7 +65,7 @@ export interface Sight {
 }
 
 /** One conversation: what is to go out, in order, and what is out and not accepted yet. */
-interface Lane {
+interface ConversationQueue {
   pending: Group[];
   out: Group | null;
 }
@@ -75,8 +75,8 @@ interface Lane {
  * the one ahead of it was accepted. Several messages of one author in a row become one group while they wait. Lanes do not wait for
  * each other. Nothing here is in anybody's hand yet: it is still where it waits, and can be taken back.
  */
-export class Queue {
-  readonly #lanes = new Map<string, Lane>();
+export class SessionQueue {
+  readonly #lanes = new Map<string, ConversationQueue>();
   readonly #known = new Set<string>();
 
   constructor(readonly sight: Sight) {}
@@ -206,7 +206,7 @@ export class Queue {
     return [...this.#lanes.values()].some(({ out }) => out === group);
   }
 
-  #replaced(lane: Lane, old: MessageId, item: Item): boolean {
+  #replaced(lane: ConversationQueue, old: MessageId, item: Item): boolean {
     for (const group of lane.pending) {
       const at = group.items.findIndex(({ message, who }) => message.id === old && who.name === item.who.name);
       const before = group.items[at];
@@ -240,7 +240,7 @@ export class Queue {
     return readyAt(fragments, author.kind !== 'human', this.sight.typingSince(lastOf(group)), this.sight.composeMs);
   }
 
-  #lane(id: string): Lane {
+  #lane(id: string): ConversationQueue {
     const lane = this.#lanes.get(id) ?? { pending: [], out: null };
     this.#lanes.set(id, lane);
     return lane;

@@ -49,7 +49,7 @@ it('a host on a real home delivers what others store there, and another finds ag
   expect(wire.ids).toEqual([one.message.id]);
   await within(
     20_000,
-    async () => (await workspace.own.ledger.trace(one.message.id))?.copies[0]?.receipts.at(-1)?.step === 'accepted',
+    async () => (await workspace.own.journal.trace(one.message.id))?.copies[0]?.receipts.at(-1)?.step === 'accepted',
   );
   wire.accepts = false;
   const two = await say('two');
@@ -62,8 +62,8 @@ it('a host on a real home delivers what others store there, and another finds ag
   await bind(second, again, token);
   await within(20_000, async () => again.delivered.length === 1);
   expect(again.delivered).toMatchObject([{ eventId: two.message.id, reliability: { attempt: 2 } }]);
-  expect((await workspace.own.ledger.copy(LEAD, one.message.id))?.owner).toBe('bearer.session-s');
+  expect((await workspace.own.journal.copy(LEAD, one.message.id))?.owner).toBe('bearer.session-s');
   await second.call(again, undefined, 'chat.react', { inReplyTo: one.message.id, signal: 'done' });
-  expect((await workspace.own.ledger.copy(LEAD, one.message.id))?.disposition).toBe('responded');
+  expect((await workspace.own.journal.copy(LEAD, one.message.id))?.disposition).toBe('responded');
   await second.close();
 });

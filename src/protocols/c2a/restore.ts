@@ -4,7 +4,7 @@ import type { CopyRecord } from '../../core/ports/journal.ts';
 import type { Who } from '../../core/mail/workspace.ts';
 import { aGroup, keyOf, placeOf } from './item.ts';
 import type { Item } from './item.ts';
-import type { Session } from './session.ts';
+import type { HostSession } from './session.ts';
 import type { Bind } from './shapes.ts';
 import { Refusal } from '../../core/refusal.ts';
 import type { SessionRecord } from '../../core/ports/obligations.ts';
@@ -21,10 +21,10 @@ export async function attemptsOf({ who, message }: Pick<Item, 'who' | 'message'>
  * was to be tried again after a failed turn, goes out again as before; a return that was counted and never offered goes out as a
  * knock. What was claimed and never offered waits again.
  */
-export async function restoreHeld(session: Session): Promise<void> {
+export async function restoreHeld(session: HostSession): Promise<void> {
   const unaccepted: { item: Item; event: string }[] = [];
   for (const who of session.whos) {
-    for (const copy of await who.home.ledger.heldBy(who.name, session.owner)) {
+    for (const copy of await who.home.journal.heldBy(who.name, session.owner)) {
       const found = await foundIn(session, who, copy);
       if (!found) continue;
       if (!found.isAccepted) unaccepted.push(found);
@@ -40,10 +40,10 @@ export async function restoreHeld(session: Session): Promise<void> {
 }
 
 /** Gives back what a session has in hand of a mailbox that it no longer reads: it waits again, for whoever does. */
-export async function giveBack({ owner }: Session, { name, home }: Who): Promise<void> {
-  const held = (await home.ledger.heldBy(name, owner)).map(({ id }) => id);
+export async function giveBack({ owner }: HostSession, { name, home }: Who): Promise<void> {
+  const held = (await home.journal.heldBy(name, owner)).map(({ id }) => id);
   const because = 'its session reads other mailboxes now';
-  if (held.length > 0) await home.spool.release({ mailbox: name, owner }, held, { because });
+  if (held.length > 0) await home.mailboxes.release({ mailbox: name, owner }, held, { because });
 }
 
 interface Found {
@@ -55,13 +55,15 @@ interface Found {
   returns: number;
 }
 
-async function foundIn(session: Session, who: Who, copy: CopyRecord): Promise<Found | null> {
-  const message = await who.home.ledger.message(copy.id);
+async function foundIn(session: HostSession, who: Who, copy: CopyRecord): Promise<Found | null> {
+  const message = await who.home.journal.message(copy.id);
   const receipts = await receiptsOf(who, copy.id);
   const offers = offersIn(receipts);
   const { seq, merged } = offers.at(-1)?.evidence ?? {};
   if (!message || typeof seq !== 'number') {
-    await who.home.spool.release({ mailbox: who.name, owner: session.owner }, [copy.id], { because: 'never offered' });
+    await who.home.mailboxes.release({ mailbox: who.name, owner: session.owner }, [copy.id], {
+      because: 'never offered',
+    });
     return null;
   }
   const item: Item = {
@@ -92,11 +94,11 @@ function wasAccepted(receipts: readonly Receipt[], session: string): boolean {
 
 /** The number of the last return, if the host ended before it was offered. */
 async function missedReturn({ name, home }: Who, id: MessageId, receipts: readonly Receipt[]): Promise<number> {
-  const duty = await home.ledger.duty(name, id);
-  if (!duty || duty.ended || duty.state !== 'open') return 0;
+  const obligation = await home.journal.obligation(name, id);
+  if (!obligation || obligation.ended || obligation.state !== 'open') return 0;
   const known = receipts.filter(({ step }) => step === 'offered' || step === 'reconsidered');
   const offered = Math.max(0, ...known.map(({ evidence }) => Number(evidence['returns'] ?? 0)));
-  return duty.returns > offered ? duty.returns : 0;
+  return obligation.returns > offered ? obligation.returns : 0;
 }
 
 function offersIn(receipts: readonly Receipt[]): Receipt[] {
@@ -104,12 +106,12 @@ function offersIn(receipts: readonly Receipt[]): Receipt[] {
 }
 
 async function receiptsOf({ name, home }: Who, id: MessageId): Promise<Receipt[]> {
-  const copies = (await home.ledger.trace(id))?.copies ?? [];
+  const copies = (await home.journal.trace(id))?.copies ?? [];
   return copies.find(({ mailbox }: { mailbox: AgentName }) => mailbox === name)?.receipts ?? [];
 }
 
 /** A session as it is bound: what is written down of it, whose mail it gets, and what its harness should know. */
-export interface Bound {
+export interface BoundSession {
   record: SessionRecord;
   whos: Who[];
   token: string;
@@ -119,9 +121,9 @@ export interface Bound {
 }
 
 /** Makes a session, or takes up an earlier one: only with the token that it was bound with. spec: host#bind */
-export async function bindSession(deps: HostDeps, request: Bind): Promise<Bound> {
-  const { ledger } = deps.home;
-  const earlier = await ledger.session(request.sessionId);
+export async function bindSession(deps: HostDeps, request: Bind): Promise<BoundSession> {
+  const { journal } = deps.home;
+  const earlier = await journal.session(request.sessionId);
   if (earlier && (request.token === undefined || deps.hash(request.token) !== earlier.tokenHash)) {
     throw new Refusal(
       'not_yours',
@@ -141,7 +143,7 @@ export async function bindSession(deps: HostDeps, request: Bind): Promise<Bound>
   };
   const warnings: string[] = [];
   const whos = await known(deps, request.identities, warnings);
-  await ledger.saveSession(record);
+  await journal.saveSession(record);
   const former = earlier && (await holderOf(deps, earlier));
   const isMoved = former?.name !== whos[0]?.name;
   if (earlier && isMoved) await appoint(former, namingNothing(earlier), earlier, warnings);
@@ -152,7 +154,7 @@ export async function bindSession(deps: HostDeps, request: Bind): Promise<Bound>
 /** Forgets a session that stayed away: what it named is nobody's again. */
 export async function dropSession(deps: HostDeps, record: SessionRecord): Promise<void> {
   await appoint(await holderOf(deps, record), namingNothing(record), record, []);
-  await deps.home.ledger.dropSession(record.id);
+  await deps.home.journal.dropSession(record.id);
   deps.log('host.session_dropped', { session: record.id });
 }
 

@@ -1,18 +1,18 @@
-import type { Duty } from '../../core/obligations/rules.ts';
+import type { Obligation } from '../../core/obligations/rules.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { Watch } from '../../core/ports/mailboxes.ts';
 import { quieter } from '../../core/attention/decide.ts';
 import { rootOf } from '../../core/mail/conversation.ts';
 import type { Who } from '../../core/mail/workspace.ts';
-import { Alarm, Rounds } from './tasks.ts';
-import { Courier } from './delivery-queue.ts';
+import { Alarm, RepeatingTask } from './tasks.ts';
+import { DeliveryQueue } from './delivery-queue.ts';
 import { Digests } from './digest.ts';
-import type { House } from './context.ts';
+import type { HostContext } from './context.ts';
 import { aGroup, isUnseen, keyOf, placeOf } from './item.ts';
 import type { Item } from './item.ts';
-import { Look } from './mail-scan.ts';
+import { MailScan } from './mail-scan.ts';
 import { attemptsOf } from './restore.ts';
-import type { Link, Session } from './session.ts';
+import type { Link, HostSession } from './session.ts';
 import { Injection, isQuiet } from '../../core/attention/attention.ts';
 import type { Quieter } from './shapes.ts';
 import { Refusal } from '../../core/refusal.ts';
@@ -26,23 +26,23 @@ const EXCHANGE = 200;
 
 /** Runs one session: looks for its mail, waits for the right moment, and hands it to the courier. */
 export class Runner {
-  readonly courier: Courier;
-  readonly look: Look;
+  readonly courier: DeliveryQueue;
+  readonly look: MailScan;
   readonly digests: Digests;
-  readonly #rounds: Rounds;
+  readonly #rounds: RepeatingTask;
   readonly #alarm: Alarm;
   #watches: Watch[] = [];
   #rung = true;
 
   constructor(
-    readonly house: House,
-    readonly session: Session,
+    readonly house: HostContext,
+    readonly session: HostSession,
   ) {
-    this.#rounds = new Rounds(house.chores, 'session', () => this.#round());
+    this.#rounds = new RepeatingTask(house.chores, 'session', () => this.#round());
     this.#alarm = new Alarm(house.deps, () => this.ask());
-    this.courier = new Courier(house, session, () => this.ask());
+    this.courier = new DeliveryQueue(house, session, () => this.ask());
     this.digests = new Digests(house, session);
-    this.look = new Look(house, session, (who, id, by) => this.supersede(who, id, { replaced: by }));
+    this.look = new MailScan(house, session, (who, id, by) => this.supersede(who, id, { replaced: by }));
   }
 
   /** Something may be different: looks soon. */
@@ -61,7 +61,7 @@ export class Runner {
     this.session.link = link;
     this.session.digestAt = Math.max(this.session.digestAt, this.house.deps.now());
     this.look.again();
-    this.#watches = this.session.whos.map(({ name, home }) => home.spool.watch(name, () => this.ring()));
+    this.#watches = this.session.whos.map(({ name, home }) => home.mailboxes.watch(name, () => this.ring()));
     this.ring();
   }
 
@@ -114,20 +114,20 @@ export class Runner {
   }
 
   /** Offers an event again, as a knock, because it is still owed. False if it cannot be shown here. */
-  async comeBack(who: Who, duty: Duty): Promise<boolean> {
+  async comeBack(who: Who, obligation: Obligation): Promise<boolean> {
     const { link, queue } = this.session;
     if (!link) return false;
     const mode = quieter('notify', link.capabilities.injection);
     if (isUnseen({ mode })) return false;
-    const message = await who.home.ledger.message(duty.id);
-    const copy = await who.home.ledger.copy(who.name, duty.id);
+    const message = await who.home.journal.message(obligation.id);
+    const copy = await who.home.journal.copy(who.name, obligation.id);
     if (!message || !copy) return false;
     // It has not gone out or is out now: that is the same as coming back.
     if (queue.has({ who, message })) return true;
     const known = this.session.open.get(keyOf({ who, message }));
     if (copy.state === 'stored' || (copy.state === 'held' && !known)) return false;
     const item = known ?? (await this.#unheld(who, message, copy));
-    queue.putBack(aGroup({ ...item, mode }, { returns: Math.max(1, duty.returns) }));
+    queue.putBack(aGroup({ ...item, mode }, { returns: Math.max(1, obligation.returns) }));
     this.ask();
     return true;
   }
@@ -148,7 +148,7 @@ export class Runner {
     const attempts = await attemptsOf({ who, message });
     const author = await this.house.people.person(message.from);
     const conversation = placeOf(message, who);
-    const rows = await who.home.ledger.history({ thread: rootOf(message), limit: EXCHANGE });
+    const rows = await who.home.journal.history({ thread: rootOf(message), limit: EXCHANGE });
     return {
       who,
       message,
@@ -210,13 +210,13 @@ export async function askQuieter(runner: Runner, { eventId, mode, reason }: Quie
   }
   if (mode === injection) return { mode };
   const attention = { ...copy.attention, injection: mode };
-  await who.home.ledger.reconsider(who.name, eventId, attention);
+  await who.home.journal.reconsider(who.name, eventId, attention);
   const at = new Date(session.house.deps.now()).toISOString();
   const evidence = { way: 'host', session: session.id, was: injection, injection: mode, because: reason };
-  await who.home.ledger.record(who.name, eventId, { step: 'reconsidered', at, evidence });
+  await who.home.journal.record(who.name, eventId, { step: 'reconsidered', at, evidence });
   runner.letGo(who, eventId);
-  await who.home.spool.release({ mailbox: who.name, owner: session.owner }, [eventId], { because: reason });
-  if (isQuiet(attention)) await who.home.spool.lower(who.name, eventId);
+  await who.home.mailboxes.release({ mailbox: who.name, owner: session.owner }, [eventId], { because: reason });
+  if (isQuiet(attention)) await who.home.mailboxes.lower(who.name, eventId);
   runner.ring();
   return { mode };
 }
@@ -224,7 +224,7 @@ export async function askQuieter(runner: Runner, { eventId, mode, reason }: Quie
 /** The copy that this session has, or that waits for it. Any other does not exist for it. */
 async function openCopy({ session }: Runner, id: CopyRecord['id']): Promise<{ who: Who; copy: CopyRecord }> {
   for (const who of session.whos) {
-    const copy = await who.home.ledger.copy(who.name, id);
+    const copy = await who.home.journal.copy(who.name, id);
     if (copy && (copy.state === 'stored' || copy.owner === session.owner)) return { who, copy };
   }
   throw unknownEvent(id);

@@ -35,7 +35,7 @@ describe('what an agent says', () => {
     const args = said({ inReplyTo: message.id });
     const tries = await Promise.all(Array.from({ length: 10 }, () => say(workspace, workspace.who('bob'), args)));
     expect(new Set(tries.map((one) => one.message.id)).size).toBe(1);
-    expect(await workspace.own.spool.ids(alice)).toHaveLength(1);
+    expect(await workspace.own.mailboxes.ids(alice)).toHaveLength(1);
     const again = await say(workspace, workspace.who('bob'), args);
     expect(again.message.id).toBe(tries[0]?.message.id as MessageId);
     await expect(say(workspace, workspace.who('bob'), { ...args, text: 'something else' })).rejects.toMatchObject({
@@ -49,7 +49,7 @@ describe('what an agent says', () => {
     const sent = await say(workspace, workspace.who('bob'), said({ inReplyTo: message.id }));
     expect(sent.message.thread).toBe(message.id);
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
-    expect(await workspace.own.ledger.copy(bob, message.id)).toMatchObject({ disposition: 'responded' });
+    expect(await workspace.own.journal.copy(bob, message.id)).toMatchObject({ disposition: 'responded' });
   });
 
   it('is linked to what it answers, and to the last that is owed where the caller forgot to say [C2A-127]', async () => {
@@ -78,8 +78,8 @@ describe('what an agent says', () => {
     const refused = say(workspace, workspace.who('bob'), reply);
     await expect(refused).rejects.toMatchObject({ code: 'against_policy' });
     await expect(refused).rejects.toThrow('must_not_respond');
-    expect(await workspace.own.spool.ids(carol)).toHaveLength(1);
-    const trace = await workspace.own.ledger.trace(message.id);
+    expect(await workspace.own.mailboxes.ids(carol)).toHaveLength(1);
+    const trace = await workspace.own.journal.trace(message.id);
     const copy = trace?.copies.find(({ mailbox }) => mailbox === 'bob');
     expect(copy?.receipts).toMatchObject([{ step: 'refused', evidence: { code: 'against_policy' } }]);
   });
@@ -109,7 +109,7 @@ describe('what an agent says', () => {
     await expect(refused).rejects.toMatchObject({ code: 'already_claimed' });
     await expect(refused).rejects.toThrow('@carol');
     await say(workspace, workspace.who('carol'), reply());
-    expect(await workspace.own.ledger.duty(carol, message.id)).toMatchObject({ ended: { as: 'responded' } });
+    expect(await workspace.own.journal.obligation(carol, message.id)).toMatchObject({ ended: { as: 'responded' } });
   });
 
   it('is let through for who is asked by name in an exchange that another has claimed', async () => {
@@ -226,7 +226,7 @@ describe('what an agent says', () => {
     ];
     for (const args of sends)
       await expect(say(workspace, workspace.who('bob'), args)).rejects.toThrow(/dm|visibility thread/);
-    expect(await workspace.own.spool.ids(alice)).toEqual([]);
+    expect(await workspace.own.mailboxes.ids(alice)).toEqual([]);
   });
 
   it('may be asked of its person at any time [C2A-87]', async () => {

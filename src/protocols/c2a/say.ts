@@ -2,7 +2,7 @@ import { mentionsIn } from '../../core/attention/text.ts';
 import { deadlineOf } from '../../core/obligations/rules.ts';
 import { replyOutcome, refusalOf } from '../../core/attention/reply-rules.ts';
 import type { Reply } from '../../core/attention/reply-rules.ts';
-import type { Duty } from '../../core/obligations/rules.ts';
+import type { Obligation } from '../../core/obligations/rules.ts';
 import type { ToolArguments } from './shapes.ts';
 import { isBlank } from '../../core/message.ts';
 import type { Message } from '../../core/message.ts';
@@ -12,7 +12,7 @@ import type { CopyRecord } from '../../core/ports/journal.ts';
 import { renewClaim, standingClaim } from '../../core/obligations/claim.ts';
 import { isOfferedToSeveral, rootOf } from '../../core/mail/conversation.ts';
 import type { Workspace, Home, Who } from '../../core/mail/workspace.ts';
-import { enterDuties, standOf } from '../../core/obligations/obligation.ts';
+import { enterObligations, standOf } from '../../core/obligations/obligation.ts';
 import { refuseExposure } from '../../core/mail/private.ts';
 import { route } from '../../core/mail/route.ts';
 import { arrivalOf, setAside } from '../../core/mail/arrival.ts';
@@ -34,7 +34,7 @@ const EXCHANGE = 50;
  */
 export async function say(workspace: Workspace, who: Who, said: Said): Promise<Sent> {
   if (isBlank(said.text)) throw new Refusal('invalid_request', 'text is empty: write what you want to say');
-  const earlier = await who.home.ledger.underKey(who.name, said.idempotencyKey);
+  const earlier = await who.home.journal.underKey(who.name, said.idempotencyKey);
   const { to, thread } = await aimOf(who, said);
   const draft = {
     to,
@@ -92,13 +92,13 @@ function refuseVisibility({ visibility, inReplyTo, target }: Said, to: string): 
 }
 
 /** The last thing that this agent owes to the one whom it writes to, and has not answered. */
-async function owedTo(who: Who, to: string): Promise<Duty | undefined> {
-  await enterDuties(who.home);
+async function owedTo(who: Who, to: string): Promise<Obligation | undefined> {
+  await enterObligations(who.home);
   const name = to.replace(/^@/, '').replace(/%\w+$/, '');
-  const owed = await who.home.ledger.owed(who.name, { limit: OWED_LOOK });
-  for (const duty of owed.filter(({ from }) => from === name).toReversed()) {
-    const message = await who.home.ledger.message(duty.id);
-    if ((await standOf(who.home, duty, message)) === 'open') return duty;
+  const owed = await who.home.journal.owed(who.name, { limit: OWED_LOOK });
+  for (const obligation of owed.filter(({ from }) => from === name).toReversed()) {
+    const message = await who.home.journal.message(obligation.id);
+    if ((await standOf(who.home, obligation, message)) === 'open') return obligation;
   }
   return undefined;
 }
@@ -115,7 +115,7 @@ async function refuseReply(workspace: Workspace, who: Who, said: Said, to: strin
   if (!refusal) return;
   if (seen) {
     const receipt = { step: 'refused' as const, at: new Date(workspace.now()).toISOString(), evidence: { ...refusal } };
-    await seen.home.ledger.record(who.name, seen.message.id, receipt);
+    await seen.home.journal.record(who.name, seen.message.id, receipt);
   }
   throw new Refusal(refusal.code, refusal.why);
 }
@@ -135,27 +135,28 @@ const FREE: Standing = {
 /** How things stand with an event for this reader. */
 async function standingOf(workspace: Workspace, who: Who, { home, message, recipients }: Seen): Promise<Standing> {
   const now = workspace.now();
-  await enterDuties(home);
-  const copy = await home.ledger.copy(who.name, message.id);
-  const duty = await home.ledger.duty(who.name, message.id);
+  await enterObligations(home);
+  const copy = await home.journal.copy(who.name, message.id);
+  const obligation = await home.journal.obligation(who.name, message.id);
   const claim = await standingClaim(home, message, now, who.name);
   const isMine = claim?.holder === who.name;
   const own = await lastWords(who, home, message);
   return {
     // Whoever claimed what was said to nobody in particular has made it its own.
-    policy: isMine && copy?.attention.reason === 'ambient' ? 'may_respond' : policyOf(who, message, copy, duty, now),
-    ended: duty?.ended?.as ?? (copy?.disposition === 'superseded' ? 'superseded' : null),
+    policy:
+      isMine && copy?.attention.reason === 'ambient' ? 'may_respond' : policyOf(who, message, copy, obligation, now),
+    ended: obligation?.ended?.as ?? (copy?.disposition === 'superseded' ? 'superseded' : null),
     claimedBy: claim && claim.holder !== who.name ? `@${claim.holder}` : null,
     claimed: isMine || copy?.attention.directedness === 'to_me' || message.from === who.name,
     offeredToSeveral: isOfferedToSeveral(message, recipients),
     ...(own && own.id !== message.id && { lastOwn: own.body }),
-    stale: duty !== null && isLate(duty, now) && !(await wasPulled(who, message, duty)),
+    stale: obligation !== null && isLate(obligation, now) && !(await wasPulled(who, message, obligation)),
   };
 }
 
 /** What this reader said last in the exchange of an event. What a surface refused nobody has heard: it can be said again. */
 async function lastWords(who: Who, home: Home, message: Message): Promise<Message | undefined> {
-  const exchange = await home.ledger.exchange(rootOf(message), EXCHANGE);
+  const exchange = await home.journal.exchange(rootOf(message), EXCHANGE);
   const own = exchange.filter(({ from, parley }) => from === who.name && parley?.signal === undefined);
   for (const said of own.toReversed()) {
     if (typeof (await arrivalOf(home, message.from, said)) !== 'object') return said;
@@ -168,22 +169,22 @@ function policyOf(
   who: Who,
   message: Message,
   copy: CopyRecord | null,
-  duty: Duty | null,
+  obligation: Obligation | null,
   now: number,
 ): Reply['policy'] {
   if (message.from === who.name) return 'may_respond';
   if (!copy) return 'must_not_respond';
-  return duty && isLate(duty, now) ? 'may_respond' : copy.attention.policy;
+  return obligation && isLate(obligation, now) ? 'may_respond' : copy.attention.policy;
 }
 
-function isLate(duty: Duty, now: number): boolean {
-  return duty.kind === 'reply' && duty.ended === null && now > deadlineOf(duty);
+function isLate(obligation: Obligation, now: number): boolean {
+  return obligation.kind === 'reply' && obligation.ended === null && now > deadlineOf(obligation);
 }
 
 /** Has this reader read the thread since the deadline? */
-async function wasPulled(who: Who, message: Message, duty: Duty): Promise<boolean> {
-  const copy = (await who.home.ledger.trace(message.id))?.copies.find(({ mailbox }) => mailbox === who.name);
-  const since = deadlineOf(duty);
+async function wasPulled(who: Who, message: Message, obligation: Obligation): Promise<boolean> {
+  const copy = (await who.home.journal.trace(message.id))?.copies.find(({ mailbox }) => mailbox === who.name);
+  const since = deadlineOf(obligation);
   return (copy?.receipts ?? []).some((one) => one.evidence['by'] === 'chat.read_thread' && Date.parse(one.at) >= since);
 }
 
@@ -199,9 +200,9 @@ async function meant(workspace: Workspace, who: Who, { text, directedness }: Sai
 /** Whoever answers keeps the claim, and has done with the copy in its hand, unless the answer is still to be shown. */
 async function afterReply(workspace: Workspace, who: Who, { home, message }: Seen, sent: Sent): Promise<void> {
   await renewClaim(home, who.name, message.id, workspace.now());
-  const duty = await home.ledger.duty(who.name, message.id);
-  if (duty?.kind === 'obligation') return;
+  const obligation = await home.journal.obligation(who.name, message.id);
+  if (obligation?.kind === 'obligation') return;
   if ((await arrivalOf(home, message.from, sent.message)) === 'waiting') return setAside({ ...who, home }, message.id);
-  const policy = (await home.ledger.copy(who.name, message.id))?.attention.policy;
+  const policy = (await home.journal.copy(who.name, message.id))?.attention.policy;
   await settleIfOpen({ ...who, home }, message.id, replyOutcome(policy), { reply: sent.message.id });
 }

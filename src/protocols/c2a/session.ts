@@ -4,10 +4,10 @@ import type { Disposition, Evidence } from '../../core/receipt.ts';
 import type { SessionRecord } from '../../core/ports/obligations.ts';
 import type { Who } from '../../core/mail/workspace.ts';
 import { HOLD_MS, noted } from './context.ts';
-import type { House, Wire } from './context.ts';
+import type { HostContext, HostPeer } from './context.ts';
 import { isUrgent, keyOf, lastOf } from './item.ts';
 import type { Group, Item } from './item.ts';
-import { Queue } from './queue.ts';
+import { SessionQueue } from './queue.ts';
 import { Rate } from './tasks.ts';
 
 /** How long something urgent waits for a boundary before it interrupts. */
@@ -15,7 +15,7 @@ const PATIENCE_MS = 30_000;
 
 /** A harness on the other side, and what it can do. */
 export interface Link {
-  wire: Wire;
+  wire: HostPeer;
   capabilities: Capabilities;
   version: ProtocolVersion;
   wantsAll: boolean;
@@ -39,8 +39,8 @@ export interface TurnState {
  *
  * Without a connection nothing is renewed: after a while what is held waits again, for whoever comes.
  */
-export class Session {
-  readonly queue: Queue;
+export class HostSession {
+  readonly queue: SessionQueue;
   /** How much it may say at once. */
   readonly sends: Rate;
   /** Accepted, and not ended. */
@@ -53,14 +53,14 @@ export class Session {
   digestAt = -Infinity;
 
   constructor(
-    readonly house: House,
+    readonly house: HostContext,
     public record: SessionRecord,
     public whos: readonly Who[],
   ) {
     const { sendsPerSecond: perSecond, sendsAtOnce: atOnce } = house.limits;
     this.sends = new Rate(house.deps, { perSecond, atOnce, waiting: 0 });
     const { now, composeMs } = house.deps;
-    this.queue = new Queue({ now, composeMs, typingSince: (item) => house.typingSince(item) });
+    this.queue = new SessionQueue({ now, composeMs, typingSince: (item) => house.typingSince(item) });
   }
 
   get id(): string {
@@ -108,12 +108,12 @@ export class Session {
     const { name, home } = item.who;
     const evidence = { way: 'host', session: this.id, ...by };
     const claim = { mailbox: name, owner: this.owner };
-    return home.spool.settle(claim, [item.message.id], { disposition, by: evidence }, 'shown');
+    return home.mailboxes.settle(claim, [item.message.id], { disposition, by: evidence }, 'shown');
   }
 
   /** Somebody did something about an event: is it still in this session's hand? */
   async recheck(who: Who, id: MessageId): Promise<void> {
-    const copy = await who.home.ledger.copy(who.name, id);
+    const copy = await who.home.journal.copy(who.name, id);
     if (copy?.owner !== this.owner) this.open.delete(`${id}:${who.name}`);
   }
 
@@ -126,7 +126,7 @@ export class Session {
   /** Keeps what it holds, from now. */
   async renew(): Promise<void> {
     for (const { name, home } of this.whos) {
-      await home.spool.renew({ mailbox: name, owner: this.owner }, { ms: HOLD_MS });
+      await home.mailboxes.renew({ mailbox: name, owner: this.owner }, { ms: HOLD_MS });
     }
   }
 }

@@ -98,7 +98,7 @@ describe('a session', () => {
     host.host.gone(wire);
     host.workspace.pass(8 * 24 * 3_600_000);
     await host.pass(10_000);
-    expect(await host.workspace.own.ledger.session('lead')).toBeNull();
+    expect(await host.workspace.own.journal.session('lead')).toBeNull();
     expect((await host.workspace.own.directory.get(AgentName.parse('lead')))?.parley?.owns ?? []).toEqual([]);
   });
 
@@ -132,7 +132,7 @@ describe('a session', () => {
     await expect(host.bind(wire, ['lead', 'will'])).rejects.toMatchObject({ code: 'not_yours' });
     const call = host.call(wire, 'chat.react', { inReplyTo: message.id, signal: 'agree' });
     await expect(call).rejects.toMatchObject({ code: 'not_found' });
-    expect(await host.workspace.own.ledger.session('lead')).toBeNull();
+    expect(await host.workspace.own.journal.session('lead')).toBeNull();
   });
 
   it('names channels as channels are named', () => {
@@ -205,7 +205,7 @@ describe('a session', () => {
     await host.pass(1000);
     await host.host.close();
     await host.host.close();
-    const copy = await host.workspace.own.ledger.copy(AgentName.parse('lead'), message.id);
+    const copy = await host.workspace.own.journal.copy(AgentName.parse('lead'), message.id);
     expect(copy).toMatchObject({ state: 'held', owner: 'bearer.session-lead' });
     await host.send('bob', '@lead', 'after the end');
     await host.pass(60_000);

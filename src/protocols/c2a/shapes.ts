@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { Attention, Directedness, Injection, Policy, Reason } from '../../core/attention/attention.ts';
-import { Intent, Obligation, Priority } from '../../core/message.ts';
+import { Intent, Blocking, Priority } from '../../core/message.ts';
 import { AgentName, ChannelName, MessageId, SendKey } from '../../core/names.ts';
 import { Schema } from '../../core/schema.ts';
 import type { Described } from '../../core/schema.ts';
@@ -137,7 +137,7 @@ export const TOOLS = {
       intent: v.optional(Intent.inner, 'none'),
       priority: v.optional(Priority.inner, 'normal'),
       refs: v.optional(v.array(v.string())),
-      obligation: v.optional(Obligation.inner),
+      obligation: v.optional(Blocking.inner),
     }),
   ),
   'chat.react': new Schema(() =>
@@ -181,7 +181,7 @@ export const SURFACE = {
       createdAt: v.optional(v.pipe(v.string(), v.isoTimestamp())),
       priority: v.optional(Priority.inner, 'normal'),
       intent: v.optional(Intent.inner, 'none'),
-      obligation: v.optional(Obligation.inner),
+      obligation: v.optional(Blocking.inner),
     }),
   ),
   'surface/edit': new Schema(() => v.object({ messageId: text, content: v.array(Part.inner) })),
@@ -256,7 +256,7 @@ export const ChatDeliver = new Schema(() =>
       interrupt: v.optional(v.boolean()),
     }),
     reliability: v.object({ attempt: v.number(), idempotencyKey: v.string() }),
-    obligation: v.optional(Obligation.inner),
+    obligation: v.optional(Blocking.inner),
     /** It is a reaction: to which event, and what it says to whoever wrote that. */
     reaction: v.optional(v.object({ target: MessageId.inner, signal: Signal.inner, means: v.optional(Meaning.inner) })),
     /** The events whose words stand in this one turn, oldest first; the last is `eventId`. */

@@ -2,15 +2,15 @@ import { readMessage } from '../../core/message.ts';
 import type { Message } from '../../core/message.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import type { Disposition } from '../../core/receipt.ts';
-import { Alarm, Rounds, why } from './tasks.ts';
+import { Alarm, RepeatingTask, why } from './tasks.ts';
 import { HOLD_MS, noted, isPermanent, retryAfter } from './context.ts';
-import type { House, SurfaceShow, Wire } from './context.ts';
+import type { HostContext, SurfaceShow, HostPeer } from './context.ts';
 import { bridgeName, rawConversation, rawMessage, rawPerson } from './platform-names.ts';
 import { rootOf } from '../../core/mail/conversation.ts';
 import { replyOutcome } from '../../core/attention/reply-rules.ts';
 import { isMessageId } from '../../core/names.ts';
 import type { Home } from '../../core/mail/workspace.ts';
-import { endDuty } from '../../core/obligations/obligation.ts';
+import { endObligation } from '../../core/obligations/obligation.ts';
 import { settleIfOpen } from '../../core/mail/settle.ts';
 
 const LOOK_MS = 1000;
@@ -21,7 +21,7 @@ const LONGEST_WAIT_MS = 60_000;
 const MOST_OUT = 200;
 
 /** What became of something that was to be shown. */
-export type Shown = 'shown' | 'later' | 'failed';
+export type ShowResult = 'shown' | 'later' | 'failed';
 
 interface Letter {
   mailbox: AgentName;
@@ -35,12 +35,12 @@ interface Letter {
  * shows nothing new. If the surface goes away the letter waits again. If the host is killed the letter stays held, and the next
  * connection of the surface releases it first. In one conversation letters are shown in order.
  */
-export class Showing {
-  readonly #rounds: Rounds;
+export class SurfaceOutbox {
+  readonly #rounds: RepeatingTask;
   readonly #alarm: Alarm;
   readonly #lanes = new Map<string, Promise<void>>();
   readonly #seen = new Map<AgentName, number>();
-  readonly #waiters = new Map<MessageId, ((shown: Shown) => void)[]>();
+  readonly #waiters = new Map<MessageId, ((shown: ShowResult) => void)[]>();
   readonly #ephemeral = new Set<MessageId>();
   #out = 0;
   #hasReleased = false;
@@ -49,11 +49,11 @@ export class Showing {
   readonly #stopped: Promise<void>;
 
   constructor(
-    readonly house: House,
-    readonly wire: Wire,
+    readonly house: HostContext,
+    readonly wire: HostPeer,
     readonly platform: AgentName,
   ) {
-    this.#rounds = new Rounds(house.chores, 'show', () => this.#round());
+    this.#rounds = new RepeatingTask(house.chores, 'show', () => this.#round());
     this.#alarm = new Alarm(house.deps, () => this.ring());
     this.#stopped = new Promise((resolve) => (this.#stop = resolve));
   }
@@ -78,8 +78,8 @@ export class Showing {
   }
 
   /** What the first try came to: it was shown, it never will be, or nobody can tell yet. */
-  async outcome(id: MessageId, ms: number): Promise<Shown> {
-    const told = Promise.withResolvers<Shown>();
+  async outcome(id: MessageId, ms: number): Promise<ShowResult> {
+    const told = Promise.withResolvers<ShowResult>();
     this.#waiters.set(id, [...(this.#waiters.get(id) ?? []), told.resolve]);
     const timer = this.house.deps.after(ms, () => told.resolve('later'));
     this.ring();
@@ -91,8 +91,8 @@ export class Showing {
   async #round(): Promise<void> {
     try {
       // Of thousands of people few have mail at one time.
-      const { ledger, directory } = this.house.deps.home;
-      const mailboxes = await ledger.mailboxesWithMail(`${this.platform}.`);
+      const { journal, directory } = this.house.deps.home;
+      const mailboxes = await journal.mailboxesWithMail(`${this.platform}.`);
       if (!this.#hasReleased) for (const mailbox of mailboxes) await this.#release(mailbox);
       this.#hasReleased = true;
       for (const mailbox of mailboxes) await this.#look(mailbox);
@@ -105,16 +105,16 @@ export class Showing {
 
   /** A host that was killed left these held. Whether they were shown is not known; the surface knows by their keys. */
   async #release(mailbox: AgentName): Promise<void> {
-    const { ledger, spool } = this.house.deps.home;
-    const held = (await ledger.heldBy(mailbox, this.#owner)).map(({ id }) => id);
+    const { journal, mailboxes } = this.house.deps.home;
+    const held = (await journal.heldBy(mailbox, this.#owner)).map(({ id }) => id);
     const because = 'the host was started again';
-    if (held.length > 0) await spool.release({ mailbox, owner: this.#owner }, held, { because });
+    if (held.length > 0) await mailboxes.release({ mailbox, owner: this.#owner }, held, { because });
   }
 
   async #look(mailbox: AgentName): Promise<void> {
-    const { ledger } = this.house.deps.home;
+    const { journal } = this.house.deps.home;
     for (;;) {
-      const page = await ledger.shelf(mailbox, this.#seen.get(mailbox) ?? 0, PAGE);
+      const page = await journal.shelf(mailbox, this.#seen.get(mailbox) ?? 0, PAGE);
       for (const { seq, text, attention } of page) {
         if (this.#isOver || this.#out >= MOST_OUT) return;
         this.#seen.set(mailbox, seq);
@@ -151,7 +151,7 @@ export class Showing {
 
   async #show(letter: Letter, params: SurfaceShow): Promise<void> {
     const { mailbox, message } = letter;
-    const { spool } = this.house.deps.home;
+    const { mailboxes } = this.house.deps.home;
     if (this.#isOver || !(await this.#take(letter))) return this.#tell(message.id, 'later');
     for (let tried = 0; !this.#isOver; tried += 1) {
       try {
@@ -168,7 +168,7 @@ export class Showing {
       }
     }
     this.#seen.delete(mailbox);
-    await spool.release({ mailbox, owner: this.#owner }, [message.id], { because: 'the surface went away' });
+    await mailboxes.release({ mailbox, owner: this.#owner }, [message.id], { because: 'the surface went away' });
   }
 
   /** It will never be shown: its sender is told, and may say it in another way. */
@@ -191,7 +191,7 @@ export class Showing {
 
   async #take({ mailbox, message }: Letter): Promise<boolean> {
     const lease = { ms: HOLD_MS, bearer: `surface-${this.platform}` };
-    const claim = await this.house.deps.home.spool.claim(
+    const claim = await this.house.deps.home.mailboxes.claim(
       mailbox,
       [message.id],
       lease,
@@ -203,7 +203,7 @@ export class Showing {
   async #settle({ mailbox, message }: Letter, disposition: Disposition, by: Record<string, string>): Promise<void> {
     const evidence = { way: 'surface', surface: this.platform, ...by };
     const claim = { mailbox, owner: this.#owner };
-    await this.house.deps.home.spool.settle(claim, [message.id], { disposition, by: evidence });
+    await this.house.deps.home.mailboxes.settle(claim, [message.id], { disposition, by: evidence });
   }
 
   get #owner(): string {
@@ -217,7 +217,7 @@ export class Showing {
     timer.cancel();
   }
 
-  #tell(id: MessageId, shown: Shown): void {
+  #tell(id: MessageId, shown: ShowResult): void {
     for (const tell of this.#waiters.get(id) ?? []) tell(shown);
     this.#waiters.delete(id);
   }
@@ -225,14 +225,14 @@ export class Showing {
 
 /** How a message looks at a surface: a DM, a post, a reply in a thread, a reaction, or another text for an earlier one. spec: host#show */
 export async function showOf(
-  house: House,
+  house: HostContext,
   platform: AgentName,
   mailbox: AgentName,
   message: Message,
 ): Promise<SurfaceShow> {
   const { signal, eta, replaces, aim } = message.parley ?? {};
   const { kind, displayName } = await house.people.person(message.from);
-  const about = signal === undefined ? null : await house.deps.home.ledger.message(message.thread as MessageId);
+  const about = signal === undefined ? null : await house.deps.home.journal.message(message.thread as MessageId);
   const place = about ?? message;
   const isChannel = place.to.startsWith('#');
   const isThread = signal === undefined && message.thread !== undefined;
@@ -276,13 +276,13 @@ export async function endAnswered(home: Home, said: Message, outcome: Outcome, n
   const { surface, refused } = outcome;
   const id = said.thread;
   if (!isMessageId(id) || said.parley?.signal !== undefined) return;
-  const event = await home.ledger.message(id);
+  const event = await home.journal.message(id);
   const who = { name: said.from as AgentName, home };
-  const copy = await home.ledger.copy(who.name, id);
+  const copy = await home.journal.copy(who.name, id);
   // Who is no reader at this surface has it by mail, and it was ended when that was stored.
   if (!copy || !event?.from.startsWith(`${surface}.`)) return;
   const as = refused === undefined ? replyOutcome(copy.attention.policy) : 'failed';
   const by = { reply: said.id, ...(refused !== undefined && { surface, reason: refused }) };
-  const duty = await endDuty(home, who.name, id, as, by, now);
-  if (duty?.kind !== 'obligation') await settleIfOpen(who, id, as, by);
+  const obligation = await endObligation(home, who.name, id, as, by, now);
+  if (obligation?.kind !== 'obligation') await settleIfOpen(who, id, as, by);
 }

@@ -38,19 +38,19 @@ function saysNo(surface: TestSurface, ...codes: number[]): void {
 
 /** How an event stands for its reader: its copy's end, the end of what was owed, and what was written down of that. */
 async function standing({ workspace }: TestHost, id: MessageId) {
-  const copy = (await workspace.own.ledger.trace(id))?.copies.find(({ mailbox }) => mailbox === lead);
-  const duty = await workspace.own.ledger.duty(lead, id);
+  const copy = (await workspace.own.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === lead);
+  const obligation = await workspace.own.journal.obligation(lead, id);
   return {
     copy: copy?.disposition ?? null,
-    duty: duty?.ended?.as ?? null,
+    obligation: obligation?.ended?.as ?? null,
     ends: copy?.receipts.filter(({ step }) => step === 'discharged').length ?? 0,
-    by: duty?.ended?.by,
+    by: obligation?.ended?.by,
   };
 }
 
-const OPEN = { copy: null, duty: null, ends: 0 };
-const RESPONDED = { copy: 'responded', duty: 'responded', ends: 1 };
-const FAILED = { copy: 'failed', duty: 'failed', ends: 1 };
+const OPEN = { copy: null, obligation: null, ends: 0 };
+const RESPONDED = { copy: 'responded', obligation: 'responded', ends: 1 };
+const FAILED = { copy: 'failed', obligation: 'failed', ends: 1 };
 
 describe('an answer that a surface refuses for good', () => {
   it('comes back as a tool’s error with the reason, and the event has failed by it [C2A-147]', async () => {
@@ -167,7 +167,7 @@ describe('an answer that a surface has not shown yet', () => {
     const saying = host.call(wire, 'chat.send_message', said({ text: 'lunch?', idempotencyKey: 'more' }));
     await host.pass(6000);
     const more = MessageId.parse((await saying)['eventId']);
-    expect((await host.workspace.own.ledger.message(more))?.thread).toBeUndefined();
+    expect((await host.workspace.own.journal.message(more))?.thread).toBeUndefined();
     isDown = false;
     await host.pass(120_000);
     expect(await standing(host, eventId)).toMatchObject(RESPONDED);
@@ -248,7 +248,7 @@ describe('an answer that a surface has not shown yet', () => {
     host.host.gone(surface.wire);
     const { workspace } = host;
     await answer(workspace, workspace.who('lead'), workspace.own, eventId, aDraft({ body: 'it is' }));
-    expect(await workspace.own.spool.ids(lead)).toEqual([]);
+    expect(await workspace.own.mailboxes.ids(lead)).toEqual([]);
     expect(await standing(host, eventId)).toMatchObject(OPEN);
     const back = await new TestSurface(host).bind();
     await host.pass(5000);

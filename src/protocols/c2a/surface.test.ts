@@ -144,7 +144,7 @@ describe('what people write at a surface', () => {
     const outcomes = await Promise.all(burst);
     expect(outcomes.filter((one) => one === 'stored')).toHaveLength(600);
     expect(outcomes.filter((one) => one === 'busy')).toHaveLength(400);
-    const stored = (await workspace.own.ledger.history({ limit: 2000 })).length;
+    const stored = (await workspace.own.journal.history({ limit: 2000 })).length;
     expect(stored).toBe(600);
     const wire = new FakeWire();
     await host.bind(wire, 'lead');
@@ -270,8 +270,8 @@ describe('reactions at a surface', () => {
     const { eventId } = await surface.dm('U1', 'lead', 'please do it', { messageId: 'later' });
     await host.host.start();
     await host.pass(10_000);
-    const duty = await host.workspace.own.ledger.duty(AgentName.parse('lead'), eventId);
-    expect(duty?.ended).toMatchObject({ as: 'responded' });
+    const obligation = await host.workspace.own.journal.obligation(AgentName.parse('lead'), eventId);
+    expect(obligation?.ended).toMatchObject({ as: 'responded' });
   });
 });
 
@@ -390,7 +390,7 @@ describe('what agents say to a surface', () => {
       Promise.reject(Object.assign(new Error('you are not in this channel'), { code: -32001 }));
     const sending = host.call(wire, 'chat.send_message', said({ target: '@slack.U1' }));
     await expect(sending).rejects.toThrow('you are not in this channel');
-    const [row] = await host.workspace.own.ledger.history({ agent: AgentName.parse('slack.U1'), limit: 1 });
+    const [row] = await host.workspace.own.journal.history({ agent: AgentName.parse('slack.U1'), limit: 1 });
     expect(await host.ended('slack.U1', row?.message.id ?? '')).toBe('failed');
     expect(surface.wire.shown).toHaveLength(1);
     surface.wire.showing = async () => {};

@@ -7,12 +7,12 @@ import type { Described } from '../../core/schema.ts';
 import { edit, remove } from './edit.ts';
 import { react } from '../../core/obligations/react.ts';
 import { send } from '../../core/mail/send.ts';
-import type { House, Wire } from './context.ts';
-import { InOrder, Rate } from './tasks.ts';
+import type { HostContext, HostPeer } from './context.ts';
+import { ConversationOrder, Rate } from './tasks.ts';
 import type { Item } from './item.ts';
 import { Members } from './members.ts';
 import type { Runner } from './runner.ts';
-import { Showing } from './show.ts';
+import { SurfaceOutbox } from './show.ts';
 import { signalFor, channelName, messageName, personName } from './platform-names.ts';
 
 type Params<M extends keyof typeof SURFACE> = Described<(typeof SURFACE)[M]>;
@@ -23,12 +23,12 @@ const TYPING_MS = 60_000;
 
 /** One surface that is connected. */
 export interface Surface {
-  wire: Wire;
+  wire: HostPeer;
   platform: AgentName;
   workspaceId: string;
   ephemeral: boolean;
   rate: Rate;
-  showing: Showing;
+  showing: SurfaceOutbox;
 }
 
 /**
@@ -40,20 +40,23 @@ export class Surfaces {
   /** Connections that ended and may still hold something. */
   readonly #ending = new Map<AgentName, Promise<void>>();
   readonly #typing = new Map<string, number>();
-  readonly #order: InOrder;
+  readonly #order: ConversationOrder;
   #lastPost: Promise<void> = Promise.resolve();
   readonly #members: Members;
 
   constructor(
-    readonly house: House,
+    readonly house: HostContext,
     readonly runners: () => Iterable<Runner>,
   ) {
-    this.#order = new InOrder(house.deps);
+    this.#order = new ConversationOrder(house.deps);
     this.#members = new Members(house);
   }
 
   /** A surface of the same platform takes the place of the one before: that one's connection may be dead. */
-  async bind(wire: Wire, { platform, workspaceId, ephemeral }: Params<'surface/bind'>): Promise<{ platform: string }> {
+  async bind(
+    wire: HostPeer,
+    { platform, workspaceId, ephemeral }: Params<'surface/bind'>,
+  ): Promise<{ platform: string }> {
     if (platform.includes('.')) throw new Refusal('invalid_request', 'a platform has no "." in its name');
     this.#end(this.#bound.get(platform));
     await this.#ending.get(platform);
@@ -64,13 +67,13 @@ export class Surfaces {
       waiting: limits.postsWaiting,
     });
     await this.#members.bridge(platform);
-    const showing = new Showing(this.house, wire, platform);
+    const showing = new SurfaceOutbox(this.house, wire, platform);
     this.#bound.set(platform, { wire, platform, workspaceId, ephemeral, rate, showing });
     showing.ring();
     return { platform };
   }
 
-  gone(wire: Wire): void {
+  gone(wire: HostPeer): void {
     for (const [platform, surface] of this.#bound) {
       if (surface.wire !== wire) continue;
       this.#end(surface);
@@ -96,7 +99,7 @@ export class Surfaces {
     return this.all().find(({ platform }) => name.startsWith(`${platform}.`));
   }
 
-  async post(wire: Wire, post: Post): Promise<{ eventId: MessageId; first: boolean }> {
+  async post(wire: HostPeer, post: Post): Promise<{ eventId: MessageId; first: boolean }> {
     const surface = this.#on(wire);
     await surface.rate.turn('messages');
     const place = `${surface.platform} ${post.conversation.id}`;
@@ -150,14 +153,14 @@ export class Surfaces {
     // Who joined or left is for the record: no model needs it.
     if (conversation.kind === 'system' && isStatus && sent.first) {
       for (const { mailbox, attention } of sent.copies) {
-        await home.ledger.reconsider(mailbox, id, { ...attention, injection: 'silent' });
+        await home.journal.reconsider(mailbox, id, { ...attention, injection: 'silent' });
       }
     }
     this.house.stored(sent.copies);
     return { eventId: sent.message.id, first: sent.first };
   }
 
-  async edit(wire: Wire, { messageId, content }: Params<'surface/edit'>): Promise<{ eventId: MessageId }> {
+  async edit(wire: HostPeer, { messageId, content }: Params<'surface/edit'>): Promise<{ eventId: MessageId }> {
     const { platform, rate } = this.#on(wire);
     const { workspace, home } = this.house.deps;
     await rate.turn('messages');
@@ -173,15 +176,15 @@ export class Surfaces {
   }
 
   /** Whoever deletes it, what nobody has answered yet is called off; only its author's deleting discharges an obligation. */
-  async delete(wire: Wire, { messageId, by }: Params<'surface/delete'>): Promise<{ eventId: MessageId }> {
+  async delete(wire: HostPeer, { messageId, by }: Params<'surface/delete'>): Promise<{ eventId: MessageId }> {
     const { platform } = this.#on(wire);
     const { workspace, home } = this.house.deps;
     const { id, message } = await this.#current(platform, messageId);
     const who = by === undefined ? (message.from as AgentName) : personName(platform, by);
     const { copies } = await remove(workspace, who, home, id);
     for (const { mailbox } of copies) {
-      const duty = await home.ledger.duty(mailbox, id);
-      if (duty && !duty.ended) continue;
+      const obligation = await home.journal.obligation(mailbox, id);
+      if (obligation && !obligation.ended) continue;
       for (const runner of this.runners()) {
         const reader = runner.session.whos.find(({ name }) => name === mailbox);
         if (reader) await runner.supersede(reader, id, { withdrawn: true });
@@ -192,7 +195,7 @@ export class Surfaces {
 
   /** A sign that means nothing here is kept as it is, and does nothing. */
   async react(
-    wire: Wire,
+    wire: HostPeer,
     reaction: Params<'surface/react'>,
   ): Promise<{ reactionId: MessageId | null; signal: string }> {
     const { platform, rate } = this.#on(wire);
@@ -201,7 +204,7 @@ export class Surfaces {
     const signal = signalFor(reaction);
     const author = await this.#members.person(platform, { id: reaction.author, kind: 'human' });
     const target = await this.#target(platform, reaction.messageId);
-    const told = await home.ledger.message(target);
+    const told = await home.journal.message(target);
     const channel = ChannelName.safeParse(told?.to ?? '');
     if (channel.success && (await this.#members.isShown(platform, channel.data))) {
       await this.#members.join(platform, author, channel.data, '');
@@ -212,7 +215,7 @@ export class Surfaces {
     return { reactionId: done.sent?.message.id ?? null, signal };
   }
 
-  typing(wire: Wire, { conversation, author, on }: Params<'surface/typing'>): void {
+  typing(wire: HostPeer, { conversation, author, on }: Params<'surface/typing'>): void {
     const { platform } = this.#on(wire);
     const name = personName(platform, author);
     const key = `${name} ${conversation}`;
@@ -242,7 +245,7 @@ export class Surfaces {
     for (const { showing } of this.#bound.values()) showing.ring();
   }
 
-  #on(wire: Wire): Surface {
+  #on(wire: HostPeer): Surface {
     const surface = this.all().find((one) => one.wire === wire);
     if (surface) return surface;
     throw new Refusal('no_identity', 'this surface is not bound; call surface/bind first');
@@ -250,14 +253,14 @@ export class Surfaces {
 
   /** The last version of a message that came in from this platform. */
   async #current(platform: AgentName, messageId: string) {
-    const { ledger } = this.house.deps.home;
+    const { journal } = this.house.deps.home;
     for (const kind of [undefined, 'system', 'tool'] as const) {
       let id = messageName(platform, messageId, { kind });
-      let message = await ledger.message(id);
+      let message = await journal.message(id);
       if (!message) continue;
       for (let version = 1; ; version += 1) {
         const next = messageName(platform, messageId, { version: version + 1 });
-        const later = await ledger.message(next);
+        const later = await journal.message(next);
         if (!later) return { id, version, message };
         [id, message] = [next, later];
       }
@@ -267,7 +270,7 @@ export class Surfaces {
 
   /** What somebody reacts to: a message of the platform, or one of ours by the id under which it was shown. */
   async #target(platform: AgentName, messageId: string): Promise<MessageId> {
-    const own = isMessageId(messageId) && (await this.house.deps.home.ledger.message(messageId));
+    const own = isMessageId(messageId) && (await this.house.deps.home.journal.message(messageId));
     if (own) return own.id;
     try {
       return (await this.#current(platform, messageId)).id;

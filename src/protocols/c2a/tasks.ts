@@ -5,7 +5,7 @@ import type { HostDeps, Timer } from './context.ts';
  * Work that nobody waits for: it is owned here, so that none of it is lost or goes on after the end. What fails is logged, and
  * whoever began it tries again by its alarm.
  */
-export class Chores {
+export class BackgroundTasks {
   readonly #open = new Set<{ done: Promise<void> }>();
   #isOver = false;
 
@@ -70,12 +70,12 @@ export class Alarm {
 }
 
 /** Rounds that never overlap: asked for any number of times during one, it is done once more. */
-export class Rounds {
+export class RepeatingTask {
   #asked = false;
   #running = false;
 
   constructor(
-    readonly chores: Chores,
+    readonly chores: BackgroundTasks,
     readonly what: string,
     readonly round: () => Promise<void>,
   ) {}
@@ -159,7 +159,7 @@ interface Line {
 }
 
 /** What is said in one place happens one after the other; and in the order of its numbers, where the source gives some. */
-export class InOrder {
+export class ConversationOrder {
   readonly #lines = new Map<string, Line>();
 
   constructor(readonly deps: Pick<HostDeps, 'after'>) {}

@@ -33,7 +33,7 @@ describe('time', () => {
     expect(wire.delivered.map(({ returns }) => returns)).toEqual([undefined, 1, 2]);
     expect(new Set(wire.delivered.map(({ reliability }) => reliability.idempotencyKey)).size).toBe(1);
     expect(carol.delivered).toEqual([]);
-    const told = await host.workspace.own.ledger.history({ agent: AgentName.parse('olga'), limit: 10 });
+    const told = await host.workspace.own.journal.history({ agent: AgentName.parse('olga'), limit: 10 });
     expect(told).toHaveLength(1);
     await host.pass(600_000);
     expect(await host.ended('lead', message.id)).toBe('failed');
@@ -49,7 +49,7 @@ describe('time', () => {
     expect(await host.ended('lead', message.id)).toBe('ignored');
     await host.pass(3_600_000);
     expect(wire.ids).toEqual([message.id]);
-    expect(await host.workspace.own.ledger.history({ limit: 10 })).toHaveLength(1);
+    expect(await host.workspace.own.journal.history({ limit: 10 })).toHaveLength(1);
   });
 
   it('leaves what must not be answered no longer than until it is accepted, or taken back [C2A-105]', async () => {
@@ -177,7 +177,7 @@ describe('a digest', () => {
     const kept = async (body: string): Promise<string> => {
       const { message, copies } = await host.send('bob', '@lead', body, { intent: 'status' });
       for (const { mailbox, attention } of copies) {
-        await host.workspace.own.ledger.reconsider(mailbox, message.id, { ...attention, reason: 'loop' });
+        await host.workspace.own.journal.reconsider(mailbox, message.id, { ...attention, reason: 'loop' });
       }
       return message.id;
     };
@@ -200,7 +200,7 @@ describe('a digest', () => {
     const deadline = new Date(host.workspace.now() + 3 * 3_600_000).toISOString();
     const { message, copies } = await host.send('bob', '@lead', 'could you look at it?', { deadline });
     for (const { mailbox, attention } of copies) {
-      await host.workspace.own.ledger.reconsider(mailbox, message.id, { ...attention, injection: 'digest' });
+      await host.workspace.own.journal.reconsider(mailbox, message.id, { ...attention, injection: 'digest' });
     }
     await host.pass(16 * 60_000);
     expect(wire.delivered).toMatchObject([
@@ -226,7 +226,7 @@ describe('progress', () => {
     await host.pass(5000);
     expect(wire.prompts.at(-1)).toContain('marmalade');
     expect(boss.delivered).toEqual([]);
-    expect(await host.workspace.own.ledger.history({ limit: 10 })).toHaveLength(2);
+    expect(await host.workspace.own.journal.history({ limit: 10 })).toHaveLength(2);
     await host.pass(15 * 60_000);
     expect(boss.delivered).toMatchObject([{ attention: { policy: 'must_not_respond', reason: 'digest' } }]);
     expect(boss.prompts[0]).toContain('marmalade');

@@ -54,7 +54,7 @@ describe('the tools', () => {
     await host.call(lead, 'chat.list_events', {});
     const answer = said({ target: '#c', inReplyTo: message.id, visibility: 'thread', directedness: 'ambient' });
     await expect(host.call(lead, 'chat.send_message', answer)).rejects.toThrow('must_not_respond');
-    expect(await host.workspace.own.ledger.history({ limit: 10 })).toHaveLength(1);
+    expect(await host.workspace.own.journal.history({ limit: 10 })).toHaveLength(1);
   });
 
   it('act for the mailbox that has the event, where a session has several', async () => {
@@ -64,7 +64,7 @@ describe('the tools', () => {
     const { message } = await host.send('bob', '@ops', 'please look');
     await host.pass(1000);
     await host.call(wire, 'chat.react', { inReplyTo: message.id, signal: 'working' });
-    expect(await host.workspace.own.ledger.eventClaim(message.id, host.workspace.now())).toMatchObject({
+    expect(await host.workspace.own.journal.eventClaim(message.id, host.workspace.now())).toMatchObject({
       holder: 'ops',
     });
   });
@@ -97,14 +97,14 @@ describe('the tools', () => {
     const eventId = message.id;
     await expect(host.call(lead, 'chat.defer', { eventId })).rejects.toThrow('reason');
     await expect(host.call(lead, 'chat.defer', { eventId, reason: ' ' })).rejects.toThrow('say why');
-    expect((await blocked(host.workspace.who('bob'), { limit: 10 })).duties).toMatchObject([
+    expect((await blocked(host.workspace.who('bob'), { limit: 10 })).obligations).toMatchObject([
       { state: 'open', note: null },
     ]);
     await host.call(lead, 'chat.defer', { eventId, reason: 'after the deploy' });
-    expect((await blocked(host.workspace.who('bob'), { limit: 10 })).duties).toMatchObject([
+    expect((await blocked(host.workspace.who('bob'), { limit: 10 })).obligations).toMatchObject([
       { id: eventId, state: 'deferred', note: 'after the deploy', ended: null },
     ]);
-    const receipts = (await host.workspace.own.ledger.trace(eventId))?.copies.flatMap((copy) => copy.receipts) ?? [];
+    const receipts = (await host.workspace.own.journal.trace(eventId))?.copies.flatMap((copy) => copy.receipts) ?? [];
     expect(receipts.find(({ step }) => step === 'deferred')?.evidence).toMatchObject({ reason: 'after the deploy' });
   });
 
@@ -124,7 +124,7 @@ describe('the tools', () => {
     const { message } = await host.send('bob', '@lead', 'please look');
     await host.pass(1000);
     await host.call(lead, 'chat.react', { inReplyTo: message.id, signal: 'done' });
-    const copy = (await host.workspace.own.ledger.trace(message.id))?.copies.find(
+    const copy = (await host.workspace.own.journal.trace(message.id))?.copies.find(
       ({ mailbox }) => mailbox === AgentName.parse('lead'),
     );
     const steps = copy?.receipts.map(({ step }) => step) ?? [];
@@ -141,7 +141,7 @@ describe('the tools', () => {
       'chat.send_message',
       said({ target: '@will', text: 'Which region shall I use?' }),
     );
-    const copy = await host.workspace.own.ledger.copy(AgentName.parse('will'), asked['eventId'] as never);
+    const copy = await host.workspace.own.journal.copy(AgentName.parse('will'), asked['eventId'] as never);
     expect(copy?.attention).toMatchObject({ directedness: 'to_me', policy: 'must_respond' });
   });
 });

@@ -14,8 +14,8 @@ import type { Runner } from './runner.ts';
 import { say } from './say.ts';
 import type { Sent } from '../../core/mail/send.ts';
 import { neverShown } from '../../core/mail/shown.ts';
-import type { House } from './context.ts';
-import type { Session } from './session.ts';
+import type { HostContext } from './context.ts';
+import type { HostSession } from './session.ts';
 import { bridgeName, rawConversation } from './platform-names.ts';
 import type { Surface } from './surface.ts';
 
@@ -87,8 +87,11 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
   async 'chat.defer'(runner, { eventId, reason, until }) {
     const id = idOf(eventId);
     const who = await actorFor(runner, id);
-    const duty = await defer(runner.session.house.deps.workspace, who, id, { reason, until });
-    return { disposition: 'deferred', ...(duty.due !== null && { until: new Date(duty.due).toISOString() }) };
+    const obligation = await defer(runner.session.house.deps.workspace, who, id, { reason, until });
+    return {
+      disposition: 'deferred',
+      ...(obligation.due !== null && { until: new Date(obligation.due).toISOString() }),
+    };
   },
 
   async 'chat.resolve'(runner, { eventId, note }) {
@@ -107,7 +110,7 @@ async function actorFor({ session }: Runner, id: string | undefined): Promise<Wh
   const [first] = session.whos;
   if (!first) throw new Refusal('no_identity', 'this session is bound to no mailbox; bind it to one that exists');
   if (session.whos.length === 1 || !isMessageId(id)) return first;
-  for (const who of session.whos) if (await who.home.ledger.copy(who.name, id)) return who;
+  for (const who of session.whos) if (await who.home.journal.copy(who.name, id)) return who;
   return first;
 }
 
@@ -168,7 +171,7 @@ const PATIENCE_MS = 5000;
 type Said = ToolArguments<'chat.send_message'>;
 
 /** Says something. For a moment only where a surface can do that, and to one person there: it is never shown to more. */
-export async function speak(house: House, who: Who, said: Said): Promise<Sent> {
+export async function speak(house: HostContext, who: Who, said: Said): Promise<Sent> {
   const { workspace } = house.deps;
   if (said.visibility !== 'ephemeral') return say(workspace, who, said);
   const surface = house.surfaceOf(said.target.replace(/^@/, ''));
@@ -184,7 +187,7 @@ export async function speak(house: House, who: Who, said: Said): Promise<Sent> {
  * What became of it at a surface, as far as that is known soon. If it can never be shown there its sender hears so, and may say it in
  * another way: nobody has seen it.
  */
-export async function shownAt(house: House, { message, copies }: Sent): Promise<{ shown?: boolean }> {
+export async function shownAt(house: HostContext, { message, copies }: Sent): Promise<{ shown?: boolean }> {
   const at = copies.flatMap(({ mailbox }) => {
     const surface = house.surfaceOf(mailbox);
     const isShownThere = surface && (!message.to.startsWith('#') || mailbox === bridgeName(surface.platform));
@@ -201,8 +204,8 @@ export async function shownAt(house: House, { message, copies }: Sent): Promise<
 }
 
 /** False while nobody can tell. What it refused is told as a refusal. */
-async function wasShown({ deps }: House, mailbox: AgentName, id: MessageId): Promise<boolean> {
-  const copy = await deps.home.ledger.copy(mailbox, id);
+async function wasShown({ deps }: HostContext, mailbox: AgentName, id: MessageId): Promise<boolean> {
+  const copy = await deps.home.journal.copy(mailbox, id);
   if (copy?.state !== 'settled') return false;
   if (copy.disposition === 'failed') throw neverShown(copy.settledBy ?? {});
   return true;
@@ -210,8 +213,8 @@ async function wasShown({ deps }: House, mailbox: AgentName, id: MessageId): Pro
 
 /** How far the work of a session is, at the surfaces that have one of its channels. It is no chat: nothing is kept, and nobody is called. */
 export async function showProgress(
-  { deps }: House,
-  session: Session,
+  { deps }: HostContext,
+  session: HostSession,
   { progressToken, progress, total, message }: Progress,
   surfaces: readonly Surface[],
 ): Promise<void> {

@@ -89,7 +89,7 @@ it('whoever works keeps what it has claimed, and loses it when nothing is heard 
   await turn(host, wire, 'boundary');
   await host.call(wire, 'chat.claim', { eventId: message.id });
   const isClaimed = async (): Promise<boolean> =>
-    (await host.workspace.own.ledger.eventClaim(message.id, host.workspace.now())) !== null;
+    (await host.workspace.own.journal.eventClaim(message.id, host.workspace.now())) !== null;
   await host.pass(9 * 60_000);
   await turn(host, wire, 'boundary');
   await host.pass(9 * 60_000);
@@ -113,8 +113,8 @@ describe('a reply', () => {
     await host.pass(1000);
     await turn(host, wire, 'started', { eventIds: events });
     const answers = async () => {
-      const { ledger } = host.workspace.own;
-      const rows = await ledger.history({ agent: AgentName.parse('lead'), limit: 50 });
+      const { journal } = host.workspace.own;
+      const rows = await journal.history({ agent: AgentName.parse('lead'), limit: 50 });
       return rows.filter(({ message }) => message.from === 'lead').map(({ message }) => message);
     };
     return { host, wire, events, answers };
@@ -183,7 +183,7 @@ it('what others’ work hangs on is not told twice, and stays open until its aut
     directedness: 'to_me',
   });
   await turn(host, wire, 'ended', { eventIds: [message.id], finalText: 'I told bob to use 8080.' });
-  const said = (await host.workspace.own.ledger.history({ limit: 10 })).filter((row) => row.message.from === 'lead');
+  const said = (await host.workspace.own.journal.history({ limit: 10 })).filter((row) => row.message.from === 'lead');
   expect(said).toHaveLength(1);
   expect(await host.ended('lead', message.id)).toBeNull();
   await react(host.workspace, host.workspace.who('bob'), message.id, {
@@ -206,6 +206,6 @@ it('one answer is the answer to all that one author wrote in one turn', async ()
   await turn(host, wire, 'started', { eventIds: events });
   await turn(host, wire, 'ended', { eventIds: events, finalText: 'Both are.' });
   expect(await Promise.all(events.map((id) => host.ended('lead', id)))).toEqual(['responded', 'responded']);
-  const said = (await host.workspace.own.ledger.history({ limit: 10 })).filter((row) => row.message.from === 'lead');
+  const said = (await host.workspace.own.journal.history({ limit: 10 })).filter((row) => row.message.from === 'lead');
   expect(said).toHaveLength(1);
 });

@@ -6,7 +6,7 @@ import { Refusal } from '../../core/refusal.ts';
 import { arrivalOf } from '../../core/mail/arrival.ts';
 import { claim, renewClaim } from '../../core/obligations/claim.ts';
 import { isOfferedToSeveral, rootOf } from '../../core/mail/conversation.ts';
-import { endDuty, answerIn } from '../../core/obligations/obligation.ts';
+import { endObligation, answerIn } from '../../core/obligations/obligation.ts';
 import { say } from './say.ts';
 import type { Sent } from '../../core/mail/send.ts';
 import { why } from './tasks.ts';
@@ -96,7 +96,7 @@ async function answeredToo(session: Runner['session'], items: readonly Item[], s
   for (const item of items) {
     const { who, message } = item;
     if (message.parley?.obligation) continue;
-    await endDuty(who.home, who.name, message.id, 'responded', by, session.house.deps.now());
+    await endObligation(who.home, who.name, message.id, 'responded', by, session.house.deps.now());
     await session.end(item, 'responded', by);
   }
 }
@@ -105,8 +105,8 @@ async function answeredToo(session: Runner['session'], items: readonly Item[], s
 async function isOwed({ session }: Runner, item: Item): Promise<boolean> {
   const { attention, message, who } = item;
   if (attention.policy !== 'must_respond' || session.turn?.said.has(message.id)) return false;
-  const duty = await who.home.ledger.duty(who.name, message.id);
-  if (duty && (duty.ended !== null || duty.state !== 'open')) return false;
+  const obligation = await who.home.journal.obligation(who.name, message.id);
+  if (obligation && (obligation.ended !== null || obligation.state !== 'open')) return false;
   return (await answerTo(item)) === undefined;
 }
 
@@ -148,7 +148,7 @@ async function retryLater({ session }: Runner, { eventIds }: Turn): Promise<void
 async function keepClaims({ session }: Runner): Promise<void> {
   const now = session.house.deps.now();
   for (const { name, home } of session.whos) {
-    for (const { key, reserved } of await home.ledger.claimsOf(name, now)) {
+    for (const { key, reserved } of await home.journal.claimsOf(name, now)) {
       if (!reserved) await renewClaim(home, name, key, now);
     }
   }
@@ -163,7 +163,7 @@ const EXCHANGE = 200;
 
 /** What its reader has said to an event. */
 export async function answerTo({ who, message }: Item): Promise<Message | undefined> {
-  const exchange = await who.home.ledger.exchange(rootOf(message), EXCHANGE);
+  const exchange = await who.home.journal.exchange(rootOf(message), EXCHANGE);
   return exchange.find((said) => answerIn(message, who.name, said));
 }
 

@@ -14,7 +14,7 @@ import { isSame } from './shapes.ts';
 import type { SessionRow } from './shapes.ts';
 
 /** A registered session. */
-export interface Session {
+export interface BrokerSession {
   row: SessionRow;
   /** Whether its process runs; null where nothing proves it. */
   alive: boolean | null;
@@ -39,12 +39,12 @@ export class Broker {
     this.#rooms = new RoomFiles(root);
   }
 
-  async sessions(): Promise<Session[]> {
+  async sessions(): Promise<BrokerSession[]> {
     this.registry.mend();
     return this.registry.rows().map(sessionOf);
   }
 
-  async session(sessionId: string): Promise<Session | null> {
+  async session(sessionId: string): Promise<BrokerSession | null> {
     const row = this.#row(sessionId);
     return row ? sessionOf(row) : null;
   }
@@ -55,7 +55,7 @@ export class Broker {
   }
 
   /** The session that has this alias, compared without case. */
-  async called(alias: string): Promise<Session | null> {
+  async called(alias: string): Promise<BrokerSession | null> {
     const row = rowOf(this.registry.rows(), alias);
     return row ? sessionOf(row) : null;
   }
@@ -67,7 +67,7 @@ export class Broker {
    * Under the registry's lock: decide; copy the mail of the ended; write the registry; remove that mail from its old inbox. Killed
    * between any two, every message is in at least one inbox that the next registration looks into.
    */
-  async register(wish: Registration): Promise<Session> {
+  async register(wish: Registration): Promise<BrokerSession> {
     const { row, before } = this.registry.change(
       (kept) => {
         const done = registered(kept, wish, this.now());
@@ -89,7 +89,7 @@ export class Broker {
   }
 
   /** Changes fields of a row, as one act; undefined removes one. Null if there is no such session. */
-  async amend(sessionId: string, change: (row: SessionRow) => Record<string, unknown>): Promise<Session | null> {
+  async amend(sessionId: string, change: (row: SessionRow) => Record<string, unknown>): Promise<BrokerSession | null> {
     const row = this.registry.amend((rows) => rows.find((one) => one.session_id === sessionId), change);
     return row ? sessionOf(row) : null;
   }
@@ -158,6 +158,6 @@ export class Broker {
   }
 }
 
-function sessionOf(row: SessionRow): Session {
+function sessionOf(row: SessionRow): BrokerSession {
   return { row, alive: isAlive(row), lastSeen: lastSeen(row) };
 }

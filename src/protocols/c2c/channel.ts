@@ -1,6 +1,6 @@
 import { channelNotice } from './envelope.ts';
 import { entryOf } from './mail.ts';
-import type { Entry } from './mail.ts';
+import type { MailEntry } from './mail.ts';
 import { waiting } from '../../core/mail/deliver.ts';
 import type { Who } from '../../core/mail/workspace.ts';
 import { attempt } from '../../core/mail/attempt.ts';
@@ -53,7 +53,7 @@ export class Channel {
     if (this.deps.withBacklog || !this.deps.isOn) return;
     try {
       const { home, name } = await this.deps.reader();
-      for (const id of await home.spool.ids(name)) this.#told.add(id);
+      for (const id of await home.mailboxes.ids(name)) this.#told.add(id);
     } catch (error) {
       // A session without a mailbox is still served: its tools say what is wrong.
       this.deps.onTrouble(error);
@@ -84,7 +84,7 @@ export class Channel {
   #follow({ name, home }: Who, client: McpClient): void {
     if (!this.deps.isOn || this.#stop.signal.aborted || name === this.#watched) return;
     this.#watch?.close();
-    this.#watch = home.spool.watch(name, () => this.#ask(client));
+    this.#watch = home.mailboxes.watch(name, () => this.#ask(client));
     this.#watched = name;
   }
 
@@ -110,7 +110,7 @@ export class Channel {
     );
     if (mail.length === 0) return;
     for (const { message } of mail) this.#told.add(message.id);
-    const entries = new Map<MessageId, Entry>();
+    const entries = new Map<MessageId, MailEntry>();
     const way = new ChannelWay({ proof, notify: ({ id }) => tell(client, entries.get(id)) });
     await attempt(
       who,
@@ -135,7 +135,7 @@ function canShow({ capabilities }: McpClient): boolean {
   return typeof experimental === 'object' && experimental !== null && Object.hasOwn(experimental, CHANNEL);
 }
 
-function tell(client: McpClient, entry: Entry | undefined): void {
+function tell(client: McpClient, entry: MailEntry | undefined): void {
   if (entry) client.notify(`notifications/${CHANNEL}`, channelNotice(entry));
 }
 

@@ -150,7 +150,7 @@ export async function peek(c2c: C2c, session: string, json: boolean): Promise<vo
 async function waitingIn(c2c: C2c, session: string, isSound: boolean) {
   const reader = await c2c.mailbox(session);
   if (!isSound) await bringIntoOrder(c2c.home);
-  const mail = await c2c.home.spool.peek(reader);
+  const mail = await c2c.home.mailboxes.peek(reader);
   return mail.map(({ message }) => entryOf(reader, message));
 }
 
@@ -284,9 +284,9 @@ function isInOrder(root: string): boolean {
  */
 export async function bringIntoOrder(home: Home): Promise<void> {
   const before = markOf(home.root);
-  await home.spool.heal();
+  await home.mailboxes.heal();
   if (before === null || Date.now() - changedAt(home.root) < TICK_MS) return;
-  const { fresh, unexported } = await home.ledger.troubles();
+  const { fresh, unexported } = await home.journal.troubles();
   if (fresh || unexported) return;
   replaceFile(noteOf(home.root), before);
 }

@@ -8,7 +8,7 @@ import { userHome } from '../../platform/env.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { enveloped } from './commands.ts';
 import { instanceOf } from './instance.ts';
-import { Wanted } from './loop-files.ts';
+import { LoopOrder } from './loop-files.ts';
 import { runHere, runInBackground } from './loop-process.ts';
 import { GAP_MS, lockPathOf, lookOnce } from './loop.ts';
 import { readTerminal } from './terminal-loop.ts';
@@ -71,14 +71,14 @@ const deliverInboxCommand = command({
 });
 
 async function runWanted(c2c: C2c, text: string): Promise<void> {
-  const wanted = Wanted.safeParse(JSON.parse(text));
+  const wanted = LoopOrder.safeParse(JSON.parse(text));
   if (!wanted.success) throw new Refusal('invalid_request', `no loop can be read there: ${wanted.why}`);
   await runHere(wanted.data, c2c);
 }
 
 type Given = Values<typeof OPTIONS>;
 
-async function wantedFrom(c2c: C2c, values: Given): Promise<Wanted> {
+async function wantedFrom(c2c: C2c, values: Given): Promise<LoopOrder> {
   const session = c2c.session(values['session-id']);
   const client = values.client ?? 'generic';
   if (!CLIENTS.includes(client))
@@ -139,7 +139,7 @@ function seconds(name: string, value: unknown): number | undefined {
   return value === undefined ? undefined : Math.round(number(name, value) * 1000);
 }
 
-async function startDaemon(c2c: C2c, wanted: Wanted, json: boolean): Promise<void> {
+async function startDaemon(c2c: C2c, wanted: LoopOrder, json: boolean): Promise<void> {
   const { notice, already, log } = await runInBackground(wanted, c2c.env);
   const pidfile = `${lockPathOf(c2c.env, wanted)}.pid`;
   if (json)
@@ -148,7 +148,7 @@ async function startDaemon(c2c: C2c, wanted: Wanted, json: boolean): Promise<voi
 }
 
 /** One look: what can be given now is given; a client that is not idle gets nothing, and is told so. */
-async function once(c2c: C2c, wanted: Wanted, json: boolean): Promise<void> {
+async function once(c2c: C2c, wanted: LoopOrder, json: boolean): Promise<void> {
   const { count, because } = await lookOnce(wanted, c2c);
   const done = wanted.kind === 'wake' ? { notified: count } : { delivered: count };
   const told = { ok: because === null, session_id: wanted.session, broker_root: wanted.broker_root, ...done };

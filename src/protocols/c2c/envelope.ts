@@ -1,4 +1,4 @@
-import type { Mail, Phrases } from '../../delivery/fit.ts';
+import type { FittedMail, Phrases } from '../../delivery/fit.ts';
 import { masked } from '../../core/attention/secrets.ts';
 import { forModel } from '../../core/gate.ts';
 import type { BrokerEntry } from './entry.ts';
@@ -101,7 +101,7 @@ export function c2cPhrases(reader: string): Phrases {
 }
 
 /** Its secrets are masked: the model did not ask for it. The envelope does the rest. */
-function enveloped(reader: string, { message, attempt }: Mail) {
+function enveloped(reader: string, { message, attempt }: FittedMail) {
   return {
     from_alias: masked(message.from),
     to_alias: message.to.startsWith('#') ? `${reader}${message.to}` : reader,

@@ -18,7 +18,7 @@ import { CLIENT_VARIABLES, sessionIn } from './workspace.ts';
 const ROUNDING_MS = 25;
 
 /** Which inbox a session of a client has. `sure`: the session is registered there; otherwise its folder made us think so. */
-export interface Bound {
+export interface HookBinding {
   root: string;
   sessionId: string;
   sure: boolean;
@@ -41,7 +41,7 @@ export class HookSession extends SessionFolder {
     return isSessionId(id) ? new HookSession(`${folder}/${id}`, id) : null;
   }
 
-  bound(): Bound | null {
+  bound(): HookBinding | null {
     try {
       const [, root, sessionId] = /^(.*)\/([^/]+)\.inbox\.json$/.exec(readlinkSync(`${this.folder}/inbox`)) ?? [];
       return root && sessionId ? { root, sessionId, sure: !existsSync(`${this.folder}/guess`) } : null;
@@ -50,7 +50,7 @@ export class HookSession extends SessionFolder {
     }
   }
 
-  bind({ root, sessionId, sure }: Bound): void {
+  bind({ root, sessionId, sure }: HookBinding): void {
     const before = this.bound();
     if (before?.root === root && before.sessionId === sessionId && before.sure === sure) return;
     mkdirSync(this.folder, { recursive: true, mode: 0o700 });
@@ -66,7 +66,7 @@ export class HookSession extends SessionFolder {
    * Begins a look through the inbox. `inVain` says that nothing in it is to be said: from then on the script looks no further until
    * another file is in the inbox's place. What is put there while we look is not taken for seen.
    */
-  look({ root, sessionId }: Bound, kind: 'seen' | 'sub'): { inVain(): void; close(): void } {
+  look({ root, sessionId }: HookBinding, kind: 'seen' | 'sub'): { inVain(): void; close(): void } {
     const inbox = `${root}/${sessionId}.inbox.json`;
     if (!existsSync(inbox)) return NOTHING;
     const folder = `${root}/hook`;

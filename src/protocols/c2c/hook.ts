@@ -8,7 +8,7 @@ import { bringIntoOrder, isEmptyInbox, isHeld } from './commands.ts';
 import { instanceAbove } from './instance.ts';
 import { existsSync } from 'node:fs';
 import { hookClient } from '../../clients/clients.ts';
-import type { Mail } from '../../delivery/fit.ts';
+import type { FittedMail } from '../../delivery/fit.ts';
 import { answerEvent } from '../../delivery/hook.ts';
 import type { HookMailbox } from '../../delivery/hook.ts';
 import type { HookEvent } from '../../delivery/hook-event.ts';
@@ -16,7 +16,7 @@ import { waiting } from '../../core/mail/deliver.ts';
 import { clientStatePath, writeClientState } from '../../sessions/client-state.ts';
 import { complain, readEvent } from '../../delivery/hook-call.ts';
 import { forgetOldSessions, hookFolder, HookSession } from './hook-session.ts';
-import type { Bound } from './hook-session.ts';
+import type { HookBinding } from './hook-session.ts';
 import { brokerRoot } from './broker-root.ts';
 
 /**
@@ -52,7 +52,12 @@ async function answer(c2c: C2c, clientName: string, event: HookEvent): Promise<v
 }
 
 /** A session's inbox at a broker. What is printed is settled, and nothing is kept for a turn. */
-function brokerMailbox(c2c: C2c, bound: Bound, session: HookSession | null, { session_id }: HookEvent): HookMailbox {
+function brokerMailbox(
+  c2c: C2c,
+  bound: HookBinding,
+  session: HookSession | null,
+  { session_id }: HookEvent,
+): HookMailbox {
   return {
     session: session_id || bound.sessionId,
     evidence: { drained_by: 'hook' },
@@ -85,10 +90,10 @@ function brokerMailbox(c2c: C2c, bound: Bound, session: HookSession | null, { se
 }
 
 /** What waits quietly is not said. Mail of other programs gets its decision here. */
-async function loudMail(who: Who): Promise<Mail[]> {
-  const loud: Mail[] = [];
+async function loudMail(who: Who): Promise<FittedMail[]> {
+  const loud: FittedMail[] = [];
   for (const { message } of await waiting(who, { any: true, loudOnly: true })) {
-    const copy = await who.home.ledger.copy(who.name, message.id);
+    const copy = await who.home.journal.copy(who.name, message.id);
     if (copy) loud.push({ message, attention: copy.attention, attempt: copy.attempt });
   }
   return loud;
@@ -111,7 +116,7 @@ async function readerOf(
   client: string,
   event: HookEvent,
   session: HookSession | null,
-): Promise<Bound | null> {
+): Promise<HookBinding | null> {
   const managed = client === 'codex' ? instanceAbove(c2c.env) : null;
   if (managed) return { root: managed.broker_root, sessionId: managed.session_id, sure: true };
   const known = session?.bound();

@@ -7,7 +7,7 @@ import { stampOf, flushFolder, LARGEST_LIST_BYTES } from '../../platform/files.t
 import { isEntry } from './entry.ts';
 import { appendLines, noPlainFile, readLines, replaceFile } from './files.ts';
 import { inboxEntry, merged, pick, readInbox, withId, writeInbox } from './inbox.ts';
-import type { Inbox, InboxEntry } from './inbox.ts';
+import type { InboxList, InboxEntry } from './inbox.ts';
 import { parsed } from './json-list.ts';
 import { withLock, withLockBehind } from './lock.ts';
 import { readSessionId } from './shapes.ts';
@@ -25,7 +25,7 @@ const ENDING = '.inbox.json';
 const MAX_REMEMBERED = 50_000;
 
 /** An inbox under its locks, as it was read. */
-interface OpenInbox extends Inbox {
+interface OpenInbox extends InboxList {
   path: string;
   held: HeldEntries;
   /** The first write of an inbox that was broken keeps a copy of it. */
@@ -39,7 +39,7 @@ interface OpenInbox extends Inbox {
  */
 export class InboxStore {
   readonly #stood = new Map<AgentName, Set<MessageId | null>>();
-  #seen: { path: string; stamp: string; inbox: Inbox } | undefined;
+  #seen: { path: string; stamp: string; inbox: InboxList } | undefined;
 
   constructor(
     readonly root: string,
@@ -76,7 +76,7 @@ export class InboxStore {
   }
 
   /** What waits, without the lock: files are replaced whole. It is read again only if it has changed. */
-  look(mailbox: AgentName): Inbox {
+  look(mailbox: AgentName): InboxList {
     const path = this.path(mailbox);
     const stamp = stampOf(path);
     if (stamp === '') return { entries: [] };

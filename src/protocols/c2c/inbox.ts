@@ -12,15 +12,15 @@ export interface InboxEntry {
 }
 
 /** What an inbox holds. */
-export interface Inbox {
+export interface InboxList {
   entries: InboxEntry[];
   /** It is no whole array, or some of it are no messages. */
   broken?: string | undefined;
 }
 
-export function readInbox(path: string): Inbox {
+export function readInbox(path: string): InboxList {
   const { values, texts, broken } = readList(path);
-  const inbox: Inbox = { entries: [], broken };
+  const inbox: InboxList = { entries: [], broken };
   const known = new Map<MessageId, BrokerEntry>();
   for (const [at, value] of values.entries()) {
     const found = entriesIn(value);

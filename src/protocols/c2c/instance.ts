@@ -11,7 +11,7 @@ import type { Described } from '../../core/schema.ts';
 import { isMissing } from '../../core/disk.ts';
 import { platform } from '../../platform/os.ts';
 import { instancesFolder, writeWhole } from './loop-files.ts';
-import type { Wanted } from './loop-files.ts';
+import type { LoopOrder } from './loop-files.ts';
 import type { C2c } from './workspace.ts';
 
 /** A session that we keep: how it is started, and what runs of it. spec: c2c#instances */
@@ -221,7 +221,7 @@ async function tmux(socket: string, words: readonly string[], env: Env): Promise
 }
 
 /** What is known of a session before it is started. */
-export type Plan = Pick<
+export type LaunchPlan = Pick<
   Instance,
   | 'name'
   | 'client'
@@ -240,7 +240,7 @@ export type Plan = Pick<
  * Codex runs without the daemon that its windows share. The daemon runs the hooks and shells of this session outside of our process, with
  * the environment of another window. spec: c2c#managed-codex
  */
-export function commandOf({ client, command: [program = '', ...args] }: Plan): string[] {
+export function commandOf({ client, command: [program = '', ...args] }: LaunchPlan): string[] {
   const isSaid = args.some((word) => word === '--no-daemon' || word.startsWith('--remote'));
   return [program, ...(client === 'codex' && !isSaid ? ['--no-daemon'] : []), ...args];
 }
@@ -252,7 +252,7 @@ export async function registerAndKeep(c2c: C2c, instance: Instance): Promise<voi
   await c2c.at(instance.broker_root).broker.register({ sessionId, alias: alias as AgentName, pid, clientType });
 }
 
-export function environment(env: Env, plan: Plan): Env {
+export function environment(env: Env, plan: LaunchPlan): Env {
   return {
     ...env,
     C2C_MCP_SESSION_ID: plan.session_id,
@@ -264,7 +264,7 @@ export function environment(env: Env, plan: Plan): Env {
   };
 }
 
-export function loopFor(instance: Instance): Wanted {
+export function loopFor(instance: Instance): LoopOrder {
   const { name, client, session_id, terminal, broker_root, pid, alias, cwd } = instance;
   return {
     kind: 'wake',

@@ -17,7 +17,7 @@ const millis = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(7 * 24 
  * A loop that should run for a session. `wake` tells it that mail waits, `deliver` puts the mail itself into its terminal, `wire` gives
  * it to a kimi of its own. spec: c2c#loops
  */
-export const Wanted = new Schema(() =>
+export const LoopOrder = new Schema(() =>
   v.object({
     kind: v.picklist(['wake', 'deliver', 'wire']),
     session: v.pipe(v.string(), v.check(isSessionId, 'no session id')),
@@ -39,7 +39,7 @@ export const Wanted = new Schema(() =>
     }),
   }),
 );
-export type Wanted = Described<typeof Wanted>;
+export type LoopOrder = Described<typeof LoopOrder>;
 
 function isSessionId(text: string): boolean {
   try {
@@ -49,7 +49,7 @@ function isSessionId(text: string): boolean {
   }
 }
 
-export function want(folder: string, wanted: Wanted): void {
+export function want(folder: string, wanted: LoopOrder): void {
   writeWhole(`${folder}/${wanted.session}.json`, `${JSON.stringify(wanted, null, 2)}\n`);
 }
 
@@ -62,9 +62,9 @@ export function unwant(folder: string, session: string): boolean {
 }
 
 /** Null if nothing is wanted for it, or nothing that can be read. */
-export function wantedFor(folder: string, session: string): Wanted | null {
+export function wantedFor(folder: string, session: string): LoopOrder | null {
   try {
-    const read = Wanted.safeParse(JSON.parse(readFileSync(`${folder}/${session}.json`, 'utf8')));
+    const read = LoopOrder.safeParse(JSON.parse(readFileSync(`${folder}/${session}.json`, 'utf8')));
     // What stands in a file of another name would be run twice.
     return read.success && read.data.session === session ? read.data : null;
   } catch (error) {
@@ -73,7 +73,7 @@ export function wantedFor(folder: string, session: string): Wanted | null {
   }
 }
 
-export function allWanted(folder: string): Wanted[] {
+export function allWanted(folder: string): LoopOrder[] {
   try {
     const sessions = readdirSync(folder).flatMap((name) => /^(.+)\.json$/.exec(name)?.[1] ?? []);
     return sessions.flatMap((session) => wantedFor(folder, session) ?? []);

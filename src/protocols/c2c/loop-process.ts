@@ -1,14 +1,14 @@
 import type { Env } from '../../core/env.ts';
 import { startInBackground } from '../../platform/background.ts';
 import { daemonNotice } from '../../platform/daemon-lock.ts';
-import type { Notice } from '../../platform/daemon-lock.ts';
+import type { DaemonNotice } from '../../platform/daemon-lock.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { servingLog } from '../../platform/log.ts';
 import { serveUntilSignal } from '../../platform/serve.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { isAlive } from '../../platform/holder.ts';
 import { loopsFolder, unwant, want } from './loop-files.ts';
-import type { Wanted } from './loop-files.ts';
+import type { LoopOrder } from './loop-files.ts';
 import { lockPathOf, startLoop, whoRuns } from './loop.ts';
 import type { LoopPlace } from './loop.ts';
 
@@ -19,16 +19,16 @@ const STOP_MS = 20_000;
 const ENDS = ['told to stop', 'watched_pid_exited'];
 
 /** The daemon (`parley up --with loops`) that would run it; null if none does. */
-function daemonWithLoops(env: Env): Notice | null {
+function daemonWithLoops(env: Env): DaemonNotice | null {
   const notice = daemonNotice(`${parleyHome(env)}/daemon`);
   return notice?.doors.some(({ name }) => name === 'loops') ? notice : null;
 }
 
 /** Runs the loop of a session from now on: in the daemon if that keeps loops, else in a process of its own. Says who runs it. */
 export async function runInBackground(
-  wanted: Wanted,
+  wanted: LoopOrder,
   env: Env,
-): Promise<{ notice: Notice; already: boolean; log: string }> {
+): Promise<{ notice: DaemonNotice; already: boolean; log: string }> {
   const log = logOf(env, wanted);
   const there = whoRuns(env, wanted);
   if (there) return { notice: there, already: true, log };
@@ -43,7 +43,7 @@ export async function runInBackground(
   return { notice: await detached(wanted, env, log), already: false, log };
 }
 
-async function detached(wanted: Wanted, env: Env, log: string): Promise<Notice> {
+async function detached(wanted: LoopOrder, env: Env, log: string): Promise<DaemonNotice> {
   const started = await startInBackground({
     words: ['c2c', 'deliver-inbox', '--run', JSON.stringify(wanted)],
     env,
@@ -63,7 +63,7 @@ async function detached(wanted: Wanted, env: Env, log: string): Promise<Notice> 
 }
 
 /** Runs the loop of a session in this process until a signal, or until its client has ended. */
-export async function runHere(wanted: Wanted, place: LoopPlace): Promise<string> {
+export async function runHere(wanted: LoopOrder, place: LoopPlace): Promise<string> {
   const log = servingLog({ json: false, verbose: false });
   let because = 'told to stop';
   const noteEnd = async (ended: Promise<string>): Promise<void> => {
@@ -86,7 +86,10 @@ export async function runHere(wanted: Wanted, place: LoopPlace): Promise<string>
 }
 
 /** Ends the loop of a session. `was`: the process that ran it. */
-export async function endLoop(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>): Promise<{ was: Notice | null }> {
+export async function endLoop(
+  env: Env,
+  wanted: Pick<LoopOrder, 'kind' | 'session'>,
+): Promise<{ was: DaemonNotice | null }> {
   const was = whoRuns(env, wanted);
   unwant(loopsFolder(env), wanted.session);
   if (!was) return { was };
@@ -101,7 +104,7 @@ export async function endLoop(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>
   throw new Refusal('already_claimed', `pid ${was.pid} has not ended yet; end it at once with: kill ${was.pid}`);
 }
 
-export function logOf(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>): string {
+export function logOf(env: Env, wanted: Pick<LoopOrder, 'kind' | 'session'>): string {
   return `${lockPathOf(env, wanted)}.log`;
 }
 

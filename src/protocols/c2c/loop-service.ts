@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import type { Log, Service } from '../../core/service.ts';
 import { allWanted, loopsFolder, watchWanted } from './loop-files.ts';
-import type { Wanted } from './loop-files.ts';
+import type { LoopOrder } from './loop-files.ts';
 import { startLoop, whoRuns } from './loop.ts';
 import type { LoopPlace, RunningLoop } from './loop.ts';
 
@@ -88,7 +88,7 @@ class Reconciler {
     }
   }
 
-  async #start(wanted: Wanted): Promise<void> {
+  async #start(wanted: LoopOrder): Promise<void> {
     const { session } = wanted;
     const text = textOf(wanted);
     try {
@@ -101,7 +101,7 @@ class Reconciler {
     }
   }
 
-  #ended(wanted: Wanted, loop: RunningLoop, because: string): void {
+  #ended(wanted: LoopOrder, loop: RunningLoop, because: string): void {
     const { session } = wanted;
     if (this.#running.get(session)?.loop !== loop) return;
     this.#running.delete(session);
@@ -120,6 +120,6 @@ class Reconciler {
   }
 }
 
-function textOf(wanted: Wanted | undefined): string {
+function textOf(wanted: LoopOrder | undefined): string {
   return JSON.stringify(wanted ?? null);
 }

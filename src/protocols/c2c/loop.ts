@@ -5,12 +5,12 @@ import { WireWay } from '../../clients/kimi/wire.ts';
 import { mkdirSync, rmSync } from 'node:fs';
 import { daemonsFolder, loopsFolder, writeWhole } from './loop-files.ts';
 import { dndLeft, openTarget, deliverLoop, wakeLoop, withHeart, WokenFile } from './terminal-loop.ts';
-import type { Wanted } from './loop-files.ts';
-import { WireLoop, WireSpool, wireSpoolPath } from './wire-loop.ts';
+import type { LoopOrder } from './loop-files.ts';
+import { WireLoop, WireQueue, wireSpoolPath } from './wire-loop.ts';
 import type { Log } from '../../core/service.ts';
 import type { Who } from '../../core/mail/workspace.ts';
 import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
-import type { DaemonLock, Notice } from '../../platform/daemon-lock.ts';
+import type { DaemonLock, DaemonNotice } from '../../platform/daemon-lock.ts';
 import { VERSION, ownCommand } from '../../platform/program.ts';
 import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
@@ -30,7 +30,7 @@ export interface LoopPlace {
 
 /** A loop at work. `ended` says why it came to its end by itself. */
 export interface RunningLoop {
-  wanted: Wanted;
+  wanted: LoopOrder;
   ended: Promise<string>;
   /** What it does now is finished or taken back when this returns. */
   stop(): Promise<void>;
@@ -39,11 +39,11 @@ export interface RunningLoop {
 type Look = Parameters<typeof rounds>[1];
 
 /** The path of the lock that the process with a session's loop holds. */
-export function lockPathOf(env: Env, { kind, session }: Pick<Wanted, 'kind' | 'session'>): string {
+export function lockPathOf(env: Env, { kind, session }: Pick<LoopOrder, 'kind' | 'session'>): string {
   return kind === 'wire' ? `${daemonsFolder(env)}/${session}` : `${loopsFolder(env)}/run/${session}`;
 }
 
-export function whoRuns(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>): Notice | null {
+export function whoRuns(env: Env, wanted: Pick<LoopOrder, 'kind' | 'session'>): DaemonNotice | null {
   return daemonNotice(lockPathOf(env, wanted));
 }
 
@@ -51,7 +51,7 @@ export function whoRuns(env: Env, wanted: Pick<Wanted, 'kind' | 'session'>): Not
  * Starts a loop in this process, in the terminal that it names or in one that this process owns. One session has one loop of a kind: a
  * second start says who runs it.
  */
-export async function startLoop(wanted: Wanted, place: LoopPlace, log: Log, own?: Terminal): Promise<RunningLoop> {
+export async function startLoop(wanted: LoopOrder, place: LoopPlace, log: Log, own?: Terminal): Promise<RunningLoop> {
   const path = lockPathOf(place.env, wanted);
   const lock = await takeDaemonLock(path);
   if (!lock) throw runsAlready(wanted, daemonNotice(path));
@@ -64,7 +64,7 @@ export async function startLoop(wanted: Wanted, place: LoopPlace, log: Log, own?
 }
 
 interface Order extends LoopPlace {
-  wanted: Wanted;
+  wanted: LoopOrder;
   log: Log;
   own: Terminal | undefined;
 }
@@ -163,7 +163,7 @@ async function wireLook({ wanted, env, parts, note }: LookOrder, stop: AbortSign
   };
 }
 
-function wireLoopOf(wanted: Wanted, env: Env, parts: OpenBroker, tools: string | null, note: Note): WireLoop {
+function wireLoopOf(wanted: LoopOrder, env: Env, parts: OpenBroker, tools: string | null, note: Note): WireLoop {
   const way = new WireWay({
     command: [wanted.options.command ?? 'kimi'],
     workDir: wanted.options.work_dir ?? process.cwd(),
@@ -175,7 +175,7 @@ function wireLoopOf(wanted: Wanted, env: Env, parts: OpenBroker, tools: string |
   });
   return new WireLoop({
     way,
-    spool: new WireSpool(wireSpoolPath(wanted.broker_root, wanted.session)),
+    spool: new WireQueue(wireSpoolPath(wanted.broker_root, wanted.session)),
     isDnd: async () => (await dndLeft(parts.broker, wanted.session, Date.now())).isDnd,
     now: Date.now,
     onNews: ({ event, count, because }) => note(event, { count, ...(because && { because }) }),
@@ -183,7 +183,7 @@ function wireLoopOf(wanted: Wanted, env: Env, parts: OpenBroker, tools: string |
 }
 
 /** So that a kimi that got mail can answer it. */
-function toolsFor({ session, broker_root, options }: Wanted): object {
+function toolsFor({ session, broker_root, options }: LoopOrder): object {
   const [command, ...args] = [...ownCommand(), 'c2c', 'mcp'];
   const env = {
     C2C_MCP_BROKER_ROOT: broker_root,
@@ -194,7 +194,7 @@ function toolsFor({ session, broker_root, options }: Wanted): object {
   return { mcpServers: { c2c: { type: 'stdio', command, args, env } } };
 }
 
-function runsAlready({ kind, session }: Wanted, notice: Notice | null): Refusal {
+function runsAlready({ kind, session }: LoopOrder, notice: DaemonNotice | null): Refusal {
   const who = notice ? `pid ${notice.pid}, since ${notice.since}` : 'it is just starting or ending';
   return new Refusal('already_claimed', `a ${kind} loop runs already for ${session} (${who}); nothing was started`);
 }
@@ -209,7 +209,11 @@ const WENT_OUT = ['woken', 'delivered', 'handed_over'];
 const DID_NOT = ['left', 'not_woken_yet', 'unknown', 'given_up'];
 
 /** The loop of a session, once: looks as long as there is something to give at once, and ends. */
-export async function lookOnce(wanted: Wanted, { env }: LoopPlace, stop = new AbortController().signal): Promise<Once> {
+export async function lookOnce(
+  wanted: LoopOrder,
+  { env }: LoopPlace,
+  stop = new AbortController().signal,
+): Promise<Once> {
   const lock = await takeDaemonLock(lockPathOf(env, wanted));
   if (!lock) throw runsAlready(wanted, whoRuns(env, wanted));
   const parts = openBroker(wanted.broker_root);
@@ -219,7 +223,7 @@ export async function lookOnce(wanted: Wanted, { env }: LoopPlace, stop = new Ab
     if (DID_NOT.includes(event)) once.because = String(facts['because'] ?? 'nothing proves that it was taken');
   };
   try {
-    await parts.home.spool.heal();
+    await parts.home.mailboxes.heal();
     const known = await parts.broker.session(wanted.session);
     const who = { name: (known?.row.alias ?? wanted.session) as AgentName, home: parts.home };
     const looking = await lookOf({ wanted, env, parts, note }, stop);
@@ -262,10 +266,10 @@ export async function rounds(
       const who = await mailbox();
       if (who.name !== mailboxName) {
         arrivals?.close();
-        arrivals = who.home.spool.watch(who.name, () => wakeup.wake());
+        arrivals = who.home.mailboxes.watch(who.name, () => wakeup.wake());
         mailboxName = who.name;
       }
-      if (wakeup.wasRound()) await who.home.spool.heal();
+      if (wakeup.wasRound()) await who.home.mailboxes.heal();
       await wakeup.next(await look(who));
     }
   } finally {

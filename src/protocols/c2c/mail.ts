@@ -29,7 +29,7 @@ interface C2cContext {
 }
 
 /** A message as a reader of this dialect gets it. `to_alias` of a room's message is `<alias>#<room>`. spec: c2c#inbox */
-export interface Entry {
+export interface MailEntry {
   from_alias: string;
   to_alias: string;
   content: string;
@@ -40,7 +40,7 @@ export interface Entry {
   redelivered?: true;
 }
 
-export function entryOf(reader: AgentName, message: Message, attempt = 0): Entry {
+export function entryOf(reader: AgentName, message: Message, attempt = 0): MailEntry {
   return {
     from_alias: message.from,
     to_alias: message.to.startsWith('#') ? `${reader}${message.to}` : reader,
@@ -75,7 +75,7 @@ export interface Stored {
   compacting_warning?: string;
 }
 
-export interface Said {
+export interface C2cMessage {
   body: string;
   tag?: Tag | undefined;
   /** It is enough if it is read when the reader next looks. */
@@ -83,7 +83,7 @@ export interface Said {
 }
 
 /** Stores a message for a session or a room. */
-export async function sendTo(context: C2cContext, from: AgentName, to: string, said: Said): Promise<Stored> {
+export async function sendTo(context: C2cContext, from: AgentName, to: string, said: C2cMessage): Promise<Stored> {
   const alias = to.replace(/^@/, '');
   if (isSame(alias, from)) {
     throw new Refusal('invalid_request', `"${from}" is your own alias; name somebody else (\`c2c list\`)`);
@@ -112,7 +112,7 @@ export async function sendTo(context: C2cContext, from: AgentName, to: string, s
 async function answered({ workspace }: C2cContext, from: AgentName, alias: string): Promise<MessageId | undefined> {
   const [home] = workspace.homes;
   const reader = await home?.directory.get(alias as AgentName);
-  const last = reader && (await home?.ledger.unanswered(reader.name, from, workspace.now() - ANSWERED_MS));
+  const last = reader && (await home?.journal.unanswered(reader.name, from, workspace.now() - ANSWERED_MS));
   return last?.id;
 }
 
@@ -154,7 +154,7 @@ async function noted(workspace: Workspace, from: AgentName, draft: Draft) {
   if (!home) throw new Error('a workspace without a home');
   refuseTooLarge(draft.body, workspace.bodyLimit);
   const message = composeMessage(draft, { id: workspace.newId(), from, ts: new Date(workspace.now()).toISOString() });
-  return home.spool.put({ message, copies: [] });
+  return home.mailboxes.put({ message, copies: [] });
 }
 
 /** Each gets a message of its own. A refusal for one of them does not keep it from the others. */

@@ -2,9 +2,9 @@ import { openBrokerHome, leaveMessage } from '../../../test/support/c2c-broker.t
 import { aClock } from '../../../test/support/clock.ts';
 import { quickFolder } from '../../../test/support/quick-home.ts';
 import { bob } from '../../../test/support/mail.ts';
-import { spoolContract } from '../../store/mailboxes.contract.ts';
+import { mailboxesContract } from '../../store/mailboxes.contract.ts';
 
-spoolContract('c2c-broker', async () => {
+mailboxesContract('c2c-broker', async () => {
   const { now, pass } = aClock();
   const root = quickFolder();
   const home = await openBrokerHome(root, { now });

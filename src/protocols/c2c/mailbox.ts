@@ -6,13 +6,13 @@ import type { Evidence } from '../../core/receipt.ts';
 import { explained, ifThere } from '../../core/disk.ts';
 import { stampOf } from '../../platform/files.ts';
 import { newHolder } from '../../platform/holder.ts';
-import type { Acceptance, Claimed, CopyRecord, Entry, Ledger, Settlement } from '../../core/ports/journal.ts';
+import type { Acceptance, Claimed, CopyRecord, Entry, Journal, Settlement } from '../../core/ports/journal.ts';
 import { isWaiting } from '../../store/journal/rules.ts';
 import { Reserve } from '../../store/journal/reserve.ts';
 import type { Judgement } from '../../store/maildir/send.ts';
 import { watchFolder } from '../../store/maildir/maildir.ts';
-import { Showing } from '../../store/maildir/take.ts';
-import type { Claim, Lease, Show, Spool, Waiting, Watch } from '../../core/ports/mailboxes.ts';
+import { TakeShow } from '../../store/maildir/take.ts';
+import type { Claim, Lease, Show, Mailboxes, WaitingMessage, Watch } from '../../core/ports/mailboxes.ts';
 import { appendArchive } from './archive.ts';
 import type { ArchiveLine } from './archive.ts';
 import { entryText, messageOf } from './entry.ts';
@@ -25,7 +25,7 @@ import { Sender } from './send.ts';
 export interface C2cMailboxOptions {
   /** The broker directory. */
   root: string;
-  ledger: Ledger;
+  journal: Journal;
   names: BrokerNames;
   /** How a copy is to be seen that another program left here, and its place in its exchange: nothing it says is believed. */
   judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;
@@ -53,7 +53,7 @@ type Holder = Pick<Claim, 'mailbox' | 'owner'>;
  *
  * All entries stand in the inbox, the quiet ones too: other programs see everything. That one is quiet is known to the ledger alone.
  */
-export class C2cMailbox implements Spool {
+export class C2cMailboxes implements Mailboxes {
   readonly #inboxes: InboxStore;
   readonly #sender: Sender;
   readonly #reconciler: Reconciler;
@@ -70,7 +70,7 @@ export class C2cMailbox implements Spool {
     return this.#sender.put(entry);
   }
 
-  async peek(mailbox: AgentName): Promise<Waiting[]> {
+  async peek(mailbox: AgentName): Promise<WaitingMessage[]> {
     const waiting = await this.#waiting(mailbox);
     const all = [...waiting].map(([id, { entry, quiet }]) => ({ message: messageOf(entry, mailbox, id), quiet }));
     // Those of one moment stay in the order in which they arrived.
@@ -82,18 +82,18 @@ export class C2cMailbox implements Spool {
     return [...waiting].flatMap(([id, { quiet }]) => (loudOnly && quiet ? [] : [id]));
   }
 
-  async read(mailbox: AgentName, id: MessageId): Promise<Waiting | null> {
+  async read(mailbox: AgentName, id: MessageId): Promise<WaitingMessage | null> {
     const found = (await this.#waiting(mailbox)).get(id);
     return found ? { message: messageOf(found.entry, mailbox, id), quiet: found.quiet } : null;
   }
 
   /** What is in the inbox and nobody holds. What has no row waits too: another program left it. */
   async #waiting(mailbox: AgentName): Promise<Map<MessageId, { entry: BrokerEntry; quiet: boolean }>> {
-    const { ledger } = this.options;
-    const open = await ledger.open(mailbox);
+    const { journal } = this.options;
+    const open = await journal.open(mailbox);
     const waiting = new Map<MessageId, { entry: BrokerEntry; quiet: boolean }>();
     for (const [id, { entry }] of await this.#reconciler.found(mailbox, open)) {
-      const copy = open.get(id) ?? (await ledger.copy(mailbox, id));
+      const copy = open.get(id) ?? (await journal.copy(mailbox, id));
       if (copy?.state === 'held' || copy?.state === 'settled') continue;
       waiting.set(id, { entry, quiet: copy ? isQuiet(copy.attention) : false });
     }
@@ -134,7 +134,7 @@ export class C2cMailbox implements Spool {
     const unknown: MessageId[] = [];
     for (const batch of batches(ids)) {
       this.#inboxes.onStep('T1 claim');
-      const claimed = await this.options.ledger.claim(claim.mailbox, batch, claim.owner, claim.until);
+      const claimed = await this.options.journal.claim(claim.mailbox, batch, claim.owner, claim.until);
       won.push(...claimed.won);
       unknown.push(...claimed.unknown);
       if (claimed.isScarce) break;
@@ -150,15 +150,15 @@ export class C2cMailbox implements Spool {
    * sender's: it waits until the sender has finished.
    */
   async #takeHeld({ mailbox, owner }: Claim, won: Claimed['won']): Promise<Claim['copies']> {
-    const { ledger } = this.options;
+    const { journal } = this.options;
     const ids = won.map(({ id }) => id);
     const held = this.#reserve.orSpend(() => this.#inboxes.take(mailbox, ids));
     const copies: Claim['copies'] = [];
     for (const { id, attempt, attention, text } of won) {
       const entry = held.get(id)?.entry;
       if (entry) copies.push({ message: messageOf(entry, mailbox, id), attempt, attention });
-      else if (text === undefined || this.#inboxes.stood(mailbox, id)) await ledger.lost(mailbox, id);
-      else await ledger.release(mailbox, owner, [id], null, { because: 'it is not here yet' });
+      else if (text === undefined || this.#inboxes.stood(mailbox, id)) await journal.lost(mailbox, id);
+      else await journal.release(mailbox, owner, [id], null, { because: 'it is not here yet' });
     }
     return copies;
   }
@@ -168,24 +168,24 @@ export class C2cMailbox implements Spool {
     const because = { because: 'it could not be taken in hand' };
     // Only the rows: files may refuse to be written now, and `tidy` puts back what is held. If the ledger refuses too, the end of
     // this process frees them.
-    await this.options.ledger.release(claim.mailbox, claim.owner, ids, null, because).catch(() => {});
+    await this.options.journal.release(claim.mailbox, claim.owner, ids, null, because).catch(() => {});
   }
 
   async renew(claim: Holder, lease: Lease): Promise<boolean> {
-    return (await this.options.ledger.renew(claim.mailbox, claim.owner, this.options.now() + lease.ms)) > 0;
+    return (await this.options.journal.renew(claim.mailbox, claim.owner, this.options.now() + lease.ms)) > 0;
   }
 
   /** T3 and T4. */
   async settle(claim: Holder, ids: MessageId[], settlement: Settlement, show?: Show): Promise<boolean> {
     const { mailbox, owner } = claim;
-    const { root, ledger } = this.options;
-    const showing = new Showing(show);
+    const { root, journal } = this.options;
+    const showing = new TakeShow(show);
     const session = this.#inboxes.session(mailbox);
     const lines = await this.#archiveLines(mailbox, session, ids, settlement);
     this.#inboxes.onStep('T3 settle');
     let settled: MessageId[] | null;
     try {
-      settled = await ledger.settle(mailbox, owner, ids, settlement, () => {
+      settled = await journal.settle(mailbox, owner, ids, settlement, () => {
         this.#reserve.orSpend(() => appendArchive(root, session, lines));
         this.#inboxes.onStep('T3 archived');
         showing.run();
@@ -233,7 +233,7 @@ export class C2cMailbox implements Spool {
 
   /** One that never stood in the inbox: it was taken before its sender came to that. */
   async #entryFromLedger(mailbox: AgentName, id: MessageId): Promise<BrokerEntry | null> {
-    const message = await this.options.ledger.message(id);
+    const message = await this.options.journal.message(id);
     return message && (JSON.parse(entryText(message, mailbox)) as BrokerEntry);
   }
 
@@ -245,16 +245,16 @@ export class C2cMailbox implements Spool {
     delayMs?: number,
     begun = false,
   ): Promise<MessageId[]> {
-    const { ledger, now } = this.options;
+    const { journal, now } = this.options;
     const until = delayMs ? now() + delayMs : null;
-    const own = new Map((await ledger.heldBy(mailbox, owner)).map((copy) => [copy.id, copy]));
+    const own = new Map((await journal.heldBy(mailbox, owner)).map((copy) => [copy.id, copy]));
     if (until === null) {
       this.#inboxes.onStep('R put back');
       const back = ids.filter((id) => own.has(id));
       this.#reserve.orSpend(() => this.#inboxes.putBack(mailbox, back));
     }
     this.#inboxes.onStep('R release');
-    const released = await ledger.release(mailbox, owner, ids, until, because, undefined, begun);
+    const released = await journal.release(mailbox, owner, ids, until, because, undefined, begun);
     this.#inboxes.onStep('R released');
     // The ledger did not know of some, when they were taken, that they stand in the inbox.
     if (until === null && released.some((id) => own.get(id)?.fileless)) await this.#sender.fileLeftovers();
@@ -270,16 +270,16 @@ export class C2cMailbox implements Spool {
   }
 
   async lower(mailbox: AgentName, id: MessageId): Promise<void> {
-    const copy = await this.options.ledger.copy(mailbox, id);
+    const copy = await this.options.journal.copy(mailbox, id);
     if (copy?.state !== 'stored' || isQuiet(copy.attention)) return;
-    await this.options.ledger.reconsider(mailbox, id, { ...copy.attention, injection: 'tool_mailbox' });
+    await this.options.journal.reconsider(mailbox, id, { ...copy.attention, injection: 'tool_mailbox' });
   }
 
   async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
-    const { ledger, root } = this.options;
-    const copy = await ledger.copy(mailbox, id);
+    const { journal, root } = this.options;
+    const copy = await journal.copy(mailbox, id);
     if (!copy || copy.settledAt !== null || !isQuiet(copy.attention)) return false;
-    await ledger.reconsider(mailbox, id, { ...copy.attention, injection: 'notify' });
+    await journal.reconsider(mailbox, id, { ...copy.attention, injection: 'notify' });
     if (copy.state !== 'stored') return false;
     // Nothing moves, so watchers see it by the times of the inbox and of its folder.
     const now = new Date();
@@ -288,12 +288,12 @@ export class C2cMailbox implements Spool {
   }
 
   async withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]> {
-    const before = await this.options.ledger.withdraw(id, by);
+    const before = await this.options.journal.withdraw(id, by);
     this.#inboxes.onStep('W withdrawn');
     const after: CopyRecord[] = [];
     for (const copy of before) {
       const isGone = isWaiting(copy) && this.#inboxes.remove(copy.mailbox, [id]).length === 0 && !copy.fileless;
-      if (isGone) await this.options.ledger.lost(copy.mailbox, id);
+      if (isGone) await this.options.journal.lost(copy.mailbox, id);
       after.push(isGone ? { ...copy, state: 'gone' } : copy);
     }
     return after;

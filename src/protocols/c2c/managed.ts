@@ -24,7 +24,7 @@ import {
   startInTmux,
   startOf,
 } from './instance.ts';
-import type { Instance, Plan } from './instance.ts';
+import type { Instance, LaunchPlan } from './instance.ts';
 import { loopsFolder, wantedFor } from './loop-files.ts';
 import { endLoop, runInBackground } from './loop-process.ts';
 import { startLoop, whoRuns } from './loop.ts';
@@ -36,7 +36,7 @@ import type { C2c } from './workspace.ts';
 const END_MS = 5000;
 
 /** Starts a client in a terminal of ours, under its alias, and arms its loop. Of two at once one wins. spec: c2c#instances */
-async function bringUp(c2c: C2c, plan: Plan): Promise<Instance> {
+async function bringUp(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
   const folder = folderOf(c2c.env, plan.name);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const turn = holdLock(`${folder}/start.lock`);
@@ -48,7 +48,7 @@ async function bringUp(c2c: C2c, plan: Plan): Promise<Instance> {
   }
 }
 
-async function start(c2c: C2c, plan: Plan): Promise<Instance> {
+async function start(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
   const before = known(c2c.env, plan.name);
   if (before && isUp(before)) {
     throw new Refusal(
@@ -95,7 +95,7 @@ function endedAtOnce(instance: Instance): Refusal {
 }
 
 /** An alias of another session that runs is not started twice, and a session is never a supervisor. */
-async function refuseTaken(c2c: C2c, { alias, session_id }: Plan): Promise<void> {
+async function refuseTaken(c2c: C2c, { alias, session_id }: LaunchPlan): Promise<void> {
   c2c.refuseSupervisor(alias, 'serve');
   const holder = await c2c.broker.called(alias);
   if (holder?.alive !== true || holder.row.session_id === session_id) return;
@@ -129,7 +129,7 @@ async function bringDown(env: Env, instance: Instance, patienceMs = END_MS): Pro
 }
 
 /** The clients that can be started, with their programs. OpenCode is reached by its plugin; a wake beside it would come twice. */
-const CLIENTS: Record<string, { program: string; loop: Plan['loop'] }> = {
+const CLIENTS: Record<string, { program: string; loop: LaunchPlan['loop'] }> = {
   claude: { program: 'claude', loop: 'wake' },
   codex: { program: 'codex', loop: 'wake' },
   opencode: { program: 'opencode', loop: 'none' },
@@ -155,7 +155,7 @@ const startCommand = command({
   },
   words: [1, 1000],
   async run(c2c: C2c, values, [client = '', ...args]) {
-    if (values.hold !== undefined) return hold(c2c, JSON.parse(values.hold) as Plan);
+    if (values.hold !== undefined) return hold(c2c, JSON.parse(values.hold) as LaunchPlan);
     const plan = planFor(c2c, client, args, values);
     if (values.pty && process.stdin.isTTY && process.stdout.isTTY) {
       await refuseTaken(c2c, plan);
@@ -174,7 +174,7 @@ type Values = {
   [K in 'name' | 'alias' | 'session-id' | 'bin' | 'auto-join']?: string;
 } & { pty?: boolean; wake?: boolean; 'no-wake'?: boolean };
 
-function planFor(c2c: C2c, client: string, args: string[], values: Values): Plan {
+function planFor(c2c: C2c, client: string, args: string[], values: Values): LaunchPlan {
   if (c2c.env['C2C_INSTANCE_NAME'])
     throw new Refusal(
       'invalid_request',
@@ -237,7 +237,7 @@ const restartCommand = command({
 });
 
 /** What it was started with, without what ran of it. */
-function planOf(instance: Instance): Plan {
+function planOf(instance: Instance): LaunchPlan {
   const {
     tmux: _tmux,
     holder: _holder,
@@ -308,7 +308,7 @@ function prune(c2c: C2c, days: number): void {
 const START_MS = 15_000;
 
 /** Starts a client in a terminal that a process of ours holds in the background, together with its loop. Nobody looks at it. */
-async function startInPty(c2c: C2c, plan: Plan): Promise<Instance> {
+async function startInPty(c2c: C2c, plan: LaunchPlan): Promise<Instance> {
   const log = `${folderOf(c2c.env, plan.name)}/holder.log`;
   const started = await startInBackground({
     words: ['c2c', 'start', '--hold', JSON.stringify(plan), plan.client],
@@ -329,7 +329,7 @@ async function startInPty(c2c: C2c, plan: Plan): Promise<Instance> {
  * Holds the terminal of a client in this process until one of the two ends. If this process has a terminal itself, its user
  * sees the client and types to it as if nobody stood between.
  */
-export async function hold(c2c: C2c, plan: Plan): Promise<void> {
+export async function hold(c2c: C2c, plan: LaunchPlan): Promise<void> {
   const isSeen = process.stdin.isTTY && process.stdout.isTTY;
   const env = { ...environment(c2c.env, plan) };
   forgetSigns({ session: plan.session_id, broker_root: plan.broker_root }, c2c.env);

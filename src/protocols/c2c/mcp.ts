@@ -2,10 +2,10 @@ import { plainLine, jsonForModel } from '../../core/gate.ts';
 import { dndOf, setDnd, joinRoom, leaveRoom, roomsJson, saidJson, sessionJson, speakerOf } from './sessions.ts';
 import { envelope } from './envelope.ts';
 import { entryOf, sendTo, sendToAll, takeWaiting, sayInRoom } from './mail.ts';
-import type { Entry, Tag } from './mail.ts';
+import type { MailEntry, Tag } from './mail.ts';
 import { mayAnswer, openQuestion, QUESTION_S } from './pending.ts';
 import { readAlias, readRoom } from './shapes.ts';
-import type { Broker, Session } from './broker.ts';
+import type { Broker, BrokerSession } from './broker.ts';
 import type { Workspace, Who } from '../../core/mail/workspace.ts';
 import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
@@ -27,7 +27,7 @@ export interface C2cFaceDeps {
   /** Whether an alias answers for the user, in any repository. A model never acts under one. */
   isSupervisor: (alias: string) => boolean;
   /** Registers the session, under this alias or as it is. Null if nothing names one. */
-  register: (alias: AgentName | undefined) => Promise<Session | null>;
+  register: (alias: AgentName | undefined) => Promise<BrokerSession | null>;
   /** Whose inbox this session reads, and where. It first repairs what a dead process left. */
   reader: () => Promise<Who>;
   now: () => number;
@@ -100,7 +100,7 @@ const C2C_TOOLS: Readonly<Record<string, Tool<Takes>>> = {
     looks: true,
     async run({ reader }, _given, answer) {
       const { name, home } = await reader();
-      answer(...inTwoForms((await home.spool.peek(name)).map(({ message }) => entryOf(name, message))));
+      answer(...inTwoForms((await home.mailboxes.peek(name)).map(({ message }) => entryOf(name, message))));
     },
   }),
   list: tool({
@@ -298,7 +298,7 @@ function isText(value: unknown): boolean {
   return typeof value === 'string';
 }
 
-async function ownSession({ broker, sessionId }: C2cFaceDeps): Promise<Session> {
+async function ownSession({ broker, sessionId }: C2cFaceDeps): Promise<BrokerSession> {
   const known = await broker.session(sessionId);
   if (known) return known;
   throw new Refusal('no_identity', 'you have no alias here yet; call register with one');
@@ -315,7 +315,7 @@ async function aliasOf(deps: C2cFaceDeps, wanted?: string): Promise<AgentName> {
 }
 
 /** For programs as a list, and for models as they read it. */
-function inTwoForms(entries: readonly Entry[]): string[] {
+function inTwoForms(entries: readonly MailEntry[]): string[] {
   const list = jsonForModel(entries);
   return entries.length === 0 ? [list] : [list, entries.map((entry) => envelope(entry)).join('\n')];
 }
@@ -329,7 +329,7 @@ function bounded(limit: number): number {
   return Math.max(1, Math.min(Math.floor(limit), 500));
 }
 
-async function registered(deps: C2cFaceDeps, wanted: string | undefined): Promise<Session> {
+async function registered(deps: C2cFaceDeps, wanted: string | undefined): Promise<BrokerSession> {
   const alias = wanted === undefined ? undefined : readAlias(wanted);
   if (alias !== undefined) await refuseSupervisors(deps, alias);
   const session = await deps.register(alias);

@@ -1,5 +1,5 @@
 import { entryOf } from './mail.ts';
-import type { Entry } from './mail.ts';
+import type { MailEntry } from './mail.ts';
 import { readSessionId } from './shapes.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
 import { lineForModel } from '../../core/gate.ts';
@@ -78,8 +78,8 @@ class Arrivals {
     readonly form: Form,
   ) {}
 
-  async tell({ name, home: { spool } }: Who): Promise<null> {
-    const ids = await spool.ids(name);
+  async tell({ name, home: { mailboxes } }: Who): Promise<null> {
+    const ids = await mailboxes.ids(name);
     const known = this.#known;
     if (!known) {
       this.#known = new Set(ids);
@@ -90,7 +90,7 @@ class Arrivals {
     if (unseen.size === 0) return null;
     this.#known = (known.size > REMEMBERED ? known.intersection(new Set(ids)) : known).union(unseen);
     // What was taken between these two looks has found its reader.
-    for (const { message } of await spool.peek(name)) {
+    for (const { message } of await mailboxes.peek(name)) {
       if (unseen.has(message.id) && this.#isWanted(message.from)) this.#say(entryOf(name, message));
     }
     return null;
@@ -101,14 +101,14 @@ class Arrivals {
     return from === undefined || from.toLowerCase() === sender.toLowerCase();
   }
 
-  #say(entry: Entry): void {
+  #say(entry: MailEntry): void {
     if (this.form.json) this.c2c.sayJson({ event_type: 'message', monitor_ts: now(), ...entry });
     else this.c2c.say(lineOf(entry, this.form.full));
   }
 }
 
 /** One line, whatever stands in the message: who reads lines must not see two. */
-function lineOf({ from_alias, to_alias, content }: Entry, full: boolean): string {
+function lineOf({ from_alias, to_alias, content }: MailEntry, full: boolean): string {
   const [, room] = to_alias.split('#', 2);
   const text = lineForModel(content, full ? Infinity : BRIEF);
   const time = new Date().toTimeString().slice(0, 8);

@@ -1,4 +1,4 @@
-import type { Trouble } from '../../clients/opencode/statefile.ts';
+import type { StatefileTrouble } from '../../clients/opencode/statefile.ts';
 import { isAlive } from '../../platform/process.ts';
 import { visibleLine } from '../../core/gate.ts';
 import {
@@ -139,8 +139,8 @@ const ocPluginStateCommand = command({
 });
 
 /** Says each kind of trouble once. */
-function eachOnce(): (kind: Trouble) => void {
-  const known = new Set<Trouble>();
+function eachOnce(): (kind: StatefileTrouble) => void {
+  const known = new Set<StatefileTrouble>();
   return (kind) => {
     if (known.has(kind)) return;
     known.add(kind);

@@ -58,24 +58,24 @@ export class Reconciler {
 
   /** The ledger is asked only for what is not open. */
   async #state(mailbox: AgentName, id: MessageId, open: Open): Promise<CopyState | null> {
-    return open.has(id) ? 'stored' : ((await this.options.ledger.copy(mailbox, id))?.state ?? null);
+    return open.has(id) ? 'stored' : ((await this.options.journal.copy(mailbox, id))?.state ?? null);
   }
 
   /** Another program may use an id again that other words have. Of words that are pruned nobody can tell. */
   async #isReused(id: MessageId, { content, from_alias: from }: BrokerEntry): Promise<boolean> {
-    const known = await this.options.ledger.message(id);
+    const known = await this.options.journal.message(id);
     return known !== null && known.body !== '' && (known.body !== content || known.from !== from);
   }
 
   /** Cheap when nothing is wrong: one question to the ledger. */
   async heal(): Promise<void> {
     this.inboxes.makeFolder();
-    const { held, fresh, unexported } = await this.options.ledger.troubles();
+    const { held, fresh, unexported } = await this.options.journal.troubles();
     if (held) await this.#freeAbandoned();
     if (fresh) {
       for (const mailbox of this.inboxes.mailboxes()) await this.#reconcileIfPlain(mailbox);
       this.inboxes.onStep('H complete');
-      await this.options.ledger.complete();
+      await this.options.journal.complete();
     }
     if (held || fresh || unexported) await this.sender.fileLeftovers();
   }
@@ -90,7 +90,7 @@ export class Reconciler {
   }
 
   async #freeAbandoned(): Promise<void> {
-    const abandoned = await this.options.ledger.abandoned();
+    const abandoned = await this.options.journal.abandoned();
     for (const [mailbox, copies] of Map.groupBy(abandoned, (copy) => copy.mailbox)) {
       const ids = copies.map(({ id }) => id);
       await this.#letWait(mailbox, ids, DIED);
@@ -102,17 +102,17 @@ export class Reconciler {
    * it. If we die over it, it is a dead reader's again.
    */
   async #letWait(mailbox: AgentName, ids: MessageId[], because: Evidence): Promise<void> {
-    const { ledger, now } = this.options;
+    const { journal, now } = this.options;
     const owner = newHolder(false);
     const mine: MessageId[] = [];
     for (const batch of batches(ids)) {
-      const { won } = await ledger.claim(mailbox, batch, owner, now() + PUT_BACK_MS);
+      const { won } = await journal.claim(mailbox, batch, owner, now() + PUT_BACK_MS);
       mine.push(...won.map(({ id }) => id));
     }
     this.inboxes.onStep('H in our hand');
     this.inboxes.putBack(mailbox, mine);
     this.inboxes.onStep('H put back');
-    await ledger.release(mailbox, owner, mine, null, because);
+    await journal.release(mailbox, owner, mine, null, because);
     this.inboxes.onStep('H released');
   }
 
@@ -121,7 +121,7 @@ export class Reconciler {
     await this.tidy(mailbox);
     if (this.inboxes.look(mailbox).broken !== undefined) this.inboxes.mend(mailbox);
     // The ledger is read before the inbox: a copy that moves meanwhile is looked at once more, and not lost.
-    const open = await this.options.ledger.openIds(mailbox);
+    const open = await this.options.journal.openIds(mailbox);
     const held = this.inboxes.held(mailbox);
     const found = await this.found(mailbox, open);
     const missing = [...open].filter(([id, hasFile]) => hasFile && !found.has(id) && !held.has(id)).map(([id]) => id);
@@ -150,7 +150,7 @@ export class Reconciler {
     }
     for (const batch of batches(entries)) {
       this.inboxes.onStep('H adopt');
-      await this.options.ledger.adopt(batch, 'stored');
+      await this.options.journal.adopt(batch, 'stored');
     }
   }
 
@@ -158,7 +158,7 @@ export class Reconciler {
   async tidy(mailbox: AgentName): Promise<void> {
     const held = [...this.inboxes.held(mailbox).keys()];
     const states = new Map<MessageId, CopyState | undefined>();
-    for (const id of held) states.set(id, (await this.options.ledger.copy(mailbox, id))?.state);
+    for (const id of held) states.set(id, (await this.options.journal.copy(mailbox, id))?.state);
     const ended = held.filter((id) => states.get(id) === 'settled');
     const waiting = held.filter((id) => states.get(id) === 'stored');
     // Nobody can hold what has no row: the ledger is a new one.
@@ -170,17 +170,17 @@ export class Reconciler {
 
   /** What waits by its row and is nowhere was taken by another program. While we look we hold it. */
   async #noteMissing(mailbox: AgentName, missing: MessageId[]): Promise<void> {
-    const { ledger, now } = this.options;
+    const { journal, now } = this.options;
     const owner = newHolder(false);
     for (const batch of batches(missing)) {
-      const { won } = await ledger.claim(mailbox, batch, owner, now() + PUT_BACK_MS);
+      const { won } = await journal.claim(mailbox, batch, owner, now() + PUT_BACK_MS);
       this.inboxes.onStep('H in our hand');
       const found = await this.found(mailbox, new Map(missing.map((id) => [id, true])));
       const held = this.inboxes.held(mailbox);
       for (const { id, text } of won) {
         const isHere = text !== undefined || found.has(id) || held.has(id);
-        if (isHere) await ledger.release(mailbox, owner, [id], null, NOT_HELD);
-        else await ledger.lost(mailbox, id);
+        if (isHere) await journal.release(mailbox, owner, [id], null, NOT_HELD);
+        else await journal.lost(mailbox, id);
       }
     }
   }

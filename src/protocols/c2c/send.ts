@@ -31,7 +31,7 @@ export class Sender {
     const [only] = entry.copies;
     if (only && entry.copies.length === 1) this.inboxes.refuseOdd(only.mailbox);
     this.inboxes.onStep('S1 accept');
-    const [accepted] = await this.options.ledger.acceptTogether([entry]);
+    const [accepted] = await this.options.journal.acceptTogether([entry]);
     if (accepted instanceof Refusal) throw accepted;
     if (!accepted) throw new Error('the ledger did not answer');
     this.inboxes.onStep('S1 accepted');
@@ -57,7 +57,7 @@ export class Sender {
       });
       await this.#filed(filed);
       // The others stand in the ledger until their inbox is a plain file again.
-      if (filed.length < copies.length) await this.options.ledger.flush(true);
+      if (filed.length < copies.length) await this.options.journal.flush(true);
     } catch (error) {
       // A sender with a key can ask again for the same. For others it must be as if it had never been.
       const isUndone = !stands && key === undefined && (await this.#undone(message.id));
@@ -68,7 +68,7 @@ export class Sender {
 
   async #undone(id: MessageId): Promise<boolean> {
     try {
-      await this.options.ledger.withdraw(id, { because: 'it could not be stored' });
+      await this.options.journal.withdraw(id, { because: 'it could not be stored' });
       return true;
     } catch {
       return false;
@@ -77,14 +77,14 @@ export class Sender {
 
   /** Finishes what a dead sender left: all that was accepted is in its inbox then. */
   async fileLeftovers(): Promise<void> {
-    const { ledger } = this.options;
-    if ((await ledger.unexportedCount(1)) === 0) return;
+    const { journal } = this.options;
+    if ((await journal.unexportedCount(1)) === 0) return;
     // An older Parley noted in two steps that a copy is in its inbox, the first of them after it had put it there.
-    await ledger.exported(await ledger.unexported(FIRST, Number.MAX_SAFE_INTEGER, true));
-    let batch = await ledger.unexported(FIRST, BATCH);
+    await journal.exported(await journal.unexported(FIRST, Number.MAX_SAFE_INTEGER, true));
+    let batch = await journal.unexported(FIRST, BATCH);
     for (let last = batch.at(-1); last; last = batch.at(-1)) {
       await this.#filed(this.#appendAll(batch));
-      batch = await ledger.unexported(last, BATCH);
+      batch = await journal.unexported(last, BATCH);
     }
   }
 
@@ -126,14 +126,14 @@ export class Sender {
   /** S3 and S4. */
   async #filed(copies: Numbered[]): Promise<void> {
     if (copies.length === 0) return;
-    const { ledger } = this.options;
-    const mine = await ledger.placed(copies);
+    const { journal } = this.options;
+    const mine = await journal.placed(copies);
     this.inboxes.onStep('S3 placed');
     this.inboxes.flush();
     this.inboxes.onStep('S4 flushed');
     for (const [at, { mailbox, id }] of copies.entries()) {
       // Another process filed it too; or it was settled before it stood here, and then it must not stand here.
-      if (!mine[at] && (await ledger.copy(mailbox, id))?.state === 'settled') this.inboxes.remove(mailbox, [id]);
+      if (!mine[at] && (await journal.copy(mailbox, id))?.state === 'settled') this.inboxes.remove(mailbox, [id]);
     }
   }
 

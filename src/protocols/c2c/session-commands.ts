@@ -3,7 +3,7 @@ import { ancestors, isClient } from '../../platform/process.ts';
 import { dndOf, setDnd, joinRooms, namesIn, sessionJson, wishOf } from './sessions.ts';
 import { readAlias, readSessionId } from './shapes.ts';
 import type { Registration } from './register.ts';
-import type { Session } from './broker.ts';
+import type { BrokerSession } from './broker.ts';
 import { isoOf, ago, momentFrom } from '../../core/time.ts';
 import { bindSession } from './hook-session.ts';
 import { FLAG, TEXT, command } from '../../core/command.ts';
@@ -124,7 +124,7 @@ async function noteCompacting(
 }
 
 /** Registers a session as it wishes, or as its environment says; null if neither names an alias. Then it joins its rooms. */
-export async function enrol(c2c: C2c, wish: Registration): Promise<(Session & { joined: Joined }) | null> {
+export async function enrol(c2c: C2c, wish: Registration): Promise<(BrokerSession & { joined: Joined }) | null> {
   const automatic = c2c.env['C2C_MCP_AUTO_REGISTER_ALIAS'];
   const asked = await wishOf(c2c.broker, wish, automatic ? readAlias(automatic) : undefined);
   if (!asked) return null;

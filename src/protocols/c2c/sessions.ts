@@ -1,6 +1,6 @@
 import type { AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
-import type { Broker, Session } from './broker.ts';
+import type { Broker, BrokerSession } from './broker.ts';
 import type { BrokerEntry } from './entry.ts';
 import { isObject } from './files.ts';
 import type { Registration } from './register.ts';
@@ -11,7 +11,7 @@ import type { SessionRow } from './shapes.ts';
 const LATEST_S = 8.64e12;
 
 /** A session as `list` tells of it. spec: c2c#list */
-export function sessionJson({ row, alive, lastSeen }: Session): Record<string, unknown> {
+export function sessionJson({ row, alive, lastSeen }: BrokerSession): Record<string, unknown> {
   const { session_id, alias, pid, registered_at, client_type, dnd, dnd_until } = row;
   const { canonical_alias, compacting, role } = row;
   return {

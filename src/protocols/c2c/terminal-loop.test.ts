@@ -8,7 +8,7 @@ import { TerminalWay } from '../../delivery/terminal.ts';
 import { startOf } from '../../platform/process.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
 import { signsFolder } from './loop-files.ts';
-import type { Wanted } from './loop-files.ts';
+import type { LoopOrder } from './loop-files.ts';
 import { signsOf, openTarget } from './terminal-loop.ts';
 
 const nowhere: Terminal = {
@@ -22,8 +22,8 @@ const nowhere: Terminal = {
 };
 
 /** How long after a paste Enter follows, in ms. */
-async function enterAfter(client: string, options: Wanted['options'] = {}, terminal = 'tmux:%1'): Promise<number> {
-  const wanted: Wanted = { kind: 'wake', session: 's', client, terminal, broker_root: '/b', options };
+async function enterAfter(client: string, options: LoopOrder['options'] = {}, terminal = 'tmux:%1'): Promise<number> {
+  const wanted: LoopOrder = { kind: 'wake', session: 's', client, terminal, broker_root: '/b', options };
   const sessionTarget = await openTarget(wanted, { HOME: temporaryHome() }, nowhere);
   await sessionTarget.close();
   const way = sessionTarget.typing(nowhere);
@@ -52,7 +52,7 @@ describe('a client at its terminal', () => {
 
 const ROOT = '/somewhere/broker';
 
-function aWish(fields: Partial<Wanted> = {}): Wanted {
+function aWish(fields: Partial<LoopOrder> = {}): LoopOrder {
   return {
     kind: 'wake',
     session: 'bob',

@@ -23,11 +23,11 @@ import { Refusal } from '../../core/refusal.ts';
 import { Schema } from '../../core/schema.ts';
 import { enveloped } from './commands.ts';
 import { signsFolder, writeWhole } from './loop-files.ts';
-import type { Wanted } from './loop-files.ts';
+import type { LoopOrder } from './loop-files.ts';
 import type { Terminal } from '../../sessions/terminal.ts';
 import { TmuxServer } from '../../sessions/tmux.ts';
 import { ifThere, isMissing } from '../../core/disk.ts';
-import type { Waiting } from '../../core/ports/mailboxes.ts';
+import type { WaitingMessage } from '../../core/ports/mailboxes.ts';
 
 /** How soon a client is asked again whether it is idle, while something waits for it. */
 const SIGN_MS = 500;
@@ -68,8 +68,8 @@ export function wakeLoop(parts: TerminalParts, gapMs: number, notes: WokenFile):
       const { isDnd, leftMs } = await dndLeft(parts.broker, parts.session, parts.now());
       if (isDnd) return { ids: [], againMs: leftMs };
       // What other programs left gets its decision here: it may be quiet.
-      await who.home.spool.adopt(who.name);
-      return { ids: await who.home.spool.ids(who.name, true), againMs: null };
+      await who.home.mailboxes.adopt(who.name);
+      return { ids: await who.home.mailboxes.ids(who.name, true), againMs: null };
     },
     onWoken: async (ids, terminal) => {
       parts.onNews('woken', { count: ids.length, terminal });
@@ -90,7 +90,7 @@ async function noteKnocks(
   now: number,
 ): Promise<void> {
   const at = new Date(now).toISOString();
-  for (const id of ids) await who.home.ledger.record(who.name, id, { step: 'knocked', at, evidence });
+  for (const id of ids) await who.home.journal.record(who.name, id, { step: 'knocked', at, evidence });
 }
 
 /** Way 3 in a loop: the mail itself goes into the terminal, each message once. */
@@ -141,7 +141,7 @@ export function withHeart(look: Look, parts: TerminalParts, alias: string, inter
   const heart = new Heart({ text, way, intervalMs, waiting: async () => waits, now: parts.now });
   return async (who, stop) => {
     const againMs = await look(who, stop);
-    waits = (await who.home.spool.ids(who.name, true)).length;
+    waits = (await who.home.mailboxes.ids(who.name, true)).length;
     const beatMs = await heart.look(stop);
     return againMs === null ? beatMs : Math.min(againMs, beatMs);
   };
@@ -154,7 +154,7 @@ const UNKNOWN: Typing = { composer: unseen, enterAfter: 20, blindEnterAfter: 20 
 
 /** A terminal with its client, as a loop needs it. The caller closes it. */
 export async function openTarget(
-  wanted: Wanted,
+  wanted: LoopOrder,
   env: Env,
   own?: Terminal,
 ): Promise<SessionTarget & { close(): Promise<void> }> {
@@ -171,7 +171,7 @@ export async function openTarget(
   return { terminal, signs, typing, close };
 }
 
-async function openTerminal(wanted: Wanted, env: Env): Promise<{ terminal: Terminal; close(): Promise<void> }> {
+async function openTerminal(wanted: LoopOrder, env: Env): Promise<{ terminal: Terminal; close(): Promise<void> }> {
   const spec = readTerminal(wanted.terminal ?? '');
   if (spec.kind === 'foreign') {
     // A terminal that is named by its numbers was asked for.
@@ -218,7 +218,7 @@ function exact(target: string): string {
 }
 
 /** What the client says of itself: its own register, its plugin's state, or what its hooks left. */
-export async function signsOf(wanted: Wanted, env: Env): Promise<StateReader> {
+export async function signsOf(wanted: LoopOrder, env: Env): Promise<StateReader> {
   const { client, session, pid, options } = wanted;
   const place = { session, pid, instance: options.instance, env: { ...env, HOME: userHome(env) } };
   return clientNamed(client)?.state?.(place) ?? new HookSigns(wanted, env);
@@ -238,7 +238,7 @@ class HookSigns implements StateReader {
   }
 }
 
-type Whose = Pick<Wanted, 'session' | 'broker_root'>;
+type Whose = Pick<LoopOrder, 'session' | 'broker_root'>;
 
 /** Removes what hooks said of a former run: a client that was killed could not take back that it was idle. */
 export function forgetSigns(whose: Whose, env: Env): void {
@@ -290,11 +290,11 @@ export class WokenFile implements WakeNotes {
 
 /** The first of what waits that goes out together: so many at most, and so many characters, unless a single one has more. */
 export function fitting(
-  waiting: readonly Waiting[],
-  isDone: (id: Waiting['message']['id']) => boolean,
+  waiting: readonly WaitingMessage[],
+  isDone: (id: WaitingMessage['message']['id']) => boolean,
   most: number,
   characters: number,
-): Waiting[] {
+): WaitingMessage[] {
   let size = 0;
   const open = waiting.filter(({ message }) => !isDone(message.id)).slice(0, most);
   return open.filter(({ message }, at) => {

@@ -4,7 +4,7 @@ import { FLAG, TEXT, command } from '../../core/command.ts';
 import type { Values } from '../../core/command.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { daemonsFolder, wantedFor, writeWhole } from './loop-files.ts';
-import type { Wanted } from './loop-files.ts';
+import type { LoopOrder } from './loop-files.ts';
 import { endLoop, logOf, runHere, runInBackground } from './loop-process.ts';
 import { lookOnce, whoRuns } from './loop.ts';
 import { JSON_FLAG, SESSION_ID } from './workspace.ts';
@@ -73,7 +73,7 @@ async function start(c2c: C2c, given: Given): Promise<void> {
 }
 
 /** A kimi without a wire is found out here, and not in a log. */
-async function refuseUnfit(c2c: C2c, { options }: Wanted): Promise<void> {
+async function refuseUnfit(c2c: C2c, { options }: LoopOrder): Promise<void> {
   const because = await whyUnfit({
     command: [options.command ?? 'kimi'],
     workDir: options.work_dir ?? c2c.cwd,
@@ -169,7 +169,7 @@ function sessionFrom(c2c: C2c, given: Given): string {
 }
 
 /** What is said now, or what was said when it was started: a restart keeps its options. */
-function wantedFrom(c2c: C2c, given: Given): Wanted {
+function wantedFrom(c2c: C2c, given: Given): LoopOrder {
   const session = sessionFrom(c2c, given);
   const before = remembered(c2c, session);
   const interval = given.interval === undefined ? undefined : Number(given.interval) * 1000;
@@ -179,7 +179,7 @@ function wantedFrom(c2c: C2c, given: Given): Wanted {
   const program = given.command ?? before?.options.command ?? 'kimi';
   // The daemon that runs it may have another path.
   const command = Bun.which(program, { PATH: c2c.env['PATH'] ?? '', cwd: c2c.cwd }) ?? program;
-  const wanted: Wanted = {
+  const wanted: LoopOrder = {
     kind: 'wire',
     session,
     client: 'kimi',
@@ -199,7 +199,7 @@ function rememberedPath(c2c: C2c, session: string): string {
   return `${daemonsFolder(c2c.env)}/options/${session}.json`;
 }
 
-function remembered(c2c: C2c, session: string): Wanted | null {
+function remembered(c2c: C2c, session: string): LoopOrder | null {
   return wantedFor(`${daemonsFolder(c2c.env)}/options`, session);
 }
 

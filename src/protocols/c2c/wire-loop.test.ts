@@ -9,14 +9,14 @@ import { BUSY, HANDED, NEVER, ScriptedWay, TAKEN } from '../../../test/support/w
 import type { Attempt } from '../../core/ports/way-in.ts';
 import { send } from '../../core/mail/send.ts';
 import type { MessageId } from '../../core/names.ts';
-import { WireLoop, WireSpool, wireSpoolPath } from './wire-loop.ts';
+import { WireLoop, WireQueue, wireSpoolPath } from './wire-loop.ts';
 import type { WireNews } from './wire-loop.ts';
 
 const signal = new AbortController().signal;
 
 class Bridge {
   readonly root = `${temporaryHome()}/broker`;
-  readonly spool = new WireSpool(wireSpoolPath(this.root, 's1'));
+  readonly spool = new WireQueue(wireSpoolPath(this.root, 's1'));
   readonly news: WireNews[] = [];
   /** What stood in the spool at the moment at which kimi got its prompt. */
   readonly noted: string[][] = [];
@@ -61,7 +61,7 @@ class Bridge {
   }
 
   async waiting(): Promise<number> {
-    return (await this.workspace.own.spool.ids(this.workspace.who('bob').name)).length;
+    return (await this.workspace.own.mailboxes.ids(this.workspace.who('bob').name)).length;
   }
 }
 
@@ -80,8 +80,8 @@ describe('the bridge to kimi', () => {
     const bridge = await Bridge.open(TAKEN);
     expect(await bridge.look()).toBeNull();
     const id = await bridge.letter('by the way');
-    await bridge.workspace.own.ledger.reconsider(bridge.workspace.who('bob').name, id, QUIET);
-    await bridge.workspace.own.spool.lower(bridge.workspace.who('bob').name, id);
+    await bridge.workspace.own.journal.reconsider(bridge.workspace.who('bob').name, id, QUIET);
+    await bridge.workspace.own.mailboxes.lower(bridge.workspace.who('bob').name, id);
     expect(await bridge.look()).toBeNull();
     expect(bridge.noted).toEqual([]);
     expect(existsSync(bridge.spool.path)).toBe(false);

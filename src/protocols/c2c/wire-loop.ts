@@ -31,7 +31,7 @@ export interface WireNews {
 
 interface WireParts {
   way: Way;
-  spool: WireSpool;
+  spool: WireQueue;
   /** Nobody wants to be disturbed now. */
   isDnd: () => Promise<boolean>;
   now: () => number;
@@ -119,7 +119,7 @@ export class WireLoop {
     const strays: BrokerEntry[] = [];
     for (const entry of this.parts.spool.read()) {
       const { message_id: id } = entry;
-      if (id === undefined || !(await who.home.ledger.copy(who.name, id as MessageId))) strays.push(entry);
+      if (id === undefined || !(await who.home.journal.copy(who.name, id as MessageId))) strays.push(entry);
     }
     return strays;
   }
@@ -148,7 +148,7 @@ export function wireSpoolPath(brokerRoot: string, session: string): string {
  * What is on its way to a kimi, on disk before kimi hears of it. Our own copies are held in the ledger meanwhile and come back from
  * there; what another bridge left here is nowhere else.
  */
-export class WireSpool {
+export class WireQueue {
   constructor(readonly path: string) {}
 
   read(): BrokerEntry[] {

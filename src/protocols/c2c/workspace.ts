@@ -90,7 +90,7 @@ export class C2c {
 
   async reader(sessionId = this.session()): Promise<Who> {
     const name = await this.mailbox(sessionId);
-    await this.home.spool.heal();
+    await this.home.mailboxes.heal();
     return { name, home: this.home };
   }
 
@@ -210,7 +210,7 @@ async function parleyLines(c2c: C2c, name: AgentName, from: AgentName): Promise<
   if (labels.length === 0) return [];
   const { register, as } = await speaker(c2c, from);
   const parley = `${register}${brokerVariable(c2c)}parley`;
-  const asked = labels.length === 1 ? await home.ledger.unanswered(name, from, 0) : null;
+  const asked = labels.length === 1 ? await home.journal.unanswered(name, from, 0) : null;
   if (asked) return [`${parley} reply ${asked.id.slice(0, 8)} "…" --as ${as}`];
   return labels.map((label) => `${parley} send @${name}${labels.length === 1 ? '' : `%${label}`} "…" --as ${as}`);
 }

@@ -62,7 +62,7 @@ Database.MAX_QUERY_CACHE_SIZE = 200;
  * One SQLite file, held the way several processes need it: writers queue for the lock, a file that was replaced under us is
  * opened again, a newer format is refused and left alone, and a damaged one is kept beside a fresh one.
  */
-export class Connection {
+export class JournalConnection {
   readonly now: () => number;
   /** Room for readers on a full disk. */
   readonly reserve: Reserve;

@@ -20,8 +20,8 @@ import { openHome } from '../../../test/support/maildir.ts';
 import type { OpenHome } from '../../../test/support/maildir.ts';
 import type { MessageId } from '../../core/names.ts';
 import type { Entry } from '../../core/ports/journal.ts';
-import { Connection } from './connection.ts';
-import { openSqliteLedger } from './sqlite.ts';
+import { JournalConnection } from './connection.ts';
+import { openSqliteJournal } from './sqlite.ts';
 
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
@@ -134,7 +134,7 @@ describe('a ledger that was', () => {
     garble(`${home}/ledger.db`, 4096, statSync(`${home}/ledger.db`).size - 4096);
     // What is in the page cache of this connection may still be right: another one reads the disk.
     const another = async (): Promise<unknown> =>
-      openSqliteLedger({ path: `${home}/ledger.db`, durability: 'normal' }).history({ limit: 10 });
+      openSqliteJournal({ path: `${home}/ledger.db`, durability: 'normal' }).history({ limit: 10 });
     await expect(another()).rejects.toMatchObject({ code: 'storage_failed' });
     await opened.spool.heal();
     expect(await waiting(opened)).toContain(sent.held.message.id);
@@ -164,11 +164,11 @@ describe('a ledger that was', () => {
 
 it('a ledger that another process has already replaced is not put away as damaged', async () => {
   const path = `${temporaryHome()}/ledger.db`;
-  const slow = new Connection({ path, durability: 'normal' });
+  const slow = new JournalConnection({ path, durability: 'normal' });
   const damage = (): never => {
     // Just now somebody else finds the damage, puts the file away and starts a new one.
     renameSync(path, `${path}.damaged-by-others`);
-    openSqliteLedger({ path, durability: 'normal' });
+    openSqliteJournal({ path, durability: 'normal' });
     throw Object.assign(new Error('malformed'), { code: 'SQLITE_CORRUPT' });
   };
   expect(() => slow.read(damage)).toThrow('damaged');
@@ -181,10 +181,10 @@ describe('a ledger that is replaced under a program that has it open', () => {
   it('is followed: what is written afterwards is in the new one', async () => {
     const home = temporaryHome();
     const path = `${home}/ledger.db`;
-    const ledger = openSqliteLedger({ path, durability: 'normal' });
+    const ledger = openSqliteJournal({ path, durability: 'normal' });
     const before = await ledger.accept(anEntry());
     renameSync(path, `${path}.moved`);
-    const other = openSqliteLedger({ path, durability: 'normal' });
+    const other = openSqliteJournal({ path, durability: 'normal' });
     expect(await ledger.message(before.message.id)).toBeNull();
     const after = await ledger.accept(anEntry());
     expect(await other.message(after.message.id)).toEqual(after.message);

@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, renameSync, rmSync, symlinkSync, writeFileSyn
 import { temporaryHome } from '../../../test/support/home.ts';
 import { anEntry } from '../../../test/support/mail.ts';
 import { LogFile } from './log.ts';
-import { openSqliteLedger } from './sqlite.ts';
+import { openSqliteJournal } from './sqlite.ts';
 
 /** A file that no system can flush. */
 const UNFLUSHED = '/dev/full';
@@ -26,7 +26,7 @@ onLinux(
   'a ledger whose log could not be flushed answers for nothing before all of it stands in the ledger itself',
   async () => {
     const root = temporaryHome();
-    const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+    const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
     const entry = anEntry();
     await ledger.acceptTogether([entry]);
     renameSync(`${root}/ledger.db-wal`, `${root}/wal`);
@@ -37,7 +37,7 @@ onLinux(
     await ledger.flush();
     const disk = temporaryHome();
     for (const part of ['', '.id']) copyFileSync(`${root}/ledger.db${part}`, `${disk}/ledger.db${part}`);
-    const found = openSqliteLedger({ path: `${disk}/ledger.db`, durability: 'normal' });
+    const found = openSqliteJournal({ path: `${disk}/ledger.db`, durability: 'normal' });
     expect((await found.message(entry.message.id))?.id).toBe(entry.message.id);
     await found.close();
     await ledger.close();

@@ -2,7 +2,7 @@ import type { Database } from 'bun:sqlite';
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { ifThere } from '../../core/disk.ts';
 import { platform } from '../../platform/os.ts';
-import type { Connection } from './connection.ts';
+import type { JournalConnection } from './connection.ts';
 
 /** The file beside a ledger that holds its generation id. Without it a lost ledger looks like a new one. */
 export function idFileOf(path: string): string {
@@ -19,7 +19,7 @@ export function setMeta(db: Database, name: string, value: string): void {
 }
 
 /** Records that every file has its row, in this generation of the ledger and since this boot. */
-export function complete(connection: Connection): void {
+export function complete(connection: JournalConnection): void {
   const idFile = idFileOf(connection.options.path);
   const generation = connection.write((db) => {
     const own = metaOf(db, 'generation') ?? '';

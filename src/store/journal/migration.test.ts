@@ -6,8 +6,8 @@ import { temporaryHome } from '../../../test/support/home.ts';
 import { alice, anEntry, bob, carol, LOUD, QUIET } from '../../../test/support/mail.ts';
 import type { MessageId, SendKey } from '../../core/names.ts';
 import { MIGRATIONS } from './schema.ts';
-import { openSqliteLedger } from './sqlite.ts';
-import type { SqliteLedger } from './sqlite.ts';
+import { openSqliteJournal } from './sqlite.ts';
+import type { SqliteJournal } from './sqlite.ts';
 
 const V1 = readFileSync(`${import.meta.dir}/../../../test/fixtures/ledger/v1.sql`, 'utf8');
 const ONE = MIGRATIONS.slice(0, 1);
@@ -27,9 +27,9 @@ function oldHome(): string {
   return home;
 }
 
-function open(home: string, migrations?: readonly string[]): SqliteLedger {
+function open(home: string, migrations?: readonly string[]): SqliteJournal {
   const path = `${home}/ledger.db`;
-  return openSqliteLedger({ path, durability: 'normal', ...(migrations && { migrations }) });
+  return openSqliteJournal({ path, durability: 'normal', ...(migrations && { migrations }) });
 }
 
 function schemaOf(path: string): string[] {
@@ -118,7 +118,7 @@ describe('a migration', () => {
     expect(db.query('PRAGMA user_version').get()).toEqual({ user_version: NEXT.length });
     db.close();
     expect(statSync(`${home}/ledger.db.v1`).mode & 0o777).toBe(0o600);
-    const copy = openSqliteLedger({ path: `${home}/ledger.db.v1`, durability: 'normal', migrations: ONE });
+    const copy = openSqliteJournal({ path: `${home}/ledger.db.v1`, durability: 'normal', migrations: ONE });
     expect(await copy.history({ limit: 10 })).toHaveLength(5);
     await copy.close();
   });
@@ -128,7 +128,7 @@ describe('a migration', () => {
     const other = open(home, ONE);
     const { message } = await other.accept(anEntry());
     await open(home, NEXT).close();
-    const copy = openSqliteLedger({ path: `${home}/ledger.db.v1`, durability: 'normal', migrations: ONE });
+    const copy = openSqliteJournal({ path: `${home}/ledger.db.v1`, durability: 'normal', migrations: ONE });
     expect(await copy.message(message.id)).toEqual(message);
     await copy.close();
     await other.close();

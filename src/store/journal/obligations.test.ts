@@ -1,21 +1,21 @@
+import { anObligation, enterAll } from '../../../test/support/obligation-row.ts';
 // Duties of several processes at once, and of processes that die.
 import { Database } from 'bun:sqlite';
 import { describe, expect, it } from 'bun:test';
-import { aDuty, enterAll } from '../../../test/support/duty.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { alice, anEntry, bob } from '../../../test/support/mail.ts';
 import type { MessageId } from '../../core/names.ts';
 import { PAGES } from './obligations.ts';
-import { openSqliteLedger } from './sqlite.ts';
-import type { SqliteLedger } from './sqlite.ts';
+import { openSqliteJournal } from './sqlite.ts';
+import type { SqliteJournal } from './sqlite.ts';
 
 type Act = 'claim' | 'change' | 'end' | 'enter' | 'dieChanging' | 'dieEntering';
 
-const CHILD = `${import.meta.dir}/../../../test/support/duty.child.ts`;
+const CHILD = `${import.meta.dir}/../../../test/support/obligation.child.ts`;
 
-function aLedger(): { path: string; ledger: SqliteLedger } {
+function aLedger(): { path: string; ledger: SqliteJournal } {
   const path = `${temporaryHome()}/ledger.db`;
-  return { path, ledger: openSqliteLedger({ path, durability: 'normal' }) };
+  return { path, ledger: openSqliteJournal({ path, durability: 'normal' }) };
 }
 
 /** Processes that all begin when all are ready. What each did, and null of one that died. */
@@ -52,7 +52,7 @@ async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<stri
 describe('of several processes', () => {
   it('one of 50 racing claimers has the claim, and all are told who', async () => {
     const { path, ledger } = aLedger();
-    const { id } = aDuty();
+    const { id } = anObligation();
     const told = await together(path, 'claim', id, 5);
     const holders = new Set(told.flat());
     expect(told.flat()).toHaveLength(50);
@@ -62,42 +62,44 @@ describe('of several processes', () => {
 
   it('none overwrites what another changed', async () => {
     const { path, ledger } = aLedger();
-    const duty = aDuty();
-    await ledger.addDuty(duty);
-    await together(path, 'change', duty.id, 3);
-    expect((await ledger.duty(bob, duty.id))?.returns).toBe(150);
+    const obligation = anObligation();
+    await ledger.addObligation(obligation);
+    await together(path, 'change', obligation.id, 3);
+    expect((await ledger.obligation(bob, obligation.id))?.returns).toBe(150);
     await ledger.close();
   });
 
   it('one ends a duty, and the others see its end', async () => {
     const { path, ledger } = aLedger();
-    const duty = aDuty();
-    await ledger.addDuty(duty);
-    const ended = await together(path, 'end', duty.id, 4);
+    const obligation = anObligation();
+    await ledger.addObligation(obligation);
+    const ended = await together(path, 'end', obligation.id, 4);
     expect(ended.filter(Boolean)).toHaveLength(1);
-    expect((await ledger.duty(bob, duty.id))?.ended?.by).toEqual({ by: `p${ended.indexOf(true)}` });
+    expect((await ledger.obligation(bob, obligation.id))?.ended?.by).toEqual({ by: `p${ended.indexOf(true)}` });
     await ledger.close();
   });
 
   it('each duty is entered by one', async () => {
     const { path, ledger } = aLedger();
     for (let n = 0; n < 20; n += 1) await ledger.accept(anEntry());
-    const { id } = aDuty();
+    const { id } = anObligation();
     const entered = await together(path, 'enter', id, 4);
     expect(entered.filter(Boolean).length).toBeGreaterThanOrEqual(1);
-    const duties = await ledger.owed(bob, { limit: 100 });
-    expect(duties).toHaveLength(20);
-    expect(new Set(duties.map(({ note }) => note)).size).toBe(1);
+    const obligations = await ledger.owed(bob, { limit: 100 });
+    expect(obligations).toHaveLength(20);
+    expect(new Set(obligations.map(({ note }) => note)).size).toBe(1);
     await ledger.close();
   });
 
   it('one that dies over a change leaves the duty as it was, and nobody waits for it', async () => {
     const { path, ledger } = aLedger();
-    const duty = aDuty();
-    await ledger.addDuty(duty);
-    expect(await together(path, 'dieChanging', duty.id, 1)).toEqual([null]);
-    expect(await ledger.duty(bob, duty.id)).toEqual(duty);
-    expect((await ledger.changeDuty(bob, duty.id, (one) => ({ ...one, note: 'alive' })))?.note).toBe('alive');
+    const obligation = anObligation();
+    await ledger.addObligation(obligation);
+    expect(await together(path, 'dieChanging', obligation.id, 1)).toEqual([null]);
+    expect(await ledger.obligation(bob, obligation.id)).toEqual(obligation);
+    expect((await ledger.changeObligation(bob, obligation.id, (one) => ({ ...one, note: 'alive' })))?.note).toBe(
+      'alive',
+    );
     await ledger.close();
   });
 
@@ -105,25 +107,25 @@ describe('of several processes', () => {
     const { path, ledger } = aLedger();
     const { message } = await ledger.accept(anEntry());
     expect(await together(path, 'dieEntering', message.id, 1)).toEqual([null]);
-    expect(await ledger.duty(bob, message.id)).toBeNull();
+    expect(await ledger.obligation(bob, message.id)).toBeNull();
     expect(await enterAll(ledger)).toHaveLength(1);
     await ledger.close();
   });
 
   it('what is owed, claimed and bound is there after a restart', async () => {
     const { path, ledger } = aLedger();
-    const duty = aDuty({ kind: 'obligation', due: 5 });
-    const claim = { key: duty.id, holder: bob, until: 100, reserved: true };
+    const obligation = anObligation({ kind: 'obligation', due: 5 });
+    const claim = { key: obligation.id, holder: bob, until: 100, reserved: true };
     const session = { id: 's', tokenHash: 'h', identities: [bob], roles: [], streams: [], threads: [], seen: 1 };
-    await ledger.addDuty(duty);
+    await ledger.addObligation(obligation);
     await ledger.claimEvent(claim, 0);
     await ledger.saveSession(session);
     await ledger.close();
-    const again = openSqliteLedger({ path, durability: 'normal' });
-    expect(await again.owed(bob, { limit: 9 })).toEqual([duty]);
-    expect(await again.blocking(alice, { limit: 9 })).toEqual([duty]);
+    const again = openSqliteJournal({ path, durability: 'normal' });
+    expect(await again.owed(bob, { limit: 9 })).toEqual([obligation]);
+    expect(await again.blocking(alice, { limit: 9 })).toEqual([obligation]);
     expect(await again.nextDue()).toBe(5);
-    expect(await again.eventClaim(duty.id, 0)).toEqual(claim);
+    expect(await again.eventClaim(obligation.id, 0)).toEqual(claim);
     expect(await again.sessions()).toEqual([session]);
     await again.close();
   });

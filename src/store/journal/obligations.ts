@@ -1,9 +1,15 @@
 import type { Database } from 'bun:sqlite';
-import type { Duty } from '../../core/obligations/rules.ts';
+import type { Obligation } from '../../core/obligations/rules.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import { Evidence } from '../../core/receipt.ts';
 import type { Disposition } from '../../core/receipt.ts';
-import type { Duties, DutyPage, EventClaim, SessionRecord, UnenteredCopy } from '../../core/ports/obligations.ts';
+import type {
+  Obligations,
+  ObligationPage,
+  EventClaim,
+  SessionRecord,
+  UnenteredCopy,
+} from '../../core/ports/obligations.ts';
 import { COPY_COLUMNS, copyFrom, messageFrom, entered, setEntered } from './rows.ts';
 import type { CopyRow } from './rows.ts';
 import { numberAt, placeOf } from './rules.ts';
@@ -61,7 +67,7 @@ type Place = [at: number, id: string, mailbox: string];
 type UnenteredRow = CopyRow & { seq: number; json: string; alone: number };
 
 /** Duties, event claims and sessions complete the SQLite ledger. duties.ts documents each method. */
-export class SqliteDuties extends SqliteSending implements Duties {
+export class SqliteObligations extends SqliteSending implements Obligations {
   async unentered(limit: number): Promise<{ from: number; upTo: number; copies: UnenteredCopy[] }> {
     return this.connection.read((db) => {
       const from = entered(db);
@@ -84,39 +90,39 @@ export class SqliteDuties extends SqliteSending implements Duties {
     });
   }
 
-  async enter(from: number, upTo: number, duties: Duty[]): Promise<boolean> {
-    if (upTo === from && duties.length === 0) return this.connection.read((db) => entered(db) === from);
+  async enter(from: number, upTo: number, obligations: Obligation[]): Promise<boolean> {
+    if (upTo === from && obligations.length === 0) return this.connection.read((db) => entered(db) === from);
     return this.connection.write((db) => {
       if (entered(db) !== from) return false;
-      for (const duty of duties) insert(db, duty);
+      for (const obligation of obligations) insert(db, obligation);
       setEntered(db, upTo);
       return true;
     });
   }
 
-  async addDuty(duty: Duty): Promise<boolean> {
-    return this.connection.write((db) => insert(db, duty));
+  async addObligation(obligation: Obligation): Promise<boolean> {
+    return this.connection.write((db) => insert(db, obligation));
   }
 
-  async duty(mailbox: AgentName, id: MessageId): Promise<Duty | null> {
-    return this.connection.read((db) => dutyIn(db, mailbox, id));
+  async obligation(mailbox: AgentName, id: MessageId): Promise<Obligation | null> {
+    return this.connection.read((db) => obligationIn(db, mailbox, id));
   }
 
-  async owed(mailbox: AgentName, { after, limit }: DutyPage): Promise<Duty[]> {
+  async owed(mailbox: AgentName, { after, limit }: ObligationPage): Promise<Obligation[]> {
     const rows = this.connection.read((db) =>
       db
-        .query<DutyRow, [string, number, string, number]>(PAGES.owed.sql)
+        .query<ObligationRow, [string, number, string, number]>(PAGES.owed.sql)
         .all(mailbox, after?.at ?? BEFORE_ALL, after?.id ?? '', limit),
     );
-    return rows.map(dutyFrom);
+    return rows.map(obligationFrom);
   }
 
-  async blocking(from: AgentName, { after, limit }: DutyPage): Promise<Duty[]> {
+  async blocking(from: AgentName, { after, limit }: ObligationPage): Promise<Obligation[]> {
     const place: Place = after ? [after.at, after.id, after.mailbox ?? AFTER_ALL] : [BEFORE_ALL, '', ''];
     const rows = this.connection.read((db) =>
-      db.query<DutyRow, [string, ...Place, number]>(PAGES.blocking.sql).all(from, ...place, limit),
+      db.query<ObligationRow, [string, ...Place, number]>(PAGES.blocking.sql).all(from, ...place, limit),
     );
-    return rows.map(dutyFrom);
+    return rows.map(obligationFrom);
   }
 
   async owedCount(mailbox: AgentName, most: number): Promise<number> {
@@ -126,21 +132,25 @@ export class SqliteDuties extends SqliteSending implements Duties {
     );
   }
 
-  async dueDuties(now: number, limit: number): Promise<Duty[]> {
+  async dueObligations(now: number, limit: number): Promise<Obligation[]> {
     return this.connection
-      .read((db) => db.query<DutyRow, [number, number]>(PAGES.due.sql).all(now, limit))
-      .map(dutyFrom);
+      .read((db) => db.query<ObligationRow, [number, number]>(PAGES.due.sql).all(now, limit))
+      .map(obligationFrom);
   }
 
   async nextDue(): Promise<number | null> {
     return this.connection.read((db) => db.query<{ due: number }, []>(PAGES.next.sql).get())?.due ?? null;
   }
 
-  async changeDuty(mailbox: AgentName, id: MessageId, change: (duty: Duty) => Duty | null): Promise<Duty | null> {
+  async changeObligation(
+    mailbox: AgentName,
+    id: MessageId,
+    change: (obligation: Obligation) => Obligation | null,
+  ): Promise<Obligation | null> {
     return this.connection.write((db) => {
-      const duty = dutyIn(db, mailbox, id);
-      const next = duty && afterChange(duty, change);
-      if (!next) return duty;
+      const obligation = obligationIn(db, mailbox, id);
+      const next = obligation && afterChange(obligation, change);
+      if (!next) return obligation;
       db.query(UPDATE).run(...changingIn(next), id, mailbox);
       return next;
     });
@@ -196,14 +206,14 @@ export class SqliteDuties extends SqliteSending implements Duties {
   }
 }
 
-function insert(db: Database, given: Duty): boolean {
-  const duty = readable(given);
-  return db.query(INSERT).run(...fixedIn(duty), ...changingIn(duty)).changes > 0;
+function insert(db: Database, given: Obligation): boolean {
+  const obligation = readable(given);
+  return db.query(INSERT).run(...fixedIn(obligation), ...changingIn(obligation)).changes > 0;
 }
 
-function dutyIn(db: Database, mailbox: AgentName, id: MessageId): Duty | null {
-  const row = db.query<DutyRow, [string, string]>(ONE).get(id, mailbox);
-  return row && dutyFrom(row);
+function obligationIn(db: Database, mailbox: AgentName, id: MessageId): Obligation | null {
+  const row = db.query<ObligationRow, [string, string]>(ONE).get(id, mailbox);
+  return row && obligationFrom(row);
 }
 
 function claimIn(db: Database, key: MessageId): EventClaim | null {
@@ -215,11 +225,11 @@ function claimIn(db: Database, key: MessageId): EventClaim | null {
 const UNREADABLE_MS = 100_000;
 
 /** Other programs may write unreadable times. One such message must not block all duties after it. */
-function readable(duty: Duty): Duty {
-  const at = Number.isFinite(duty.at) ? duty.at : 0;
-  const { every, due, ended } = duty;
+function readable(obligation: Obligation): Obligation {
+  const at = Number.isFinite(obligation.at) ? obligation.at : 0;
+  const { every, due, ended } = obligation;
   return {
-    ...duty,
+    ...obligation,
     at,
     every: Number.isFinite(every) ? every : UNREADABLE_MS,
     due: due === null || Number.isFinite(due) ? due : at,
@@ -228,10 +238,10 @@ function readable(duty: Duty): Duty {
 }
 
 /** The duty after a change; null if nothing changes. An ended duty never changes. */
-function afterChange(duty: Duty, change: (duty: Duty) => Duty | null): Duty | null {
-  if (duty.ended) return null;
-  const next = change(structuredClone(duty));
-  const { id, mailbox, from, kind, at, every } = duty;
+function afterChange(obligation: Obligation, change: (obligation: Obligation) => Obligation | null): Obligation | null {
+  if (obligation.ended) return null;
+  const next = change(structuredClone(obligation));
+  const { id, mailbox, from, kind, at, every } = obligation;
   return next && readable({ ...next, id, mailbox, from, kind, at, every });
 }
 
@@ -247,7 +257,7 @@ function claimAfter(current: EventClaim | null, asked: EventClaim, now: number):
 }
 
 /** A row of `duties`. The fixed columns come first. */
-interface DutyRow {
+interface ObligationRow {
   id: string;
   mailbox: string;
   sender: string;
@@ -266,34 +276,34 @@ interface DutyRow {
 }
 
 /** In the order of the columns. */
-function fixedIn({ id, mailbox, from, kind, at, every }: Duty) {
+function fixedIn({ id, mailbox, from, kind, at, every }: Obligation) {
   return [id, mailbox, from, kind, at, every] as const;
 }
 
-function changingIn({ state, due, returns, tier, extended, note, ended }: Duty) {
+function changingIn({ state, due, returns, tier, extended, note, ended }: Obligation) {
   const end = ended ? ([ended.as, ended.at, JSON.stringify(ended.by)] as const) : ([null, null, null] as const);
   return [state, due, returns, tier, extended ? 1 : 0, note, ...end] as const;
 }
 
-function dutyFrom(row: DutyRow): Duty {
+function obligationFrom(row: ObligationRow): Obligation {
   return {
     id: row.id as MessageId,
     mailbox: row.mailbox as AgentName,
     from: row.sender,
-    kind: row.kind as Duty['kind'],
+    kind: row.kind as Obligation['kind'],
     at: row.at,
     every: row.every,
-    state: row.state as Duty['state'],
+    state: row.state as Obligation['state'],
     due: row.due,
     returns: row.returns,
-    tier: row.tier as Duty['tier'],
+    tier: row.tier as Obligation['tier'],
     extended: row.extended === 1,
     note: row.note,
     ended: endFrom(row),
   };
 }
 
-function endFrom({ ended_as, ended_at, ended_by }: DutyRow): Duty['ended'] {
+function endFrom({ ended_as, ended_at, ended_by }: ObligationRow): Obligation['ended'] {
   if (ended_as === null) return null;
   return { as: ended_as as Disposition, at: ended_at ?? 0, by: Evidence.parse(JSON.parse(ended_by ?? '{}')) };
 }

@@ -10,7 +10,7 @@ import type { MessageId } from '../../core/names.ts';
 import { SendKey } from '../../core/names.ts';
 import type { Entry } from '../../core/ports/journal.ts';
 import { exportLock } from './log.ts';
-import { openSqliteLedger } from './sqlite.ts';
+import { openSqliteJournal } from './sqlite.ts';
 
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
 
@@ -85,7 +85,7 @@ describe('mail that an older relay left in its tray', () => {
     const { root, tray, life } = await aHome();
     writeFileSync(tray, sheet(life, 1, anEntry()));
     const lock = exportLock(`${root}/ledger.db`);
-    const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+    const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
     expect([await ledger.newest(), existsSync(tray)]).toEqual([0, true]);
     lock?.release();
     await ledger.close();

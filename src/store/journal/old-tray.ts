@@ -1,7 +1,7 @@
 import type { Database } from 'bun:sqlite';
 import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { codeOf, isDiskFull } from '../../core/disk.ts';
-import type { Connection } from './connection.ts';
+import type { JournalConnection } from './connection.ts';
 import type { Entry } from '../../core/ports/journal.ts';
 import { exportLock } from './log.ts';
 import { metaOf, setMeta } from './meta.ts';
@@ -21,7 +21,7 @@ const NEVER = /^SQLITE_(?:CONSTRAINT|TOOBIG|MISMATCH)/;
  * tray of a relay that lives is left alone. On a full disk it stays, and the next who opens the ledger tries again. If some of it cannot be
  * entered, or it belongs to another ledger, it is kept as `ledger.db.tray.damaged-<time>`.
  */
-export function importOldTray(connection: Connection, accept: (db: Database, entries: Entry[]) => void): void {
+export function importOldTray(connection: JournalConnection, accept: (db: Database, entries: Entry[]) => void): void {
   const path = `${connection.options.path}.tray`;
   if (!existsSync(path)) return;
   const lock = exportLock(connection.options.path);

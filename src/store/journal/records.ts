@@ -2,7 +2,7 @@ import type { Database } from 'bun:sqlite';
 import { Evidence, Receipt } from '../../core/receipt.ts';
 import type { Message } from '../../core/message.ts';
 import type { AgentName, MessageId, SendKey } from '../../core/names.ts';
-import type { Connection } from './connection.ts';
+import type { JournalConnection } from './connection.ts';
 import type { Acceptance, CopyRecord, HistoryRow, Mail, Page, Records, Trace } from '../../core/ports/journal.ts';
 import { COPY_COLUMNS, copyFrom, messageFrom, FILELESS } from './rows.ts';
 import type { CopyRow } from './rows.ts';
@@ -38,7 +38,7 @@ interface ReceiptRow {
 
 /** The read half of the SQLite ledger, with the indexes that are filled on demand. */
 export class SqliteRecords implements Omit<Records, 'unanswered'> {
-  constructor(readonly connection: Connection) {}
+  constructor(readonly connection: JournalConnection) {}
 
   async message(id: MessageId): Promise<Message | null> {
     const row = this.connection.read((db) =>
@@ -277,7 +277,7 @@ export function indexedUpTo(db: Database, index: Index): number {
   return Number(metaOf(db, MARKS[index]) ?? 0);
 }
 
-export function catchUp(connection: Connection, index: Index, onProgress?: (left: number) => void): void {
+export function catchUp(connection: JournalConnection, index: Index, onProgress?: (left: number) => void): void {
   for (;;) {
     const [done, newest] = connection.read((db) => [
       indexedUpTo(db, index),

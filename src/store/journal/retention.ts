@@ -1,7 +1,7 @@
 import type { Database } from 'bun:sqlite';
 import type { AgentName } from '../../core/names.ts';
 import type { Disposition, Evidence } from '../../core/receipt.ts';
-import type { Connection } from './connection.ts';
+import type { JournalConnection } from './connection.ts';
 import { numberAt } from './rules.ts';
 import { SETTLED } from './schema.ts';
 import { indexedUpTo } from './records.ts';
@@ -31,7 +31,7 @@ const AUTHOR_FORGOTTEN: { as: Disposition; by: Evidence } = {
 };
 
 export function prune(
-  connection: Connection,
+  connection: JournalConnection,
   cut: { bodies: number | null; facts: number | null },
 ): { bodies: number; messages: number } {
   const bodies = cut.bodies === null ? 0 : inBatches(connection, ended(connection, cut.bodies), dropBodies);
@@ -50,7 +50,7 @@ function dropSpent(db: Database, facts: number, now: number): void {
 
 /** Removes an agent's copies, and its messages of which no other agent has a copy. Other agents keep what they sent and got. */
 export function forget(db: Database, agent: AgentName, now: number): { copies: number; messages: number } {
-  forgetDuties(db, agent, now);
+  forgetObligations(db, agent, now);
   const open = db.query('DELETE FROM copies WHERE mailbox = ? AND settled_at IS NULL').run(agent).changes;
   const settled = db.query('DELETE FROM copies WHERE mailbox = ? AND settled_at IS NOT NULL').run(agent).changes;
   db.query('DELETE FROM receipts WHERE mailbox = ?').run(agent);
@@ -65,7 +65,7 @@ export function forget(db: Database, agent: AgentName, now: number): { copies: n
   return { copies: open + settled, messages };
 }
 
-function forgetDuties(db: Database, agent: AgentName, now: number): void {
+function forgetObligations(db: Database, agent: AgentName, now: number): void {
   const awaited = "kind = 'obligation' AND ended_as IS NULL AND sender <> mailbox";
   db.query(`DELETE FROM duties WHERE mailbox = ? AND NOT (${awaited})`).run(agent);
   db.query("UPDATE duties SET state = 'open', note = NULL, due = min(due, ?) WHERE mailbox = ?").run(now, agent);
@@ -82,13 +82,17 @@ function forgetDuties(db: Database, agent: AgentName, now: number): void {
   }
 }
 
-function ended(connection: Connection, before: number): number[] {
+function ended(connection: JournalConnection, before: number): number[] {
   return connection
     .read((db) => db.query<{ seq: number }, [number, number]>(ENDED_BEFORE).all(before, numberAt(entered(db))))
     .map(({ seq }) => seq);
 }
 
-function inBatches(connection: Connection, seqs: number[], drop: (db: Database, seqs: number[]) => number): number {
+function inBatches(
+  connection: JournalConnection,
+  seqs: number[],
+  drop: (db: Database, seqs: number[]) => number,
+): number {
   let dropped = 0;
   for (let at = 0; at < seqs.length; at += BATCH) {
     const batch = seqs.slice(at, at + BATCH);

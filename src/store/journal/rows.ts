@@ -8,7 +8,7 @@ import type { AgentName, MessageId } from '../../core/names.ts';
 import { Evidence } from '../../core/receipt.ts';
 import type { Disposition } from '../../core/receipt.ts';
 import { isBearer } from '../../platform/holder.ts';
-import type { Connection } from './connection.ts';
+import type { JournalConnection } from './connection.ts';
 import type { CopyRecord } from '../../core/ports/journal.ts';
 import { STATES, STORED } from './schema.ts';
 
@@ -99,7 +99,7 @@ export const STILL_QUEUED = 'DELETE FROM unfiled WHERE seq = ? AND mailbox = ? A
 
 /** Returns the sequence number of the new row, or null if this id already has one. */
 export function insertMessage(
-  connection: Connection,
+  connection: JournalConnection,
   db: Database,
   message: Message,
   key: string | undefined,

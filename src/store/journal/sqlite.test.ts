@@ -4,21 +4,21 @@ import { aClock } from '../../../test/support/clock.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { quickFolder } from '../../../test/support/quick-home.ts';
 import { anEntry } from '../../../test/support/mail.ts';
-import { dutiesContract } from '../obligations.contract.ts';
-import { ledgerContract } from '../journal.contract.ts';
+import { obligationsContract } from '../obligations.contract.ts';
+import { journalContract } from '../journal.contract.ts';
 import { exportLock } from './log.ts';
-import { openSqliteLedger } from './sqlite.ts';
+import { openSqliteJournal } from './sqlite.ts';
 
-for (const contract of [ledgerContract, dutiesContract]) {
+for (const contract of [journalContract, obligationsContract]) {
   contract('sqlite', async () => {
     const clock = aClock();
-    const ledger = openSqliteLedger({ path: `${quickFolder()}/ledger.db`, durability: 'normal', now: clock.now });
+    const ledger = openSqliteJournal({ path: `${quickFolder()}/ledger.db`, durability: 'normal', now: clock.now });
     return { ledger, ...clock, close: () => ledger.close() };
   });
 }
 
 it('the index of words tells how much is left, and has a message once that arrives while it is filled', async () => {
-  const ledger = openSqliteLedger({ path: `${temporaryHome()}/ledger.db`, durability: 'full' });
+  const ledger = openSqliteJournal({ path: `${temporaryHome()}/ledger.db`, durability: 'full' });
   await ledger.accept(anEntry({ body: 'needle' }));
   const left: number[] = [];
   await ledger.search('needle', { limit: 10 }, (count) => {
@@ -32,19 +32,19 @@ it('the index of words tells how much is left, and has a message once that arriv
 
 it('a log that a living process looks after is left to it by whoever opens the ledger', async () => {
   const path = `${temporaryHome()}/ledger.db`;
-  const ledger = openSqliteLedger({ path, durability: 'normal' });
+  const ledger = openSqliteJournal({ path, durability: 'normal' });
   ledger.tuneForServer();
   const body = 'x'.repeat(20_000);
   for (let n = 0; n < 60; n += 1) await ledger.accept(anEntry({ body }));
   const log = statSync(`${path}-wal`).size;
   expect(log).toBeGreaterThan(1_000_000);
   const lock = exportLock(path);
-  const guest = openSqliteLedger({ path, durability: 'normal' });
+  const guest = openSqliteJournal({ path, durability: 'normal' });
   await guest.accept(anEntry({ body }));
   await guest.close();
   expect(statSync(`${path}-wal`).size).toBeGreaterThanOrEqual(log);
   lock?.release();
-  await openSqliteLedger({ path, durability: 'normal' }).close();
+  await openSqliteJournal({ path, durability: 'normal' }).close();
   expect(statSync(`${path}-wal`).size).toBe(0);
   await ledger.close();
 });

@@ -1,23 +1,23 @@
 import { Database } from 'bun:sqlite';
 import { existsSync } from 'node:fs';
-import { Connection } from './connection.ts';
+import { JournalConnection } from './connection.ts';
 import type { LedgerOptions } from './connection.ts';
-import type { Ledger } from '../../core/ports/journal.ts';
+import type { Journal } from '../../core/ports/journal.ts';
 import { MIGRATIONS } from './schema.ts';
-import { SqliteDuties } from './obligations.ts';
+import { SqliteObligations } from './obligations.ts';
 
 /** `checkpoint` is for the exporter. */
-export type SqliteLedger = Ledger & Pick<SqliteDuties, 'checkpoint'>;
+export type SqliteJournal = Journal & Pick<SqliteObligations, 'checkpoint'>;
 
 /** Opens (or makes) the ledger of one home. Safe for many processes at once. */
-export function openSqliteLedger(options: LedgerOptions): SqliteLedger {
-  const ledger = new SqliteDuties(new Connection(options));
+export function openSqliteJournal(options: LedgerOptions): SqliteJournal {
+  const ledger = new SqliteObligations(new JournalConnection(options));
   ledger.importOldTray();
   return ledger;
 }
 
 /** The state of a ledger file. The check changes nothing. */
-export interface LedgerState {
+export interface JournalState {
   /** Its format number; null if it cannot be read. */
   format: number | null;
   /** The error in SQLite's words; null if there is none. */
@@ -27,7 +27,7 @@ export interface LedgerState {
 }
 
 /** Returns null if there is no ledger. Reads the whole file: for `parley doctor`, not for every start. */
-export function checkLedger(path: string): LedgerState | null {
+export function checkJournal(path: string): JournalState | null {
   if (!existsSync(path)) return null;
   let db: Database | undefined;
   try {

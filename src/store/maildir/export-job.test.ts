@@ -6,7 +6,7 @@ import { aMessage, anEntry, bob, LOUD } from '../../../test/support/mail.ts';
 import { leaveFile } from '../../../test/support/maildir.ts';
 import { within } from '../../../test/support/within.ts';
 import type { MessageId } from '../../core/names.ts';
-import { openSqliteLedger } from '../journal/sqlite.ts';
+import { openSqliteJournal } from '../journal/sqlite.ts';
 import { ExportJob } from './export-job.ts';
 import type { Report } from './export-messages.ts';
 import { ExportedMaildir } from './exported-maildir.ts';
@@ -21,13 +21,13 @@ function shut(root: string): () => void {
 
 it('a relay whose export worker cannot open the ledger at first writes its files and looks around when it can', async () => {
   const root = temporaryHome();
-  const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
   const mend = shut(root);
   const troubles: unknown[] = [];
   const told: MessageId[] = [];
   const judge = async () => ({ attention: LOUD, lineage: undefined });
   const onTrouble = (error: unknown): void => void troubles.push(error);
-  const spool = new ExportedMaildir({ root, ledger, judge, now: Date.now, onTrouble, mostUnexported: 5 });
+  const spool = new ExportedMaildir({ root, journal: ledger, judge, now: Date.now, onTrouble, mostUnexported: 5 });
   const watch = spool.watch(bob, (mail) => told.push(JSON.parse(mail?.text ?? '').id));
   // More than may wait for their files, and an end to the wait for them.
   for (let n = 0; n < 20; n += 1) await spool.put(anEntry());
@@ -47,7 +47,7 @@ it('a relay whose export worker cannot open the ledger at first writes its files
 
 it('an export worker that cannot open the ledger answers every request, and ends when it is told to', async () => {
   const root = temporaryHome();
-  await openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' }).close();
+  await openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' }).close();
   const mend = shut(root);
   const said: Report[] = [];
   let heard = (): void => {};

@@ -1,11 +1,11 @@
 import type { AgentName } from '../../core/names.ts';
 import { FIRST } from '../../core/ports/journal.ts';
 import type { CopyNumber } from '../../core/ports/journal.ts';
-import { openSqliteLedger } from '../journal/sqlite.ts';
-import type { SqliteLedger } from '../journal/sqlite.ts';
+import { openSqliteJournal } from '../journal/sqlite.ts';
+import type { SqliteJournal } from '../journal/sqlite.ts';
 import { ExportFiles } from './export-files.ts';
 import { troubleOf } from './export-messages.ts';
-import type { Report, Request } from './export-messages.ts';
+import type { Report, ExportRequest } from './export-messages.ts';
 import { ForeignChanges } from './foreign-changes.ts';
 import { MaildirFiles } from './files.ts';
 import { idsIn } from './folders.ts';
@@ -35,7 +35,7 @@ export class ExportJob {
   readonly #export: ExportFiles;
   readonly #changes: ForeignChanges;
   readonly #timer: ReturnType<typeof setInterval>;
-  #opened: SqliteLedger | null = null;
+  #opened: SqliteJournal | null = null;
   #mayExport = false;
   #turn = 0;
   #isUrgent = false;
@@ -56,22 +56,22 @@ export class ExportJob {
     }, LOOK_MS);
   }
 
-  get #ledger(): SqliteLedger {
+  get #ledger(): SqliteJournal {
     if (this.#opened) return this.#opened;
-    const ledger = openSqliteLedger({ path: `${this.root}/ledger.db`, durability: 'normal' });
+    const ledger = openSqliteJournal({ path: `${this.root}/ledger.db`, durability: 'normal' });
     ledger.tuneForServer(CACHE_KB);
     this.#opened = ledger;
     return ledger;
   }
 
-  take(request: Exclude<Request, { do: 'open' }>): void {
+  take(request: Exclude<ExportRequest, { do: 'open' }>): void {
     this.#take(request).catch((error: unknown) => {
       if ('ticket' in request) this.report({ say: 'failed', ticket: request.ticket, trouble: troubleOf(error) });
       else this.#trouble(error);
     });
   }
 
-  async #take(request: Exclude<Request, { do: 'open' }>): Promise<void> {
+  async #take(request: Exclude<ExportRequest, { do: 'open' }>): Promise<void> {
     switch (request.do) {
       case 'export':
         this.#mayExport = true;

@@ -1,10 +1,10 @@
 import type { AgentName, MessageId } from '../../core/names.ts';
 import { codeOf } from '../../core/disk.ts';
 import type { CopyNumber } from '../../core/ports/journal.ts';
-import type { Found } from './files.ts';
+import type { FoundMessage } from './files.ts';
 
 /** What the main thread says to the export worker. */
-export type Request =
+export type ExportRequest =
   | { do: 'open'; root: string }
   /** There may be copies without a file. `turn` comes back when none is left. */
   | { do: 'export'; turn: number; isUrgent: boolean }
@@ -25,28 +25,28 @@ export type Report =
   | { say: 'idle'; turn: number }
   | { say: 'noticed'; mailbox: AgentName; changes: Changes }
   | { say: 'answer'; ticket: number; answer: unknown }
-  | { say: 'failed'; ticket: number; trouble: Trouble }
-  | { say: 'trouble'; trouble: Trouble }
+  | { say: 'failed'; ticket: number; trouble: ExportTrouble }
+  | { say: 'trouble'; trouble: ExportTrouble }
   | { say: 'closed' };
 
 /** For which home, or from which. */
 export type Addressed<T> = T & { home: number };
 
 /** What other programs did in a mailbox; `arrived` are ids that came into new/ since the last look, by others than us. */
-export interface Changes extends Found {
+export interface Changes extends FoundMessage {
   arrived: MessageId[];
 }
 
 /** An error in words: between threads it would lose its code. */
-export interface Trouble {
+export interface ExportTrouble {
   text: string;
   code: string | undefined;
 }
 
-export function troubleOf(error: unknown): Trouble {
+export function troubleOf(error: unknown): ExportTrouble {
   return { text: error instanceof Error ? error.message : String(error), code: codeOf(error) };
 }
 
-export function errorOf({ text, code }: Trouble): Error {
+export function errorOf({ text, code }: ExportTrouble): Error {
   return Object.assign(new Error(text), code && { code });
 }

@@ -1,7 +1,7 @@
 // The entry of a worker thread: files are written and folders are listed here, so that no request waits for a disk.
 import { getPriority, setPriority } from 'node:os';
 import { ExportJob } from './export-job.ts';
-import type { Addressed, Report, Request } from './export-messages.ts';
+import type { Addressed, Report, ExportRequest } from './export-messages.ts';
 
 declare const self: Worker;
 
@@ -13,7 +13,7 @@ if (process.platform === 'linux') setPriority(Math.min(getPriority() + BEHIND, L
 
 const jobs = new Map<number, ExportJob>();
 
-self.addEventListener('message', ({ data }: MessageEvent<Addressed<Request>>) => {
+self.addEventListener('message', ({ data }: MessageEvent<Addressed<ExportRequest>>) => {
   const { home, ...request } = data;
   if (request.do === 'open') {
     jobs.set(home, new ExportJob(request.root, (what: Report): void => postMessage({ ...what, home })));

@@ -10,8 +10,8 @@ import { openHome } from '../../../test/support/maildir.ts';
 import type { OpenHome } from '../../../test/support/maildir.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import { SendKey } from '../../core/names.ts';
-import type { Entry, Ledger } from '../../core/ports/journal.ts';
-import type { Spool } from '../../core/ports/mailboxes.ts';
+import type { Entry, Journal } from '../../core/ports/journal.ts';
+import type { Mailboxes } from '../../core/ports/mailboxes.ts';
 
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
@@ -41,7 +41,7 @@ function filesOf(home: string, mailbox: AgentName, ...folders: string[]): string
   });
 }
 
-async function takeAll({ spool }: { spool: Spool }, mailbox: AgentName): Promise<MessageId[]> {
+async function takeAll({ spool }: { spool: Mailboxes }, mailbox: AgentName): Promise<MessageId[]> {
   const claim = await spool.claim(mailbox, await spool.ids(mailbox), LEASE);
   const held = claim.copies.map(({ message }) => message.id);
   return held.length > 0 && (await spool.settle(claim, held, DONE)) ? held.toSorted() : [];
@@ -151,7 +151,7 @@ describe('a relay that is killed', () => {
 });
 
 /** Those of these that bob has settled: a take that was killed before it could say so. */
-async function settledIn(ledger: Ledger, ids: MessageId[]): Promise<MessageId[]> {
+async function settledIn(ledger: Journal, ids: MessageId[]): Promise<MessageId[]> {
   const settled: MessageId[] = [];
   for (const id of ids) if ((await ledger.copy(bob, id))?.state === 'settled') settled.push(id);
   return settled;

@@ -9,7 +9,7 @@ import { leaveFile, openHome } from '../../../test/support/maildir.ts';
 import { within } from '../../../test/support/within.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import type { Mail } from '../../core/ports/journal.ts';
-import { openSqliteLedger } from '../journal/sqlite.ts';
+import { openSqliteJournal } from '../journal/sqlite.ts';
 import { ExportedMaildir } from './exported-maildir.ts';
 
 const LEASE = { ms: 30_000 };
@@ -77,14 +77,14 @@ describe('many puts at once', () => {
     let flushes = 0;
     const answeredAt: number[] = [];
     const root = temporaryHome();
-    const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+    const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
     const flush = ledger.flush.bind(ledger);
     ledger.flush = async () => {
       await flush();
       flushes += 1;
     };
     const judge = () => Promise.reject(new Error('nobody else is here'));
-    const spool = new ExportedMaildir({ root, ledger, judge, now: Date.now });
+    const spool = new ExportedMaildir({ root, journal: ledger, judge, now: Date.now });
     await Promise.all(
       Array.from({ length: 100 }, async () => {
         await spool.put(anEntry());
@@ -114,9 +114,9 @@ describe('many puts at once', () => {
 
   it('wait when too many copies have no file yet, and lose nothing', async () => {
     const root = temporaryHome();
-    const ledger = openSqliteLedger({ path: `${root}/ledger.db`, durability: 'normal' });
+    const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
     const judge = () => Promise.reject(new Error('nobody else is here'));
-    const spool = new ExportedMaildir({ root, ledger, judge, now: Date.now, mostUnexported: 20 });
+    const spool = new ExportedMaildir({ root, journal: ledger, judge, now: Date.now, mostUnexported: 20 });
     let most = 0;
     for (let round = 0; round < 10; round += 1) {
       await Promise.all(Array.from({ length: 20 }, () => spool.put(anEntry())));

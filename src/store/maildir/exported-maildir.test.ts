@@ -4,9 +4,9 @@ import { openServerHome } from '../../../test/support/server-home.ts';
 import { bob } from '../../../test/support/mail.ts';
 import { leaveFile } from '../../../test/support/maildir.ts';
 import type { Message } from '../../core/message.ts';
-import { spoolContract } from '../mailboxes.contract.ts';
+import { mailboxesContract } from '../mailboxes.contract.ts';
 
-spoolContract('exported-maildir', subject);
+mailboxesContract('exported-maildir', subject);
 
 async function subject() {
   const { now, pass } = aClock();

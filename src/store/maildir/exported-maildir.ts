@@ -5,12 +5,12 @@ import type { Evidence } from '../../core/receipt.ts';
 import { Refusal } from '../../core/refusal.ts';
 import type {
   CopyNumber,
-  ExportQueue,
+  JournalExportQueue,
   Standing,
   Acceptance,
   CopyRecord,
   Entry,
-  Ledger,
+  Journal,
   Mail,
   Settlement,
 } from '../../core/ports/journal.ts';
@@ -21,7 +21,7 @@ import { GroupCommit } from './group-commit.ts';
 import { Maildir } from './maildir.ts';
 import type { MaildirOptions } from './send.ts';
 import { oldestFirst } from './folders.ts';
-import type { Claim, Lease, Show, Spool, Waiting, Watch } from '../../core/ports/mailboxes.ts';
+import type { Claim, Lease, Show, Mailboxes, WaitingMessage, Watch } from '../../core/ports/mailboxes.ts';
 
 /** How many waiting messages are read in one go: others want an answer too. */
 const PAGE = 500;
@@ -61,8 +61,8 @@ export interface ExportedMaildirOptions extends Omit<MaildirOptions, 'exporter'>
  * | power cut after F2, lost in the ledger | new/ | stored, unexported  | yes      | `recount` finds the file                    |
  * | power cut after a settle | –                 | stored again, if nobody flushed | – | at least once, as in maildir-send.ts        |
  */
-export class ExportedMaildir implements Spool {
-  readonly ledger: Ledger;
+export class ExportedMaildir implements Mailboxes {
+  readonly ledger: Journal;
   readonly #maildir: Maildir;
   readonly #exporter: Exporter;
   readonly #group: GroupCommit;
@@ -70,19 +70,19 @@ export class ExportedMaildir implements Spool {
   #closing: Promise<void> | null = null;
 
   constructor(readonly options: ExportedMaildirOptions) {
-    const { root, ledger, mostUnexported = MOST_UNEXPORTED } = options;
+    const { root, journal, mostUnexported = MOST_UNEXPORTED } = options;
     const trouble = (error: unknown): void => options.onTrouble?.(error);
-    this.ledger = ledger;
-    ledger.tuneForServer();
-    this.#exporter = new Exporter(root, ledger, mostUnexported, {
+    this.ledger = journal;
+    journal.tuneForServer();
+    this.#exporter = new Exporter(root, journal, mostUnexported, {
       exported: (copies) => this.#watchers.exported(copies),
       noticed: async (mailbox, changes) => void (await this.#takeIn(mailbox, changes)),
       idle: () => this.#watchers.allExported(),
       trouble,
     });
-    this.#watchers = new Watchers(ledger, this.#exporter, trouble);
+    this.#watchers = new Watchers(journal, this.#exporter, trouble);
     this.#maildir = new Maildir({ ...options, exporter: this.#exporter });
-    this.#group = new GroupCommit(root, ledger, (outcomes) => this.#committed(outcomes));
+    this.#group = new GroupCommit(root, journal, (outcomes) => this.#committed(outcomes));
   }
 
   async put(entry: Entry): Promise<Acceptance> {
@@ -107,7 +107,7 @@ export class ExportedMaildir implements Spool {
     if (copies > 0) this.#exporter.added(copies);
   }
 
-  async peek(mailbox: AgentName): Promise<Waiting[]> {
+  async peek(mailbox: AgentName): Promise<WaitingMessage[]> {
     const standing = await this.#standing(mailbox);
     return oldestFirst(standing.map(({ text, quiet }) => ({ message: messageFrom(text), quiet })));
   }
@@ -116,7 +116,7 @@ export class ExportedMaildir implements Spool {
     return (await this.#standing(mailbox)).flatMap(({ id, quiet }) => (loudOnly && quiet ? [] : [id]));
   }
 
-  async read(mailbox: AgentName, id: MessageId): Promise<Waiting | null> {
+  async read(mailbox: AgentName, id: MessageId): Promise<WaitingMessage | null> {
     const standing = await this.ledger.standing(mailbox, id);
     if (standing) return { message: messageFrom(standing.text), quiet: standing.quiet };
     // Another program may have left it a moment ago.
@@ -252,7 +252,7 @@ class Watchers {
   readonly #ours = new Set<number>();
 
   constructor(
-    readonly ledger: ExportQueue,
+    readonly ledger: JournalExportQueue,
     readonly exporter: Exporter,
     readonly onTrouble: (error: unknown) => void,
   ) {}

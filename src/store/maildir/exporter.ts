@@ -1,10 +1,10 @@
 import type { AgentName, MessageId } from '../../core/names.ts';
 import { explained } from '../../core/disk.ts';
 import type { HeldLock } from '../../platform/lock-file.ts';
-import type { CopyNumber, ExportQueue } from '../../core/ports/journal.ts';
+import type { CopyNumber, JournalExportQueue } from '../../core/ports/journal.ts';
 import { homeExportLock } from './export-files.ts';
 import { errorOf } from './export-messages.ts';
-import type { Addressed, Changes, Report, Request } from './export-messages.ts';
+import type { Addressed, Changes, Report, ExportRequest } from './export-messages.ts';
 
 /** In a compiled program the worker stands beside the program's own entry; see scripts/build.mjs. */
 const ENTRY = import.meta.url.includes('$bunfs')
@@ -31,7 +31,7 @@ let worker: Worker | null = null;
 const exporters = new Map<number, Exporter>();
 let homes = 0;
 
-function post(message: Addressed<Request>): void {
+function post(message: Addressed<ExportRequest>): void {
   worker ??= start();
   // eslint-disable-next-line unicorn/require-post-message-target-origin -- A worker is no window: it has no origin.
   worker.postMessage(message);
@@ -65,7 +65,7 @@ export class Exporter {
   readonly #timer: ReturnType<typeof setInterval>;
   readonly #asked = new Map<
     number,
-    { request: Request; resolve: (answer: never) => void; reject: (error: Error) => void }
+    { request: ExportRequest; resolve: (answer: never) => void; reject: (error: Error) => void }
   >();
   readonly #watched = new Map<AgentName, number>();
   #ticket = 0;
@@ -83,7 +83,7 @@ export class Exporter {
 
   constructor(
     readonly root: string,
-    readonly ledger: ExportQueue,
+    readonly ledger: JournalExportQueue,
     readonly most: number,
     readonly on: ExportEvents,
   ) {
@@ -247,7 +247,7 @@ export class Exporter {
     if (this.#lock) this.wake();
   }
 
-  async #ask<T>(request: (ticket: number) => Request): Promise<T> {
+  async #ask<T>(request: (ticket: number) => ExportRequest): Promise<T> {
     this.#ticket += 1;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const asked = request(this.#ticket);
@@ -256,7 +256,7 @@ export class Exporter {
     return promise;
   }
 
-  #request(request: Request): void {
+  #request(request: ExportRequest): void {
     // A worker is not started again for the last words of a home that is closed.
     if (!this.#isClosed) post({ ...request, home: this.#home });
   }

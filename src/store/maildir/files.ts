@@ -10,7 +10,7 @@ import { FOLDERS, idsIn, list, MaildirPlaces } from './folders.ts';
 import type { Folder } from './folders.ts';
 
 /** What a look into the folders of a mailbox found: copies that are not where they wait, and files that may have no row. */
-export interface Found {
+export interface FoundMessage {
   missing: MessageId[];
   strangers: MessageId[];
 }
@@ -20,8 +20,8 @@ export function compared(
   open: ReadonlyMap<MessageId, boolean>,
   loud: ReadonlySet<MessageId>,
   quiet: ReadonlySet<MessageId>,
-): Found {
-  const found: Found = { missing: [], strangers: [] };
+): FoundMessage {
+  const found: FoundMessage = { missing: [], strangers: [] };
   for (const [id, hasFile] of open) if (hasFile && !loud.has(id) && !quiet.has(id)) found.missing.push(id);
   for (const id of loud) if (!open.has(id)) found.strangers.push(id);
   return found;

@@ -14,7 +14,7 @@ import type { AgentName, MessageId } from '../../core/names.ts';
 import { codeOf, isMissing } from '../../core/disk.ts';
 import { flush } from '../../platform/files.ts';
 import type { Message } from '../../core/message.ts';
-import type { Waiting } from '../../core/ports/mailboxes.ts';
+import type { WaitingMessage } from '../../core/ports/mailboxes.ts';
 
 /**
  * The folders of a mailbox. `tmp`, `new` and `cur` are Backchannel's; `quiet` holds waiting copies that wake nobody, and
@@ -128,7 +128,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
  * By the text of `ts`; what is alike stays in the order in which it was found, as in the original. Ten thousand texts take
  * three times as long to sort as as many numbers. spec: spool#differences
  */
-export function oldestFirst(waiting: Waiting[]): Waiting[] {
+export function oldestFirst(waiting: WaitingMessage[]): WaitingMessage[] {
   return waiting
     .map((one) => ({ one, moment: moment(one.message.ts) }))
     .sort((a, b) => a.moment - b.moment || byText(a.one.message, b.one.message))

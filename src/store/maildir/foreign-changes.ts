@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { isMessageId } from '../../core/names.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
-import type { ExportQueue, OpenCopy } from '../../core/ports/journal.ts';
+import type { JournalExportQueue, OpenCopy } from '../../core/ports/journal.ts';
 import type { Changes } from './export-messages.ts';
 import type { MaildirFiles } from './files.ts';
 import { list } from './folders.ts';
@@ -34,7 +34,7 @@ export class ForeignChanges {
 
   constructor(
     readonly files: MaildirFiles,
-    readonly ledger: () => ExportQueue,
+    readonly ledger: () => JournalExportQueue,
   ) {}
 
   /** From now on news of this mailbox are gathered. What came after this number in the ledger is news already. */

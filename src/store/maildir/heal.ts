@@ -9,7 +9,7 @@ import { FEW } from '../journal/reserve.ts';
 import type { Entry } from '../../core/ports/journal.ts';
 import { ExportFiles, exportLeftovers } from './export-files.ts';
 import { compared, withLineage } from './files.ts';
-import type { Found, MaildirFiles } from './files.ts';
+import type { FoundMessage, MaildirFiles } from './files.ts';
 import { idsIn } from './folders.ts';
 import type { MaildirPublisher, MaildirOptions } from './send.ts';
 
@@ -35,15 +35,15 @@ export class MaildirHealer {
 
   async heal(): Promise<void> {
     await this.#finishSends();
-    const { held, fresh, unexported } = await this.options.ledger.troubles();
+    const { held, fresh, unexported } = await this.options.journal.troubles();
     if (held) await this.#freeAbandoned();
     if (fresh) await this.#adoptEverything();
     if (held || fresh || unexported) await this.exportLeftovers();
   }
 
   async #freeAbandoned(): Promise<void> {
-    for (const copy of await this.options.ledger.abandoned()) {
-      await this.options.ledger.restore(copy, () => {
+    for (const copy of await this.options.journal.abandoned()) {
+      await this.options.journal.restore(copy, () => {
         this.putBack(copy.mailbox, copy.id, copy.attention);
         this.#step('H put back');
       });
@@ -53,7 +53,7 @@ export class MaildirHealer {
   /** Copies that a relay accepted get their files, if it does not live to write them itself. */
   async exportLeftovers(): Promise<void> {
     if (this.options.exporter) this.options.exporter.wake();
-    else await exportLeftovers(this.options.root, this.#export, this.options.ledger);
+    else await exportLeftovers(this.options.root, this.#export, this.options.journal);
   }
 
   /** T4: the ledger says settled; the file follows, even one that somebody put back meanwhile. */
@@ -68,7 +68,8 @@ export class MaildirHealer {
 
   /** A copy that ended without ever having a file is kept as a file all the same. */
   async keepFileless(mailbox: AgentName, id: MessageId): Promise<void> {
-    const message = (await this.options.ledger.copy(mailbox, id))?.fileless && (await this.options.ledger.message(id));
+    const message =
+      (await this.options.journal.copy(mailbox, id))?.fileless && (await this.options.journal.message(id));
     if (!message) return;
     this.files.make(mailbox);
     const draft = this.files.draft(mailbox, id);
@@ -98,7 +99,7 @@ export class MaildirHealer {
   /** Squares the held files of a mailbox with the ledger. */
   async tidy(mailbox: AgentName): Promise<void> {
     for (const id of await this.#list(this.files.folder(mailbox, 'held'))) {
-      const copy = await this.options.ledger.copy(mailbox, id);
+      const copy = await this.options.journal.copy(mailbox, id);
       if (copy?.state === 'settled') this.sweep(mailbox, id, copy.keep);
       else if (copy?.state === 'stored') await this.#fromNobodysHand(mailbox, id);
       else if (copy?.state !== 'held') this.putBack(mailbox, id, copy?.attention);
@@ -111,24 +112,24 @@ export class MaildirHealer {
    */
   async #fromNobodysHand(mailbox: AgentName, id: MessageId): Promise<void> {
     const owner = newHolder(false);
-    await this.options.ledger.claim(mailbox, [id], owner, this.options.now() + PUT_BACK_MS);
+    await this.options.journal.claim(mailbox, [id], owner, this.options.now() + PUT_BACK_MS);
     this.#step('H in our hand');
     const because = { because: 'its file stood in a hand that nobody had' };
-    await this.options.ledger.release(mailbox, owner, [id], null, because, (_id, attention) => {
+    await this.options.journal.release(mailbox, owner, [id], null, because, (_id, attention) => {
       this.putBack(mailbox, id, attention);
       this.#step('H put back');
     });
   }
 
   async adopt(mailbox: AgentName): Promise<number> {
-    const open = await this.options.ledger.openIds(mailbox);
+    const open = await this.options.journal.openIds(mailbox);
     const loud = new Set(this.files.ids(mailbox, 'new'));
     const quiet = new Set(this.files.ids(mailbox, 'quiet'));
     return (await this.square(mailbox, compared(open, loud, quiet))).length;
   }
 
   /** Returns what was new. */
-  async square(mailbox: AgentName, { missing, strangers }: Found): Promise<MessageId[]> {
+  async square(mailbox: AgentName, { missing, strangers }: FoundMessage): Promise<MessageId[]> {
     await this.#noteMissing(mailbox, missing);
     return this.adoptThese(mailbox, await this.#without(mailbox, strangers));
   }
@@ -162,10 +163,10 @@ export class MaildirHealer {
       const place = places.find((one) => this.files.has(mailbox, one, id));
       // Meanwhile somebody may have claimed it: only then may it be in a hand, or nowhere.
       if (place && place !== 'held') continue;
-      const copy = await this.options.ledger.copy(mailbox, id);
+      const copy = await this.options.journal.copy(mailbox, id);
       if (copy?.state !== 'stored' || copy.fileless) continue;
       if (place) await this.#fromNobodysHand(mailbox, id);
-      else await this.options.ledger.lost(mailbox, id);
+      else await this.options.journal.lost(mailbox, id);
     }
   }
 
@@ -176,7 +177,7 @@ export class MaildirHealer {
   /** Publishes what was accepted and not published; drops what nobody accepted. */
   async #finishSends(): Promise<void> {
     for (const id of await this.#list(this.publisher.sending)) {
-      const trace = await this.options.ledger.trace(id);
+      const trace = await this.options.journal.trace(id);
       this.#step('H publish');
       if (trace) this.publisher.publish(id, trace.copies);
       else if (this.#isOld(this.publisher.mark(id))) this.#dropDraft(id);
@@ -196,7 +197,7 @@ export class MaildirHealer {
   /** After a lost ledger or a restart of the machine: every file gets its row. */
   async #adoptEverything(): Promise<void> {
     // First, because a file that was never flushed may be there without its text: the ledger has it.
-    await this.options.ledger.recount((copy) => this.#export.whereIs(copy));
+    await this.options.journal.recount((copy) => this.#export.whereIs(copy));
     this.#step('H recounted');
     const mailboxes = this.files.mailboxes();
     for (const mailbox of mailboxes) {
@@ -212,7 +213,7 @@ export class MaildirHealer {
     }
     for (const mailbox of mailboxes) await this.#finishDrafts(mailbox);
     this.#step('H complete');
-    await this.options.ledger.complete();
+    await this.options.journal.complete();
   }
 
   /**
@@ -222,7 +223,7 @@ export class MaildirHealer {
   async #finishDrafts(mailbox: AgentName): Promise<void> {
     for (const id of this.files.ids(mailbox, 'tmp')) {
       const draft = this.files.path(mailbox, 'tmp', id);
-      const trace = await this.options.ledger.trace(id);
+      const trace = await this.options.journal.trace(id);
       if (trace?.copies.some((copy) => copy.mailbox === mailbox)) this.publisher.publish(id, trace.copies);
       else if (trace && this.files.move(draft, this.files.path(mailbox, 'new', id)))
         await this.adoptThese(mailbox, [id]);
@@ -237,7 +238,7 @@ export class MaildirHealer {
   /** Those of these ids that have no row. */
   async #without(mailbox: AgentName, ids: MessageId[]): Promise<MessageId[]> {
     const without: MessageId[] = [];
-    for (const id of ids) if (!(await this.options.ledger.copy(mailbox, id))) without.push(id);
+    for (const id of ids) if (!(await this.options.journal.copy(mailbox, id))) without.push(id);
     return without;
   }
 
@@ -252,10 +253,10 @@ export class MaildirHealer {
     for (let at = 0; at < entries.length; at += bite) {
       this.#step('H adopt');
       try {
-        await this.options.ledger.adopt(entries.slice(at, at + bite), as);
+        await this.options.journal.adopt(entries.slice(at, at + bite), as);
       } catch (error) {
         if (!isDiskFull(error)) throw error;
-        await this.options.ledger.adopt(entries.slice(at, at + FEW), as);
+        await this.options.journal.adopt(entries.slice(at, at + FEW), as);
         return Math.min(at + FEW, entries.length);
       }
     }

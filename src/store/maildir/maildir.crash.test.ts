@@ -73,7 +73,7 @@ function isFrom(steps: [string, number][], first: string, [step, nth]: [string, 
 }
 
 it('every step of the code is one at which these tests let a process die', () => {
-  const sources = readdirSync(import.meta.dir).filter((name) => /^maildir.*(?<!\.test)\.ts$/.test(name));
+  const sources = ['maildir.ts', 'send.ts', 'take.ts', 'heal.ts', 'files.ts', 'folders.ts'];
   const texts = sources.map((name) => readFileSync(`${import.meta.dir}/${name}`, 'utf8'));
   const written = texts.flatMap((text) => [...text.matchAll(/[#.]step\('([^']+)'\)/g)].map(([, step]) => step));
   const died = [SEND, TAKE, RELEASE, WITHDRAW, RAISE, HEAL, SQUARE].flat().map(([step]) => step);
@@ -294,7 +294,7 @@ describe('a copy that a reader took in hand too late', () => {
         };
       },
     });
-    await new Maildir({ ...other.spool.options, ledger }).adopt(bob);
+    await new Maildir({ ...other.spool.options, journal: ledger }).adopt(bob);
     const [claim] = claims;
     expect(claim?.copies).toHaveLength(1);
     expect([filesOf(home, bob, 'held').length, filesOf(home, bob, 'new').length]).toEqual([1, 0]);
@@ -420,7 +420,7 @@ describe('a reader that falls asleep between its claim and its rename', () => {
         };
       },
     });
-    const spool = new Maildir({ ...opened.spool.options, ledger });
+    const spool = new Maildir({ ...opened.spool.options, journal: ledger });
     return { ...opened, spool, asleep: asleep.promise, wake: resolve };
   }
 

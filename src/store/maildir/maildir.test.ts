@@ -2,9 +2,9 @@ import { aClock } from '../../../test/support/clock.ts';
 import { quickFolder } from '../../../test/support/quick-home.ts';
 import { bob } from '../../../test/support/mail.ts';
 import { leaveFile, openHome } from '../../../test/support/maildir.ts';
-import { spoolContract } from '../mailboxes.contract.ts';
+import { mailboxesContract } from '../mailboxes.contract.ts';
 
-spoolContract('maildir', async () => {
+mailboxesContract('maildir', async () => {
   const { now, pass } = aClock();
   const root = quickFolder();
   const home = await openHome(root, { now });

@@ -4,12 +4,12 @@ import type { Message } from '../../core/message.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 import type { Evidence } from '../../core/receipt.ts';
 import type { CopyRecord, Settlement } from '../../core/ports/journal.ts';
-import type { Found } from './files.ts';
+import type { FoundMessage } from './files.ts';
 import type { Folder } from './folders.ts';
 import { MaildirSender } from './send.ts';
-import { MaildirTaker, Showing } from './take.ts';
+import { MaildirTaker, TakeShow } from './take.ts';
 import { oldestFirst } from './folders.ts';
-import type { Claim, Lease, Show, Spool, Waiting, Watch } from '../../core/ports/mailboxes.ts';
+import type { Claim, Lease, Show, Mailboxes, WaitingMessage, Watch } from '../../core/ports/mailboxes.ts';
 import type { FSWatcher } from 'node:fs';
 
 /** Where a copy waits, in an order in which it cannot slip past who looks for it: it may be lowered or raised meanwhile. */
@@ -18,10 +18,10 @@ const WAITING = ['new', 'quiet', 'new'] as const;
 /**
  * Backchannel's Maildir, with the ledger as arbiter. maildir-send.ts has the steps of send and take, and all that a sender needs.
  */
-export class Maildir extends MaildirSender implements Spool {
+export class Maildir extends MaildirSender implements Mailboxes {
   readonly #taker = new MaildirTaker(this.files, this.healer, this.options);
 
-  async peek(mailbox: AgentName): Promise<Waiting[]> {
+  async peek(mailbox: AgentName): Promise<WaitingMessage[]> {
     const before = this.files.ids(mailbox, 'quiet');
     const loud = this.#standingIn(mailbox, 'new', this.files.ids(mailbox, 'new'));
     const quiet = this.#standingIn(mailbox, 'quiet', this.files.ids(mailbox, 'quiet'));
@@ -33,8 +33,8 @@ export class Maildir extends MaildirSender implements Spool {
     return oldestFirst([...standing.values(), ...this.#standingIn(mailbox, 'new', gone)]);
   }
 
-  #standingIn(mailbox: AgentName, folder: 'new' | 'quiet', ids: MessageId[]): Waiting[] {
-    const standing: Waiting[] = [];
+  #standingIn(mailbox: AgentName, folder: 'new' | 'quiet', ids: MessageId[]): WaitingMessage[] {
+    const standing: WaitingMessage[] = [];
     const quiet = folder === 'quiet';
     for (const id of ids) {
       const message = this.#readable(mailbox, folder, id);
@@ -52,7 +52,7 @@ export class Maildir extends MaildirSender implements Spool {
     return [...now, ...raised];
   }
 
-  async read(mailbox: AgentName, id: MessageId): Promise<Waiting | null> {
+  async read(mailbox: AgentName, id: MessageId): Promise<WaitingMessage | null> {
     for (const folder of WAITING) {
       const message = this.#readable(mailbox, folder, id);
       if (message) return { message, quiet: folder === 'quiet' };
@@ -61,7 +61,7 @@ export class Maildir extends MaildirSender implements Spool {
   }
 
   /** Does what `adopt` does for what somebody else found missing or new in the folders. */
-  async square(mailbox: AgentName, found: Found): Promise<MessageId[]> {
+  async square(mailbox: AgentName, found: FoundMessage): Promise<MessageId[]> {
     return this.healer.square(mailbox, found);
   }
 
@@ -81,7 +81,7 @@ export class Maildir extends MaildirSender implements Spool {
   }
 
   async renew(claim: Pick<Claim, 'mailbox' | 'owner'>, lease: Lease): Promise<boolean> {
-    return (await this.options.ledger.renew(claim.mailbox, claim.owner, this.options.now() + lease.ms)) > 0;
+    return (await this.options.journal.renew(claim.mailbox, claim.owner, this.options.now() + lease.ms)) > 0;
   }
 
   async settle(
@@ -91,11 +91,11 @@ export class Maildir extends MaildirSender implements Spool {
     show?: Show,
   ): Promise<boolean> {
     const { mailbox, owner } = claim;
-    const showing = new Showing(show);
+    const showing = new TakeShow(show);
     let settled: MessageId[] | null;
     try {
       this.step('T3 settle');
-      settled = await this.options.ledger.settle(mailbox, owner, ids, settlement, () => {
+      settled = await this.options.journal.settle(mailbox, owner, ids, settlement, () => {
         showing.run();
         this.step('T3 shown');
       });
@@ -129,11 +129,11 @@ export class Maildir extends MaildirSender implements Spool {
   }
 
   async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
-    const copy = await this.options.ledger.copy(mailbox, id);
+    const copy = await this.options.journal.copy(mailbox, id);
     if (!copy || copy.settledAt !== null) return false;
     // The ledger first: whoever takes it and puts it back goes by that.
     if (isQuiet(copy.attention)) {
-      await this.options.ledger.reconsider(mailbox, id, { ...copy.attention, injection: 'notify' });
+      await this.options.journal.reconsider(mailbox, id, { ...copy.attention, injection: 'notify' });
     }
     this.step('U no longer quiet');
     const moved = this.files.move(this.files.path(mailbox, 'quiet', id), this.files.path(mailbox, 'new', id));
@@ -143,7 +143,7 @@ export class Maildir extends MaildirSender implements Spool {
   }
 
   async withdraw(id: MessageId, by: Evidence): Promise<CopyRecord[]> {
-    const before = await this.options.ledger.withdraw(id, by);
+    const before = await this.options.journal.withdraw(id, by);
     this.step('W withdrawn');
     const after: CopyRecord[] = [];
     for (const copy of before) {
@@ -154,7 +154,7 @@ export class Maildir extends MaildirSender implements Spool {
         ...(['tmp', 'new', 'quiet', 'held'] as const).map((place) => this.files.path(copy.mailbox, place, id)),
       ];
       const removed = waiting && (places.some((path) => this.files.delete(path)) || copy.fileless);
-      if (waiting && !removed) await this.options.ledger.lost(copy.mailbox, id);
+      if (waiting && !removed) await this.options.journal.lost(copy.mailbox, id);
       after.push(waiting && !removed ? { ...copy, state: 'gone' } : copy);
     }
     return after;

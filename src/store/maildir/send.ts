@@ -3,7 +3,7 @@ import { isQuiet } from '../../core/attention/attention.ts';
 import type { MessageId, AgentName } from '../../core/names.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { isMissing, storageTrouble, explained } from '../../core/disk.ts';
-import type { Copy, Acceptance, Entry, Ledger } from '../../core/ports/journal.ts';
+import type { Copy, Acceptance, Entry, Journal } from '../../core/ports/journal.ts';
 import type { MaildirPlaces } from './folders.ts';
 import type { Attention } from '../../core/attention/attention.ts';
 import type { Lineage, Message } from '../../core/message.ts';
@@ -77,7 +77,7 @@ export interface Judgement {
 export interface MaildirOptions {
   /** The home. */
   root: string;
-  ledger: Ledger;
+  journal: Journal;
   /** How a copy is to be seen that another program left here, and where it stands in its exchange: nothing it says is believed. */
   judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;
   now: () => number;
@@ -130,7 +130,7 @@ export class MaildirSender {
   async heal(): Promise<void> {
     // Whoever stays may find that its home was removed: it begins anew.
     mkdirSync(this.options.root, { recursive: true, mode: 0o700 });
-    const { held, fresh, unexported } = await this.options.ledger.troubles();
+    const { held, fresh, unexported } = await this.options.journal.troubles();
     if (held || fresh || unexported || this.#isSending()) await this.healer.heal();
   }
 
@@ -154,12 +154,12 @@ export class MaildirSender {
 
   /** What is known needs no draft; and a draft of it could come back after the copy was taken. */
   async #earlier(entry: Entry): Promise<Acceptance | null> {
-    const { ledger } = this.options;
+    const { journal } = this.options;
     const { message, key } = entry;
-    const keyed = key && (await ledger.underKey(message.from as AgentName, key));
+    const keyed = key && (await journal.underKey(message.from as AgentName, key));
     if (keyed) return sameOrConflict(keyed, entry);
     if (entry.fresh) return null;
-    const trace = await ledger.trace(message.id);
+    const trace = await journal.trace(message.id);
     return trace && { message: trace.message, copies: trace.copies, first: false };
   }
 
@@ -173,7 +173,7 @@ export class MaildirSender {
       this.step('S1 draft');
       this.#doing('nothing was stored', () => this.#draft(copies, drafts, mark, JSON.stringify(message)));
       this.step('S2 accept');
-      accepted = await this.options.ledger.accept(entry);
+      accepted = await this.options.journal.accept(entry);
     } catch (error) {
       this.#discard([...drafts, mark]);
       throw error;

@@ -50,7 +50,7 @@ export class MaildirTaker {
     this.healer.tidySoon(claim.mailbox);
     try {
       // Only the rows: files may refuse to move now, and `tidy` puts back what stands in held/.
-      await this.options.ledger.release(claim.mailbox, claim.owner, ids, null, {
+      await this.options.journal.release(claim.mailbox, claim.owner, ids, null, {
         because: 'it could not be taken in hand',
       });
     } catch {
@@ -67,7 +67,7 @@ export class MaildirTaker {
   ): Promise<boolean> {
     const { mailbox, owner, until } = claim;
     this.#step('T1 claim');
-    const { won, unknown, spent, isScarce = false } = await this.options.ledger.claim(mailbox, ids, owner, until);
+    const { won, unknown, spent, isScarce = false } = await this.options.journal.claim(mailbox, ids, owner, until);
     this.#step('T1 claimed');
     for (const { id, attempt, attention, text } of won) {
       const message =
@@ -102,12 +102,12 @@ export class MaildirTaker {
     if (message && message !== 'unreadable') return message;
     if (message === null && moved) {
       // Somebody tidied it away under our hands: it waits again, so it is not lost.
-      await this.options.ledger.release(mailbox, owner, [id], null, { because: 'it was put back meanwhile' });
+      await this.options.journal.release(mailbox, owner, [id], null, { because: 'it was put back meanwhile' });
       return null;
     }
     const junk = message === 'unreadable';
     if (junk) this.files.setAside(mailbox, 'held', id, this.options.now());
-    await this.options.ledger.lost(mailbox, id, junk ? 'set_aside' : 'taken_elsewhere');
+    await this.options.journal.lost(mailbox, id, junk ? 'set_aside' : 'taken_elsewhere');
     return null;
   }
 
@@ -132,7 +132,7 @@ export class MaildirTaker {
     begun = false,
   ): Promise<MessageId[]> {
     const until = delayMs ? this.options.now() + delayMs : null;
-    const released = await this.options.ledger.release(
+    const released = await this.options.journal.release(
       claim.mailbox,
       claim.owner,
       ids,
@@ -154,7 +154,7 @@ export class MaildirTaker {
 }
 
 /** Runs what shows mail to a reader, and knows whether the reader has seen any of it. */
-export class Showing {
+export class TakeShow {
   #seen: boolean;
 
   constructor(readonly show: Show | undefined) {

@@ -1,14 +1,14 @@
 // One process at work on the duties of a ledger: `duty.child.ts <ledger.db> <act> <id> <name>`. Says on stdout, one JSON value a
 // line, that it is ready, and what it did once it was told to go on.
+import { anObligation } from './obligation-row.ts';
 import { writeSync } from 'node:fs';
 import { AgentName, MessageId } from '../../src/core/names.ts';
-import { openSqliteLedger } from '../../src/store/journal/sqlite.ts';
-import { aDuty } from './duty.ts';
+import { openSqliteJournal } from '../../src/store/journal/sqlite.ts';
 import { bob } from './mail.ts';
 
 const [, , path = '', act = '', which = '', name = ''] = process.argv;
 const id = MessageId.parse(which);
-const ledger = openSqliteLedger({ path, durability: 'normal' });
+const ledger = openSqliteJournal({ path, durability: 'normal' });
 
 const acts: Record<string, () => Promise<unknown>> = {
   /** Ten claimers at once. */
@@ -20,15 +20,18 @@ const acts: Record<string, () => Promise<unknown>> = {
 
   async change() {
     for (let n = 0; n < 50; n += 1) {
-      await ledger.changeDuty(bob, id, (duty) => ({ ...duty, returns: duty.returns + 1 }));
+      await ledger.changeObligation(bob, id, (obligation) => ({ ...obligation, returns: obligation.returns + 1 }));
     }
   },
 
   /** Says whether it was the one that ended it. */
   async end() {
     const by = { by: name };
-    const duty = await ledger.changeDuty(bob, id, (one) => ({ ...one, ended: { as: 'responded', at: 1, by } }));
-    return duty?.ended?.by['by'] === name;
+    const obligation = await ledger.changeObligation(bob, id, (one) => ({
+      ...one,
+      ended: { as: 'responded', at: 1, by },
+    }));
+    return obligation?.ended?.by['by'] === name;
   },
 
   async enter() {
@@ -36,23 +39,23 @@ const acts: Record<string, () => Promise<unknown>> = {
     return ledger.enter(
       from,
       upTo,
-      copies.map(({ copy }) => aDuty({ id: copy.id, note: name })),
+      copies.map(({ copy }) => anObligation({ id: copy.id, note: name })),
     );
   },
 
   async dieChanging() {
-    await ledger.changeDuty(bob, id, (duty) => {
+    await ledger.changeObligation(bob, id, (obligation) => {
       process.kill(process.pid, 'SIGKILL');
-      return { ...duty, note: 'never' };
+      return { ...obligation, note: 'never' };
     });
   },
 
   /** Dies over the second of two. */
   async dieEntering() {
     const { from, upTo } = await ledger.unentered(100);
-    const second = aDuty();
+    const second = anObligation();
     Object.defineProperty(second, 'note', { enumerable: true, get: () => process.kill(process.pid, 'SIGKILL') });
-    await ledger.enter(from, upTo, [aDuty({ id }), second]);
+    await ledger.enter(from, upTo, [anObligation({ id }), second]);
   },
 };
 
