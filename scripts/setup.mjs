@@ -8,7 +8,7 @@ import { npm } from './npm.mjs';
 export const root = fileURLToPath(new URL('..', import.meta.url));
 const modules = `${root}node_modules`;
 
-/** True when node_modules holds what this lock file says, whoever ran npm. npm writes its own list when it is done. */
+/** True when node_modules holds what this lock file says, no matter who ran npm. npm writes its own list when it is done. */
 function isFresh() {
   const list = `${modules}/.package-lock.json`;
   if (!existsSync(list)) return false;

@@ -7,6 +7,10 @@ import { PARLEY_COMMANDS } from '../src/cli/table.ts';
 const pages = [...new Glob('*.md').scanSync(), ...new Glob('docs/**/*.md').scanSync()].sort();
 const texts = new Map(pages.map((page) => [page, readFileSync(page, 'utf8')]));
 
+/** Words that meant something to us alone. Names of files on disk, such as ledger.db.tray, are formats and stay. */
+const HOUSE_WORDS =
+  /(?<![./\w-])(?:back[ -]room|clerk|errand|in-tray|lobby|badge|courier|shipment|gift|hush|breath|keeper|witness|twin|whoever|anew)s?(?![\w/-])/gi;
+
 describe('the documentation', () => {
   it('was read at all', () => {
     expect(pages).toContain('README.md');
@@ -49,6 +53,16 @@ describe('the documentation', () => {
       .flatMap(([page, text]) => commandsIn(text).map((name) => ({ page, name })));
     expect(named.length).toBeGreaterThan(40);
     expect(named.filter(({ name }) => !known.has(name)).map(({ page, name }) => `${page}: parley ${name}`)).toEqual([]);
+  });
+
+  it('says things in plain words, as the code does', () => {
+    const sources = ['src', 'plugins', 'bench', 'scripts', 'examples'].flatMap((folder) => [
+      ...new Glob(`${folder}/**/*.{ts,mjs,md}`).scanSync(),
+    ]);
+    const found = [...sources, ...pages].flatMap((path) =>
+      [...readFileSync(path, 'utf8').matchAll(HOUSE_WORDS)].map(([word]) => `${path}: ${word}`),
+    );
+    expect(found).toEqual([]);
   });
 
   it('names no path of the machine on which it was written', () => {

@@ -7,7 +7,7 @@ const { symbols } = dlopen(isMac ? 'libSystem.dylib' : 'libc.so.6', {
 });
 const time = new BigInt64Array(2);
 
-/** Milliseconds on a clock that all processes of this machine share: the runtime's own begins anew in each of them. */
+/** Milliseconds on a clock that all processes of this machine share: the runtime's own begins again in each of them. */
 export function sharedClock(): number {
   symbols.clock_gettime(MONOTONIC, ptr(time));
   return Number(time[0]) * 1000 + Number(time[1]) / 1e6;

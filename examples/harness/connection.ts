@@ -82,7 +82,7 @@ export class Connection {
 
   /**
    * Calls a tool. Without an answer it is called again, word for word, if that is harmless: the host declares the tool idempotent, and
-   * where it wants a key there is one. Anything else may have happened already: whoever called decides.
+   * where it wants a key there is one. Anything else may have happened already: the caller decides.
    */
   async call(name: string, args: Record<string, unknown>, sessionId: string): Promise<unknown> {
     const tool = this.#tools.get(name);

@@ -220,7 +220,7 @@ function command(): string {
 }
 
 /**
- * One call of `c2c`, to its end, without a shell. Whoever takes longer than five seconds or has no end of words is ended, with all
+ * One call of `c2c`, to its end, without a shell. Anyone who takes longer than five seconds or has no end of words is ended, with all
  * that it started; its end is not waited for, because a process that it left behind could hold its output open for ever.
  */
 function call({ directory, env, over }: Identity, args: string[]): Promise<string> {
@@ -442,7 +442,7 @@ class Published {
     this.#say({ event: 'state.snapshot', ts: this.#touch(), state: this.state });
   }
 
-  /** Replaces the question, and says all of the state anew. */
+  /** Replaces the question, and says all of the state again. */
   question(pending: Question | null, focus: State['tui_focus']): void {
     this.state.pendingQuestion = pending;
     this.state.tui_focus = focus;
@@ -489,7 +489,7 @@ interface Entry {
 }
 type Known = { session: string; at: number; isSeen: boolean };
 
-/** So many ids are remembered: a message may come a second time if whoever moved it here was killed. */
+/** So many ids are remembered: a message may come a second time if the process that moved it here was killed. */
 const REMEMBERED = 10_000;
 
 /**
@@ -529,7 +529,7 @@ class Spool {
     return this.#pairs().flatMap(([, entry]) => (entry && !this.isSeen(entry.id) ? [entry] : []));
   }
 
-  /** Takes out what is proven, and nothing else: whoever drains may have added to it meanwhile. */
+  /** Takes out what is proven, and nothing else: anyone who drains may have added to it meanwhile. */
   clear(): void {
     const pairs = this.#pairs();
     const gone = pairs.flatMap(([, entry]) => (entry && this.isSeen(entry.id) ? [entry.id] : []));
@@ -802,7 +802,7 @@ function replyIn(content: string): Reply | null {
 }
 
 /** Everything that OpenCode asks its user, and the only way in which we ever answer: a supervisor whom the user named by hand. */
-class Desk {
+class Questions {
   readonly #open = new Map<string, Asked>();
 
   constructor(
@@ -941,7 +941,7 @@ class Mail {
   constructor(
     readonly who: Identity,
     readonly client: Client,
-    readonly desk: Desk,
+    readonly questions: Questions,
     readonly root: Root,
   ) {
     this.spool = new Spool(who);
@@ -1007,7 +1007,7 @@ class Mail {
         note('mail', error);
       }
     }
-    // In the same breath: who asks between the last look and this would not be heard.
+    // In the same turn: who asks between the last look and this would not be heard.
     this.#isRunning = false;
   }
 
@@ -1036,7 +1036,7 @@ class Mail {
 
   async #isReply(entry: Entry): Promise<boolean> {
     try {
-      return await this.desk.take(entry.from, entry.content);
+      return await this.questions.take(entry.from, entry.content);
     } catch (error) {
       note('an answer', error);
       return false;
@@ -1054,7 +1054,7 @@ class Mail {
     const { id } = entry;
     const session = this.root.id;
     // While OpenCode waits for its user it would take a message and, after a "no", never answer it.
-    if (this.#isOver || session === null || this.desk.open(session).length > 0) return;
+    if (this.#isOver || session === null || this.questions.open(session).length > 0) return;
     try {
       const wasTaken = await this.#wasTaken(id);
       if (!wasTaken && this.#isOver) return;
@@ -1145,7 +1145,7 @@ function inTime<T>(answer: Promise<T>): Promise<T> {
 /** Reads OpenCode's events: which session is the root, what it is doing, what it asks. One event after the other. */
 class Watch implements Root {
   readonly published: Published;
-  readonly desk: Desk;
+  readonly questions: Questions;
   readonly mail: Mail;
   #queue: Promise<void> = Promise.resolve();
 
@@ -1154,8 +1154,8 @@ class Watch implements Root {
     readonly client: Client,
   ) {
     this.published = new Published(who);
-    this.desk = new Desk(who, client);
-    this.mail = new Mail(who, client, this.desk, this);
+    this.questions = new Questions(who, client);
+    this.mail = new Mail(who, client, this.questions, this);
   }
 
   get id(): string | null {
@@ -1202,7 +1202,7 @@ class Watch implements Root {
 
   #created(session: string, info: Facts): void {
     if (session === '' || word(info['parentID'])) return;
-    if (this.id !== null) return this.desk.toast('mail still comes into the first session');
+    if (this.id !== null) return this.questions.toast('mail still comes into the first session');
     const rest = { root_opencode_session_id: session, tui_focus: PROMPT };
     this.#step('session.created', { session_id: session }, {}, rest);
     this.mail.look();
@@ -1210,7 +1210,7 @@ class Watch implements Root {
 
   async #idle(session: string): Promise<void> {
     // Whatever it still asked was taken back: by an abort, an error, its time.
-    this.desk.closeAll(session);
+    this.questions.closeAll(session);
     if (session !== (this.id ?? (await this.#lateRoot(session)))) return;
     if (this.published.state.pendingQuestion) this.published.question(null, PROMPT);
     const idle = { is_idle: true, turn_count: this.published.state.agent.turn_count + 1 };
@@ -1228,7 +1228,7 @@ class Watch implements Root {
   }
 
   #deleted(session: string): void {
-    this.desk.closeAll(session);
+    this.questions.closeAll(session);
     if (session === this.id) this.isGone();
   }
 
@@ -1243,9 +1243,9 @@ class Watch implements Root {
   #asked(event: OpenCodeEvent): void {
     const asked = askedBy(event);
     if (!asked) return;
-    const isNew = this.desk.ask(asked);
+    const isNew = this.questions.ask(asked);
     if (asked.session === this.id) this.#publish(event.type, asked);
-    if (isNew) void this.desk.tell(asked).catch((error: unknown) => note(`telling of ${asked.id}`, error));
+    if (isNew) void this.questions.tell(asked).catch((error: unknown) => note(`telling of ${asked.id}`, error));
   }
 
   #publish(type: string, asked: Asked): void {
@@ -1257,9 +1257,9 @@ class Watch implements Root {
   }
 
   #replied(session: string, id: string | undefined): void {
-    this.desk.close(id);
+    this.questions.close(id);
     if (session !== this.id) return;
-    const open = this.desk.open(session);
+    const open = this.questions.open(session);
     const question = open.find((asked) => asked.kind === 'question')?.question ?? null;
     const permission = open.find((asked) => asked.kind === 'permission');
     const focus: State['tui_focus'] = question
@@ -1340,9 +1340,9 @@ function isSpare(url: string, input: Input): boolean {
 
 function start(who: Identity, client: Client): { watch: Watch; stop: () => void } {
   const watch = new Watch(who, client);
-  const { published, desk, mail } = watch;
+  const { published, questions, mail } = watch;
   published.state.root_opencode_session_id = who.root;
-  const sayOnce = once(() => desk.toast('mail is waiting for the first session'));
+  const sayOnce = once(() => questions.toast('mail is waiting for the first session'));
   const monitor = new Lasting(who, ['monitor', '--alias', who.sessionId], (child) => {
     child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       if (!text.includes('\u{1F4EC}')) return;

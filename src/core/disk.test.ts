@@ -40,7 +40,7 @@ describe('a disk that fails', () => {
     );
   });
 
-  it('is known as full, whoever says so', () => {
+  it('is known as full, no matter who says so', () => {
     expect([failed('EDQUOT'), failed('SQLITE_FULL'), explained(failed('ENOSPC'), '/home')].map(isDiskFull)).toEqual([
       true,
       true,

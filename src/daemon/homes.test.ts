@@ -47,7 +47,7 @@ describe('the rooms of a relay', () => {
     expect(openFiles(root)).toBeGreaterThan(before + 10);
     for (const id of rooms) await relay.closeHome(id);
     expect(openFiles(root)).toBe(before);
-    // What was accepted has its file, and is there for whoever comes next.
+    // What was accepted has its file, and is there for anyone who comes next.
     for (const id of rooms) {
       expect(readdirSync(`${relay.rooms.root(id)}/spool/bob/new`)).toHaveLength(1);
       expect(await relay.home(id).mailboxes.peek(bob)).toHaveLength(1);

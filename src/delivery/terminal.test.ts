@@ -328,7 +328,7 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
   });
 });
 
-/** What is seen of a client that draws its screen anew. */
+/** What is seen of a client that draws its screen again. */
 const BLANK: Screen = { lines: [''], bright: [''], cursor: { row: 0, column: 0 } };
 
 interface Agent {

@@ -113,7 +113,7 @@ describe('a session that sleeps', () => {
     expect(bench.wakes).toBe(1);
   });
 
-  it('is not woken again by a loop that was killed and started anew [C2C-35]', async () => {
+  it('is not woken again by a loop that was killed and started again [C2C-35]', async () => {
     const bench = new Bench();
     bench.waiting = [anId()];
     await bench.waker().look(signal);

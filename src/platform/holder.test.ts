@@ -29,7 +29,7 @@ describe('a holder of copies', () => {
     expect(isDead(name)).toBe(dead);
   });
 
-  it('of a bearer with a process ends by time too, and by whoever knows the name', () => {
+  it('of a bearer with a process ends by time too, and by anyone who knows the name', () => {
     const bearer = newHolder('session-7', process.pid);
     expect([isBearer(bearer), isAlive(bearer), isAlive(newHolder(false))]).toEqual([true, false, true]);
     expect(newHolder('session-7', process.pid)).toBe(bearer);

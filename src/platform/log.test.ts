@@ -34,7 +34,7 @@ describe('the log of a program that serves', () => {
     expect(lines[0]).toContain('no such file: [secret]');
   });
 
-  it('tells of every request only to whoever wants that', () => {
+  it('tells of every request only to anyone who wants that', () => {
     const { lines, log } = aLog();
     log('answered', { status: 200 });
     expect(lines).toEqual([]);

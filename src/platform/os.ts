@@ -11,7 +11,7 @@ export interface Platform {
   processStart(pid: number): string | null;
   /** The kind of file system below this path if it is a network one (locks and renames cannot be trusted there). */
   networkFileSystem(path: string): string | null;
-  /** Whoever changes a file below this path, file events tell of it: the file system is this machine's alone. False where that is not known. */
+  /** File events tell of every change below this path: the file system is this machine's alone. False where that is not known. */
   tellsOfChanges(path: string): boolean;
 }
 

@@ -175,7 +175,7 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     const { pane, tui, tmux } = await anAgent();
     await tui.order('dialog');
     const began = /^%begin (\d+) (\d+)/.exec(await tmux.run('-C', 'display-message', '-p', 'x'));
-    // Every number that an answer could soon have, above the question: whoever believes one of them does not see the question.
+    // Every number that an answer could soon have, above the question: anyone who believes one of them does not see the question.
     const numbers = Array.from({ length: 30 }, (_, n) => `%end ${began?.[1]} ${Number(began?.[2]) + n} 1`);
     writeFileSync(pane.tty ?? '', `\u001b[2J\u001b[H${numbers.join('\r\n')}\r\nRun this command?`);
     for (let looks = 0; looks < 8; looks += 1) {
@@ -204,7 +204,7 @@ describe.skipIf(!hasTmux)(`a terminal in tmux${hasTmux ? '' : ' (skipped: tmux i
     const { pane, tmux } = await anAgent();
     await tmux.run('kill-server');
     await within(20_000, async () => (await pane.screen()) === null);
-    await tmux.start('anew', ['cat']);
+    await tmux.start('again', ['cat']);
     await expect(pane.paste('for somebody else')).rejects.toThrow('was restarted');
     await expect(pane.paste('for\nsomebody else')).rejects.toThrow('was restarted');
     expect(await pane.screen()).toBeNull();

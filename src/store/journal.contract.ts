@@ -236,14 +236,14 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect(claims.filter(({ busy }) => busy.length === 1)).toHaveLength(19);
       });
 
-      it('counts a claim that ran out as an attempt, and lets it be won anew [BC-6]', async () => {
+      it('counts a claim that ran out as an attempt, and lets it be won again [BC-6]', async () => {
         const id = await heldBy(OTHER);
         here.pass(LEASE);
         expect((await ledger.claim(bob, [id], ME, until())).won).toEqual([{ id, attempt: 1, attention: LOUD }]);
         expect(await ledger.copy(bob, id)).toMatchObject({ state: 'held', owner: ME, until: until() });
       });
 
-      it('lets a dead owner’s claim be won anew at once [BC-6]', async () => {
+      it('lets a dead owner’s claim be won again at once [BC-6]', async () => {
         const id = await heldBy(DEAD);
         expect((await ledger.claim(bob, [id], ME, until())).won).toEqual([{ id, attempt: 1, attention: LOUD }]);
       });
@@ -534,7 +534,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
       const toBob = (fields: Partial<Message> = {}) => accepted(fields, bob);
       const toAlice = (fields: Partial<Message> = {}) => accepted({ from: bob, to: '@alice', ...fields }, alice);
 
-      it('names the newest message by name, whoever of the two sent it', async () => {
+      it('names the newest message by name, no matter which of the two sent it', async () => {
         expect(await lastWord()).toBeUndefined();
         for (const write of [() => toBob(), () => toAlice({ to: 'alice' }), () => toAlice(), () => toBob()]) {
           const id = await write();

@@ -285,7 +285,7 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
         expect(await spool.settle(next, [id], DONE)).toBe(true);
       });
 
-      it('gives a copy whose claim ran out to whoever asks for it by id, healed or not', async () => {
+      it('gives a copy whose claim ran out to anyone who asks for it by id, healed or not', async () => {
         const { id } = await arrived();
         await spool.claim(bob, [id], BEARER);
         here.pass(LEASE.ms + 1);
@@ -313,7 +313,7 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
         expect(await spool.renew(claim, BEARER)).toBe(false);
       });
 
-      it('lets whoever knows the name of a bearer end its claim', async () => {
+      it('lets anyone who knows the name of a bearer end its claim', async () => {
         const { id } = await arrived();
         const { owner } = await spool.claim(bob, [id], { ...LEASE, bearer: true });
         expect(owner).toStartWith('bearer.');

@@ -119,7 +119,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await ledger.enter(from, from, [])).toBe(false);
       });
 
-      it('are offered also for a copy that ended meanwhile: whoever enters them decides', async () => {
+      it('are offered also for a copy that ended meanwhile: anyone who enters them decides', async () => {
         const id = await accepted();
         await settle(id);
         const { copies } = await ledger.unentered(100);
@@ -168,7 +168,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await ledger.obligation(bob, ended.id)).toMatchObject({ ended: { ...END, at: 0 } });
       });
 
-      it('are complete and never doubled, however copies come and whoever enters them', async () => {
+      it('are complete and never doubled, no matter how copies come and who enters them', async () => {
         const To = fc.subarray([alice, bob, carol], { minLength: 1 });
         const Act = fc.oneof(
           fc.record({ do: fc.constant('accept' as const), n: fc.nat(5), to: To }),
@@ -356,7 +356,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect(await ledger.blocking(alice, ALL)).toEqual([{ ...obligation, note: 'other' }]);
       });
 
-      it('ends once, and whoever comes later does not change it', async () => {
+      it('ends once, and anyone who comes later does not change it', async () => {
         const obligation = anObligation();
         await ledger.addObligation(obligation);
         await ledger.changeObligation(bob, obligation.id, (one) => ({ ...one, ended: END }));
@@ -558,7 +558,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         expect((await ledger.message(id))?.body).toBe('secret');
       });
 
-      it('end when who waits for them is forgotten, also an obligation, and are not offered anew', async () => {
+      it('end when who waits for them is forgotten, also an obligation, and are not offered again', async () => {
         const [id, done] = [await owedFor({ kind: 'obligation' }), await owedFor()];
         await end(done);
         const before = await ledger.obligation(bob, done);

@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { RoomId } from '../core/names.ts';
 
-// Only for a relay and whoever sets one up: node:crypto costs 3 ms to import, which a send must not pay.
+// Only for a relay and anyone who sets one up: node:crypto costs 3 ms to import, which a send must not pay.
 
 /** What an agent shows to a relay, for as long as it lives. */
 export function newAgentToken(): string {

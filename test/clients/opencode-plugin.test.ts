@@ -358,7 +358,7 @@ describe(`the plugin in OpenCode${opencode.why}`, () => {
     expect(office.model.main).toHaveLength(2);
   });
 
-  opencode.it('begins anew when OpenCode loads the project again, and its former life is over', async () => {
+  opencode.it('begins again when OpenCode loads the project again, and its former life is over', async () => {
     const office = (await anOffice([say('one'), say('two')])).installForUser();
     const server = await office.openCode.serve();
     const session = await server.session();

@@ -50,7 +50,7 @@ async function listen(stream: ReadableStream<Uint8Array>, isReady: () => void): 
     heard += decoder.decode(chunk, { stream: true });
     if (heard.includes('"ready"')) isReady();
   }
-  // Whoever waits for a child that died early must not wait for ever.
+  // Anyone who waits for a child that died early must not wait for ever.
   isReady();
   // A killed child may have been cut off in the middle of a line.
   return heard

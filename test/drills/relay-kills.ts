@@ -18,7 +18,7 @@ const SENDERS = 8;
 const CROWD = 24;
 
 /**
- * A relay is killed again and again while agents send to it and one reads from it. Whoever got no answer repeats the same key
+ * A relay is killed again and again while agents send to it and one reads from it. Anyone who got no answer repeats the same key
  * at the relay that comes next, as our client does. The reader settles what it read and knows by id what it has had. In every other
  * life of the relay they wait, and a crowd sends without keys, as the original's client does, to a mailbox that nobody reads before the end.
  */

@@ -17,7 +17,7 @@ const RUINS: Record<string, (path: string) => void> = {
   },
 };
 
-/** Only while somebody has the ledger open it has a log: whoever closes it last puts that away. */
+/** Only while somebody has the ledger open it has a log: anyone who closes it last puts that away. */
 const LIVE_RUINS: typeof RUINS = {
   ...RUINS,
   'garbage in its log': (path) => writeFileSync(`${path}-wal`, garbage(`${path}-wal`), { flag: 'r+' }),

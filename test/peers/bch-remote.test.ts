@@ -85,7 +85,7 @@ describe(`our client at a relay of the original itself${why}`, () => {
 });
 
 describe(`a machine with both programs, at a relay${why}`, () => {
-  story('is set up by either for both, with the token of whoever was made last [BC-B3.9, BC-C11]', async () => {
+  story('is set up by either for both, with the token of the agent that was made last [BC-B3.9, BC-C11]', async () => {
     const { url } = await new PeerMachine().relay('original', HERE);
     const machine = new PeerMachine();
     const bob = await Caller.register(url, 'bob', 'room');

@@ -112,7 +112,7 @@ describe('`bch inbox`', () => {
   });
 
   it.each([
-    ['says anew', 'more than a minute', 61_000, true],
+    ['says again', 'more than a minute', 61_000, true],
     ['leaves alone', 'less than a minute', 45_000, false],
   ])('%s when its agent was last seen, if that is %s ago [BC-B3.3]', async (_does, _while, ago, isNew) => {
     const before = new Date(Date.now() - ago).toISOString();

@@ -166,7 +166,7 @@ describe('a message that a plain script left', () => {
     expect(JSON.parse(json ?? '')).toMatchObject([{ body }]);
   });
 
-  it('goes to whoever renames it first: bch, or another script', async () => {
+  it('goes to anyone who renames it first: bch, or another script', async () => {
     const machine = new Machine().agent('bob');
     const ids = Array.from({ length: 60 }, () => machine.leave('bob'));
     const drained = machine.start('bch', ['drain', '--json'], { as: 'bob' });

@@ -176,7 +176,7 @@ describe('the hook of c2c', () => {
     const noted = `${hooks.program.home}/spans`;
     const { out, code } = await hooks.call({}, { PATH: `${noting(keeper, noted)}:${path}` });
     expect({ out, code }).toEqual({ out: '', code: 0 });
-    // Whoever keeps the time was told to wait so long, and then a little for an end in peace.
+    // Anyone who keeps the time was told to wait so long, and then a little for an end in peace.
     const [told = ''] = readFileSync(noted, 'utf8').split('\n');
     const spans = [...told.matchAll(/(?<=^|\s)\d+(?=\s|$)/g)].map(([span]) => Number(span));
     expect(spans.reduce((all, span) => all + span, 0)).toBe(5);

@@ -231,7 +231,7 @@ describe('`c2c install` and its undoing', () => {
         for (const { path, backup, outcome } of changes) {
           expect(outcome).toBe('added');
           for (const one of [path, backup]) if (one) listed.add(one.slice(machine.program.home.length + 1));
-          // Whoever was there before has a copy, and it is what was there.
+          // Anyone who was there before has a copy, and it is what was there.
           const old = files[path.slice(machine.program.home.length + 1)];
           if (old !== undefined) expect(readFileSync(backup ?? '', 'utf8')).toBe(old);
         }
@@ -363,7 +363,7 @@ describe('`c2c install` and its undoing', () => {
   const together = ['bch', 'c2c', 'parley'] as const;
   const orders = together.flatMap((a) => together.filter((b) => b !== a).map((b) => [a, b] as const));
   it.each(orders)(
-    'give back every byte beside bch and parley, whoever goes first (%s, then %s) [C2C-40]',
+    'give back every byte beside bch and parley, no matter who goes first (%s, then %s) [C2C-40]',
     async (first, second) => {
       const machine = new InstallMachine().with({
         '.claude/settings.json': '{\n  // mine\n  "hooks": {"Stop": []}\n}\n',

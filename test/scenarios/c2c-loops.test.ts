@@ -206,7 +206,7 @@ describe('the wire daemon', () => {
     expect(kimi.prompts.at(-1)).not.toContain('hello kimi');
   });
 
-  it('is started, seen, started anew and stopped, with its pid and log [C2C-36]', async () => {
+  it('is started, seen, started again and stopped, with its pid and log [C2C-36]', async () => {
     const { words } = kimiOf(['accept']);
     const start = ['wire-daemon', 'start', '--interval', '7', ...words];
     const first = await machine.json<{ pid: number; log: string }>(start);

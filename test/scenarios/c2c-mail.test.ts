@@ -248,7 +248,7 @@ describe('c2c poll-inbox', () => {
     };
     await opened();
     expect(await opened()).toBe(false);
-    // Somebody wrote into the ledger: whoever looks next makes sure.
+    // Somebody wrote into the ledger: anyone who looks next makes sure.
     await c2c.said(['send', 'alice', 'hi'], bob);
     expect(await opened()).toBe(true);
     expect(await opened()).toBe(false);

@@ -60,7 +60,7 @@ describe('a managed session', () => {
     expect(machine.sent('bob')).toEqual(['<c2c event="message_pending">poll mcp__c2c__poll_inbox</c2c>']);
   });
 
-  it('is woken as the doctor says, whoever runs its loop [C2C-38]', async () => {
+  it('is woken as the doctor says, no matter who runs its loop [C2C-38]', async () => {
     await start('bob');
     expect((await machine.c2c(['doctor'])).out).toContain('session bob: codex: wake (primary), because a loop types');
   });

@@ -97,7 +97,7 @@ describe('registering', () => {
     }
     const named = { OPENCODE: '1', C2C_MCP_SESSION_ID: 'mine' };
     expect(await place.json<Row>(['whoami'], { cwd: top, env: named })).toMatchObject({ session_id: 'mine' });
-    // Whoever else works in that folder is not that session.
+    // Anyone else who works in that folder is not that session.
     expect(await place.error(['whoami'], { cwd: top })).toContain('C2C_MCP_SESSION_ID');
   });
 
@@ -298,7 +298,7 @@ describe('a session that comes back under another id', () => {
     const over = sent.then(() => (isOver = true));
     let moves = 0;
     for (; !isOver; moves += 1) {
-      // Whoever has it now is gone.
+      // Anyone who has it now is gone.
       const holder = (await broker.called('bob'))?.row.session_id ?? '';
       await broker.amend(holder, () => ({ pid: process.pid, pid_start_time: 1 }));
       await broker.register({ sessionId: `s-${moves}`, alias: readAlias('bob') });

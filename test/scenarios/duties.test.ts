@@ -53,7 +53,7 @@ describe('what is owed', () => {
     expect((await parley.run(['owe', '--blocking'])).out).toContain('@codex owes you');
     expect((await parley.run(['owe'])).out).toBe('you owe nothing\n');
     expect((await parley.run(['owe', '--blocking'], { as: 'codex' })).out).toBe('nobody owes you anything\n');
-    // Whoever asks first.
+    // Anyone who asks first.
     expect((await (await asked()).json<Owed>(['owe', '--blocking'])).count).toBe(1);
   });
 
@@ -176,7 +176,7 @@ describe('a reaction', () => {
 });
 
 describe('deferring', () => {
-  it('keeps it owed, with the reason for whoever waits', async () => {
+  it('keeps it owed, with the reason for anyone who waits', async () => {
     const parley = await asked();
     const said = await parley.run(['defer', parley.id, '--reason', 'the tests run', '--until', '2h'], { as: 'codex' });
     expect(said.out).toMatch(/^deferred [0-9a-f]{8}: still owed, again from \S+Z\n$/);

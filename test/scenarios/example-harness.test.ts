@@ -220,7 +220,7 @@ describe('a tool call that nobody answers', () => {
     connection.close();
   });
 
-  it('is told to whoever called, and not repeated, where it acts and has no key [C2A-150]', async () => {
+  it('is told to anyone who called, and not repeated, where it acts and has no key [C2A-150]', async () => {
     const { connection, calls } = await aConnection();
     await expect(connection.call('chat.send_message', message, 's')).rejects.toBeInstanceOf(Unanswered);
     expect(calls()).toHaveLength(1);

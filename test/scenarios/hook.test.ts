@@ -140,7 +140,7 @@ describe('which session it is', () => {
     expect(bindingOf(hooks, 'one')).toMatchObject({ agent: 'bob', match: 'git@github.com:me/one.git', cwd: one });
   });
 
-  it('stays what it is through a compaction, and is looked up anew when it is resumed elsewhere', async () => {
+  it('stays what it is through a compaction, and is looked up again when it is resumed elsewhere', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
     const [one, two] = [hooks.project('github.com/me/one', 'bob'), hooks.project('github.com/me/two', 'alice')];
     const start = { hook_event_name: 'SessionStart', session_id: 's1' };
@@ -215,7 +215,7 @@ describe('which session it is', () => {
     expect([...bodiesIn(await hooks.said()).values()]).toEqual(['welcome']);
   });
 
-  it('is made anew if its files or its mailbox are gone', async () => {
+  it('is made again if its files or its mailbox are gone', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
     await hooks.said();
     rmSync(`${hooks.home}/sessions`, { recursive: true });

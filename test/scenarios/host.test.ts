@@ -102,7 +102,7 @@ describe.each(TRANSPORTS)('a harness on %s', (transport) => {
     expect(event).toStartWith(`C2A EVENT\nevent_id: ${String(offered.params['eventId'])}\nconversation: dm `);
     expect(event).toContain('\n\nMESSAGE\nIs the deploy blocked?\n');
 
-    // It goes without having accepted it: whoever takes the session up gets the same event again.
+    // It goes without having accepted it: anyone who takes the session up gets the same event again.
     first.close();
     const second = await (await house.connect()).initialize();
     expect((await second.ask('session/bind', { sessionId: 'one', identities: ['bob'] })).error).toMatchObject({
@@ -243,7 +243,7 @@ describe('the host', () => {
     expect(existsSync(socket)).toBe(false);
   });
 
-  it('keeps the order of a conversation, whoever goes and comes meanwhile, and loses nothing when it is killed [C2A-7] [C2A-33]', async () => {
+  it('keeps the order of a conversation, anyone who goes and comes meanwhile, and loses nothing when it is killed [C2A-7] [C2A-33]', async () => {
     const crowd = new House('Unix socket');
     await crowd.program.init('bob');
     const surface = await (await crowd.connect()).initialize({ role: 'surface' });

@@ -49,7 +49,7 @@ const withoutReturns: Lives = async (workspace, ms) => {
   return [];
 };
 
-/** Arm A: whoever only said that it is done hears of it again, until the author says so. */
+/** Arm A: anyone who only said that it is done hears of it again, until the author says so. */
 async function armA(lives: Lives): Promise<void> {
   const { workspace, sent } = await halted();
   await react(workspace, workspace.who('bob'), sent.message.id, { signal: 'done' });

@@ -136,7 +136,7 @@ describe('`parley install`', () => {
 });
 
 describe('the mailbox of a client', () => {
-  it('is its own, whoever the user is here', async () => {
+  it('is its own, anyone who the user is here', async () => {
     const machine = new InstallMachine().with({ '.claude/': '', '.codex/': '' });
     await machine.does('parley', ['init', 'claude']);
     await machine.does('parley', ['init', 'codex']);

@@ -132,7 +132,7 @@ describe('roles', () => {
     expect((await parley.run(['role'])).out).toContain('nobody has a role');
   });
 
-  it('share no name with an agent, whoever came first', async () => {
+  it('share no name with an agent, anyone who came first', async () => {
     const parley = await aTeam();
     for (const name of ['claude', 'Claude']) {
       const taken = await parley.run(['role', 'add', '@codex', name]);

@@ -82,7 +82,7 @@ describe(`a relay with TLS${hasOpenssl ? '' : ' (skipped: no openssl here)'}`, (
   });
 });
 
-/** The name in the certificate that is shown to whoever connects now. */
+/** The name in the certificate that is shown to anyone who connects now. */
 async function nameAt(url: string): Promise<string> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {

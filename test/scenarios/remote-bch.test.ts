@@ -197,7 +197,7 @@ describe('bch at a relay of the original', () => {
     machine.wire.fault = { at: /\/v1\/take/, kind: 'stalled' };
     const killed = machine.start('bch', ['drain']);
     await until('the take', () => machine.wire.met > 0);
-    // The relay took it; whoever asked is dead before it could hear so.
+    // The relay took it; anyone who asked is dead before it could hear so.
     machine.relay.takeAll('ann');
     await killed.stop('SIGKILL');
     machine.wire.fault = null;

@@ -53,7 +53,7 @@ describe('what a relay knows agents by', () => {
     for (const secret of [...HASHES, 'tokenHash']) expect(told).not.toContain(secret);
   });
 
-  it('is kept when a record is written anew [BC-B3.5]', async () => {
+  it('is kept when a record is written again [BC-B3.5]', async () => {
     await machine.said(['sub', '#ops'], { as: 'bob' });
     await machine.said(['inbox'], { as: 'bob' });
     await machine.said(['send', '@carol', 'hello'], { as: 'bob' });
@@ -81,7 +81,7 @@ describe('a secret that somebody wrote', () => {
   const KEY = 'AKIAIOSFODNN7EXAMPLE';
   const BODY = `the key is ${KEY}, use it`;
 
-  it('is masked in what a hook says, and kept for whoever reads the message [C2A-168]', async () => {
+  it('is masked in what a hook says, and kept for anyone who reads the message [C2A-168]', async () => {
     const hooks = await new Hooks().with('bob', 'alice');
     const { id } = await hooks.send({ body: BODY, refs: [`https://alice:hunter22@example.com/${KEY}`] });
     await hooks.send({ body: BODY, from: KEY }, 'bob', { ...LOUD, injection: 'notify', policy: 'may_respond' });

@@ -8,7 +8,7 @@ import type { TestWorkspace } from '../support/workspace.ts';
 import { aWorkspace, anOwner, inChannel } from '../support/workspace.ts';
 
 /**
- * An exchange as a file. `lines` are what the answers say, in turn. They go `back` to whoever wrote, or `round` to the next agent;
+ * An exchange as a file. `lines` are what the answers say, in turn. They go `back` to anyone who wrote, or `round` to the next agent;
  * as plain sends, as replies in a thread, or in the thread of a channel.
  */
 interface Script {

@@ -8,7 +8,7 @@ const args = process.argv.slice(2);
 const option = (name: string): string => args[args.indexOf(name) + 1] ?? '';
 const read = (path: string): unknown[] =>
   existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as unknown[]) : [];
-// Whoever sees the call below in the file may rely on it that a monitor listens.
+// Anyone who sees the call below in the file may rely on it that a monitor listens.
 let known = read(`${folder}/arrivals.json`).length;
 const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => /^(C2C_|OPENCODE_)/.test(name)));
 appendFileSync(`${folder}/calls.jsonl`, `${JSON.stringify({ args, pid: process.pid, env })}\n`);

@@ -46,7 +46,7 @@ export class RelayProcess {
     this.#child?.kill(signal);
   }
 
-  /** Whoever has this token, at the relay that runs now. */
+  /** Anyone who has this token, at the relay that runs now. */
   as(token: string, name = ''): Caller {
     return new Caller(this.url, token, name);
   }

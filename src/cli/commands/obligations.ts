@@ -83,7 +83,7 @@ const claimCommand = command({
   usage: 'claim <id>',
   about:
     'You answer for a message that several could answer, such as one to a role or a channel. Nobody else answers it while the claim ' +
-    'stands: ten minutes, and longer while you work on it. It refuses with the name of whoever was first.',
+    'stands: ten minutes, and longer while you work on it. It refuses with the name of the one who was first.',
   options: { release: { type: 'boolean', help: 'give it up, so that another can' } },
   words: [1, 1],
   examples: ['parley claim 1f2e3d4c', 'parley claim 1f2e3d4c --release'],
@@ -106,16 +106,16 @@ const claimCommand = command({
 const deferCommand = command({
   usage: 'defer <id>',
   about:
-    'Puts off what you owe, and tells whoever waits for it why. It stays owed: it comes back at the time that you name, or after half an hour.',
+    'Puts off what you owe, and tells anyone who waits for it why. It stays owed: it comes back at the time that you name, or after half an hour.',
   options: {
-    reason: { type: 'string', value: 'text', help: 'why it cannot be now; whoever waits is told (needed)' },
+    reason: { type: 'string', value: 'text', help: 'why it cannot be now; anyone who waits is told (needed)' },
     until: { type: 'string', value: 'when', help: 'when it comes back: 30m, 2h, 07:30 or an ISO time' },
   },
   words: [1, 1],
   examples: ['parley defer 1f2e3d4c --reason "the tests run until five" --until 17:00'],
   async run(context: Context, values, [prefix = '']) {
     const { reason = '' } = values;
-    if (reason.trim() === '') throw new Refusal('invalid_request', 'say why, for whoever waits: --reason "…"');
+    if (reason.trim() === '') throw new Refusal('invalid_request', 'say why, for anyone who waits: --reason "…"');
     const until = values.until === undefined ? undefined : momentFrom(values.until, context.workspace.now());
     const { who, id } = await eventFrom(context, prefix);
     const { state, due } = await defer(context.workspace, who, id, { reason, ...(until !== undefined && { until }) });

@@ -81,8 +81,8 @@ const initCommand = command({
     if (!home) return;
     refuseRelayName(home.root, name);
     const others = context.workspace.homes.filter((one) => one !== home && !one.remote);
-    const twins = await Promise.all(others.map((other) => other.directory.get(name)));
-    if (twins.some(Boolean)) {
+    const sameName = await Promise.all(others.map((other) => other.directory.get(name)));
+    if (sameName.some(Boolean)) {
       context.note(`@${name} is in another home too; from now on write @${name}%parley or @${name}%bch`);
     }
     const before = await home.directory.get(name);

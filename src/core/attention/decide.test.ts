@@ -282,7 +282,7 @@ const BEYOND_THE_MATRIX: [string, AttentionFacts, string][] = [
     'to_other must_not_respond tool_mailbox addressed_elsewhere',
   ],
   [
-    'what nobody answered must be answered by whoever it is handed to',
+    'what nobody answered must be answered by the agent that it is handed to',
     dm({ escalation: true, intent: 'status' }),
     'to_me must_respond buffered escalation',
   ],
@@ -322,7 +322,7 @@ const BEYOND_THE_MATRIX: [string, AttentionFacts, string][] = [
     'to_me must_not_respond tool_mailbox direct_message',
   ],
   [
-    'what is said to the reader anew has nothing to do with what it left',
+    'what is said to the reader again has nothing to do with what it left',
     dm({ left: true }),
     'to_me must_respond buffered direct_message',
   ],

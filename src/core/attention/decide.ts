@@ -10,7 +10,7 @@ const AIMS: readonly [Directedness, (facts: AttentionFacts) => boolean][] = [
   ['ambient', (f) => f.aim === 'ambient'],
   ['to_me', (f) => f.via === 'dm' || f.mentionsMe],
   ['to_my_role', (f) => f.via === 'role' || f.mentionsMyRole],
-  // Whoever names someone else has a clear recipient, even in a thread of the reader's.
+  // Anyone who names someone else has a clear recipient, even in a thread of the reader's.
   ['to_other', (f) => f.mentionsOther],
   ['to_me', (f) => takesPart(f) && asks(f)],
   ['to_my_role', (f) => takesPart(f) || f.ownsStream],

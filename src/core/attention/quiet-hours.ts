@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { Schema } from '../schema.ts';
 import type { Described } from '../schema.ts';
 
-/** When somebody wants no disturbance: always, until a time, or every day between two times of the home's clock. spec: c2a#hush */
+/** When somebody wants no disturbance: always, until a time, or every day between two times of the home's clock. spec: c2a#quiet-times */
 export const Quiet = new Schema(() =>
   v.union([
     v.object({ on: v.literal(true) }),
@@ -12,7 +12,7 @@ export const Quiet = new Schema(() =>
 );
 export type Quiet = Described<typeof Quiet>;
 
-/** Does somebody want no disturbance now? `minutesOfDay` is what the home's clock shows. spec: c2a#hush */
+/** Does somebody want no disturbance now? `minutesOfDay` is what the home's clock shows. spec: c2a#quiet-times */
 export function isQuietTime(quiet: Quiet | undefined, now: number, minutesOfDay: number): boolean {
   if (quiet === undefined) return false;
   if ('on' in quiet) return true;

@@ -43,7 +43,7 @@ const RULES: readonly Rule[] = [
     code: 'against_policy',
     against: ({ ended }) => ended === 'superseded',
     why: () =>
-      'it was superseded: its author took it back or wrote it anew; read the thread with chat.read_thread first',
+      'it was superseded: its author took it back or wrote it again; read the thread with chat.read_thread first',
   },
   {
     code: 'against_policy',

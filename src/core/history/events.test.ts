@@ -176,7 +176,7 @@ it('shows nothing of what a reader may not see, not even that it exists [C2A-167
   );
 });
 
-it('lets whoever listens to a channel read what was said there before it came', async () => {
+it('lets anyone who listens to a channel read what was said there before it came', async () => {
   const workspace = await aWorkspace('alice', 'bob', 'carol');
   await inChannel(workspace, '#dev', 'bob');
   const { message } = await send(workspace, alice, aDraft({ to: '#dev' }));

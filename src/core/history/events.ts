@@ -163,7 +163,7 @@ export async function viewOf(
   };
 }
 
-/** What a reaction says to do, to whoever wrote what it is about. */
+/** What a reaction says to do, to the author of what it is about. */
 export async function meansTo(name: AgentName, home: Home, { thread, parley }: Message): Promise<Meaning | undefined> {
   const means = meaningOf(parley?.signal ?? '');
   if (!means || !isMessageId(thread)) return undefined;
@@ -312,6 +312,6 @@ export function readCursor(cursor: string | undefined): PagePosition[] {
   if (cursor === undefined) return [];
   const places = cursor.split('-').map((part) => /^(parley|bch|relay)\.(\d{1,15})$/.exec(part));
   if (places.includes(null))
-    throw new Refusal('invalid_request', 'that is no cursor of ours; leave it out to begin anew');
+    throw new Refusal('invalid_request', 'that is no cursor of ours; leave it out to begin again');
   return places.flatMap((found) => (found ? [{ home: found[1] as HomeLabel, seq: Number(found[2]) }] : []));
 }

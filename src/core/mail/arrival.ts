@@ -12,7 +12,7 @@ export type Arrival = 'arrived' | 'waiting' | 'withdrawn' | { failed: Evidence }
 const ASIDE_MS = 24 * 60 * 60 * 1000;
 
 /**
- * Plain mail has arrived when it is stored. Whoever wrote at a surface has an answer when that has shown it: until then nobody has
+ * Plain mail has arrived when it is stored. Anyone who wrote at a surface has an answer when that has shown it: until then nobody has
  * seen it, and what it answers has no end. spec: host#shown
  */
 export async function arrivalOf(home: Home, author: string, said: Message): Promise<Arrival> {

@@ -136,7 +136,7 @@ export class WaitingPages {
     readonly who: Who,
     /** The last number that was given out. */
     public after = 0,
-    /** Only what came back from a reader's hand, up to this number: whoever was told the rest is not told it again. */
+    /** Only what came back from a reader's hand, up to this number: anyone who was told the rest is not told it again. */
     readonly returnedUpTo?: number,
   ) {}
 
@@ -168,7 +168,7 @@ function fitting(page: Mail[]): number {
 
 /**
  * Step 4 and 5 in one, for a reader that is shown nothing here: takes one message and ends it as acknowledged. Of many racing
- * callers exactly one gets it; the others, and whoever asks for what is not there, get null.
+ * callers exactly one gets it; the others, and anyone who asks for what is not there, get null.
  */
 export async function takeOne(who: Who, id: MessageId, by: Evidence, keep = false): Promise<Message | null> {
   const { mailboxes } = who.home;

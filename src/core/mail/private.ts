@@ -17,7 +17,7 @@ type Keyed = Draft & { key: SendKey };
 /**
  * What somebody told an agent in private is not said to others without a person's yes. The owner is asked by a message that holds
  * the text and where it would be said; a yes says it, a no leaves it unsaid. Until then the same again is refused as before. Without
- * an owner nothing is said, and whoever becomes the owner is told. spec: c2a#private
+ * an owner nothing is said, and anyone who becomes the owner is told. spec: c2a#private
  */
 export async function refuseExposure(workspace: Workspace, who: Who, draft: Keyed): Promise<void> {
   const key = keyOf(`held/${draft.key}`);

@@ -24,7 +24,7 @@ it('what is said to all in a channel has one copy for everybody at a surface, ho
   expect(await readersOf(workspace, 'chat.u1', 'good morning')).toEqual(['bob', 'chat._surface', 'lead']);
 });
 
-it('whoever is meant there has a copy of their own', async () => {
+it('anyone who is meant there has a copy of their own', async () => {
   const workspace = await aChannel();
   expect(await readersOf(workspace, 'lead', '@chat.u2 may I merge?')).toEqual(['bob', 'chat._surface', 'chat.u2']);
   await workspace.own.directory.amend(AgentName.parse('chat.u1'), () => ({ owns: ['#c'] }));

@@ -12,7 +12,7 @@ import type { Workspace, Home } from './workspace.ts';
 export const SURFACE_BOX = '._surface';
 
 /**
- * Whoever reads a channel at a surface has no copy of what is not meant for them: the surface has one, and shows it to all. So a
+ * Anyone who reads a channel at a surface has no copy of what is not meant for them: the surface has one, and shows it to all. So a
  * channel costs the same however many people are in it. Those who are meant have theirs, which can be owed.
  */
 export function withoutOverhearers(copies: Copy[]): Copy[] {

@@ -49,7 +49,7 @@ describe('send', () => {
     expect(last.copies[0]?.attention).toMatchObject({ reason: 'thread_reply', injection: 'buffered' });
   });
 
-  it('hears whoever asks for something, also when the exchange had gone round in circles', async () => {
+  it('hears anyone who asks for something, also when the exchange had gone round in circles', async () => {
     const workspace = await aDurableWorkspace('alice', 'bob');
     let last = await send(workspace, alice, aDraft());
     for (let hop = 1; hop <= 8; hop++) last = await reply(workspace, last.message, 'let us go on with it then');

@@ -135,7 +135,7 @@ function refuseObligation(copies: readonly Copy[]): void {
     );
   }
   const { policy, injection } = only.attention;
-  // Whoever wants quiet finds it in the mailbox, and owes it all the same.
+  // Anyone who wants quiet finds it in the mailbox, and owes it all the same.
   if (policy === 'must_respond' && injection !== 'digest' && injection !== 'silent') return;
   throw new Refusal(
     'invalid_request',
@@ -157,7 +157,7 @@ async function posted(home: Home, from: AgentName, draft: Draft): Promise<Sent> 
   return { home, copies: [], ...(await home.remote.post(from, { ...draft, to })) };
 }
 
-/** Sends a reply to whoever wrote a message, in its thread, and settles the reader's own copy: the reply is the evidence. */
+/** Sends a reply to the sender of a message, in its thread, and settles the reader's own copy: the reply is the evidence. */
 export async function answer(workspace: Workspace, who: Who, home: Home, id: MessageId, draft: Draft): Promise<Sent> {
   const message = await home.journal.message(id);
   if (!message) throw new Refusal('not_found', `no message has the id ${id}`);
@@ -196,7 +196,7 @@ async function endAnswered(workspace: Workspace, who: Who, home: Home, message: 
   }
 }
 
-/** Who waits for the answer. Behind a notice of Parley's own that is whoever wrote what it is about. */
+/** Who waits for the answer. Behind a notice of Parley's own that is the author of what it is about. */
 async function writerOf(home: Home, { from, thread }: Message): Promise<string> {
   if (from !== HOST_NAME || thread === undefined) return from;
   return (await home.journal.message(thread as MessageId))?.from ?? from;
@@ -253,7 +253,7 @@ function rest(left: string[]): { left: string[] | undefined } {
   return { left: left.length > 0 ? left : undefined };
 }
 
-/** A person, or whoever opened the exchange or owns the place. Any other agent could silence the rest. */
+/** A person, or anyone who opened the exchange or owns the place. Any other agent could silence the rest. */
 async function maySendAway(home: Home, message: Message): Promise<boolean> {
   const from = AgentName.safeParse(message.from);
   const parley = from.success ? (await home.directory.get(from.data))?.parley : undefined;

@@ -71,7 +71,7 @@ describe('what is known of a message at a surface', () => {
     if (seen) await workspace.own.directory.seen(AgentName.parse('slack._surface'));
     const sent = await send(workspace, bob, aDraft({ to: '@slack.will' }));
     const answer = soon(workspace, sent, { takenMs: 60_000, shownMs: 60_000 });
-    // In memory nothing takes longer than this: whoever does not wait has looked by now.
+    // In memory nothing takes longer than this: anyone who does not wait has looked by now.
     await new Promise((resolve) => setImmediate(resolve));
     await ended(workspace, sent, 'slack.will', 'acknowledged');
     expect(await answer).toEqual({ state, refused: [] });

@@ -35,15 +35,15 @@ export async function work(
   const claim = await mailboxes.claim(who.name, [id], { ms: lease.ms });
   const [copy] = claim.copies;
   if (!copy) return { done: false, againMs: null };
-  const keeper = new LeaseKeeper(mailboxes, claim, lease);
+  const renewal = new LeaseRenewal(mailboxes, claim, lease);
   let ended: Ended;
   try {
-    ended = await job(copy, keeper.lost);
+    ended = await job(copy, renewal.lost);
   } catch (error) {
     await mailboxes.release(claim, [id], { because: 'it could not be worked on' });
     throw error;
   } finally {
-    await keeper.close();
+    await renewal.close();
   }
   const { done, evidence, interrupted } = ended;
   if (done) {
@@ -77,7 +77,7 @@ function pauseAfter(failures: number): number {
 }
 
 /** Prolongs a lease until it is closed. */
-class LeaseKeeper {
+class LeaseRenewal {
   readonly #lost = new AbortController();
   readonly #timer: ReturnType<typeof setInterval>;
   #renewing: Promise<void> = Promise.resolve();

@@ -124,7 +124,7 @@ export async function standingClaim(
   return obligation && !obligation.ended && copy?.attention.directedness === 'to_me' ? null : claim;
 }
 
-/** Whoever does something about an event keeps its claim. */
+/** Anyone who does something about an event keeps its claim. */
 export async function renewClaim(home: Home, holder: Who['name'], key: MessageId, now: number): Promise<void> {
   const held = await home.journal.eventClaim(key, now);
   if (held?.holder !== holder) return;

@@ -138,7 +138,7 @@ async function noticeFor(home: Home, name: AgentName, obligation: Obligation): P
   return null;
 }
 
-/** The new notice says all that the old one said. Whoever looks for the old one finds the way from its end. */
+/** The new notice says all that the old one said. Anyone who looks for the old one finds the way from its end. */
 async function replace(
   workspace: Workspace,
   home: Home,

@@ -128,7 +128,7 @@ describe('what is owed', () => {
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(1);
   });
 
-  it('ends by a plain send to whoever waits, which says nothing of a thread', async () => {
+  it('ends by a plain send to the one who waits, which says nothing of a thread', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const { message } = await send(workspace, alice, aDraft());
     await read(workspace.who('bob'), message.id);
@@ -273,7 +273,7 @@ describe('an unanswered message', () => {
     expect(await workspace.own.mailboxes.ids(will)).toHaveLength(1);
   });
 
-  it('is answered for by whoever was told of it: the answer goes to the one who waits', async () => {
+  it('is answered for by anyone who was told of it: the answer goes to the one who waits', async () => {
     const workspace = await aWorkspace('alice', 'bob');
     const will = await anOwner(workspace);
     const { message } = await send(workspace, alice, aDraft());
@@ -375,7 +375,7 @@ describe('time', () => {
     expect((await owe(workspace.who('bob'), PAGE)).count).toBe(0);
   });
 
-  it('lets whoever was told look at what was left undone, and nobody else', async () => {
+  it('lets anyone who was told look at what was left undone, and nobody else', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol', 'dora');
     await anOwner(workspace);
     await withRole(workspace, 'lead', 'carol');

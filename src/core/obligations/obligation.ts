@@ -147,7 +147,7 @@ async function answerTo(home: Home, obligation: Obligation, message: Message): R
   return null;
 }
 
-/** What a reaction says by itself. Where it takes more than that (to ask back, to tell another), it is due at once for whoever keeps time. */
+/** What a reaction says by itself. Where it takes more than that (to ask back, to tell another), it is due at once for anyone who keeps time. */
 function heard(obligation: Obligation, message: Message, reaction: Message): Obligation {
   const { obligation: after, follow } = signalled(obligation, message, reaction);
   return follow === 'nothing' ? after : { ...obligation, due: Date.parse(reaction.ts) };
@@ -242,7 +242,7 @@ async function resume(home: Home, asked: Message, at: number): Promise<void> {
   );
 }
 
-/** Whoever was told that no answer came has given one: it counts for the one who owed it. */
+/** Anyone who was told that no answer came has given one: it counts for the one who owed it. */
 async function answerFor(home: Home, notice: Message, { mailbox, ended }: Obligation): Promise<void> {
   if (!ended) return;
   for (const ref of notice.refs ?? []) {
@@ -323,7 +323,7 @@ export function answerIn(message: Message, reader: AgentName, said: Message): bo
 
 /**
  * A message that answers another ends what its writer owed for that, if it was entered before; otherwise entering finds the answer.
- * What is still to be shown at a surface ends it when it was. What else hangs on that duty is seen to by whoever looks at it next.
+ * What is still to be shown at a surface ends it when it was. What else hangs on that duty is seen to by anyone who looks at it next.
  */
 export async function noteAnswer(home: Home, answer: Message, now: number): Promise<void> {
   if (answer.thread === undefined || answer.parley?.signal !== undefined) return;

@@ -38,7 +38,7 @@ export async function blocked(who: Who, page: ObligationPage): Promise<Owed> {
 }
 
 /**
- * What is offered to the members of a role may be answered. It is a row only so that the next one is asked in time; whoever claims it
+ * What is offered to the members of a role may be answered. It is a row only so that the next one is asked in time; anyone who claims it
  * owes it. spec: c2a#roles
  */
 async function withoutOffers(home: Home, obligations: readonly Obligation[]): Promise<Obligation[]> {

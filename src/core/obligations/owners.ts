@@ -38,7 +38,7 @@ export async function takeRole({ name, home }: Who, role: AgentName): Promise<bo
 
 /**
  * Makes a person the owner: who is told when nobody else can decide. There is one at most. To take another's place that one must be
- * named, and of several who do so at once one succeeds: the place is given up first, then taken by whoever comes first. A crash in
+ * named, and of several who do so at once one succeeds: the place is given up first, then taken by the first who comes. A crash in
  * between leaves no owner, and what needs one is held meanwhile. False if it was the owner before.
  */
 export async function becomeOwner({ name, home }: Who, insteadOf?: AgentName): Promise<boolean> {
@@ -130,7 +130,7 @@ export interface OwnerNotice {
   intent?: Intent;
 }
 
-/** Tells the owner, once per key. Without an owner it is kept and answered false; whoever becomes the owner gets it by `sendHeld`. */
+/** Tells the owner, once per key. Without an owner it is kept and answered false; anyone who becomes the owner gets it by `sendHeld`. */
 export async function tellOwner(workspace: Workspace, home: Home, notice: OwnerNotice): Promise<boolean> {
   const owner = await ownerOf(home);
   if (!owner) {

@@ -85,7 +85,7 @@ async function allow(workspace: Workspace, { name }: Who, { home, message, recip
 }
 
 /**
- * The reader's own word is about itself; that of the author or delegate about whom it names, or the only one there is. Whoever else
+ * The reader's own word is about itself; that of the author or delegate about whom it names, or the only one there is. Anyone else who
  * names somebody has said something, and does nothing to their copy.
  */
 function concernedBy(who: Who, { message, recipients }: Seen, { recipient }: Reaction): AgentName | undefined {

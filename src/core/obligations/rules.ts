@@ -40,7 +40,7 @@ export interface Obligation {
  * deadline, goes to somebody above at the deadline, and ends as failed after as long again. What is owed as an *obligation* comes
  * back three times at a flat interval and then goes up too; but neither time nor its reader ends it: only its author or delegate.
  * Who is above answers for an escalation of its own, which climbs in the same way; with a person it stays. A crash leaves the row as
- * it is: whoever looks next finds it due, and does once what should have been done several times.
+ * it is: anyone who looks next finds it due, and does once what should have been done several times.
  */
 
 /** When a reply is due, unless its message says another time. Counted from when the message was made. spec: c2a#duties */
@@ -116,7 +116,7 @@ export function onSignal(
   intent: Intent,
 ): { obligation: Obligation; follow: 'nothing' | 'escalate' | 'ask_back' } {
   if (obligation.ended) return { obligation, follow: 'nothing' };
-  // Whoever waits for it may say that it is done, whoever did it.
+  // Anyone who waits for it may say that it is done, no matter who did it.
   if (signal === 'done' && (by.isAuthor || by.isDelegate)) {
     const end = { as: 'responded', at, by: { signal, by: by.isAuthor ? 'author' : 'delegate' } } as const;
     return { obligation: { ...obligation, due: null, ended: end }, follow: 'nothing' };
@@ -203,7 +203,7 @@ function isAbove({ kind, tier }: Obligation): boolean {
 
 function returned(obligation: Obligation, now: number): Obligation {
   const { due, every, returns, kind } = obligation;
-  // What was missed counts as having come: whoever was away is asked once, and then it goes up.
+  // What was missed counts as having come: anyone who was away is asked once, and then it goes up.
   const missed = Math.floor((now - (due ?? now)) / every);
   return {
     ...obligation,
@@ -228,7 +228,7 @@ function expired(obligation: Obligation, now: number): Obligation {
   return { ...obligation, due: null, ended: { as: 'failed', at: now, by: { reason: 'expired' } } };
 }
 
-/** A little late keeps the beat; much late begins it anew, so that two never come close together. */
+/** A little late keeps the beat; much late begins it again, so that two never come close together. */
 function startOf(due: number | null, every: number, now: number): number {
   return due !== null && now >= due && now - due < every / 2 ? due : now;
 }

@@ -222,7 +222,7 @@ async function lapse(
   return true;
 }
 
-/** Quiet times hold for what comes back as for what comes; only what a person calls urgent is let through. spec: c2a#hush */
+/** Quiet times hold for what comes back as for what comes; only what a person calls urgent is let through. spec: c2a#quiet-times */
 async function isLeftAlone(
   home: Home,
   { mailbox }: Obligation,

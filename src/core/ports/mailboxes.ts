@@ -19,7 +19,7 @@ export interface Claim {
 }
 
 /**
- * Who holds a claim: this process (its death frees it at once), or whoever knows the owner's name (only time frees it). A bearer that
+ * Who holds a claim: this process (its death frees it at once), or anyone who knows the owner's name (only time frees it). A bearer that
  * must know its own after a restart says its name: the owner is then `bearer.<name>`, and several claims under it are one. With a
  * name, the death of `process` frees the copies too.
  */

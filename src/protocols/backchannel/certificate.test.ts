@@ -36,7 +36,7 @@ describe('a certificate', () => {
     );
   });
 
-  it('is read anew when its files were replaced, and kept while they do not fit', () => {
+  it('is read again when its files were replaced, and kept while they do not fit', () => {
     const home = temporaryHome();
     const files = newCertificate(home, 'a');
     const seen: string[] = [];

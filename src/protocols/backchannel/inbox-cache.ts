@@ -34,7 +34,7 @@ export interface LandingOptions {
  * waits there again; the shelf knows it by then, and it is settled there without being shown a second time.
  *
  * The original's take deletes before anybody has the message safely. So it is written here first, into `landing/<who>/`, then
- * taken there, then moved to the shelf. Killed in between, whoever comes next asks whether it still waits there: if it does it
+ * taken there, then moved to the shelf. Killed in between, anyone who comes next asks whether it still waits there: if it does it
  * was not taken; if it does not, we had it.
  */
 export class InboxCache {

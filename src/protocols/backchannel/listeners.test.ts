@@ -163,7 +163,7 @@ describe('the event stream', () => {
     ]);
   });
 
-  it('goes on after the last id that its reader has seen, and begins anew after one that was never given', async () => {
+  it('goes on after the last id that its reader has seen, and begins again after one that was never given', async () => {
     const { send, listen } = await aListener();
     for (const body of ['one', 'two', 'three']) await send(body);
     const reader = await listen();

@@ -65,7 +65,7 @@ export class Listener {
         start: (controller) => {
           this.#controller = controller;
         },
-        // Whoever is cut off by an error of ours comes back and gets everything again.
+        // Anyone who is cut off by an error of ours comes back and gets everything again.
         pull: (controller) => this.#pull(controller).catch((error: unknown) => this.close(error)),
         cancel: () => this.close(),
       },
@@ -157,7 +157,7 @@ export class Listener {
       else this.#send(mail);
       return;
     }
-    // The ledger has it: whoever reads there, or is too slow, gets it from there.
+    // The ledger has it: anyone who reads there, or is too slow, gets it from there.
     if (!mail || this.#isBehind || this.#isLooking || this.#queued > QUEUE_BYTES) {
       this.#isBehind = true;
       this.#wake?.();
@@ -240,7 +240,7 @@ export class Listeners {
     return listener.stream;
   }
 
-  /** Ends every stream. Its readers come back to whoever answers then. */
+  /** Ends every stream. Its readers come back to anyone who answers then. */
   close(): void {
     for (const share of this.#shares) for (const listener of share) listener.close();
   }

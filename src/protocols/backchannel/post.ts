@@ -18,7 +18,7 @@ export interface PostOptions {
   http: RelayHttp;
   ledger: Journal;
   abilities: KnownAbilities;
-  /** Without one nothing waits: what could not be sent is an error, and whoever sent it tries again. */
+  /** Without one nothing waits: what could not be sent is an error, and anyone who sent it tries again. */
   outbox: Outbox | null;
   /** Where it is noted that the relay stored a letter under another id than ours. */
   aliases: Aliases;
@@ -156,7 +156,7 @@ export class Post {
       };
       const { data } = await http.ask('POST', '/v1/send', { body: letter.content, headers });
       const message = readMessage(data);
-      // Whoever answers with another's words has not taken ours. A body that was forgotten since the first try is empty.
+      // Anyone who answers with another's words has not taken ours. A body that was forgotten since the first try is empty.
       const isOurs = message?.from === letter.from && [letter.content.body, ''].includes(message.body);
       if (!message || !isOurs)
         throw new NoRelayAnswer('unknown', `the relay ${http.url} answered with something that is not the message`);

@@ -36,11 +36,11 @@ export async function makeRoom(relay: Relay, c: RelayCall): Promise<Response> {
 
 /** Admits a new agent by the room's token, or lets one that is known come back by its own. spec: relay#register */
 export async function register(relay: Relay, c: RelayCall): Promise<Response> {
-  const id = relay.lobby.named(c.request);
+  const id = relay.registry.named(c.request);
   let room: Room | null = null;
   try {
     const roomHash = await relay.deps.rooms.tokenHash(id);
-    room = roomHash === undefined ? null : await relay.lobby.enter(id);
+    room = roomHash === undefined ? null : await relay.registry.enter(id);
     if (!room || roomHash === undefined) throw new Declined(404, unknownRoom(id));
     return await registerIn(relay, c, room, roomHash);
   } catch (error) {
@@ -49,7 +49,7 @@ export async function register(relay: Relay, c: RelayCall): Promise<Response> {
     if (phrase && phrase.status < 500 && phrase.status !== 429) relay.countStranger(c);
     throw error;
   } finally {
-    if (room) relay.lobby.leave(room);
+    if (room) relay.registry.leave(room);
   }
 }
 
@@ -78,7 +78,7 @@ async function registerIn(relay: Relay, c: RelayCall, room: Room, roomHash: stri
   // Of several who come at once, one has made the record.
   if (!sameHash(record.tokenHash ?? '', hashOf(fresh))) throw new Declined(409, nameTaken(name));
   // Scripts write into a mailbox without asking us: it must be there.
-  await relay.lobby.open(room);
+  await relay.registry.open(room);
   await room.home.mailboxes.adopt(name);
   relay.deps.log('registered', { id: c.id, room: room.id, agent: name });
   return json(c, { ...told(record), token: fresh });
@@ -90,7 +90,7 @@ export function told({ tokenHash: _secret, ...record }: AgentRecord): Omit<Agent
 }
 
 const LONGEST_CHANNEL = 512;
-/** They stand on one record, which is written anew with each. */
+/** They stand on one record, which is written again with each. */
 const MOST_CHANNELS = 1000;
 
 /** Everybody in the room. spec: relay#agents */

@@ -135,23 +135,23 @@ function refuseStrangers(relay: Relay, { request }: RelayCall): void {
 /** Who is speaking. It comes from the token and from nothing else. spec: relay#tokens */
 async function identified(relay: Relay, c: RelayCall, act: Route): Promise<Response> {
   const token = tokenOf(c.request);
-  const id = relay.lobby.named(c.request);
-  const room = token === null ? null : (relay.lobby.enterKnown(id) ?? (await relay.lobby.enter(id)));
+  const id = relay.registry.named(c.request);
+  const room = token === null ? null : (relay.registry.enterKnown(id) ?? (await relay.registry.enter(id)));
   try {
-    const found = room && token !== null ? await relay.badges.whose(room, token) : null;
+    const found = room && token !== null ? await relay.tokens.whose(room, token) : null;
     if (!room || !found) {
       relay.figures.failedLogins += 1;
       relay.countStranger(c);
       throw new Declined(401, UNAUTHORIZED);
     }
     if (found.waitS > 0) throw relay.tooMany(found.waitS);
-    await relay.lobby.open(room);
+    await relay.registry.open(room);
     c.room = room;
     c.who = found.who;
     c.tokenHash = found.hash;
     return await act(c);
   } finally {
-    if (room) relay.lobby.leave(room);
+    if (room) relay.registry.leave(room);
   }
 }
 
@@ -175,7 +175,7 @@ function versionOf({ version }: RelayDeps): Record<string, string | number | boo
   return { service: 'parley-relay', version, protocol: 1, keys: true, leases: true };
 }
 
-/** For this machine, and for whoever has the admin token. spec: relay#metrics */
+/** For this machine, and for anyone who has the admin token. spec: relay#metrics */
 function metrics(relay: Relay, c: RelayCall): Response {
   const { adminTokenHash } = relay.deps.settings;
   const token = tokenOf(c.request);
@@ -184,12 +184,12 @@ function metrics(relay: Relay, c: RelayCall): Response {
     relay.countStranger(c);
     throw new Declined(403, 'figures are for this machine or the admin token');
   }
-  const { listeners, lobby, deps, figures } = relay;
+  const { listeners, registry, deps, figures } = relay;
   const text = figures.text({
     at: deps.now(),
     listeners: listeners.size,
     cut: listeners.cut,
-    rooms: lobby.rooms.length,
+    rooms: registry.rooms.length,
   });
   return new Response(text, { headers: { 'content-type': 'text/plain; version=0.0.4', 'x-request-id': c.id } });
 }

@@ -4,12 +4,12 @@ import type { Home } from '../../core/mail/workspace.ts';
 /** What the relay works with. Time comes in from outside. */
 export interface RelayDeps {
   rooms: Rooms;
-  /** A room's home; the same object every time until it is closed. Its ledger and spool are opened by whoever asks for them. */
+  /** A room's home; the same object every time until it is closed. Its ledger and spool are opened by anyone who asks for them. */
   home(id: RoomId): Home;
   /** Everything that was accepted there has its file, and nothing is open any more. */
   closeHome(id: RoomId): Promise<void>;
   settings: RelaySettings;
-  /** Of this program, for whoever asks. */
+  /** Of this program, for anyone who asks. */
   version: string;
   /** Never a body, never a token, never what a caller wrote. */
   log: (event: string, facts: Record<string, string | number | boolean>) => void;

@@ -131,7 +131,7 @@ describe('a lease', () => {
     });
   });
 
-  it('gives back what is released, marked as begun before if its time was over, and 409 to whoever comes late', async () => {
+  it('gives back what is released, marked as begun before if its time was over, and 409 to anyone who comes late', async () => {
     const { relay, send, lease, settle, inbox } = await aRoom();
     const { id } = (await send()).value as { id: string };
     const first = await lease({ ms: 1000 });

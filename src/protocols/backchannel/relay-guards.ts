@@ -48,7 +48,7 @@ export function refuseStrangeHost(request: Request, loopback: { port: () => numb
 }
 
 /**
- * Where a request comes from. Behind a proxy it is the last address that the proxy itself has added; whoever cannot be that proxy,
+ * Where a request comes from. Behind a proxy it is the last address that the proxy itself has added; anyone who cannot be that proxy,
  * because it calls from afar, is believed nothing. spec: relay#rate
  */
 export function addressOf(request: Request, connections: Connections | undefined, proxied: boolean): string {

@@ -51,9 +51,9 @@ describe('one agent', () => {
     const answers = await Promise.all(asked.map((one) => app.fetch(one, connections)));
     const streams = answers.filter(({ status }) => status === 200);
     expect([streams.length, answers.length - streams.length]).toEqual([100, 300]);
-    expect([shared.listeners.size, unbound.length, shared.lobby.rooms[0]?.holds]).toEqual([100, 100, 100]);
+    expect([shared.listeners.size, unbound.length, shared.registry.rooms[0]?.holds]).toEqual([100, 100, 100]);
     for (const stream of streams) await stream.body?.cancel();
-    expect([shared.listeners.size, shared.lobby.rooms[0]?.holds]).toEqual([0, 0]);
+    expect([shared.listeners.size, shared.registry.rooms[0]?.holds]).toEqual([0, 0]);
   });
 
   it('gets no more by one lease than an answer can carry, and the rest by the next', async () => {
@@ -87,7 +87,7 @@ describe('one agent', () => {
       expect((await ask('/v1/settle', { lease, ids, outcome: 'release', delayMs: 86_400_000 })).status).toBe(200);
     }
     // Each round notes two moments; of a tenth of a second they fall together, or into two half seconds.
-    expect(shared.lobby.rooms[0]?.leaseEnds.size).toBeLessThan(5);
+    expect(shared.registry.rooms[0]?.leaseEnds.size).toBeLessThan(5);
   });
 
   it.each(['parley-relay', 'Parley-Relay', 'PARLEY-RELAY'])('cannot pass for the relay as %s', async (name) => {

@@ -161,7 +161,7 @@ export async function inbox(relay: Relay, c: RelayCall): Promise<Response> {
   if (limit !== undefined) return page(c, shelf, limit);
   const texts = await gather(shelf, Infinity);
   if (shelf.isRead) return jsonText(c, `[${texts.join()}]`);
-  return new Response(pieces(shelf, texts, relay.lobby.stay(c.room)), {
+  return new Response(pieces(shelf, texts, relay.registry.stay(c.room)), {
     headers: { 'content-type': 'application/json', 'x-request-id': c.id },
   });
 }
@@ -323,7 +323,7 @@ function idsIn(fields: Fields): MessageId[] | undefined {
 function dispositionIn(fields: Fields): Disposition {
   const text = fields.optionalText('disposition') ?? 'acknowledged';
   const disposition = Disposition.safeParse(text);
-  // The other two are no end: whoever still owes something keeps its lease.
+  // The other two are no end: anyone who still owes something keeps its lease.
   if (disposition.success && text !== 'claimed' && text !== 'deferred') return disposition.data;
   throw badRequest('"disposition" must be responded, acknowledged, ignored, superseded or failed');
 }
@@ -357,7 +357,7 @@ export async function events(relay: Relay, c: RelayCall): Promise<Response> {
     const why = error instanceof Error ? { error: error.message } : {};
     relay.deps.log('listener_closed', { ...facts, ...why });
   });
-  leave = relay.lobby.stay(c.room);
+  leave = relay.registry.stay(c.room);
   relay.deps.log('listener_open', facts);
   return new Response(stream, {
     headers: {

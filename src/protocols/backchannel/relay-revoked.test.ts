@@ -26,7 +26,7 @@ describe('an open stream', () => {
     expect(await next).toEqual({ done: true, value: undefined });
   });
 
-  it('tells nothing of the mail of somebody who registered the name anew [BC-14, BC-17]', async () => {
+  it('tells nothing of the mail of somebody who registered the name again [BC-14, BC-17]', async () => {
     const { directory, send, reader } = await aListeningBob();
     const next = reader.read();
     await directory.remove(BOB);

@@ -58,7 +58,7 @@ describe('a stranger', () => {
     expect([400, 401]).toContain(status);
     await upkeep.round();
     expect(stores.touched).toBe(0);
-    expect(relay.lobby.rooms).toEqual([]);
+    expect(relay.registry.rooms).toEqual([]);
   });
 
   it('takes no room’s place: what only strangers ask for is closed first', async () => {
@@ -76,7 +76,7 @@ describe('a stranger', () => {
 });
 
 describe('a room', () => {
-  it('is closed when nobody was there for some minutes, and opened again for whoever comes', async () => {
+  it('is closed when nobody was there for some minutes, and opened again for anyone who comes', async () => {
     const { test, relay, upkeep, ask, newRoom } = aRelay();
     const { room, token } = await newRoom();
     test.aheadMs = 4 * MINUTE_MS;
@@ -85,9 +85,9 @@ describe('a room', () => {
     test.aheadMs = 6 * MINUTE_MS;
     await upkeep.round();
     expect(test.closed).toEqual([room]);
-    expect(relay.lobby.rooms).toEqual([]);
+    expect(relay.registry.rooms).toEqual([]);
     expect((await ask('/v1/agents', room, { token })).status).toBe(200);
-    expect(relay.lobby.rooms.map(({ id }) => id)).toEqual([room]);
+    expect(relay.registry.rooms.map(({ id }) => id)).toEqual([room]);
   });
 
   it('stays open while somebody listens there', async () => {

@@ -95,8 +95,8 @@ async function stopAll(relay: Relay, upkeep: Upkeep, sockets: Server<undefined>[
   while (sockets.some(({ pendingRequests }) => pendingRequests > 0) && performance.now() < until)
     await Bun.sleep(LOOK_MS);
   await upkeep.stop();
-  for (const { home } of relay.lobby.rooms) await home.mailboxes.flush();
-  await relay.lobby.settled();
+  for (const { home } of relay.registry.rooms) await home.mailboxes.flush();
+  await relay.registry.settled();
   for (const socket of sockets) void socket.stop(true);
 }
 
@@ -110,7 +110,7 @@ function stopping(): Response {
 
 const TICK_MS = 500;
 /** Between two mailboxes others get their turn. */
-const breath = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** What nobody asks for and must be done all the same: what dead readers held waits again, and what is too old ends. */
 export class Upkeep {
@@ -140,20 +140,20 @@ export class Upkeep {
 
   /** One look at every room that is due. A room in trouble does not keep the others from theirs. */
   async round(): Promise<void> {
-    const { deps, lobby } = this.relay;
+    const { deps, registry } = this.relay;
     const { healMs, sweepMs } = timesOf(deps.settings);
-    for (const room of lobby.rooms) {
+    for (const room of registry.rooms) {
       if (this.#isStopped) return;
       // It may have made place for others meanwhile.
-      if (!lobby.has(room)) continue;
+      if (!registry.has(room)) continue;
       await this.#within(room, async () => {
         if (isDue(room, deps.now(), healMs)) await room.home.mailboxes.heal();
         if (deps.now() - room.sweptAt >= sweepMs) await this.#sweep(room);
       });
     }
-    const [left] = lobby.unswept(deps.now() - sweepMs);
+    const [left] = registry.unswept(deps.now() - sweepMs);
     if (left !== undefined) await this.#visit(left).catch((error: unknown) => this.#failed(left, error));
-    lobby.closeIdle();
+    registry.closeIdle();
   }
 
   #failed(room: RoomId, error: unknown): void {
@@ -175,15 +175,15 @@ export class Upkeep {
 
   /** Mail expires also where nobody comes any more: one closed room at a time, so that all of them cost little. */
   async #visit(id: RoomId): Promise<void> {
-    const { deps, lobby } = this.relay;
+    const { deps, registry } = this.relay;
     if (deps.settings.keepWaitingMs === null || this.#isStopped) return;
-    const room = await lobby.enter(id);
-    if (!room) return lobby.forget(id);
+    const room = await registry.enter(id);
+    if (!room) return registry.forget(id);
     await this.#within(room, async () => {
-      await lobby.open(room);
+      await registry.open(room);
       await this.#sweep(room);
     });
-    lobby.leave(room);
+    registry.leave(room);
     // Nobody came: it is the first to be closed again.
     room.usedAt = 0;
   }
@@ -203,7 +203,7 @@ export class Upkeep {
       );
       figures.expired += ended;
       if (ended > 0) deps.log('expired', { room: room.id, agent: name, copies: ended });
-      await breath();
+      await nextTurn();
     }
   }
 }

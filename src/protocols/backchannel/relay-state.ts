@@ -44,8 +44,8 @@ export const SMALL_BODY = 64 * 1024;
 
 /** What all routes share. */
 export class Relay {
-  readonly lobby: RoomRegistry;
-  readonly badges: TokenCache;
+  readonly registry: RoomRegistry;
+  readonly tokens: TokenCache;
   readonly bodies: Bodies;
   readonly listeners: Listeners;
   readonly figures: Figures;
@@ -55,8 +55,8 @@ export class Relay {
   constructor(readonly deps: RelayDeps) {
     const { settings, now } = deps;
     const { bodyMs, keepaliveMs } = timesOf(settings);
-    this.lobby = new RoomRegistry(deps);
-    this.badges = new TokenCache(settings.rate, now);
+    this.registry = new RoomRegistry(deps);
+    this.tokens = new TokenCache(settings.rate, now);
     // Six bytes of JSON can be one of a body: \u0000.
     this.bodies = new Bodies(settings.bodyLimit * 6 + ENVELOPE, bodyMs);
     this.listeners = new Listeners(keepaliveMs);

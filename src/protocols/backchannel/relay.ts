@@ -56,7 +56,7 @@ export const RELAY_OPTIONS = {
   },
   public: { type: 'string', value: 'url', help: 'where a proxy on this machine offers the relay to others' },
   'tls-cert': { type: 'string', value: 'file', help: 'serve HTTPS with this certificate (PEM, the whole chain)' },
-  'tls-key': { type: 'string', value: 'file', help: 'and this key; both are read anew when they change' },
+  'tls-key': { type: 'string', value: 'file', help: 'and this key; both are read again when they change' },
   rate: { type: 'string', value: 'n|off', help: 'requests per minute and agent (default 100000)' },
   quota: { type: 'string', value: 'n|off', help: 'waiting messages per mailbox (default 100000)' },
   agents: { type: 'string', value: 'n|off', help: 'agents per room (default 10000)' },

@@ -109,7 +109,7 @@ function printInvite(bch: Bch, headline: string, invite: string): void {
       '',
       `  bch join ${invite} --as their-name`,
       '',
-      'Whoever has it can join, as often as they like: send it over a private way.',
+      'Anyone who has it can join, as often as they like: send it over a private way.',
     ].join('\n'),
   );
 }

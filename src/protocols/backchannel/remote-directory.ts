@@ -108,5 +108,5 @@ export class OfflineDirectory extends RelayDirectory {
 }
 
 function onlyForTheHost(): Refusal {
-  return new Refusal('not_yours', 'only the host of a relay changes who is there; ask whoever runs it');
+  return new Refusal('not_yours', 'only the host of a relay changes who is there; ask the person who runs it');
 }

@@ -55,7 +55,7 @@ describe('the stream of a relay', () => {
     expect(SILENCE_MS).toBeGreaterThanOrEqual(30_000);
   });
 
-  it('is made anew when it is silent for too long, as after a sleep of the machine', async () => {
+  it('is made again when it is silent for too long, as after a sleep of the machine', async () => {
     const { heard, requests } = await listening((socket, connection) => {
       socket.write(`${HEAD}\r\n`);
       if (connection >= 2) socket.write(chunk(`data: ${JSON.stringify(aMessage({ body: 'awake' }))}\n\n`));

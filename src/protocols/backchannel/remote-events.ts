@@ -20,7 +20,7 @@ export interface Events {
   onMessage: (message: Message) => void;
   /**
    * Awaited when the stream goes on after the last event that was heard: a relay may pass over what was on loan then and waits
-   * again. If it fails, the connection is made anew.
+   * again. If it fails, the connection is made again.
    */
   onResumed?: (() => Promise<void>) | undefined;
   /** Told why a connection ended. */
@@ -29,7 +29,7 @@ export interface Events {
   silenceMs?: number;
 }
 
-/** Listens to an agent's stream until it is closed; a connection that ends is made anew, for ever. */
+/** Listens to an agent's stream until it is closed; a connection that ends is made again, for ever. */
 export class EventStream {
   readonly #closed = new AbortController();
   readonly #running: Promise<void>;

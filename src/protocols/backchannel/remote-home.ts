@@ -26,7 +26,7 @@ export interface RelayOptions {
   durability: 'normal' | 'full';
   /** Where attention counts, messages are judged as they land; otherwise everything is shown. */
   kind: 'agent' | 'foreign';
-  /** May letters wait in an outbox, or must whoever sends know at once? */
+  /** May letters wait in an outbox, or must anyone who sends know at once? */
   queues: boolean;
   /** How a message that has landed is to be seen, by what is known on this machine. */
   judge: (known: { ledger: Journal; directory: Directory }, mailbox: AgentName, message: Message) => Promise<Judgement>;
@@ -62,11 +62,11 @@ export function openRelay(options: RelayOptions): OpenRelay {
   const known = { ledger, directory: new OfflineDirectory(http, self) };
   const judge = (mailbox: AgentName, message: Message): Promise<Judgement> => options.judge(known, mailbox, message);
   const shelf = new Maildir({ root, journal: ledger, judge, now: Date.now });
-  const landing = new InboxCache({ root, files: new MaildirFiles(root), http, abilities });
+  const cache = new InboxCache({ root, files: new MaildirFiles(root), http, abilities });
   const outbox = options.queues ? new Outbox(root) : null;
   const aliases = new Aliases(root, Date.now);
   const post = new Post({ http, ledger, abilities, outbox, aliases, now: Date.now });
-  const spool = new RemoteMailboxes({ agent, http, shelf, ledger, landing, post, judge, tell, queues: options.queues });
+  const spool = new RemoteMailboxes({ agent, http, shelf, ledger, cache, post, judge, tell, queues: options.queues });
   const remote: Remote = {
     url: http.url,
     post: (from, draft) => post.post(from, draft),

@@ -22,7 +22,7 @@ export interface RemoteMailboxesOptions {
   /** Where messages land that were fetched: a spool on this machine, with a ledger of its own. */
   shelf: Mailboxes;
   ledger: Journal;
-  landing: InboxCache;
+  cache: InboxCache;
   post: Post;
   /** Parley's own agents: sends wait in an outbox, and fetched mail is shown while the relay is away. */
   queues: boolean;
@@ -75,7 +75,7 @@ export class RemoteMailboxes implements Mailboxes {
     try {
       await this.#carry(mailbox, ids);
     } catch (error) {
-      // Whoever watches goes on watching: what could not be fetched now is tried again at the next look.
+      // Anyone who watches goes on watching: what could not be fetched now is tried again at the next look.
       if (this.#streams.size === 0 || !(error instanceof Refusal)) throw error;
       this.#tellOnce(error);
     }
@@ -120,9 +120,9 @@ export class RemoteMailboxes implements Mailboxes {
         this.#told.clear();
         onArrival();
       },
-      // What is known is not announced again: whoever watches remembers what it has shown.
+      // What is known is not announced again: anyone who watches remembers what it has shown.
       onResumed: async () => {
-        for (const [id, message] of await this.options.landing.waiting(mailbox)) this.#there.set(id, message);
+        for (const [id, message] of await this.options.cache.waiting(mailbox)) this.#there.set(id, message);
         onArrival();
       },
       onTrouble: (error) => this.#tellOnce(error),
@@ -164,11 +164,11 @@ export class RemoteMailboxes implements Mailboxes {
     );
   }
 
-  /** Also sends what waits in the outbox: whoever comes next does it. */
+  /** Also sends what waits in the outbox: anyone who comes next does it. */
   async heal(): Promise<void> {
     await this.options.shelf.heal();
     await this.#atLeisure(async () => {
-      await this.options.landing.heal(this.options.agent, LEISURE_MS);
+      await this.options.cache.heal(this.options.agent, LEISURE_MS);
       await this.options.post.flush({ connectMs: LEISURE_MS });
     });
   }
@@ -192,7 +192,7 @@ export class RemoteMailboxes implements Mailboxes {
 
   /** What waits there and was never here. */
   async #look(mailbox: AgentName, patienceMs?: number): Promise<ReadonlyMap<MessageId, Message>> {
-    if (this.#streams.size === 0) this.#there = await this.options.landing.waiting(mailbox, patienceMs);
+    if (this.#streams.size === 0) this.#there = await this.options.cache.waiting(mailbox, patienceMs);
     const spent: MessageId[] = [];
     for (const id of this.#there.keys()) {
       if (this.#fresh.has(id)) continue;
@@ -201,7 +201,7 @@ export class RemoteMailboxes implements Mailboxes {
     }
     for (const id of spent) this.#there.delete(id);
     // They were fetched, and the relay never heard of it.
-    if (spent.length > 0) await this.#atLeisure(() => this.options.landing.discharge(mailbox, spent));
+    if (spent.length > 0) await this.#atLeisure(() => this.options.cache.discharge(mailbox, spent));
     return this.#there;
   }
 
@@ -221,14 +221,14 @@ export class RemoteMailboxes implements Mailboxes {
     // What has landed may still be without a row. It stays as it came, whatever the relay says under its id now.
     const here = new Set(await this.options.shelf.ids(mailbox));
     for (const id of ids) if (!here.has(id) && !(await this.#wasHere(mailbox, id))) missing.push(id);
-    if (missing.length > 0) await this.options.landing.carry(mailbox, missing, this.#there);
+    if (missing.length > 0) await this.options.cache.carry(mailbox, missing, this.#there);
     for (const id of ids) {
       this.#there.delete(id);
       this.#fresh.delete(id);
     }
   }
 
-  /** A copy that another program took from the shelf may be fetched anew. */
+  /** A copy that another program took from the shelf may be fetched again. */
   async #wasHere(mailbox: AgentName, id: MessageId): Promise<boolean> {
     const copy = await this.options.ledger.copy(mailbox, id);
     return copy !== null && copy.state !== 'gone';
@@ -239,7 +239,7 @@ export class RemoteMailboxes implements Mailboxes {
     return { message, quiet: isQuiet(attention) };
   }
 
-  /** The relay may be away, or say no: then it is asked again later, and whoever wants something of it now will hear it. */
+  /** The relay may be away, or say no: then it is asked again later, and anyone who wants something of it now will hear it. */
   async #atLeisure(act: () => Promise<unknown>): Promise<void> {
     try {
       await act();

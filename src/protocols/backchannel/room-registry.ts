@@ -56,7 +56,7 @@ export class RoomRegistry {
     return [...this.#rooms.values()].filter(({ opened }) => opened !== null);
   }
 
-  /** True until it is closed: whoever has its home in hand must not use it after that. */
+  /** True until it is closed: anyone who has its home in hand must not use it after that. */
   has(room: Room): boolean {
     return this.#rooms.get(room.id) === room;
   }
@@ -140,7 +140,7 @@ export class RoomRegistry {
     try {
       await room.home.mailboxes.heal();
     } catch (error) {
-      // Whoever asks for something there is told of it by what fails then.
+      // Anyone who asks for something there is told of it by what fails then.
       this.#trouble(room, error);
     }
   }

@@ -38,7 +38,7 @@ const BELIEVED_MS = 500;
 /**
  * One folder per room, `rooms/<id>/`, each with a `room.json`. The default room is the home itself, so that agents of this machine
  * and of others meet there; but where an original relay has left a `rooms/default/`, its agents and their mail are in that. It makes
- * that folder at its first request, whoever asks: while nobody is in it, whoever has joined in the home itself is found there.
+ * that folder at its first request, no matter who asks: while nobody is in it, anyone who has joined in the home itself is found there.
  */
 export class FilesRooms implements Rooms {
   readonly #folder: string;
@@ -73,7 +73,7 @@ export class FilesRooms implements Rooms {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
       const roomId = this.#claimId();
       const path = `${this.#folder}/${roomId}/room.json`;
-      // Without this file there is no room: whoever dies here leaves an empty folder that is nobody's.
+      // Without this file there is no room: anyone who dies here leaves an empty folder that is nobody's.
       writeFileSync(`${path}.draft`, JSON.stringify(record, null, 2), { mode: 0o600, flush: true });
       renameSync(`${path}.draft`, path);
       return { roomId, roomToken };

@@ -14,7 +14,7 @@ const LONGEST_TOKEN = 1024;
 const USUAL = /^Bearer [\w-]{1,1024}$/;
 
 /** A token that was shown, and how much its owner may still ask for. */
-interface Badge {
+interface CachedToken {
   hash: string;
   bucket: Bucket | null;
   /** Whose record was found to carry this hash: as long as the directory names the same, nothing need be compared. */
@@ -33,7 +33,7 @@ export function tokenOf(request: Request): string | null {
 
 /** Who a token belongs to. Nothing else in a request says who is speaking. */
 export class TokenCache {
-  readonly #known = new Map<string, Badge>();
+  readonly #known = new Map<string, CachedToken>();
 
   constructor(
     readonly rate: { perMinute: number } | null,
@@ -43,28 +43,28 @@ export class TokenCache {
   /** Whose token this is in that room, and after how many seconds to ask again (0: now); null if it is nobody's. */
   async whose(room: Room, token: string): Promise<{ who: Who; hash: string; waitS: number } | null> {
     const known = this.#known.get(token);
-    const badge = known ?? this.#newBadge(token);
+    const cached = known ?? this.#newBadge(token);
     const { directory } = room.home;
-    const name = await directory.byToken(badge.hash);
-    if (name === null || (name !== badge.owner && !isOwner(await directory.get(name), badge))) return null;
-    badge.owner = name;
+    const name = await directory.byToken(cached.hash);
+    if (name === null || (name !== cached.owner && !isOwner(await directory.get(name), cached))) return null;
+    cached.owner = name;
     // Only good tokens are kept in mind: strangers cannot push them out.
-    if (!known) this.#remember(token, badge);
-    return { who: { name, home: room.home }, hash: badge.hash, waitS: badge.bucket?.take(this.now()) ?? 0 };
+    if (!known) this.#remember(token, cached);
+    return { who: { name, home: room.home }, hash: cached.hash, waitS: cached.bucket?.take(this.now()) ?? 0 };
   }
 
-  #newBadge(token: string): Badge {
+  #newBadge(token: string): CachedToken {
     return { hash: hashOf(token), bucket: this.rate && new Bucket(this.rate.perMinute, this.now()), owner: null };
   }
 
-  #remember(token: string, badge: Badge): void {
-    this.#known.set(token, badge);
+  #remember(token: string, cached: CachedToken): void {
+    this.#known.set(token, cached);
     if (this.#known.size <= MOST_BADGES) return;
     const [oldest] = this.#known.keys();
     if (oldest !== undefined) this.#known.delete(oldest);
   }
 }
 
-function isOwner(record: AgentRecord | null, { hash }: Badge): boolean {
+function isOwner(record: AgentRecord | null, { hash }: CachedToken): boolean {
   return record?.tokenHash !== undefined && sameHash(record.tokenHash, hash);
 }

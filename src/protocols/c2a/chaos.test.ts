@@ -43,7 +43,7 @@ class Harness {
   }
 }
 
-it('loses nothing, doubles nothing and keeps every order, whatever is dropped, and whoever is killed [C2A-137] [C2A-104]', async () => {
+it('loses nothing, doubles nothing and keeps every order, whatever is dropped, and no matter who is killed [C2A-137] [C2A-104]', async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 1_000_000 }), async (seed) => {
       const fate = aFate(seed);

@@ -66,7 +66,7 @@ export interface Person {
 export interface HostContext {
   deps: HostDeps;
   limits: HostLimits;
-  chores: BackgroundTasks;
+  tasks: BackgroundTasks;
   people: People;
   /** Since when the author of this item types where it was said, as far as a surface tells. */
   typingSince: (item: Item) => number | null;
@@ -76,7 +76,7 @@ export interface HostContext {
   progressAround: (session: HostSession, since: number) => Promise<ProgressLine[]>;
   /** The surface at which this agent is a person or bot, if it is connected. */
   surfaceOf: (name: string) => Surface | undefined;
-  /** Something was stored: whoever has a copy should look; without copies, everybody. */
+  /** Something was stored: anyone who has a copy should look; without copies, everybody. */
   stored: (copies?: readonly Copy[]) => void;
 }
 

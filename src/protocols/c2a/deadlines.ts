@@ -29,11 +29,11 @@ export class Deadlines {
   #dropAt = 0;
 
   constructor(
-    readonly house: HostContext,
+    readonly context: HostContext,
     readonly runners: Map<string, Runner>,
   ) {
-    this.#rounds = new RepeatingTask(house.chores, 'time', () => this.#round());
-    this.#alarm = new Alarm(house.deps, () => this.#rounds.ask());
+    this.#rounds = new RepeatingTask(context.tasks, 'time', () => this.#round());
+    this.#alarm = new Alarm(context.deps, () => this.#rounds.ask());
   }
 
   start(): void {
@@ -45,14 +45,14 @@ export class Deadlines {
   }
 
   async #round(): Promise<void> {
-    const { workspace, home, now } = this.house.deps;
+    const { workspace, home, now } = this.context.deps;
     try {
       await home.mailboxes.heal();
       const next = await tick(workspace, home, now(), { redeliver: (obligation) => this.#redeliver(obligation) });
       for (const { session } of this.runners.values())
         for (const item of this.#someOf(session)) await this.#seeTo(session, item);
       for (const runner of this.runners.values())
-        for (const item of runner.courier.underWay()) await this.#callOff(runner, item);
+        for (const item of runner.deliveries.underWay()) await this.#callOff(runner, item);
       await this.#renew();
       await this.#dropOld();
       this.#alarm.at(Math.max(now() + 1, Math.min(next ?? Infinity, now() + LOOK_MS)));
@@ -84,7 +84,7 @@ export class Deadlines {
     return some;
   }
 
-  /** What is under way and was taken back or written anew meanwhile is not sent again. */
+  /** What is under way and was taken back or written again meanwhile is not sent again. */
   async #callOff(runner: Runner, { who, message }: Item): Promise<void> {
     const { copies = [] } = (await who.home.journal.trace(message.id)) ?? {};
     const receipts = copies.find(({ mailbox }) => mailbox === who.name)?.receipts ?? [];
@@ -104,7 +104,7 @@ export class Deadlines {
       return;
     }
     const obligation = await who.home.journal.obligation(who.name, message.id);
-    // What asked for an answer and does not any more was taken back, or written anew.
+    // What asked for an answer and does not any more was taken back, or written again.
     const isCalledOff = !obligation && copy.attention.policy === 'must_not_respond';
     if (obligation?.ended || isCalledOff) {
       const { as, by } = obligation?.ended ?? {
@@ -116,7 +116,7 @@ export class Deadlines {
       return;
     }
     if (obligation || attention.policy === 'must_respond') return;
-    const now = this.house.deps.now();
+    const now = this.context.deps.now();
     if (now < Date.parse(message.ts) + deadlineMs(message)) return;
     if (await isAnswerWaiting(item)) return;
     // Who has claimed it is at work on it.
@@ -126,30 +126,30 @@ export class Deadlines {
 
   /** Sessions that nobody took up for a week are forgotten, unless something is still in their hand. */
   async #dropOld(): Promise<void> {
-    const now = this.house.deps.now();
+    const now = this.context.deps.now();
     if (now < this.#dropAt) return;
     this.#dropAt = now + DROP_EVERY_MS;
     for (const [id, runner] of this.runners) {
       const { session } = runner;
       if (session.link) continue;
       // Another process may have it.
-      const seen = (await this.house.deps.home.journal.session(id))?.seen ?? 0;
+      const seen = (await this.context.deps.home.journal.session(id))?.seen ?? 0;
       if (session.inHand > 0 || seen > now - FORGOTTEN_MS) continue;
       runner.close();
       this.runners.delete(id);
-      await dropSession(this.house.deps, session.record);
+      await dropSession(this.context.deps, session.record);
     }
   }
 
   async #renew(): Promise<void> {
-    const now = this.house.deps.now();
+    const now = this.context.deps.now();
     if (now < this.#renewAt) return;
     this.#renewAt = now + RENEW_MS;
     for (const { session } of this.runners.values()) {
       if (!session.link) continue;
       await session.renew();
       session.record = { ...session.record, seen: now };
-      await this.house.deps.home.journal.saveSession(session.record);
+      await this.context.deps.home.journal.saveSession(session.record);
     }
   }
 }

@@ -31,7 +31,7 @@ export class DeliveryQueue {
   readonly #out = new Map<Group, Delivery>();
 
   constructor(
-    readonly house: HostContext,
+    readonly context: HostContext,
     readonly session: HostSession,
     /** Something was accepted: more may go. */
     readonly onAccepted: () => void,
@@ -78,7 +78,7 @@ export class DeliveryQueue {
     const frames = new Map<Group, ChatDeliver>();
     for (const group of taken) frames.set(group, await frameOf(group, this.#framing()));
     const prompt = isUnseen(carrier) ? undefined : await this.#prompt(taken, frames);
-    this.house.chores.run('deliver', async () => {
+    this.context.tasks.run('deliver', async () => {
       await this.#shipAhead(taken.slice(0, -1), frames);
       const frame = frames.get(carrier);
       await this.#ship(carrier, frame && { ...frame, ...(prompt !== undefined && { prompt }) });
@@ -89,9 +89,9 @@ export class DeliveryQueue {
   async #shipAhead(groups: Group[], frames: ReadonlyMap<Group, ChatDeliver>): Promise<void> {
     if (groups.length === 0) return;
     const enough = Promise.withResolvers<void>();
-    const timer = this.house.deps.after(KNOCKS_WAIT_MS, enough.resolve);
+    const timer = this.context.deps.after(KNOCKS_WAIT_MS, enough.resolve);
     const shipped = groups.map((group) => this.#ship(group, frames.get(group)));
-    for (const one of shipped) this.house.chores.run('knock', () => one);
+    for (const one of shipped) this.context.tasks.run('knock', () => one);
     await Promise.race([Promise.allSettled(shipped), enough.promise]);
     timer.cancel();
   }
@@ -134,7 +134,7 @@ export class DeliveryQueue {
   }
 
   async #prompt(groups: Group[], frames: ReadonlyMap<Group, ChatDeliver>): Promise<string> {
-    const { render } = this.house.deps;
+    const { render } = this.context.deps;
     const texts: string[] = [];
     if (this.session.rules === 'needed') {
       texts.push(render.rules());
@@ -146,7 +146,7 @@ export class DeliveryQueue {
       else if (frame && !isUnseen(group)) {
         const asked = group.items.some(({ message }) => asksForStatus(message.body));
         const progress = asked
-          ? [...linesOf(this.session, 0), ...(await this.house.progressAround(this.session, 0))]
+          ? [...linesOf(this.session, 0), ...(await this.context.progressAround(this.session, 0))]
           : [];
         texts.push(render.event(frame, await windowOf(group, this.#framing()), progress));
       }
@@ -158,20 +158,20 @@ export class DeliveryQueue {
   async #ship(group: Group, params: ChatDeliver | undefined): Promise<void> {
     if (!params) return;
     if (!this.session.link) return this.#giveBack(group);
-    const shipment: Delivery = { params, timer: null, isAccepting: false, over: Promise.withResolvers() };
-    this.#out.set(group, shipment);
-    await this.#offer(group, shipment);
-    await shipment.over.promise;
+    const delivery: Delivery = { params, timer: null, isAccepting: false, over: Promise.withResolvers() };
+    this.#out.set(group, delivery);
+    await this.#offer(group, delivery);
+    await delivery.over.promise;
   }
 
-  async #offer(group: Group, shipment: Delivery): Promise<void> {
+  async #offer(group: Group, delivery: Delivery): Promise<void> {
     const { link } = this.session;
-    if (!link || this.#out.get(group) !== shipment || shipment.isAccepting) return;
+    if (!link || this.#out.get(group) !== delivery || delivery.isAccepting) return;
     const attempt = lastOf(group).attempts + 1;
     // Set first: whatever fails below, it is tried again.
     if (link.capabilities.delivery.ack && link.capabilities.delivery.redelivery) {
       const wait = Math.min(FIRST_WAIT_MS * 2 ** (attempt - 1), LONGEST_WAIT_MS);
-      shipment.timer = this.house.deps.after(wait, () => this.#again(group, shipment));
+      delivery.timer = this.context.deps.after(wait, () => this.#again(group, delivery));
     }
     for (const item of group.items) {
       item.attempts += 1;
@@ -179,38 +179,38 @@ export class DeliveryQueue {
       const returns = group.returns > 0 ? { returns: group.returns } : {};
       const { attempts: attempt, seq } = item;
       const evidence = { session: this.session.id, attempt, seq, mode: group.mode, ...into, ...returns };
-      await noted(this.house, item.who.name, item.message.id, 'offered', evidence);
+      await noted(this.context, item.who.name, item.message.id, 'offered', evidence);
     }
-    if (this.#out.get(group) !== shipment) return;
-    const { reliability } = shipment.params;
-    shipment.params = { ...shipment.params, reliability: { ...reliability, attempt } };
+    if (this.#out.get(group) !== delivery) return;
+    const { reliability } = delivery.params;
+    delivery.params = { ...delivery.params, reliability: { ...reliability, attempt } };
     // A "no" is like no answer: it is asked again when its time comes. A late answer to an earlier try counts too.
-    void link.wire.deliver(shipment.params).then(
-      () => this.house.chores.run('accept', () => this.#accepted(group, shipment)),
+    void link.wire.deliver(delivery.params).then(
+      () => this.context.tasks.run('accept', () => this.#accepted(group, delivery)),
       () => {},
     );
   }
 
-  #again(group: Group, shipment: Delivery): void {
-    this.house.chores.run('deliver again', () => this.#offer(group, shipment));
+  #again(group: Group, delivery: Delivery): void {
+    this.context.tasks.run('deliver again', () => this.#offer(group, delivery));
   }
 
   /** The harness has it. Whether its model agrees is another matter, and comes later. */
-  async #accepted(group: Group, shipment: Delivery): Promise<void> {
-    if (this.#out.get(group) !== shipment || shipment.isAccepting) return;
-    shipment.isAccepting = true;
+  async #accepted(group: Group, delivery: Delivery): Promise<void> {
+    if (this.#out.get(group) !== delivery || delivery.isAccepting) return;
+    delivery.isAccepting = true;
     try {
       await this.#writeDown(group);
     } finally {
       // If that failed it goes out again when its time comes, and is accepted again.
-      shipment.isAccepting = false;
+      delivery.isAccepting = false;
     }
-    if (shipment.params.prompt !== undefined && this.session.rules !== 'needed') this.session.rules = 'shown';
+    if (delivery.params.prompt !== undefined && this.session.rules !== 'needed') this.session.rules = 'shown';
     // Meanwhile the connection may have ended: then it was put back, and must not go out a second time.
-    if (!this.#forget(group, shipment))
+    if (!this.#forget(group, delivery))
       for (const { who, message } of group.items) this.session.queue.drop(who.name, message.id);
     this.session.queue.done(group);
-    shipment.over.resolve();
+    delivery.over.resolve();
     this.onAccepted();
   }
 
@@ -219,7 +219,7 @@ export class DeliveryQueue {
     for (const item of group.items) {
       const evidence = { session: this.session.id, attempt: item.attempts };
       const step = group.mode === 'notify' ? 'knocked' : 'accepted';
-      await noted(this.house, item.who.name, item.message.id, step, evidence);
+      await noted(this.context, item.who.name, item.message.id, step, evidence);
       await endDuplicates(this.session, item);
       if (item !== event) await this.#mergedInto(event, item);
     }
@@ -238,7 +238,7 @@ export class DeliveryQueue {
   /** Its words stand in the turn of a later one, which takes its place. */
   async #mergedInto(event: Item, item: Item): Promise<void> {
     const by = { merged: event.message.id };
-    await endObligation(item.who.home, item.who.name, item.message.id, 'superseded', by, this.house.deps.now());
+    await endObligation(item.who.home, item.who.name, item.message.id, 'superseded', by, this.context.deps.now());
     await this.session.end(item, 'superseded', by);
   }
 
@@ -249,14 +249,14 @@ export class DeliveryQueue {
 
   /** Takes one message out of what is under way, because it is over. The others of its group go on without it. */
   callOff(item: Pick<Item, 'who' | 'message'>): Item | null {
-    for (const [group, shipment] of this.#out) {
+    for (const [group, delivery] of this.#out) {
       const found = group.items.find((one) => keyOf(one) === keyOf(item));
       if (!found) continue;
-      this.#forget(group, shipment);
+      this.#forget(group, delivery);
       const rest = group.items.filter((one) => one !== found);
       this.session.queue.done(group);
       if (rest.length > 0) this.session.queue.putBack({ ...group, items: rest });
-      shipment.over.resolve();
+      delivery.over.resolve();
       return found;
     }
     return null;
@@ -264,10 +264,10 @@ export class DeliveryQueue {
 
   /** The connection is gone: what was not accepted goes out again over the next one. */
   hangUp(): void {
-    for (const [group, shipment] of this.#out) {
-      this.#forget(group, shipment);
+    for (const [group, delivery] of this.#out) {
+      this.#forget(group, delivery);
       this.#giveBack(group);
-      shipment.over.resolve();
+      delivery.over.resolve();
     }
     if (this.session.rules === 'sending') this.session.rules = 'needed';
   }
@@ -279,16 +279,16 @@ export class DeliveryQueue {
   }
 
   /** False if it was over before. */
-  #forget(group: Group, shipment: Delivery): boolean {
-    if (this.#out.get(group) !== shipment) return false;
-    shipment.timer?.cancel();
+  #forget(group: Group, delivery: Delivery): boolean {
+    if (this.#out.get(group) !== delivery) return false;
+    delivery.timer?.cancel();
     return this.#out.delete(group);
   }
 
   #framing(): Framing {
     const { link, id, whos } = this.session;
     if (!link) throw new Error('a session that delivers has a link');
-    const { people, deps, workspaceOf } = this.house;
+    const { people, deps, workspaceOf } = this.context;
     return { sessionId: id, whos, capabilities: link.capabilities, people, now: deps.now(), workspaceOf };
   }
 }

@@ -47,7 +47,7 @@ export async function gather(session: HostSession, progress: readonly ProgressLi
   for (const who of session.whos) found.push(...(await notesFor(who)));
   const notes = fitting(found);
   if (notes.length === 0 && progress.length === 0) return null;
-  const { deps, people } = session.house;
+  const { deps, people } = session.context;
   const now = deps.now();
   const isMeant = notes.some(isForReader);
   const policy = policyOf(notes);
@@ -188,7 +188,7 @@ export class Digests {
   #out: Out | null = null;
 
   constructor(
-    readonly house: HostContext,
+    readonly context: HostContext,
     readonly session: HostSession,
   ) {}
 
@@ -198,10 +198,10 @@ export class Digests {
 
   /** Sends one if it is time and there is anything to tell. */
   async offer(): Promise<void> {
-    const { session, house } = this;
-    const now = house.deps.now();
+    const { session, context } = this;
+    const now = context.deps.now();
     if (this.#out || !session.link?.capabilities.injection.digest || now < this.nextAt) return;
-    const gathered = await gather(session, await house.progressAround(session, session.digestAt));
+    const gathered = await gather(session, await context.progressAround(session, session.digestAt));
     session.digestAt = now;
     if (!gathered) return;
     gathered.items = await this.#take(gathered.items);
@@ -240,11 +240,11 @@ export class Digests {
     const { params } = out.gathered;
     if (link.capabilities.delivery.ack && link.capabilities.delivery.redelivery) {
       const wait = Math.min(FIRST_WAIT_MS * 2 ** (attempt - 1), LONGEST_WAIT_MS);
-      out.timer = this.house.deps.after(wait, () => this.#send(attempt + 1));
+      out.timer = this.context.deps.after(wait, () => this.#send(attempt + 1));
     }
     const reliability = { ...params.reliability, attempt };
     void link.wire.deliver({ ...params, reliability }).then(
-      () => this.house.chores.run('digest', () => this.#accepted(out)),
+      () => this.context.tasks.run('digest', () => this.#accepted(out)),
       () => {},
     );
   }

@@ -75,7 +75,7 @@ it('every event that was delivered ends in one way, whatever is done about it or
       };
       for (const [n, { text, isSoon, acts }] of said.entries()) {
         const { message } = await host.send('bob', text.to, text.body, text.fields);
-        // What comes in one breath becomes one event.
+        // What comes at once becomes one event.
         await host.pass(isSoon ? 10 : 6000);
         for (const act of acts) {
           await does(act, message.id, `${n}`).catch((error: Error) => expect(error.name).toBe('Refusal'));

@@ -114,7 +114,7 @@ describe('an event', () => {
     const wire = await talk.wire();
     const before = talk.told.length;
     wire.cancel(ID, 'edited');
-    // Nor is word sent of what is wrong, to whoever did not offer to log it.
+    // Nor is word sent of what is wrong, to anyone who did not offer to log it.
     await talk.notify('notifications/turn', { sessionId: 'one', state: 'dreaming' });
     expect(talk.told).toHaveLength(before);
   });

@@ -25,7 +25,7 @@ import { onTurn } from './turns.ts';
 
 /** The attention host, without any wire: sessions of harnesses on one side, surfaces on the other, one home between them. */
 export class Host {
-  readonly house: HostContext;
+  readonly context: HostContext;
   /** What surfaces bring, and what is shown at them. */
   readonly surface: Surfaces;
   readonly #runners = new Map<string, Runner>();
@@ -34,10 +34,10 @@ export class Host {
   readonly #binding: ConversationOrder;
 
   constructor(deps: HostDeps) {
-    this.house = {
+    this.context = {
       deps,
       limits: { ...LIMITS, ...deps.limits },
-      chores: new BackgroundTasks(deps),
+      tasks: new BackgroundTasks(deps),
       people: new People(deps),
       typingSince: (item) => this.surface.typingSince(item),
       workspaceOf: (platform) => this.surface.workspaceOf(platform),
@@ -45,19 +45,19 @@ export class Host {
       surfaceOf: (name) => this.surface.of(name),
       stored: (copies) => this.#stored(copies),
     };
-    this.surface = new Surfaces(this.house, () => this.#runners.values());
-    this.#time = new Deadlines(this.house, this.#runners);
+    this.surface = new Surfaces(this.context, () => this.#runners.values());
+    this.#time = new Deadlines(this.context, this.#runners);
     this.#binding = new ConversationOrder(deps);
   }
 
   /** Finds the sessions that were there before, and begins to keep time. */
   async start(): Promise<void> {
-    const { home } = this.house.deps;
+    const { home } = this.context.deps;
     for (const record of await home.journal.sessions()) {
       if (this.#runners.has(record.id)) continue;
       const whos = [];
       for (const name of record.identities) if (await home.directory.get(name)) whos.push({ name, home });
-      await this.#restore(new HostSession(this.house, record, whos));
+      await this.#restore(new HostSession(this.context, record, whos));
     }
     this.#time.start();
   }
@@ -67,7 +67,7 @@ export class Host {
     this.#time.close();
     this.surface.close();
     for (const runner of this.#runners.values()) runner.close();
-    await this.house.chores.close();
+    await this.context.tasks.close();
   }
 
   async bind(
@@ -85,20 +85,20 @@ export class Host {
     version: ProtocolVersion,
     request: Bind,
   ): Promise<{ sessionId: string; token: string; warnings: string[] }> {
-    const { record, whos, token, warnings, before } = await bindSession(this.house.deps, request);
+    const { record, whos, token, warnings, before } = await bindSession(this.context.deps, request);
     const known = this.#runners.get(record.id);
     const left = (before?.identities ?? []).filter((name) => !record.identities.includes(name));
     // Another process may have had it meanwhile: then what we remember is not how things stand.
     const isAlone = known && (known.session.link !== null || known.session.record.seen === before?.seen);
     const isCurrent = isAlone && left.length === 0;
     if (known && !isCurrent) known.close();
-    const runner = isCurrent ? known : await this.#restore(new HostSession(this.house, record, whos));
-    for (const name of left) await giveBack(runner.session, { name, home: this.house.deps.home });
+    const runner = isCurrent ? known : await this.#restore(new HostSession(this.context, record, whos));
+    for (const name of left) await giveBack(runner.session, { name, home: this.context.deps.home });
     runner.session.record = record;
     runner.session.whos = whos;
     runner.attach({ wire, capabilities, version, wantsAll: request.deliver === 'all' });
     await runner.session.renew();
-    this.house.deps.log('host.bound', { session: record.id, mailboxes: whos.length });
+    this.context.deps.log('host.bound', { session: record.id, mailboxes: whos.length });
     return { sessionId: record.id, token, warnings };
   }
 
@@ -133,8 +133,8 @@ export class Host {
 
   progress(wire: HostPeer, progress: Progress): void {
     const { session } = this.#on(wire, progress.sessionId);
-    keepProgress(session, { ...progress, at: this.house.deps.now() });
-    this.house.chores.run('show progress', () => showProgress(this.house, session, progress, this.surface.all()));
+    keepProgress(session, { ...progress, at: this.context.deps.now() });
+    this.context.tasks.run('show progress', () => showProgress(this.context, session, progress, this.surface.all()));
   }
 
   /** A session of this connection; where it has only one, that one. */
@@ -153,12 +153,12 @@ export class Host {
   #parted(runner: Runner): void {
     const { session } = runner;
     runner.detach();
-    session.record = { ...session.record, seen: this.house.deps.now() };
-    this.house.chores.run('part', () => this.house.deps.home.journal.saveSession(session.record));
+    session.record = { ...session.record, seen: this.context.deps.now() };
+    this.context.tasks.run('part', () => this.context.deps.home.journal.saveSession(session.record));
   }
 
   async #restore(session: HostSession): Promise<Runner> {
-    const runner = new Runner(this.house, session);
+    const runner = new Runner(this.context, session);
     this.#runners.set(session.id, runner);
     await restoreHeld(session);
     return runner;

@@ -23,7 +23,7 @@ async function aRole(...names: string[]) {
 
 describe('a knock', () => {
   it.each(['a role mention', 'a message to the role', 'an owned thread', 'an owned stream'])(
-    'is what comes of %s, to_my_role; whoever claims it gets the text [C2A-56]',
+    'is what comes of %s, to_my_role; anyone who claims it gets the text [C2A-56]',
     async (what) => {
       const host = await aRole();
       await host.workspace.own.directory.register('lead' as never, 'agent');

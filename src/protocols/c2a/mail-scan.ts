@@ -34,7 +34,7 @@ export class MailScan {
   #oldNotBefore = -Infinity;
 
   constructor(
-    readonly house: HostContext,
+    readonly context: HostContext,
     readonly session: HostSession,
     /** A message that took this one's place has come. */
     readonly onReplaced: (who: Who, id: MessageId, by: MessageId) => Promise<void>,
@@ -55,7 +55,7 @@ export class MailScan {
 
   /** `rung`: something arrived, or came back. */
   async look(rung: boolean): Promise<void> {
-    const now = this.house.deps.now();
+    const now = this.context.deps.now();
     this.#rung ||= rung || now >= this.#oldAt + OLD_MS;
     for (const who of this.session.whos) await this.#lookForNew(who);
     if (!this.#rung || now < this.#oldNotBefore) return;
@@ -63,7 +63,7 @@ export class MailScan {
     if (now >= this.#oldAt + OLD_MS) this.#passed.clear();
     this.#oldAt = now;
     for (const who of this.session.whos) await this.#lookForOld(who);
-    const after = this.house.deps.now();
+    const after = this.context.deps.now();
     this.#oldNotBefore = after + (after - now) * OLD_SHARE;
   }
 
@@ -104,7 +104,7 @@ export class MailScan {
   }
 
   get #hasRoom(): boolean {
-    return this.session.inHand < this.house.limits.inHand;
+    return this.session.inHand < this.context.limits.inHand;
   }
 
   async #meet(who: Who, { id, seq, text, attention, quiet }: Standing): Promise<void> {
@@ -125,7 +125,7 @@ export class MailScan {
   }
 
   async #itemFrom(who: Who, message: Message, fields: Pick<Item, 'seq' | 'mode' | 'attention'>): Promise<Item> {
-    const author = await this.house.people.person(message.from);
+    const author = await this.context.people.person(message.from);
     const conversation = placeOf(message, who);
     return { who, message, author, conversation, attempts: 0, held: false, ...fields };
   }
@@ -142,11 +142,12 @@ export async function isToldBy(
 ): Promise<boolean> {
   if (session.whos.length < 2) return false;
   const mine = session.whos.findIndex(({ name }) => name === who.name);
-  for (const [at, twin] of (await twinsOf(session, who, copy.id)).entries()) {
+  for (const [at, duplicate] of (await duplicatesOf(session, who, copy.id)).entries()) {
     const isShown =
-      twin && (!isQuiet(twin.attention) || (session.link?.wantsAll && twin.attention.injection !== 'digest'));
+      duplicate &&
+      (!isQuiet(duplicate.attention) || (session.link?.wantsAll && duplicate.attention.injection !== 'digest'));
     if (!isShown) continue;
-    const more = asksMore(twin, copy);
+    const more = asksMore(duplicate, copy);
     if (more > 0 || (more === 0 && at < mine)) return true;
   }
   return false;
@@ -157,14 +158,14 @@ export async function endDuplicates(session: HostSession, item: Item): Promise<v
   const { who, message } = item;
   if (session.whos.length < 2) return;
   const by = { way: 'host', session: session.id, told: who.name };
-  for (const [at, twin] of (await twinsOf(session, who, message.id)).entries()) {
+  for (const [at, duplicate] of (await duplicatesOf(session, who, message.id)).entries()) {
     const other = session.whos[at];
-    if (!twin || !other || asksMore(twin, item) > 0) continue;
+    if (!duplicate || !other || asksMore(duplicate, item) > 0) continue;
     const { name, home } = other;
     const lease = { ms: HOLD_MS, bearer: session.holder };
     const claim = await home.mailboxes.claim(name, [message.id], lease);
     if (!(await home.mailboxes.settle(claim, [message.id], { disposition: 'superseded', by }))) continue;
-    await endObligation(home, name, message.id, 'superseded', by, session.house.deps.now());
+    await endObligation(home, name, message.id, 'superseded', by, session.context.deps.now());
   }
 }
 
@@ -174,12 +175,12 @@ function asksMore(one: Pick<CopyRecord, 'attention'>, other: Pick<CopyRecord, 'a
 }
 
 /** The copies that wait in the session's other mailboxes, in the order of those. */
-async function twinsOf(session: HostSession, who: Who, id: MessageId): Promise<(CopyRecord | null)[]> {
-  const twins: (CopyRecord | null)[] = [];
+async function duplicatesOf(session: HostSession, who: Who, id: MessageId): Promise<(CopyRecord | null)[]> {
+  const duplicates: (CopyRecord | null)[] = [];
   for (const { name, home } of session.whos) {
     const copy = name === who.name || home !== who.home ? null : await home.journal.copy(name, id);
     const isOpen = copy?.state === 'stored' || copy?.owner === session.owner;
-    twins.push(copy && isOpen ? copy : null);
+    duplicates.push(copy && isOpen ? copy : null);
   }
-  return twins;
+  return duplicates;
 }

@@ -14,7 +14,7 @@ export class Members {
   readonly #joined = new Set<string>();
   readonly #names = new Map<AgentName, string>();
 
-  constructor(readonly house: HostContext) {}
+  constructor(readonly context: HostContext) {}
 
   isChannel(channel: ChannelName): boolean {
     return this.#channels.has(channel);
@@ -22,7 +22,7 @@ export class Members {
 
   /** The mailbox for what is said in the channels of a platform: it is shown there once, however many listen. */
   async bridge(platform: AgentName): Promise<AgentName> {
-    const { directory } = this.house.deps.home;
+    const { directory } = this.context.deps.home;
     const name = bridgeName(platform);
     if (await directory.get(name)) return name;
     // Somebody there could have the rest of such a name, and would speak for that agent.
@@ -35,7 +35,7 @@ export class Members {
 
   /** Is this channel one of the platform's? Of any other nobody there knows anything, whatever id they name. */
   async isShown(platform: AgentName, channel: ChannelName): Promise<boolean> {
-    const bridge = await this.house.deps.home.directory.get(bridgeName(platform));
+    const bridge = await this.context.deps.home.directory.get(bridgeName(platform));
     return bridge?.subscriptions.includes(channel) ?? false;
   }
 
@@ -44,7 +44,7 @@ export class Members {
     platform: AgentName,
     { id, kind, displayName }: { id: string; kind: 'human' | 'agent'; displayName?: string | undefined },
   ): Promise<AgentName> {
-    const { directory } = this.house.deps.home;
+    const { directory } = this.context.deps.home;
     const name = personName(platform, id);
     if (!this.#names.has(name)) {
       if (!(await directory.get(name))) await directory.register(name, kind);
@@ -71,7 +71,7 @@ export class Members {
     this.#channels.add(channel);
     for (const name of [bridgeName(platform), author]) await this.#subscribe(name, channel);
     if (!publicText.includes('@')) return;
-    const { directory } = this.house.deps.home;
+    const { directory } = this.context.deps.home;
     for (const called of mentionsIn(publicText).slice(0, NAMED)) {
       const name = AgentName.safeParse(called);
       if (!name.success) continue;
@@ -86,7 +86,7 @@ export class Members {
   async #refuseOthers(platform: AgentName, channel: ChannelName): Promise<void> {
     const bridge = bridgeName(platform);
     if (this.#joined.has(`${bridge} ${channel}`)) return;
-    const names = (await this.house.deps.home.directory.subscribers(channel)).map(({ name }) => name);
+    const names = (await this.context.deps.home.directory.subscribers(channel)).map(({ name }) => name);
     if (names.includes(bridge) || !names.some((name) => name.endsWith(SURFACE_BOX))) return;
     throw new Refusal(
       'name_taken',
@@ -95,7 +95,7 @@ export class Members {
   }
 
   async #subscribe(name: AgentName, channel: ChannelName): Promise<void> {
-    const { directory } = this.house.deps.home;
+    const { directory } = this.context.deps.home;
     const key = `${name} ${channel}`;
     if (this.#joined.has(key)) return;
     if (!(await directory.get(name))?.subscriptions.includes(channel)) await directory.subscribe(name, channel);

@@ -52,7 +52,7 @@ function isFenceOpen(text: string): boolean {
 
 /** How long knocks wait for others, so that many are one disturbance. */
 const KNOCKS_MS = 5000;
-/** What a person began this long ago takes in nothing more. Agents write whole texts: only what comes in one breath is joined. */
+/** What a person began this long ago takes in nothing more. Agents write whole texts: only what comes at once is joined. */
 const MERGE_MS = 30_000;
 /** More than these are not one turn, however fast they came. */
 const MERGE_MOST = 50;

@@ -39,7 +39,7 @@ export async function restoreHeld(session: HostSession): Promise<void> {
   }
 }
 
-/** Gives back what a session has in hand of a mailbox that it no longer reads: it waits again, for whoever does. */
+/** Gives back what a session has in hand of a mailbox that it no longer reads: it waits again, for anyone who does. */
 export async function giveBack({ owner }: HostSession, { name, home }: Who): Promise<void> {
   const held = (await home.journal.heldBy(name, owner)).map(({ id }) => id);
   const because = 'its session reads other mailboxes now';
@@ -71,7 +71,7 @@ async function foundIn(session: HostSession, who: Who, copy: CopyRecord): Promis
     message,
     attention: copy.attention,
     seq,
-    author: await session.house.people.person(message.from),
+    author: await session.context.people.person(message.from),
     conversation: placeOf(message, who),
     mode: copy.attention.injection,
     attempts: offers.length,

@@ -24,9 +24,9 @@ const LOOK_MS = 5000;
 /** How much of an exchange is looked through for the number of a message. */
 const EXCHANGE = 200;
 
-/** Runs one session: looks for its mail, waits for the right moment, and hands it to the courier. */
+/** Runs one session: looks for its mail, waits for the right moment, and hands it to the delivery queue. */
 export class Runner {
-  readonly courier: DeliveryQueue;
+  readonly deliveries: DeliveryQueue;
   readonly look: MailScan;
   readonly digests: Digests;
   readonly #rounds: RepeatingTask;
@@ -35,14 +35,14 @@ export class Runner {
   #rung = true;
 
   constructor(
-    readonly house: HostContext,
+    readonly context: HostContext,
     readonly session: HostSession,
   ) {
-    this.#rounds = new RepeatingTask(house.chores, 'session', () => this.#round());
-    this.#alarm = new Alarm(house.deps, () => this.ask());
-    this.courier = new DeliveryQueue(house, session, () => this.ask());
-    this.digests = new Digests(house, session);
-    this.look = new MailScan(house, session, (who, id, by) => this.supersede(who, id, { replaced: by }));
+    this.#rounds = new RepeatingTask(context.tasks, 'session', () => this.#round());
+    this.#alarm = new Alarm(context.deps, () => this.ask());
+    this.deliveries = new DeliveryQueue(context, session, () => this.ask());
+    this.digests = new Digests(context, session);
+    this.look = new MailScan(context, session, (who, id, by) => this.supersede(who, id, { replaced: by }));
   }
 
   /** Something may be different: looks soon. */
@@ -59,7 +59,7 @@ export class Runner {
   attach(link: Link): void {
     this.detach();
     this.session.link = link;
-    this.session.digestAt = Math.max(this.session.digestAt, this.house.deps.now());
+    this.session.digestAt = Math.max(this.session.digestAt, this.context.deps.now());
     this.look.again();
     this.#watches = this.session.whos.map(({ name, home }) => home.mailboxes.watch(name, () => this.ring()));
     this.ring();
@@ -71,8 +71,8 @@ export class Runner {
     this.#watches = [];
     this.session.link = null;
     this.session.turn = null;
-    this.courier.hangUp();
-    this.house.chores.run('hang up', () => this.digests.hangUp());
+    this.deliveries.hangUp();
+    this.context.tasks.run('hang up', () => this.digests.hangUp());
   }
 
   close(): void {
@@ -82,7 +82,7 @@ export class Runner {
 
   /** A boundary, or nothing runs: a digest disturbs nobody. */
   tellDigest(): void {
-    this.house.chores.run('digest', () => this.digests.offer());
+    this.context.tasks.run('digest', () => this.digests.offer());
   }
 
   /** A boundary came, or the turn is over: whatever is ripe may go. */
@@ -97,7 +97,7 @@ export class Runner {
     const reason = 'replaced' in by ? 'Message was edited before response' : 'Message was deleted before response';
     const known = { who, message: { id } as Item['message'] };
     this.session.queue.drop(who.name, id);
-    const item = this.courier.callOff(known) ?? this.session.open.get(keyOf(known));
+    const item = this.deliveries.callOff(known) ?? this.session.open.get(keyOf(known));
     if (!item) return;
     await this.session.end(item, 'superseded', by);
     await this.session.cancel(item, reason);
@@ -108,7 +108,7 @@ export class Runner {
   letGo(who: Who, id: MessageId): void {
     const known = { who, message: { id } as Item['message'] };
     this.session.queue.drop(who.name, id);
-    this.courier.callOff(known);
+    this.deliveries.callOff(known);
     this.session.open.delete(keyOf(known));
     this.look.again();
   }
@@ -132,7 +132,7 @@ export class Runner {
     return true;
   }
 
-  /** Whoever claimed an event that it was only knocked for gets all of it. */
+  /** Anyone who claimed an event that it was only knocked for gets all of it. */
   reveal(who: Who, id: MessageId): void {
     const item = this.session.open.get(keyOf({ who, message: { id } as Item['message'] }));
     const mode = quieter('buffered', this.session.link?.capabilities.injection ?? {});
@@ -146,7 +146,7 @@ export class Runner {
   /** A copy that some other reader ended, without an answer: it can be knocked for all the same. */
   async #unheld(who: Who, message: Item['message'], copy: Pick<Item, 'attention'>): Promise<Item> {
     const attempts = await attemptsOf({ who, message });
-    const author = await this.house.people.person(message.from);
+    const author = await this.context.people.person(message.from);
     const conversation = placeOf(message, who);
     const rows = await who.home.journal.history({ thread: rootOf(message), limit: EXCHANGE });
     return {
@@ -169,7 +169,7 @@ export class Runner {
     try {
       await this.look.look(rung);
       this.#letUrgentPass();
-      await this.courier.sendDue();
+      await this.deliveries.sendDue();
       if (!this.session.turn) await this.digests.offer();
     } finally {
       this.#setAlarm();
@@ -188,7 +188,7 @@ export class Runner {
     const { queue } = this.session;
     const waiting = this.session.turn ? queue.waiting() : [];
     const patience = waiting.flatMap(({ group }) => this.session.patienceEnds(group) ?? []);
-    const now = this.house.deps.now();
+    const now = this.context.deps.now();
     const times = [queue.nextAt() ?? Infinity, ...patience, this.look.nextAt, this.digests.nextAt, now + LOOK_MS];
     this.#alarm.at(Math.min(...times.filter((time) => time > now)));
   }
@@ -211,7 +211,7 @@ export async function askQuieter(runner: Runner, { eventId, mode, reason }: Quie
   if (mode === injection) return { mode };
   const attention = { ...copy.attention, injection: mode };
   await who.home.journal.reconsider(who.name, eventId, attention);
-  const at = new Date(session.house.deps.now()).toISOString();
+  const at = new Date(session.context.deps.now()).toISOString();
   const evidence = { way: 'host', session: session.id, was: injection, injection: mode, because: reason };
   await who.home.journal.record(who.name, eventId, { step: 'reconsidered', at, evidence });
   runner.letGo(who, eventId);

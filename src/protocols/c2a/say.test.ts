@@ -84,7 +84,7 @@ describe('what an agent says', () => {
     expect(copy?.receipts).toMatchObject([{ step: 'refused', evidence: { code: 'against_policy' } }]);
   });
 
-  it('to a post that was meant for nobody is let through for whoever claimed it, and for nobody else', async () => {
+  it('to a post that was meant for nobody is let through for anyone who claimed it, and for nobody else', async () => {
     const workspace = await aWorkspace('alice', 'bob', 'carol');
     await inChannel(workspace, '#dev', 'bob', 'carol', 'alice');
     const { message } = await send(workspace, alice, aDraft({ to: '#dev' }));

@@ -63,7 +63,7 @@ function threadOf({ thread }: Message): { thread?: MessageId } {
   return thread === undefined ? {} : { thread: thread as MessageId };
 }
 
-/** `@name`, `#channel`, or `thread:<event>`: then to whoever that thread is with. */
+/** `@name`, `#channel`, or `thread:<event>`: then to those whom that thread is with. */
 async function aimOf(who: Who, { target, inReplyTo }: Said): Promise<{ to: string; thread?: string }> {
   const named = /^(?:thread:)(.+)$/.exec(target)?.[1];
   const about = inReplyTo ?? named;
@@ -122,7 +122,7 @@ async function refuseReply(workspace: Workspace, who: Who, said: Said, to: strin
 
 type Standing = Omit<Reply, 'text' | 'directedness' | 'visibility' | 'recipients'>;
 
-/** Nothing is answered: whoever has something to say may say it. */
+/** Nothing is answered: anyone who has something to say may say it. */
 const FREE: Standing = {
   policy: 'may_respond',
   ended: null,
@@ -142,7 +142,7 @@ async function standingOf(workspace: Workspace, who: Who, { home, message, recip
   const isMine = claim?.holder === who.name;
   const own = await lastWords(who, home, message);
   return {
-    // Whoever claimed what was said to nobody in particular has made it its own.
+    // Anyone who claimed what was said to nobody in particular has made it its own.
     policy:
       isMine && copy?.attention.reason === 'ambient' ? 'may_respond' : policyOf(who, message, copy, obligation, now),
     ended: obligation?.ended?.as ?? (copy?.disposition === 'superseded' ? 'superseded' : null),
@@ -197,7 +197,7 @@ async function meant(workspace: Workspace, who: Who, { text, directedness }: Sai
   return recipients.filter(({ name }) => named.has(name)).length;
 }
 
-/** Whoever answers keeps the claim, and has done with the copy in its hand, unless the answer is still to be shown. */
+/** Anyone who answers keeps the claim, and has done with the copy in its hand, unless the answer is still to be shown. */
 async function afterReply(workspace: Workspace, who: Who, { home, message }: Seen, sent: Sent): Promise<void> {
   await renewClaim(home, who.name, message.id, workspace.now());
   const obligation = await home.journal.obligation(who.name, message.id);

@@ -214,7 +214,7 @@ describe('what is asked', () => {
     expect(talk.engine.asked).toMatchObject([{ what: 'turn', with: { state: 'started' } }]);
   });
 
-  it('wrongly in a notification is told to whoever wants word of such things', async () => {
+  it('wrongly in a notification is told to anyone who wants word of such things', async () => {
     const talk = await new Talk().initialized();
     const told = await talk.notify('notifications/turn', { sessionId: 'one', state: 'dreaming' });
     expect(told).toMatchObject([

@@ -37,7 +37,7 @@ export interface TurnState {
  * - *open*: accepted, and still without an end. What must not be answered ends there at once; what may be ends in silence at its
  *   deadline; what must be answered stays until it has its end, however long that takes.
  *
- * Without a connection nothing is renewed: after a while what is held waits again, for whoever comes.
+ * Without a connection nothing is renewed: after a while what is held waits again, for anyone who comes.
  */
 export class HostSession {
   readonly queue: SessionQueue;
@@ -53,14 +53,14 @@ export class HostSession {
   digestAt = -Infinity;
 
   constructor(
-    readonly house: HostContext,
+    readonly context: HostContext,
     public record: SessionRecord,
     public whos: readonly Who[],
   ) {
-    const { sendsPerSecond: perSecond, sendsAtOnce: atOnce } = house.limits;
-    this.sends = new Rate(house.deps, { perSecond, atOnce, waiting: 0 });
-    const { now, composeMs } = house.deps;
-    this.queue = new SessionQueue({ now, composeMs, typingSince: (item) => house.typingSince(item) });
+    const { sendsPerSecond: perSecond, sendsAtOnce: atOnce } = context.limits;
+    this.sends = new Rate(context.deps, { perSecond, atOnce, waiting: 0 });
+    const { now, composeMs } = context.deps;
+    this.queue = new SessionQueue({ now, composeMs, typingSince: (item) => context.typingSince(item) });
   }
 
   get id(): string {
@@ -99,7 +99,7 @@ export class HostSession {
     const ends = this.patienceEnds(group);
     if (ends === null) return false;
     const { kind, isLead } = lastOf(group).author;
-    return kind === 'human' || isLead || this.house.deps.now() >= ends;
+    return kind === 'human' || isLead || this.context.deps.now() >= ends;
   }
 
   /** Gives a held copy its end. False if it is no longer in this session's hand. */
@@ -120,7 +120,7 @@ export class HostSession {
   /** Tells the harness that an event is over, where it wants to hear that. */
   async cancel(item: Item, reason: string): Promise<void> {
     if (this.link?.capabilities.utilities.cancellation) this.link.wire.cancel(item.message.id, reason);
-    await noted(this.house, item.who.name, item.message.id, 'cancelled', { session: this.id, reason });
+    await noted(this.context, item.who.name, item.message.id, 'cancelled', { session: this.id, reason });
   }
 
   /** Keeps what it holds, from now. */

@@ -156,7 +156,7 @@ describe('a session', () => {
     expect(wire.cancelled).toEqual([]);
   });
 
-  it('is told that what it may answer is over, when it was taken back or written anew', async () => {
+  it('is told that what it may answer is over, when it was taken back or written again', async () => {
     const host = await aHost('lead', 'bob');
     const wire = new FakeWire();
     await host.bind(wire, 'lead');

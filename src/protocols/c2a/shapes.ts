@@ -257,7 +257,7 @@ export const ChatDeliver = new Schema(() =>
     }),
     reliability: v.object({ attempt: v.number(), idempotencyKey: v.string() }),
     obligation: v.optional(Blocking.inner),
-    /** It is a reaction: to which event, and what it says to whoever wrote that. */
+    /** It is a reaction: to which event, and what it says to its author. */
     reaction: v.optional(v.object({ target: MessageId.inner, signal: Signal.inner, means: v.optional(Meaning.inner) })),
     /** The events whose words stand in this one turn, oldest first; the last is `eventId`. */
     merged: v.optional(v.array(MessageId.inner)),

@@ -49,12 +49,12 @@ export class SurfaceOutbox {
   readonly #stopped: Promise<void>;
 
   constructor(
-    readonly house: HostContext,
+    readonly context: HostContext,
     readonly wire: HostPeer,
     readonly platform: AgentName,
   ) {
-    this.#rounds = new RepeatingTask(house.chores, 'show', () => this.#round());
-    this.#alarm = new Alarm(house.deps, () => this.ring());
+    this.#rounds = new RepeatingTask(context.tasks, 'show', () => this.#round());
+    this.#alarm = new Alarm(context.deps, () => this.ring());
     this.#stopped = new Promise((resolve) => (this.#stop = resolve));
   }
 
@@ -81,7 +81,7 @@ export class SurfaceOutbox {
   async outcome(id: MessageId, ms: number): Promise<ShowResult> {
     const told = Promise.withResolvers<ShowResult>();
     this.#waiters.set(id, [...(this.#waiters.get(id) ?? []), told.resolve]);
-    const timer = this.house.deps.after(ms, () => told.resolve('later'));
+    const timer = this.context.deps.after(ms, () => told.resolve('later'));
     this.ring();
     const shown = await told.promise;
     timer.cancel();
@@ -91,7 +91,7 @@ export class SurfaceOutbox {
   async #round(): Promise<void> {
     try {
       // Of thousands of people few have mail at one time.
-      const { journal, directory } = this.house.deps.home;
+      const { journal, directory } = this.context.deps.home;
       const mailboxes = await journal.mailboxesWithMail(`${this.platform}.`);
       if (!this.#hasReleased) for (const mailbox of mailboxes) await this.#release(mailbox);
       this.#hasReleased = true;
@@ -99,20 +99,20 @@ export class SurfaceOutbox {
       // Other processes see by this whether a surface may still take up what they send.
       await directory.seen(bridgeName(this.platform));
     } finally {
-      if (!this.#isOver) this.#alarm.at(this.house.deps.now() + LOOK_MS);
+      if (!this.#isOver) this.#alarm.at(this.context.deps.now() + LOOK_MS);
     }
   }
 
   /** A host that was killed left these held. Whether they were shown is not known; the surface knows by their keys. */
   async #release(mailbox: AgentName): Promise<void> {
-    const { journal, mailboxes } = this.house.deps.home;
+    const { journal, mailboxes } = this.context.deps.home;
     const held = (await journal.heldBy(mailbox, this.#owner)).map(({ id }) => id);
     const because = 'the host was started again';
     if (held.length > 0) await mailboxes.release({ mailbox, owner: this.#owner }, held, { because });
   }
 
   async #look(mailbox: AgentName): Promise<void> {
-    const { journal } = this.house.deps.home;
+    const { journal } = this.context.deps.home;
     for (;;) {
       const page = await journal.shelf(mailbox, this.#seen.get(mailbox) ?? 0, PAGE);
       for (const { seq, text, attention } of page) {
@@ -132,14 +132,14 @@ export class SurfaceOutbox {
     const isElsewhere = isChannel && mailbox !== bridgeName(this.platform);
     if (message.from.startsWith(`${this.platform}.`) || isElsewhere)
       return this.#end(letter, { because: 'it is shown there' });
-    const params = await showOf(this.house, this.platform, mailbox, message);
+    const params = await showOf(this.context, this.platform, mailbox, message);
     if (this.#ephemeral.delete(message.id)) params.visibility = 'ephemeral';
     const place = params.conversation.id;
     this.#out += 1;
     const before = this.#lanes.get(place) ?? Promise.resolve();
     const done = before.then(() => this.#show(letter, params)).finally(() => this.#left(place, done));
     this.#lanes.set(place, done);
-    this.house.chores.run('show', () => done);
+    this.context.tasks.run('show', () => done);
   }
 
   #left(place: string, done: Promise<void>): void {
@@ -151,18 +151,18 @@ export class SurfaceOutbox {
 
   async #show(letter: Letter, params: SurfaceShow): Promise<void> {
     const { mailbox, message } = letter;
-    const { mailboxes } = this.house.deps.home;
+    const { mailboxes } = this.context.deps.home;
     if (this.#isOver || !(await this.#take(letter))) return this.#tell(message.id, 'later');
     for (let tried = 0; !this.#isOver; tried += 1) {
       try {
         await Promise.race([this.wire.show(params), this.#stopped.then(() => Promise.reject(new Error('the end')))]);
-        await noted(this.house, mailbox, message.id, 'shown', { surface: this.platform });
+        await noted(this.context, mailbox, message.id, 'shown', { surface: this.platform });
         await this.#endAnswered(message);
         await this.#settle(letter, letter.isOwed ? 'acknowledged' : 'ignored', {});
         return this.#tell(message.id, 'shown');
       } catch (error) {
         if (isPermanent(error)) return this.#failed(letter, error);
-        this.house.deps.log('host.not_shown', { surface: this.platform, tried, ...why(error) });
+        this.context.deps.log('host.not_shown', { surface: this.platform, tried, ...why(error) });
         this.#tell(message.id, 'later');
         await this.#pause(retryAfter(error) ?? Math.min(FIRST_WAIT_MS * 2 ** tried, LONGEST_WAIT_MS));
       }
@@ -180,7 +180,7 @@ export class SurfaceOutbox {
   }
 
   async #endAnswered(said: Message, refused?: string): Promise<void> {
-    const { home, now } = this.house.deps;
+    const { home, now } = this.context.deps;
     const outcome = { surface: this.platform, ...(refused !== undefined && { refused }) };
     await endAnswered(home, said, outcome, now());
   }
@@ -191,7 +191,7 @@ export class SurfaceOutbox {
 
   async #take({ mailbox, message }: Letter): Promise<boolean> {
     const lease = { ms: HOLD_MS, bearer: `surface-${this.platform}` };
-    const claim = await this.house.deps.home.mailboxes.claim(
+    const claim = await this.context.deps.home.mailboxes.claim(
       mailbox,
       [message.id],
       lease,
@@ -203,7 +203,7 @@ export class SurfaceOutbox {
   async #settle({ mailbox, message }: Letter, disposition: Disposition, by: Record<string, string>): Promise<void> {
     const evidence = { way: 'surface', surface: this.platform, ...by };
     const claim = { mailbox, owner: this.#owner };
-    await this.house.deps.home.mailboxes.settle(claim, [message.id], { disposition, by: evidence });
+    await this.context.deps.home.mailboxes.settle(claim, [message.id], { disposition, by: evidence });
   }
 
   get #owner(): string {
@@ -212,7 +212,7 @@ export class SurfaceOutbox {
 
   async #pause(ms: number): Promise<void> {
     const over = Promise.withResolvers<void>();
-    const timer = this.house.deps.after(ms, over.resolve);
+    const timer = this.context.deps.after(ms, over.resolve);
     await Promise.race([over.promise, this.#stopped]);
     timer.cancel();
   }
@@ -225,19 +225,19 @@ export class SurfaceOutbox {
 
 /** How a message looks at a surface: a DM, a post, a reply in a thread, a reaction, or another text for an earlier one. spec: host#show */
 export async function showOf(
-  house: HostContext,
+  context: HostContext,
   platform: AgentName,
   mailbox: AgentName,
   message: Message,
 ): Promise<SurfaceShow> {
   const { signal, eta, replaces, aim } = message.parley ?? {};
-  const { kind, displayName } = await house.people.person(message.from);
-  const about = signal === undefined ? null : await house.deps.home.journal.message(message.thread as MessageId);
+  const { kind, displayName } = await context.people.person(message.from);
+  const about = signal === undefined ? null : await context.deps.home.journal.message(message.thread as MessageId);
   const place = about ?? message;
   const isChannel = place.to.startsWith('#');
   const isThread = signal === undefined && message.thread !== undefined;
-  // Whoever shares something for all calls nobody by it.
-  const called = aim === 'ambient' ? [] : await house.people.called(message.body);
+  // Anyone who shares something for all calls nobody by it.
+  const called = aim === 'ambient' ? [] : await context.people.called(message.body);
   return {
     what: signal !== undefined ? 'reaction' : replaces !== undefined ? 'edit' : 'message',
     id: message.id,

@@ -138,7 +138,7 @@ describe('an answer that a surface refuses for good', () => {
     expect(await standing(host, first.eventId)).toMatchObject(OPEN);
   });
 
-  it('leaves what work stands still for with whoever owes it', async () => {
+  it('leaves what work stands still for with the one who owes it', async () => {
     const { host, wire, surface } = await aTown();
     const obligation = { blocks: 'halted' };
     const { eventId } = await surface.dm('U1', 'lead', 'free the lock', { obligation });

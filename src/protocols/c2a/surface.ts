@@ -45,11 +45,11 @@ export class Surfaces {
   readonly #members: Members;
 
   constructor(
-    readonly house: HostContext,
+    readonly context: HostContext,
     readonly runners: () => Iterable<Runner>,
   ) {
-    this.#order = new ConversationOrder(house.deps);
-    this.#members = new Members(house);
+    this.#order = new ConversationOrder(context.deps);
+    this.#members = new Members(context);
   }
 
   /** A surface of the same platform takes the place of the one before: that one's connection may be dead. */
@@ -60,14 +60,14 @@ export class Surfaces {
     if (platform.includes('.')) throw new Refusal('invalid_request', 'a platform has no "." in its name');
     this.#end(this.#bound.get(platform));
     await this.#ending.get(platform);
-    const { limits, deps } = this.house;
+    const { limits, deps } = this.context;
     const rate = new Rate(deps, {
       perSecond: limits.postsPerSecond,
       atOnce: limits.postsAtOnce,
       waiting: limits.postsWaiting,
     });
     await this.#members.bridge(platform);
-    const showing = new SurfaceOutbox(this.house, wire, platform);
+    const showing = new SurfaceOutbox(this.context, wire, platform);
     this.#bound.set(platform, { wire, platform, workspaceId, ephemeral, rate, showing });
     showing.ring();
     return { platform };
@@ -121,7 +121,7 @@ export class Surfaces {
   }
 
   async #post(surface: Surface, post: Post): Promise<{ eventId: MessageId; first: boolean }> {
-    const { workspace, home, now } = this.house.deps;
+    const { workspace, home, now } = this.context.deps;
     const { platform } = surface;
     const { conversation, content } = post;
     const author = await this.#members.person(platform, post.author);
@@ -156,13 +156,13 @@ export class Surfaces {
         await home.journal.reconsider(mailbox, id, { ...attention, injection: 'silent' });
       }
     }
-    this.house.stored(sent.copies);
+    this.context.stored(sent.copies);
     return { eventId: sent.message.id, first: sent.first };
   }
 
   async edit(wire: HostPeer, { messageId, content }: Params<'surface/edit'>): Promise<{ eventId: MessageId }> {
     const { platform, rate } = this.#on(wire);
-    const { workspace, home } = this.house.deps;
+    const { workspace, home } = this.context.deps;
     await rate.turn('messages');
     return this.#order.run(`${platform} edit ${messageId}`, undefined, async () => {
       const { id, version, message } = await this.#current(platform, messageId);
@@ -170,15 +170,15 @@ export class Surfaces {
       if (body === message.body) return { eventId: id };
       const newId = messageName(platform, messageId, { version: version + 1 });
       const sent = await edit(workspace, message.from as AgentName, home, id, body, newId);
-      this.house.stored(sent.copies);
+      this.context.stored(sent.copies);
       return { eventId: sent.message.id };
     });
   }
 
-  /** Whoever deletes it, what nobody has answered yet is called off; only its author's deleting discharges an obligation. */
+  /** No matter who deletes it, what nobody has answered yet is called off; only its author's deleting discharges an obligation. */
   async delete(wire: HostPeer, { messageId, by }: Params<'surface/delete'>): Promise<{ eventId: MessageId }> {
     const { platform } = this.#on(wire);
-    const { workspace, home } = this.house.deps;
+    const { workspace, home } = this.context.deps;
     const { id, message } = await this.#current(platform, messageId);
     const who = by === undefined ? (message.from as AgentName) : personName(platform, by);
     const { copies } = await remove(workspace, who, home, id);
@@ -199,7 +199,7 @@ export class Surfaces {
     reaction: Params<'surface/react'>,
   ): Promise<{ reactionId: MessageId | null; signal: string }> {
     const { platform, rate } = this.#on(wire);
-    const { workspace, home } = this.house.deps;
+    const { workspace, home } = this.context.deps;
     await rate.turn('reactions');
     const signal = signalFor(reaction);
     const author = await this.#members.person(platform, { id: reaction.author, kind: 'human' });
@@ -211,7 +211,7 @@ export class Surfaces {
     }
     const key = SendKey.parse(`surface/reaction/${reaction.reactionId}`);
     const done = await react(workspace, { name: author, home }, target, { signal, key, recipient: reaction.recipient });
-    this.house.stored(done.sent?.copies ?? []);
+    this.context.stored(done.sent?.copies ?? []);
     return { reactionId: done.sent?.message.id ?? null, signal };
   }
 
@@ -219,11 +219,11 @@ export class Surfaces {
     const { platform } = this.#on(wire);
     const name = personName(platform, author);
     const key = `${name} ${conversation}`;
-    const now = this.house.deps.now();
+    const now = this.context.deps.now();
     for (const [old, since] of this.#typing) if (since < now - TYPING_MS) this.#typing.delete(old);
     if (on) this.#typing.set(key, now);
     else this.#typing.delete(key);
-    this.house.stored();
+    this.context.stored();
   }
 
   /** Since when its author types where it was said. In a DM any place that is no channel of ours will be it. */
@@ -253,7 +253,7 @@ export class Surfaces {
 
   /** The last version of a message that came in from this platform. */
   async #current(platform: AgentName, messageId: string) {
-    const { journal } = this.house.deps.home;
+    const { journal } = this.context.deps.home;
     for (const kind of [undefined, 'system', 'tool'] as const) {
       let id = messageName(platform, messageId, { kind });
       let message = await journal.message(id);
@@ -270,7 +270,7 @@ export class Surfaces {
 
   /** What somebody reacts to: a message of the platform, or one of ours by the id under which it was shown. */
   async #target(platform: AgentName, messageId: string): Promise<MessageId> {
-    const own = isMessageId(messageId) && (await this.house.deps.home.journal.message(messageId));
+    const own = isMessageId(messageId) && (await this.context.deps.home.journal.message(messageId));
     if (own) return own.id;
     try {
       return (await this.#current(platform, messageId)).id;

@@ -3,7 +3,7 @@ import type { HostDeps, Timer } from './context.ts';
 
 /**
  * Work that nobody waits for: it is owned here, so that none of it is lost or goes on after the end. What fails is logged, and
- * whoever began it tries again by its alarm.
+ * anyone who began it tries again by its alarm.
  */
 export class BackgroundTasks {
   readonly #open = new Set<{ done: Promise<void> }>();
@@ -75,21 +75,21 @@ export class RepeatingTask {
   #running = false;
 
   constructor(
-    readonly chores: BackgroundTasks,
+    readonly tasks: BackgroundTasks,
     readonly what: string,
     readonly round: () => Promise<void>,
   ) {}
 
   ask(): void {
     this.#asked = true;
-    if (this.#running || this.chores.isOver) return;
+    if (this.#running || this.tasks.isOver) return;
     this.#running = true;
-    this.chores.run(this.what, () => this.#go());
+    this.tasks.run(this.what, () => this.#go());
   }
 
   async #go(): Promise<void> {
     try {
-      while (this.#asked && !this.chores.isOver) {
+      while (this.#asked && !this.tasks.isOver) {
         this.#asked = false;
         await this.round();
       }

@@ -24,7 +24,7 @@ type Tool<Name extends ToolName> = (runner: Runner, args: ToolArguments<Name>) =
 /** The seven tools, each one call of the flow. What they answer is short, and masked. spec: host#tools */
 export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
   async 'chat.list_events'({ session }, args) {
-    const { events, cursor } = await listEvents(session.whos, { ...args, now: session.house.deps.now() });
+    const { events, cursor } = await listEvents(session.whos, { ...args, now: session.context.deps.now() });
     return { events: events.map(viewed), cursor };
   },
 
@@ -32,7 +32,7 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     if (eventId === undefined && conversation === undefined) {
       throw new Refusal('invalid_request', 'name an eventId or a conversation');
     }
-    const page = { cursor, limit, now: session.house.deps.now() };
+    const page = { cursor, limit, now: session.context.deps.now() };
     const read = await readThread(session.whos, { event: eventId, conversation }, page);
     return { messages: read.messages.map(viewed), earlier: read.earlier, cursor: read.cursor };
   },
@@ -41,13 +41,13 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     const { session } = runner;
     const who = await actorFor(runner, args.inReplyTo);
     await session.sends.turn('messages');
-    const sent = await speak(session.house, who, { ...args, target: targetOf(args.target, who) });
+    const sent = await speak(session.context, who, { ...args, target: targetOf(args.target, who) });
     const about = sent.message.thread;
     // Its last words are not taken as a reply too.
     if (isMessageId(about)) session.turn?.said.add(about);
-    session.house.stored(sent.copies);
+    session.context.stored(sent.copies);
     try {
-      const shown = await shownAt(session.house, sent);
+      const shown = await shownAt(session.context, sent);
       const held = heldLines(sent.copies, 'tool');
       return {
         eventId: sent.message.id,
@@ -68,9 +68,9 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     const who = await actorFor(runner, id);
     await session.sends.turn('reactions');
     const reaction = { signal, eta, recipient, ifUnknown: 'refuse' as const };
-    const { disposition, final, sent } = await react(session.house.deps.workspace, who, id, reaction);
+    const { disposition, final, sent } = await react(session.context.deps.workspace, who, id, reaction);
     await session.recheck(who, id);
-    session.house.stored(sent?.copies ?? []);
+    session.context.stored(sent?.copies ?? []);
     return { disposition, final, ...(sent && { reactionId: sent.message.id }) };
   },
 
@@ -78,8 +78,8 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     const { session } = runner;
     const id = idOf(eventId);
     const who = await actorFor(runner, id);
-    if (release) return { released: await unclaim(session.house.deps.workspace, who, id) };
-    const { until } = await claim(session.house.deps.workspace, who, id);
+    if (release) return { released: await unclaim(session.context.deps.workspace, who, id) };
+    const { until } = await claim(session.context.deps.workspace, who, id);
     runner.reveal(who, id);
     return { claimed: true, until: new Date(until).toISOString() };
   },
@@ -87,7 +87,7 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
   async 'chat.defer'(runner, { eventId, reason, until }) {
     const id = idOf(eventId);
     const who = await actorFor(runner, id);
-    const obligation = await defer(runner.session.house.deps.workspace, who, id, { reason, until });
+    const obligation = await defer(runner.session.context.deps.workspace, who, id, { reason, until });
     return {
       disposition: 'deferred',
       ...(obligation.due !== null && { until: new Date(obligation.due).toISOString() }),
@@ -98,9 +98,9 @@ export const TOOL_CALLS: { [Name in ToolName]: Tool<Name> } = {
     const { session } = runner;
     const id = idOf(eventId);
     const who = await actorFor(runner, id);
-    const resolved = await resolve(session.house.deps.workspace, who, id, note);
+    const resolved = await resolve(session.context.deps.workspace, who, id, note);
     for (const one of resolved) await session.recheck(who, one);
-    session.house.stored();
+    session.context.stored();
     return { resolved };
   },
 };
@@ -171,10 +171,10 @@ const PATIENCE_MS = 5000;
 type Said = ToolArguments<'chat.send_message'>;
 
 /** Says something. For a moment only where a surface can do that, and to one person there: it is never shown to more. */
-export async function speak(house: HostContext, who: Who, said: Said): Promise<Sent> {
-  const { workspace } = house.deps;
+export async function speak(context: HostContext, who: Who, said: Said): Promise<Sent> {
+  const { workspace } = context.deps;
   if (said.visibility !== 'ephemeral') return say(workspace, who, said);
-  const surface = house.surfaceOf(said.target.replace(/^@/, ''));
+  const surface = context.surfaceOf(said.target.replace(/^@/, ''));
   if (!surface?.ephemeral) {
     throw new Refusal('not_in_this_version', `nothing there can show a message for a moment only; send it as a dm`);
   }
@@ -187,15 +187,15 @@ export async function speak(house: HostContext, who: Who, said: Said): Promise<S
  * What became of it at a surface, as far as that is known soon. If it can never be shown there its sender hears so, and may say it in
  * another way: nobody has seen it.
  */
-export async function shownAt(house: HostContext, { message, copies }: Sent): Promise<{ shown?: boolean }> {
+export async function shownAt(context: HostContext, { message, copies }: Sent): Promise<{ shown?: boolean }> {
   const at = copies.flatMap(({ mailbox }) => {
-    const surface = house.surfaceOf(mailbox);
+    const surface = context.surfaceOf(mailbox);
     const isShownThere = surface && (!message.to.startsWith('#') || mailbox === bridgeName(surface.platform));
     return isShownThere ? [{ surface, mailbox }] : [];
   });
   let shown: boolean | undefined;
   for (const { surface, mailbox } of at) {
-    const ended = (): Promise<boolean> => wasShown(house, mailbox, message.id);
+    const ended = (): Promise<boolean> => wasShown(context, mailbox, message.id);
     const isShown =
       (await ended()) || (await surface.showing.outcome(message.id, PATIENCE_MS)) === 'shown' || (await ended());
     shown = isShown && shown !== false;

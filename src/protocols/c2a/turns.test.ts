@@ -83,7 +83,7 @@ describe('while a model is at work', () => {
   });
 });
 
-it('whoever works keeps what it has claimed, and loses it when nothing is heard for ten minutes [C2A-D4]', async () => {
+it('anyone who works keeps what it has claimed, and loses it when nothing is heard for ten minutes [C2A-D4]', async () => {
   const { host, wire } = await aBusyLead();
   const { message } = await host.send('bob', '@lead', 'look at the parser');
   await turn(host, wire, 'boundary');
@@ -141,7 +141,7 @@ describe('a reply', () => {
     await turn(host, wire, 'started', { eventIds: events });
     await turn(host, wire, 'ended', { eventIds: events, finalText: 'As I said.' });
     expect((await answers()).map(({ body }) => body)).toEqual(['It is not.']);
-    // Nor is the event brought again, so that nobody answers it anew.
+    // Nor is the event brought again, so that nobody answers it again.
     await turn(host, wire, 'started', { eventIds: events });
     await turn(host, wire, 'failed', { eventIds: events });
     await host.pass(60_000);

@@ -24,7 +24,7 @@ const MOST_ATTEMPTS = 5;
 /** A model began, came to a point between two steps, or ended. spec: host#turns */
 export async function onTurn(runner: Runner, turn: Turn): Promise<void> {
   const { session } = runner;
-  const { now } = session.house.deps;
+  const { now } = session.context.deps;
   const events = new Set(turn.eventIds);
   switch (turn.state) {
     case 'started':
@@ -54,7 +54,7 @@ export async function onTurn(runner: Runner, turn: Turn): Promise<void> {
 /** The harness says that its model had these before it. */
 async function shown({ session }: Runner, ids: readonly MessageId[]): Promise<void> {
   for (const item of openIn(session.open, ids)) {
-    await noted(session.house, item.who.name, item.message.id, 'shown', { session: session.id });
+    await noted(session.context, item.who.name, item.message.id, 'shown', { session: session.id });
   }
 }
 
@@ -65,7 +65,7 @@ async function shown({ session }: Runner, ids: readonly MessageId[]): Promise<vo
  */
 async function takeFinalText(runner: Runner, { eventIds, finalText = '' }: Turn): Promise<void> {
   const { session } = runner;
-  const { deps } = session.house;
+  const { deps } = session.context;
   const ids = eventIds.length > 0 ? eventIds : [...(session.turn?.events ?? [])];
   const owed: Item[] = [];
   for (const item of openIn(session.open, ids)) if (await isOwed(runner, item)) owed.push(item);
@@ -79,7 +79,7 @@ async function takeFinalText(runner: Runner, { eventIds, finalText = '' }: Turn)
     const sent = await reply(runner, event, finalText);
     await session.recheck(event.who, event.message.id);
     const others = owed.filter((one) => one !== event);
-    if (others.length > 0) session.house.chores.run('answered too', () => answeredToo(session, others, sent));
+    if (others.length > 0) session.context.tasks.run('answered too', () => answeredToo(session, others, sent));
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     deps.log('host.final_text_refused', { session: session.id, event: event.message.id, ...why(error) });
@@ -88,7 +88,7 @@ async function takeFinalText(runner: Runner, { eventIds, finalText = '' }: Turn)
 
 /** Several of one author in one turn: the answer to the last is the answer to all, except where others' work stands still. */
 async function answeredToo(session: Runner['session'], items: readonly Item[], sent: Sent): Promise<void> {
-  await shownAt(session.house, sent);
+  await shownAt(session.context, sent);
   const [first] = items;
   // Nobody has seen it yet: they stay owed.
   if (first && (await arrivalOf(first.who.home, first.message.from, sent.message)) !== 'arrived') return;
@@ -96,7 +96,7 @@ async function answeredToo(session: Runner['session'], items: readonly Item[], s
   for (const item of items) {
     const { who, message } = item;
     if (message.parley?.obligation) continue;
-    await endObligation(who.home, who.name, message.id, 'responded', by, session.house.deps.now());
+    await endObligation(who.home, who.name, message.id, 'responded', by, session.context.deps.now());
     await session.end(item, 'responded', by);
   }
 }
@@ -112,7 +112,7 @@ async function isOwed({ session }: Runner, item: Item): Promise<boolean> {
 
 /** Under one key per event: a turn that is run again cannot say something else. */
 async function reply({ session }: Runner, { who, message, conversation }: Item, text: string): Promise<Sent> {
-  const { workspace } = session.house.deps;
+  const { workspace } = session.context.deps;
   const isChannel = message.to.startsWith('#');
   if (isOfferedToSeveral(message, [who.name])) await claim(workspace, who, message.id);
   const sent = await say(workspace, who, {
@@ -125,7 +125,7 @@ async function reply({ session }: Runner, { who, message, conversation }: Item, 
     intent: 'none',
     priority: 'normal',
   });
-  session.house.stored();
+  session.context.stored();
   return sent;
 }
 
@@ -137,16 +137,16 @@ async function retryLater({ session }: Runner, { eventIds }: Turn): Promise<void
     if (await isAnswerWaiting(item)) continue;
     // Written down first: a host that is killed now offers it again after its restart.
     const because = 'its turn failed';
-    await noted(session.house, item.who.name, item.message.id, 'released', { session: session.id, because });
+    await noted(session.context, item.who.name, item.message.id, 'released', { session: session.id, because });
     session.open.delete(keyOf(item));
     const again = { ...item, mode: quieter(item.attention.injection, session.link?.capabilities.injection ?? {}) };
-    session.queue.putBack(aGroup(again, { notBefore: session.house.deps.now() + AFTER_FAILURE_MS }));
+    session.queue.putBack(aGroup(again, { notBefore: session.context.deps.now() + AFTER_FAILURE_MS }));
   }
 }
 
-/** Whoever works keeps what it has claimed. */
+/** Anyone who works keeps what it has claimed. */
 async function keepClaims({ session }: Runner): Promise<void> {
-  const now = session.house.deps.now();
+  const now = session.context.deps.now();
   for (const { name, home } of session.whos) {
     for (const { key, reserved } of await home.journal.claimsOf(name, now)) {
       if (!reserved) await renewClaim(home, name, key, now);

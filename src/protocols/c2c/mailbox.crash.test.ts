@@ -277,7 +277,7 @@ describe('a withdrawal from a broker', () => {
   });
 });
 
-describe('whoever puts a broker in order', () => {
+describe('anyone who puts a broker in order', () => {
   it('after the ledger was lost finds everything again that waited or was in a hand', async () => {
     const home = await homeWithNameless();
     const before = await openBrokerHome(home);

@@ -104,7 +104,7 @@ describe('beside a plain script', () => {
       const reader = openSync(path, 'r');
       await change();
       expect(readFileSync(path, 'utf8')).not.toBe(before);
-      // Whoever has begun to read goes on in the file as it was.
+      // Anyone who has begun to read goes on in the file as it was.
       expect(readFileSync(reader, 'utf8')).toBe(before);
       closeSync(reader);
       expect(readdirSync(home.root).filter((name) => name.includes('.tmp'))).toEqual([]);
@@ -115,13 +115,13 @@ describe('beside a plain script', () => {
     'who drains an inbox gets all of ours as the original would write it, and we note it [C2C-3]',
     async () => {
       const home = await aBroker();
-      const { message } = await home.spool.put(anEntry({ body: 'for whoever comes' }));
+      const { message } = await home.spool.put(anEntry({ body: 'for anyone who comes' }));
       const taken = await drainedByScript(home.root, bob);
       const seconds = Date.parse(message.ts) / 1000;
       const words = {
         from_alias: 'alice',
         to_alias: 'bob',
-        content: 'for whoever comes',
+        content: 'for anyone who comes',
         ts: seconds,
         message_id: message.id,
       };
@@ -403,7 +403,7 @@ describe('an inbox that somebody spoiled', () => {
       await expect(home.spool.peek(bob)).rejects.toMatchObject(refused);
       await expect(home.spool.adopt(bob)).rejects.toMatchObject(refused);
       expect((await home.ledger.history({ limit: 10 })).length).toBe(0);
-      // Whoever else is addressed gets it, and bob too once his place is in order.
+      // Anyone else who is addressed gets it, and bob too once his place is in order.
       const { message } = await home.spool.put(anEntry({}, { copies: copiesFor(carol, bob) }));
       expect(await home.spool.ids(carol)).toEqual([message.id]);
       expect(readFileSync(target, 'utf8')).toBe('untouched');

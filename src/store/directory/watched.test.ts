@@ -216,7 +216,7 @@ describe('the watched directory, beyond the contract,', () => {
     expect(await directory.unreadable()).toHaveLength(1);
   });
 
-  it('looks before it answers whoever asks after a long silence', async () => {
+  it('looks before it answers anyone who asks after a long silence', async () => {
     plant('bob');
     const directory = aDirectory(Date.now, { events: false, lookMs: 10, napMs: 1 });
     await directory.list();

@@ -6,7 +6,7 @@ import { locked } from '../../platform/lock-file.ts';
 import { platform } from '../../platform/os.ts';
 import { Reserve } from './reserve.ts';
 import { isExported, LogFile } from './log.ts';
-import { create, idFileOf as witnessOf, migrate } from './meta.ts';
+import { create, idFileOf, migrate } from './meta.ts';
 import { MIGRATIONS } from './schema.ts';
 
 /** How long a writer waits for others before it gives up. */
@@ -269,7 +269,7 @@ export class JournalConnection {
 
   /** What this ledger's meta row `life` says once every file has its row, in this life of the ledger and of the machine. */
   get life(): string {
-    return `${platform.bootId()} ${readText(witnessOf(this.options.path))}`;
+    return `${platform.bootId()} ${readText(idFileOf(this.options.path))}`;
   }
 
   #guarded<T>(act: () => T): T {

@@ -134,7 +134,7 @@ describe('a migration', () => {
     await other.close();
   });
 
-  it('is made once: whoever comes later leaves the copy alone', async () => {
+  it('is made once: anyone who comes later leaves the copy alone', async () => {
     const home = oldHome();
     await open(home, NEXT).close();
     const copy = readFileSync(`${home}/ledger.db.v1`);

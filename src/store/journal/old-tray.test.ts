@@ -15,7 +15,7 @@ import { openSqliteJournal } from './sqlite.ts';
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
 
 /** What came together, as the older relay wrote it. */
-function sheet(life: string, round: number, ...entries: Entry[]): Buffer {
+function batch(life: string, round: number, ...entries: Entry[]): Buffer {
   const lines = entries.map(
     ({ message, ...rest }) => `${JSON.stringify(message)}\n${JSON.stringify({ ...rest, fresh: true })}\n`,
   );
@@ -26,13 +26,13 @@ function sheet(life: string, round: number, ...entries: Entry[]): Buffer {
 }
 
 /** A home with a ledger, and what identifies that ledger. */
-async function aHome(): Promise<{ root: string; tray: string; life: string }> {
+async function aHome(): Promise<{ root: string; file: string; life: string }> {
   const root = temporaryHome();
   await (await openHome(root)).close();
   const db = new Database(`${root}/ledger.db`);
   const life = db.query<{ value: string }, []>("SELECT value FROM meta WHERE name = 'generation'").get()?.value ?? '';
   db.close();
-  return { root, tray: `${root}/ledger.db.tray`, life };
+  return { root, file: `${root}/ledger.db.tray`, life };
 }
 
 function idsOf(...entries: Entry[]): MessageId[] {
@@ -41,27 +41,27 @@ function idsOf(...entries: Entry[]): MessageId[] {
 
 describe('mail that an older relay left in its tray', () => {
   it.each(['a command', 'a relay'])('is entered once and in order by %s that opens the home [BC-8]', async (who) => {
-    const { root, tray, life } = await aHome();
+    const { root, file, life } = await aHome();
     const key = SendKey.parse('k1');
     const first = [anEntry({ body: 'Grüße\nzwei Zeilen' }), anEntry({}, { key })];
     const second = [anEntry({}, { copies: copiesFor(bob, carol) })];
-    const torn = sheet(life, 1, anEntry()).subarray(0, -5);
-    writeFileSync(tray, Buffer.concat([sheet(life, 1, ...first), sheet(life, 1, ...second), torn, Buffer.alloc(4096)]));
+    const torn = batch(life, 1, anEntry()).subarray(0, -5);
+    writeFileSync(file, Buffer.concat([batch(life, 1, ...first), batch(life, 1, ...second), torn, Buffer.alloc(4096)]));
     for (let n = 0; n < 2; n += 1) {
       const { spool, ledger, close } = await (who === 'a command' ? openHome(root) : openServerHome(root));
       expect((await ledger.openCopies(bob, 0, 10)).map(({ id }) => id)).toEqual(idsOf(...first, ...second));
       expect((await spool.ids(carol)).toSorted()).toEqual(idsOf(...second));
       expect((await spool.put(anEntry({}, { key }))).first).toBe(false);
-      expect(existsSync(tray)).toBe(false);
+      expect(existsSync(file)).toBe(false);
       await close();
     }
     expect(readdirSync(`${root}/spool/bob/new`)).toHaveLength(3);
   });
 
   it('does not come again as far as the older relay had entered it, also if it was read and forgotten since', async () => {
-    const { root, tray, life } = await aHome();
+    const { root, file, life } = await aHome();
     const [known, news, next] = [anEntry(), anEntry(), anEntry()];
-    const before = sheet(life, 4, known);
+    const before = batch(life, 4, known);
     const { spool, ledger, close } = await openHome(root);
     await ledger.acceptTogether([known]);
     const db = new Database(`${root}/ledger.db`);
@@ -69,12 +69,12 @@ describe('mail that an older relay left in its tray', () => {
     await spool.settle(await spool.claim(bob, idsOf(known), { ms: 30_000 }), idsOf(known), DONE);
     await ledger.prune({ bodies: Infinity, facts: Infinity });
     await close();
-    writeFileSync(tray, Buffer.concat([before, sheet(life, 4, news)]));
+    writeFileSync(file, Buffer.concat([before, batch(life, 4, news)]));
     const opened = await openHome(root);
     expect(await opened.spool.ids(bob)).toEqual(idsOf(news));
     await opened.close();
     // The next use of the file began at its beginning again.
-    writeFileSync(tray, sheet(life, 5, next));
+    writeFileSync(file, batch(life, 5, next));
     const again = await openHome(root);
     expect((await again.spool.ids(bob)).toSorted()).toEqual(idsOf(news, next).toSorted());
     await again.close();
@@ -82,26 +82,26 @@ describe('mail that an older relay left in its tray', () => {
   });
 
   it('is left alone while its relay lives', async () => {
-    const { root, tray, life } = await aHome();
-    writeFileSync(tray, sheet(life, 1, anEntry()));
+    const { root, file, life } = await aHome();
+    writeFileSync(file, batch(life, 1, anEntry()));
     const lock = exportLock(`${root}/ledger.db`);
     const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
-    expect([await ledger.newest(), existsSync(tray)]).toEqual([0, true]);
+    expect([await ledger.newest(), existsSync(file)]).toEqual([0, true]);
     lock?.release();
     await ledger.close();
   });
 
   it('is kept beside if it belongs to another ledger, or if some of it cannot be entered; the rest is', async () => {
-    const { root, tray, life } = await aHome();
+    const { root, file, life } = await aHome();
     const kept = (): number => readdirSync(root).filter((name) => name.startsWith('ledger.db.tray.damaged-')).length;
-    writeFileSync(tray, sheet('another ledger', 1, anEntry()));
+    writeFileSync(file, batch('another ledger', 1, anEntry()));
     await (await openHome(root)).close();
-    expect([kept(), existsSync(tray)]).toEqual([1, false]);
+    expect([kept(), existsSync(file)]).toEqual([1, false]);
     const whole = anEntry();
-    writeFileSync(tray, sheet(life, 1, anEntry({}, { copies: copiesFor(bob, bob) }), whole));
+    writeFileSync(file, batch(life, 1, anEntry({}, { copies: copiesFor(bob, bob) }), whole));
     const { spool, close } = await openHome(root);
     expect(await spool.ids(bob)).toEqual(idsOf(whole));
-    expect([kept(), existsSync(tray)]).toEqual([2, false]);
+    expect([kept(), existsSync(file)]).toEqual([2, false]);
     await close();
   });
 });

@@ -46,7 +46,7 @@ function enterAll(db: Database, file: Buffer, accept: (db: Database, entries: En
   let isWhole = isOf(file, life);
   let end: Place = { round, bytes };
   for (const from of [end, { round: round + 1, bytes: 0 }]) {
-    for (const { entries, place } of sheets(file, life, from)) {
+    for (const { entries, place } of batches(file, life, from)) {
       for (const entry of entries) isWhole = enterOne(db, () => accept(db, [entry])) && isWhole;
       end = place;
     }
@@ -72,11 +72,11 @@ function enterOne(db: Database, enter: () => void): boolean {
 /** Whether it was written for this ledger, or nothing was written to it at all. */
 function isOf(file: Buffer, life: string): boolean {
   const head = file.toString('latin1', 0, HEAD_BYTES);
-  return /^\0*$/.test(head) || !sheets(file, life, { round: Number(head.slice(0, 12)), bytes: 0 }).next().done;
+  return /^\0*$/.test(head) || !batches(file, life, { round: Number(head.slice(0, 12)), bytes: 0 }).next().done;
 }
 
 /** From a place on, those of its round. One that was not written to its end is the end. */
-function* sheets(file: Buffer, life: string, from: Place): Generator<{ entries: Entry[]; place: Place }> {
+function* batches(file: Buffer, life: string, from: Place): Generator<{ entries: Entry[]; place: Place }> {
   const { round } = from;
   for (let { bytes } = from; ;) {
     const head = file.toString('latin1', bytes, bytes + HEAD_BYTES);

@@ -30,7 +30,7 @@ it('the index of words tells how much is left, and has a message once that arriv
   await ledger.close();
 });
 
-it('a log that a living process looks after is left to it by whoever opens the ledger', async () => {
+it('a log that a living process looks after is left to it by anyone who opens the ledger', async () => {
   const path = `${temporaryHome()}/ledger.db`;
   const ledger = openSqliteJournal({ path, durability: 'normal' });
   ledger.tuneForServer();

@@ -59,7 +59,7 @@ function watching(mailbox: AgentName): { told: MessageId[]; next(): Promise<Mail
   };
 }
 
-it('begins a mailbox for files that are not flushed; whoever takes or stores for good makes the rest of it', async () => {
+it('begins a mailbox for files that are not flushed; anyone who takes or stores for good makes the rest of it', async () => {
   const folders = (mailbox: AgentName): string[] => readdirSync(`${home}/spool/${mailbox}`).toSorted();
   const { message } = await here.spool.put(anEntry({}, { copies: copiesFor(bob, carol) }));
   await here.spool.flush();

@@ -48,7 +48,7 @@ export class MaildirFiles extends MaildirPlaces {
   }
 
   /**
-   * For files that are not flushed: their folders are not flushed either. A mailbox is made when its last folder stands; whoever
+   * For files that are not flushed: their folders are not flushed either. A mailbox is made when its last folder stands; anyone who
    * needs that one, or stores something for good, makes the rest and flushes all.
    */
   begin(mailbox: AgentName): void {

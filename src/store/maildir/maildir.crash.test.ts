@@ -199,7 +199,7 @@ describe('a take', () => {
 });
 
 describe('a raise', () => {
-  it.each(RAISE)('that dies at %s (%i) is finished by whoever tries again, and loses nothing', async (step, nth) => {
+  it.each(RAISE)('that dies at %s (%i) is finished by anyone who tries again, and loses nothing', async (step, nth) => {
     const home = await homeWith('k1');
     expect((await run({ home, act: 'raise', step, nth })).died).toBe(true);
     const opened = await openHome(home);
@@ -267,7 +267,7 @@ async function homeWithLatecomer(): Promise<string> {
 }
 
 describe('a copy that a reader took in hand too late', () => {
-  it.each(SQUARE)('comes once, also if whoever puts it back dies at %s (%i) [BC-6]', async (step, nth) => {
+  it.each(SQUARE)('comes once, also if anyone who puts it back dies at %s (%i) [BC-6]', async (step, nth) => {
     const home = await homeWithLatecomer();
     expect(filesOf(home, bob, 'held')).toHaveLength(1);
     expect((await run({ home, act: 'square', step, nth })).died).toBe(true);
@@ -303,7 +303,7 @@ describe('a copy that a reader took in hand too late', () => {
     await other.close();
   });
 
-  it('is put back for whoever looks, and its trace says so', async () => {
+  it('is put back for anyone who looks, and its trace says so', async () => {
     const opened = await openHome(await homeWithLatecomer());
     expect(await opened.spool.adopt(bob)).toBe(0);
     const [id] = await opened.spool.ids(bob);

@@ -74,7 +74,7 @@ describe('on the disk', () => {
     await opened.close();
   });
 
-  it('a home that was removed under the hands of one who stays begins anew with its next look', async () => {
+  it('a home that was removed under the hands of one who stays begins again with its next look', async () => {
     const home = `${temporaryHome()}/home`;
     mkdirSync(home);
     const opened = await openHome(home);

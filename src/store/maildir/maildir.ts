@@ -131,7 +131,7 @@ export class Maildir extends MaildirSender implements Mailboxes {
   async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
     const copy = await this.options.journal.copy(mailbox, id);
     if (!copy || copy.settledAt !== null) return false;
-    // The ledger first: whoever takes it and puts it back goes by that.
+    // The ledger first: anyone who takes it and puts it back goes by that.
     if (isQuiet(copy.attention)) {
       await this.options.journal.reconsider(mailbox, id, { ...copy.attention, injection: 'notify' });
     }

@@ -114,7 +114,7 @@ export class MaildirSender {
 
   async put(entry: Entry): Promise<Acceptance> {
     const { id } = entry.message;
-    // A draft has one writer: whoever brings an id that is just being put waits, and then finds it known.
+    // A draft has one writer: anyone who brings an id that is just being put waits, and then finds it known.
     while (this.#putting.has(id)) await this.#putting.get(id);
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#putting.set(id, promise);
@@ -128,7 +128,7 @@ export class MaildirSender {
 
   /** Cheap when nothing is wrong: one folder is listed and one index is read, however many mailboxes and messages there are. */
   async heal(): Promise<void> {
-    // Whoever stays may find that its home was removed: it begins anew.
+    // Anyone who stays may find that its home was removed: it begins again.
     mkdirSync(this.options.root, { recursive: true, mode: 0o700 });
     const { held, fresh, unexported } = await this.options.journal.troubles();
     if (held || fresh || unexported || this.#isSending()) await this.healer.heal();

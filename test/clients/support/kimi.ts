@@ -2,7 +2,7 @@
 //
 //   const kimi = aKimi({ place, model });                    // before the product installs its hooks there
 //   const run = await kimi.headless('do it');                // `kimi -p`, to its end: { out, err, code }
-//   await kimi.ready(terminal);                              // its TUI in tmux, whoever started it, at its prompt
+//   await kimi.ready(terminal);                              // its TUI in tmux, no matter who started it, at its prompt
 //   await kimi.turn(terminal, 'do it', 'done');              // a whole turn, in which the model says `done`
 //
 // `kimi` is on the PATH of `kimi.env`, beside the Node that it needs, as after `npm install -g`.

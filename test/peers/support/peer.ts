@@ -1,4 +1,4 @@
-// The original `bch`, brought by whoever runs these tests: PEER_BCH names its executable, PEER_BCH_OLD that of its version
+// The original `bch`, brought by anyone who runs these tests: PEER_BCH names its executable, PEER_BCH_OLD that of its version
 // without rooms. Neither is a part of this project, and without them these tests are skipped by name.
 //
 //   const { story, why } = peers('original');
