@@ -13,7 +13,7 @@ import { Refusal } from '../core/refusal.ts';
 import { Schema } from '../core/schema.ts';
 import { clientBindings } from './client-bindings.ts';
 
-/** A reader must be able to read whatever a sender may store: see storage/plain-file.ts. */
+/** A reader must be able to read whatever a sender may store: see platform/files.ts. */
 const BODY_CEILING = 8 * 1024 * 1024;
 
 /** A file of settings is written by hand. */

@@ -8,7 +8,7 @@ import type { Addressed, Changes, Report, ExportRequest } from './export-message
 
 /** In a compiled program the worker stands beside the program's own entry; see scripts/build.mjs. */
 const ENTRY = import.meta.url.includes('$bunfs')
-  ? './storage/spool/export-worker.ts'
+  ? './store/maildir/export-worker.ts'
   : new URL('./export-worker.ts', import.meta.url).href;
 /** A worker that dies is replaced after this. */
 const REPLACE_MS = 1000;
