@@ -61,6 +61,7 @@ ${cases.join('\n')}
   # After an option that takes a value comes the value, which only its user knows.
   case "$valued" in *" \${COMP_WORDS[COMP_CWORD-1]} "*) return ;; esac
   case "$word" in
+    @*|\\#*) COMPREPLY=($(compgen -W "$(parley completion names 2>/dev/null)" -- "$word")) ;;
     -*) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;
     *) if [ "$COMP_CWORD" -eq 2 ]; then COMPREPLY=($(compgen -W "$choices" -- "$word")); fi ;;
   esac
@@ -81,7 +82,8 @@ export function fishScript(commands: Completable[]): string {
       ...(choices.length > 0 ? [`complete -c parley ${after} -f -a ${quoted(choices.join(' '))}`] : []),
     ];
   });
-  return `# parley completion for fish. Save it as ~/.config/fish/completions/parley.fish\n${lines.join('\n')}\n`;
+  const names = `complete -c parley -n ${quoted('string match -qr "^[@#]" -- (commandline -ct)')} -f -a '(parley completion names 2>/dev/null)'`;
+  return `# parley completion for fish. Save it as ~/.config/fish/completions/parley.fish\n${[...lines, names].join('\n')}\n`;
 }
 
 function quoted(text: string): string {
@@ -107,6 +109,10 @@ ${names.join('\n')}
   )
   if (( CURRENT == 2 )); then
     _describe 'command' commands
+    return
+  fi
+  if [[ $words[CURRENT] == [@#]* ]]; then
+    compadd -- \${(f)"$(parley completion names 2>/dev/null)"}
     return
   fi
   local command=$words[2]

@@ -21,7 +21,8 @@ import { deliver } from '../../src/core/mail/deliver.ts';
 import { send } from '../../src/core/mail/send.ts';
 import { aDurableWorkspace, aDraft } from '../support/durable-workspace.ts';
 import { alice, bob } from '../support/mail.ts';
-import { Program } from '../support/program.ts';
+import { temporaryHome } from '../support/home.ts';
+import { PARLEY, Program } from '../support/program.ts';
 
 const DAY = 24 * 60 * 60 * 1000;
 
@@ -365,6 +366,18 @@ describe('parley completion', () => {
     expect(await offered('parley', 'completion', '')).toEqual(['bash', 'zsh', 'fish']);
     expect(await offered('parley', 'self', 'un')).toEqual(['uninstall']);
     expect(await offered('parley', 'send', '')).toEqual([]);
+  });
+
+  it('offers the agents, roles and channels that are here as recipients', async () => {
+    const parley = await new Program().init('anna', 'ben');
+    await parley.run(['sub', '#ops']);
+    const bin = temporaryHome();
+    symlinkSync(PARLEY, `${bin}/parley`);
+    const { out } = await parley.run(['completion', 'bash']);
+    const script = `${out}\nfor word in @a '#'; do COMP_WORDS=(parley send "$word"); COMP_CWORD=2; _parley; echo "\${COMPREPLY[@]-}"; done`;
+    const env = { ...parley.env, PATH: `${bin}:${parley.env['PATH']}` };
+    const bash = spawnSync('bash', ['--norc', '-c', script], { encoding: 'utf8', env });
+    expect([bash.stdout, bash.stderr]).toEqual(['@anna\n#ops\n', '']);
   });
 
   it('has a line for every command in zsh and in fish', async () => {

@@ -299,10 +299,12 @@ type Shell = keyof typeof SHELLS;
 const completionCommand = command({
   usage: 'completion <bash|zsh|fish>',
   about:
-    'Prints a script that lets your shell complete the commands and options of parley. Its first lines say how to load it.',
+    'Prints a script that lets your shell complete the commands, options and recipients of parley. Its first lines say how to load it.',
   words: [1, 1],
   examples: ['eval "$(parley completion bash)"', 'parley completion fish > ~/.config/fish/completions/parley.fish'],
   async run(context: Context, _values, [text = '']) {
+    // What the scripts ask for while somebody types a recipient.
+    if (text === 'names') return context.say((await recipients(context)).join('\n'));
     const names = Object.keys(SHELLS) as Shell[];
     const shell = names.find((name) => name === text);
     if (!shell) {
@@ -317,6 +319,18 @@ const completionCommand = command({
     context.say(script.trimEnd());
   },
 });
+
+/** Every agent, role and channel of this machine's homes. A home at a relay is left out: nobody waits for a network while typing. */
+async function recipients({ workspace }: Context): Promise<string[]> {
+  const found = new Set<string>();
+  for (const { directory, remote } of workspace.homes) {
+    if (remote) continue;
+    for (const { name, parley } of await directory.list())
+      for (const one of [name, ...(parley?.roles ?? [])]) found.add(`@${one}`);
+    for (const channel of await directory.channels()) found.add(channel);
+  }
+  return [...found].sort();
+}
 
 const versionCommand = command({
   usage: 'version',
