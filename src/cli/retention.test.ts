@@ -30,7 +30,7 @@ async function aUsedHome(): Promise<Used> {
   const claim = await opened.spool.claim(bob, [id], { ms: 1000 });
   await opened.spool.settle(claim, [id], { disposition: 'acknowledged', by: {} });
   const context = { settings: KEEP, workspace: { now: clock.now }, log: () => {} } as unknown as Context;
-  const home = { root, label: 'parley', ledger: opened.ledger } as unknown as Home;
+  const home = { root, label: 'parley', journal: opened.ledger } as unknown as Home;
   return {
     root,
     opened,

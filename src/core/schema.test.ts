@@ -1,15 +1,20 @@
 import { describe, expect, it } from 'bun:test';
 import { Glob } from 'bun';
+import { readFileSync } from 'node:fs';
 import { SETTINGS } from '../cli/settings.ts';
 import { TOOLS } from '../protocols/c2a/shapes.ts';
 import { Draft, Intent } from './message.ts';
 import { Schema } from './schema.ts';
 
-/** Every schema that a module of this folder exports, with those of settings and tools. */
+/** Every schema that a module of these folders exports, with those of settings and tools. */
 async function allSchemas(): Promise<[name: string, schema: Schema<never>][]> {
   const found: [string, unknown][] = [];
-  for (const file of new Glob('*.ts').scanSync(import.meta.dir)) {
-    if (!file.endsWith('.test.ts')) found.push(...Object.entries((await import(`./${file}`)) as object));
+  const root = `${import.meta.dir}/..`;
+  for (const file of new Glob('{core,protocols}/**/*.ts').scanSync(root)) {
+    const path = `${root}/${file}`;
+    // What only runs as a program exports no schema.
+    if (/new Schema\(/.test(readFileSync(path, 'utf8')) && !/\.(test|contract)\.ts$/.test(file))
+      found.push(...Object.entries((await import(path)) as object));
   }
   found.push(
     ...Object.entries(TOOLS),

@@ -26,7 +26,7 @@ describe('a request for approval', () => {
     expect(await parley.json<object[]>(['inbox', '--loud'], { as: 'codex' })).toMatchObject([
       { from: 'ada', quiet: false },
     ]);
-    expect((await parley.json<{ obligations: object[] }>(['owe'])).obligations).toEqual([]);
+    expect((await parley.json<{ duties: object[] }>(['owe'])).duties).toEqual([]);
     expect((await parley.run(['why', parley.id])).out).toContain('agree');
   });
 

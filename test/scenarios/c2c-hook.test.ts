@@ -98,6 +98,7 @@ describe('the hook of c2c', () => {
   it('does not say what is quiet, and looks at it once', async () => {
     const hooks = await atWork();
     await fromAlice(hooks, 'nightly numbers are in', '--deferrable');
+    await hooks.inboxIsOld();
     for (let n = 0; n < 4; n += 1) expect(await hooks.told()).toBe('');
     expect(hooks.starts).toBe(1);
     await fromAlice(hooks, 'and now: may I merge?');
@@ -229,6 +230,7 @@ describe('the hook of c2c', () => {
   it('says nothing where the client would drop it: to subagents, after the Task tool, at other events', async () => {
     const hooks = await atWork();
     await fromAlice(hooks, 'hello');
+    await hooks.inboxIsOld();
     for (const fields of [
       { agent_id: 'sub-1' },
       { agent_id: 'sub-1' },

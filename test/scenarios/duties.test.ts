@@ -6,7 +6,7 @@ interface Sent {
   copies: { mailbox: string; attention: { policy: string; injection: string } }[];
 }
 interface Owed {
-  obligations: {
+  duties: {
     id: string;
     mailbox: string;
     from: string;
@@ -34,14 +34,14 @@ async function asked(...more: string[]): Promise<Program & { id: string }> {
 }
 
 async function owes(parley: Program, as = 'codex'): Promise<string[]> {
-  return (await parley.json<Owed>(['owe'], { as })).obligations.map(({ id }) => id);
+  return (await parley.json<Owed>(['owe'], { as })).duties.map(({ id }) => id);
 }
 
 describe('what is owed', () => {
   it('is told to who owes it and to who waits for it, by one command each, from any process [C2A-N19]', async () => {
     const parley = await asked();
     expect(await parley.json<Owed>(['owe'], { as: 'codex' })).toMatchObject({
-      obligations: [{ id: parley.id, mailbox: 'codex', from: 'ada', message: { body: 'is the deploy blocked?' } }],
+      duties: [{ id: parley.id, mailbox: 'codex', from: 'ada', message: { body: 'is the deploy blocked?' } }],
       count: 1,
       more: false,
       next: null,
@@ -49,7 +49,7 @@ describe('what is owed', () => {
     const words = await parley.run(['owe'], { as: 'codex' });
     expect(words.out).toStartWith(`${parley.id.slice(0, 8)}  for @ada  just now`);
     expect(words.err).toContain('parley reply <id>');
-    expect((await parley.json<Owed>(['owe', '--blocking'])).obligations.map(({ id }) => id)).toEqual([parley.id]);
+    expect((await parley.json<Owed>(['owe', '--blocking'])).duties.map(({ id }) => id)).toEqual([parley.id]);
     expect((await parley.run(['owe', '--blocking'])).out).toContain('@codex owes you');
     expect((await parley.run(['owe'])).out).toBe('you owe nothing\n');
     expect((await parley.run(['owe', '--blocking'], { as: 'codex' })).out).toBe('nobody owes you anything\n');
@@ -82,10 +82,10 @@ describe('what is owed', () => {
     const ids = [parley.id];
     for (const n of [2, 3]) ids.push((await parley.json<Sent>(['send', '@codex', `question ${n}?`])).id);
     const first = await parley.json<Owed>(['owe', '--limit', '2'], { as: 'codex' });
-    expect(first.obligations.map(({ id }) => id)).toEqual(ids.slice(0, 2));
+    expect(first.duties.map(({ id }) => id)).toEqual(ids.slice(0, 2));
     expect(first).toMatchObject({ count: 3, more: true });
     const second = await parley.json<Owed>(['owe', '--after', first.next ?? ''], { as: 'codex' });
-    expect(second.obligations.map(({ id }) => id)).toEqual(ids.slice(2));
+    expect(second.duties.map(({ id }) => id)).toEqual(ids.slice(2));
     const bad = await parley.run(['owe', '--after', 'there'], { as: 'codex' });
     expect(bad).toMatchObject({ code: 64, err: expect.stringMatching(/^parley: that is no place; .*\n$/) });
   });
@@ -134,8 +134,8 @@ describe('a reaction', () => {
     const { id } = await parley.json<Sent>(['send', '@codex', 'and is main green?']);
     await parley.run(['react', parley.id, 'working'], { as: 'codex' });
     await parley.run(['react', id, 'queued'], { as: 'codex' });
-    const { obligations } = await parley.json<Owed>(['owe'], { as: 'codex' });
-    expect(obligations.map((obligation) => [obligation.id, obligation.state])).toEqual([
+    const { duties } = await parley.json<Owed>(['owe'], { as: 'codex' });
+    expect(duties.map((obligation) => [obligation.id, obligation.state])).toEqual([
       [parley.id, 'claimed'],
       [id, 'deferred'],
     ]);
@@ -181,7 +181,7 @@ describe('deferring', () => {
     const said = await parley.run(['defer', parley.id, '--reason', 'the tests run', '--until', '2h'], { as: 'codex' });
     expect(said.out).toMatch(/^deferred [0-9a-f]{8}: still owed, again from \S+Z\n$/);
     expect(await parley.json<Owed>(['owe', '--blocking'])).toMatchObject({
-      obligations: [{ id: parley.id, state: 'deferred', note: 'the tests run' }],
+      duties: [{ id: parley.id, state: 'deferred', note: 'the tests run' }],
     });
     expect((await parley.run(['owe'], { as: 'codex' })).out).toMatch(/deferred · until \S+Z\n.*\n {2}the tests run\n/);
   });

@@ -59,12 +59,9 @@ it('each event shows policy, proven step and disposition, and how many replies t
     { mailbox: 'codex', attention: { policy: 'must_respond', directedness: 'to_me' } },
   ]);
   expect((await parley.run(words, { as: 'ada' })).out).toContain('before');
-  const { obligations } = await parley.json<{ obligations: { id: string; from: string; message: { body: string } }[] }>(
-    ['owe'],
-    {
-      as: 'codex',
-    },
-  );
-  expect(obligations).toMatchObject([{ id: raised.id, from: 'ada' }]);
-  expect(obligations[0]?.message.body).toBe('this breaks the release\n\nclaude in #dev:\n> main is red');
+  const { duties } = await parley.json<{ duties: { id: string; from: string; message: { body: string } }[] }>(['owe'], {
+    as: 'codex',
+  });
+  expect(duties).toMatchObject([{ id: raised.id, from: 'ada' }]);
+  expect(duties[0]?.message.body).toBe('this breaks the release\n\nclaude in #dev:\n> main is red');
 });

@@ -20,7 +20,7 @@ describe('a question to a role', () => {
     for (const name of ['alice', 'bob']) {
       expect(await output(parley, 'inbox', '--as', name)).toContain('may respond');
       expect(await output(parley, 'owe', '--as', name)).toContain('you owe nothing');
-      expect(await parley.json<object>(['owe', '--as', name])).toMatchObject({ obligations: [], count: 0 });
+      expect(await parley.json<object>(['owe', '--as', name])).toMatchObject({ duties: [], count: 0 });
     }
     expect(await output(parley, 'owe', '--blocking', '--as', 'asker')).toContain('nobody owes you anything');
     expect(await output(parley, 'trace', id, '--as', 'asker')).not.toContain('owes an answer');

@@ -1,5 +1,5 @@
 import { chmodSync, existsSync, statSync, writeFileSync } from 'node:fs';
-import { hookFolder } from '../../src/protocols/c2c/hook-session.ts';
+import { hookFolder, ROUNDING_MS } from '../../src/protocols/c2c/hook-session.ts';
 import { c2cHookScript } from '../../src/delivery/hook-script.ts';
 import { Brokerage } from './c2c.ts';
 import type { Run } from './program.ts';
@@ -31,6 +31,12 @@ export class C2cHooks extends Brokerage {
   get starts(): number {
     const path = `${this.program.home}/starts`;
     return existsSync(path) ? statSync(path).size : 0;
+  }
+
+  /** Waits until the inbox is old enough that a look at it counts: a change within the clock's rounding could be missed. */
+  async inboxIsOld(session = 's-bob'): Promise<void> {
+    const changed = statSync(`${this.root}/${session}.inbox.json`).mtimeMs;
+    while (Date.now() - changed <= ROUNDING_MS) await Bun.sleep(1);
   }
 
   /** In the order in which Claude Code writes it: who calls stands before what a tool took and gave. */

@@ -162,7 +162,7 @@ describe('a way in', () => {
     const { spool, close } = await openHome(root);
     const { message } = await spool.put(anEntry());
     await close();
-    const child = Bun.spawn([process.execPath, `${import.meta.dir}/../../test/support/attempt.child.ts`, root]);
+    const child = Bun.spawn([process.execPath, `${import.meta.dir}/../../../test/support/attempt.child.ts`, root]);
     await child.exited;
     expect(child.signalCode).toBe('SIGKILL');
 

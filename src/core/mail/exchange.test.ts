@@ -9,7 +9,7 @@ import { answer, send } from './send.ts';
 import type { Sent } from './send.ts';
 import { settle } from './settle.ts';
 
-const paraphrase = `${import.meta.dir}/../../test/fixtures/storms/paraphrase.json`;
+const paraphrase = `${import.meta.dir}/../../../test/fixtures/storms/paraphrase.json`;
 const { lines } = JSON.parse(readFileSync(paraphrase, 'utf8')) as { lines: string[] };
 const alice = AgentName.parse('alice');
 

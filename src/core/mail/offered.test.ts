@@ -23,7 +23,8 @@ async function aReader() {
     },
   });
   const { message } = await home.spool.put(anEntry());
-  const who: Who = { name: bob, home: home as unknown as Home };
+  const opened = { ...home, mailboxes: home.spool, journal: home.ledger };
+  const who: Who = { name: bob, home: opened as unknown as Home };
   return { who, id: message.id, fail: (step: string) => (failing = step) };
 }
 

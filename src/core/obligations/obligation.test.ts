@@ -351,7 +351,7 @@ describe('time', () => {
     const { mailboxes } = workspace.own;
     const failing = {
       ...workspace.own,
-      spool: Object.assign(Object.create(mailboxes), { put: () => Promise.reject(new Error('full')) }),
+      mailboxes: Object.assign(Object.create(mailboxes), { put: () => Promise.reject(new Error('full')) }),
     };
     const act = { redeliver: async () => true };
     await expect(tick(workspace, failing, workspace.now(), act)).rejects.toThrow('full');

@@ -15,7 +15,7 @@ import { userHome } from '../../platform/env.ts';
 import { CLIENT_VARIABLES, sessionIn } from './workspace.ts';
 
 /** A time may be rounded by this much when it is set. */
-const ROUNDING_MS = 25;
+export const ROUNDING_MS = 25;
 
 /** Which inbox a session of a client has. `sure`: the session is registered there; otherwise its folder made us think so. */
 export interface HookBinding {

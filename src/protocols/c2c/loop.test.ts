@@ -6,7 +6,7 @@ import { rounds } from './loop.ts';
 /** A mailbox of which no file ever tells anything. */
 function aSilentOne(): Who {
   const spool = { watch: () => ({ close: () => {} }), heal: async () => {} };
-  return { name: 'bob', home: { spool } } as unknown as Who;
+  return { name: 'bob', home: { mailboxes: spool } } as unknown as Who;
 }
 
 /** How often somebody looked, while it goes on. */
