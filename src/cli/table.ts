@@ -76,7 +76,7 @@ export const PARLEY_COMMANDS: readonly ListedRow[] = [
   row('Other machines', 'outbox', 'what I sent to a relay and may not have arrived', remote),
   row('Other machines', 'relay', 'serve rooms to agents on other machines', relay),
   row('Keep house', 'host', 'serve my mail to programs that run models, and to chats', servers),
-  row('Keep house', 'up', 'run the daemon that keeps doors open for others', daemon),
+  row('Keep house', 'up', 'run the daemon: a relay, a host, wake loops', daemon),
   row('Keep house', 'down', 'end the daemon', daemon),
   row('Keep house', 'status', 'what runs, and whether it answers', daemon),
   row('Keep house', 'doctor', 'look for trouble and say what to do', doctor),

@@ -1,5 +1,5 @@
 /**
- * Every "no" that a caller can earn, and how each door utters it in Parley's own voice.
+ * Every "no" that a caller can get, and its code over HTTP, over JSON-RPC and as an exit code.
  * A dialect has its own phrase book. Anything that is not a Refusal is our bug. spec: message#refusals
  */
 export const REFUSALS = {

@@ -38,7 +38,7 @@ export function serveWebSocket(accept: Accept, options: WebSocketOptions): Liste
       }
       const headers = protocolsOf(request).includes(protocol) ? { 'sec-websocket-protocol': protocol } : undefined;
       if (self.upgrade(request, { data: {}, ...(headers && { headers }) })) return;
-      return errorResponse(426, 'this door speaks WebSocket', { upgrade: 'websocket' });
+      return errorResponse(426, 'this port speaks WebSocket', { upgrade: 'websocket' });
     },
     websocket: {
       maxPayloadLength: FRAME_LIMIT,

@@ -4,7 +4,7 @@ import { BODY_LIMIT } from '../../src/core/message.ts';
 import { AgentName } from '../../src/core/names.ts';
 import type { MessageId } from '../../src/core/names.ts';
 import { HostClient } from '../support/host-client.ts';
-import type { Told } from '../support/host-door.ts';
+import type { Told } from '../support/host-server.ts';
 import { temporaryHome } from '../support/home.ts';
 import { Faults } from './drill.ts';
 import type { Drill } from './drill.ts';

@@ -21,10 +21,10 @@ interface Notice {
 
 const UP = ['up', '--with', 'relay', '--port', '0'];
 
-/** `parley up` in the foreground, once every door is open. */
+/** `parley up` in the foreground, once every service is open. */
 async function up(args: string[] = []): Promise<Running> {
   const running = machine.run('parley', [...UP, ...args]);
-  await until('the doors', () => /relay on http\S+\n/.test(running.out) || running.child.exitCode !== null);
+  await until('the services', () => /relay on http\S+\n/.test(running.out) || running.child.exitCode !== null);
   return running;
 }
 
@@ -38,7 +38,7 @@ async function status(): Promise<Told & { code: number }> {
 }
 
 describe('the daemon', () => {
-  it('keeps its doors open, is seen by status, and goes when it is told', async () => {
+  it('keeps its services open, is seen by status, and goes when it is told', async () => {
     const running = await up();
     expect(running.out).toContain(`up in ${machine.program.home}/.parley (pid ${running.child.pid})`);
     const [door] = notice().doors;
@@ -143,7 +143,7 @@ describe('the daemon', () => {
   });
 
   it.each([
-    [['up'], 'nothing to run; say which door to open: --with relay, --with outbox'],
+    [['up'], 'nothing to run; say which service: --with relay, --with outbox'],
     [['up', '--with', 'rely'], 'did you mean --with relay?'],
     [['up', '--with', 'relay', '--host', '0.0.0.0'], 'without a room token would let anybody in'],
     [['down', '--patience', 'soon'], '"soon" is no span of time'],

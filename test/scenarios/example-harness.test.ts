@@ -3,7 +3,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { Connection, Unanswered } from '../../examples/harness/connection.ts';
 import { until } from '../support/bch.ts';
 import { ExampleHouse } from '../support/example-harness.ts';
-import { EVERYTHING } from '../support/host-door.ts';
+import { EVERYTHING } from '../support/host-server.ts';
 
 let house = new ExampleHouse();
 beforeEach(() => (house = new ExampleHouse()));

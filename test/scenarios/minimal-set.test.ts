@@ -3,7 +3,7 @@ import { ChatDeliver } from '../../src/protocols/c2a/shapes.ts';
 import { until } from '../support/bch.ts';
 import { ExampleHouse } from '../support/example-harness.ts';
 import type { HostClient } from '../support/host-client.ts';
-import type { Told } from '../support/host-door.ts';
+import type { Told } from '../support/host-server.ts';
 
 const house = new ExampleHouse();
 afterAll(() => house.close());

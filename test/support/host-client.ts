@@ -1,5 +1,5 @@
-import { anInitialize } from './host-door.ts';
-import type { Told } from './host-door.ts';
+import { anInitialize } from './host-server.ts';
+import type { Told } from './host-server.ts';
 
 /** A harness or surface that a test plays, on any of the three transports. */
 export class HostClient {

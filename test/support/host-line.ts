@@ -1,8 +1,8 @@
 import { HostConnection } from '../../src/protocols/c2a/server.ts';
 import type { ChatDeliver } from '../../src/protocols/c2a/shapes.ts';
 import type { TestHost } from './host.ts';
-import { anInitialize } from './host-door.ts';
-import type { Told } from './host-door.ts';
+import { anInitialize } from './host-server.ts';
+import type { Told } from './host-server.ts';
 
 /** A harness or surface at the real server of a host, frame by frame, in the time of that host. */
 export class HostLine {

@@ -1,6 +1,6 @@
 import { connect, createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
-import type { Told } from './host-door.ts';
+import type { Told } from './host-server.ts';
 
 /** Who said a frame. */
 export type Side = 'host' | 'harness';

@@ -7,7 +7,7 @@ import { Bind, Capabilities, ChatDeliver, TOOLS } from '../../src/protocols/c2a/
 import type { ToolName } from '../../src/protocols/c2a/shapes.ts';
 import { Draft } from '../../src/core/message.ts';
 import { AgentName, MessageId } from '../../src/core/names.ts';
-import { EVERYTHING } from './host-door.ts';
+import { EVERYTHING } from './host-server.ts';
 import { aWorkspace } from './workspace.ts';
 import type { TestWorkspace } from './workspace.ts';
 

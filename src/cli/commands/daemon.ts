@@ -22,16 +22,16 @@ const OWN = {
   with: {
     type: 'string',
     multiple: true,
-    value: 'door',
-    help: `open this door: ${SERVICES.map((row) => row.name).join(', ')}`,
+    value: 'service',
+    help: `run this service: ${SERVICES.map((row) => row.name).join(', ')}`,
   },
-  detach: { type: 'boolean', help: 'leave it running in the background; returns when every door answers' },
+  detach: { type: 'boolean', help: 'leave it running in the background; returns when every service answers' },
 } as const satisfies Record<string, Option>;
 
 const upCommand = command({
-  usage: 'up --with <door>',
+  usage: 'up --with <service>',
   about: [
-    'Runs the one daemon of your home, which keeps doors open for others, until Ctrl-C or `parley down`. Everything else works without it.',
+    'Runs the one daemon of your home, which serves others, until Ctrl-C or `parley down`. Everything else works without it.',
     ...SERVICES.map((row) => `--with ${row.name}: ${row.summary}.`),
     'Its further options are those of the relay (`parley relay --help`), and those of the host begin with --host-.',
   ].join('\n'),
@@ -101,11 +101,11 @@ function wanted(names: readonly string[]): ServiceRow[] {
     const shown = name.replace(/\p{Cc}/gu, '?').slice(0, 40);
     throw new Refusal(
       'invalid_request',
-      `there is no door "${shown}"; ${near ? `did you mean --with ${near}?` : `there is ${known.join(', ')}`}`,
+      `there is no service "${shown}"; ${near ? `did you mean --with ${near}?` : `there is ${known.join(', ')}`}`,
     );
   });
   if (rows.length > 0) return rows;
-  throw new Refusal('invalid_request', `nothing to run; say which door to open: --with ${known.join(', --with ')}`);
+  throw new Refusal('invalid_request', `nothing to run; say which service: --with ${known.join(', --with ')}`);
 }
 
 function runsAlready(context: Context): Refusal {
@@ -151,7 +151,7 @@ const downCommand = command({
     const seconds = ((Date.now() - began) / 1000).toFixed(1);
     if (context.json) return context.sayJson({ was: notice, seconds: Number(seconds), waitedFor });
     const doors = notice.doors.map(({ name, address }) => `${name} on ${address}`).join(', ');
-    context.say(`down after ${seconds} s: ${doors || 'no door was open'} (pid ${notice.pid})`);
+    context.say(`down after ${seconds} s: ${doors || 'no service was open'} (pid ${notice.pid})`);
     await tellUnwoken(context, notice);
   },
 });
@@ -212,8 +212,8 @@ interface Running extends Omit<DaemonNotice, 'doors' | 'v'> {
 const statusCommand = command({
   usage: 'status',
   about:
-    'What runs for your homes: the daemon (`parley up`), a relay (`parley relay`) or a host (`parley host`) by itself, since when, and whether each door answers.\n' +
-    'Ends with 0 if something runs and answers, with 3 if nothing runs, with 1 if a door does not answer.',
+    'What runs for your homes: the daemon (`parley up`), a relay (`parley relay`) or a host (`parley host`) by itself, since when, and whether each service answers.\n' +
+    'Ends with 0 if something runs and answers, with 3 if nothing runs, with 1 if a service does not answer.',
   examples: ['parley status', 'parley status --json'],
   async run(context: Context) {
     const running = await whatRuns(context);
@@ -243,7 +243,7 @@ async function whatRuns({ env }: Context): Promise<Running[]> {
   const host = daemonNotice(`${own}/host/socket`);
   return Promise.all([
     ...(daemon ? [examined('daemon', own, daemon, env)] : []),
-    // The daemon's own are among its doors.
+    // The daemon's own are among its services.
     ...(relay && relay.pid !== daemon?.pid ? [examined('relay', bch, relay, env)] : []),
     ...(host && host.pid !== daemon?.pid ? [examined('host', own, host, env)] : []),
   ]);
@@ -259,9 +259,9 @@ async function examined(what: Running['what'], home: string, notice: DaemonNotic
   return { what, home, ...facts, doors: await Promise.all(doors) };
 }
 
-/** How long the daemon may take until every door answers. */
+/** How long the daemon may take until every service answers. */
 const PATIENCE_MS = 15_000;
-/** Starts the daemon in the background and returns when every door answers. If it fails, its own words are the reason. */
+/** Starts the daemon in the background and returns when every service answers. If it fails, its own words are the reason. */
 async function detach(context: Context, rows: readonly ServiceRow[], values: Record<string, unknown>): Promise<void> {
   const home = parleyHome(context.env);
   const there = daemonNotice(`${home}/daemon`);

@@ -145,7 +145,7 @@ const resolveCommand = command({
 const ownCommand = command({
   usage: 'own [#channel|id]',
   about:
-    'Makes a channel, or the exchange that a message is part of, yours: what is said there knocks at your door, and only at yours. ' +
+    'Makes a channel, or the exchange that a message is part of, yours: of what is said there you are told first, and nobody else is woken. ' +
     'Without words it lists what you own.',
   options: { release: { type: 'boolean', help: 'give it up' } },
   words: [0, 1],

@@ -14,7 +14,7 @@ export const nameTaken = (name: string): string =>
   `agent name "${name}" is registered — present its token to re-register`;
 export const notYours = (mine: string, other: string): string => `token is for "${mine}", not "${other}"`;
 
-/** A "no" of the door itself, before any flow is asked. */
+/** A "no" of the server itself, before core is asked. */
 export class Declined extends Error {
   override readonly name = 'Declined';
   constructor(

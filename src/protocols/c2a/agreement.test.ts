@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { anInitialize, EVERYTHING, Talk } from '../../../test/support/host-door.ts';
+import { anInitialize, EVERYTHING, Talk } from '../../../test/support/host-server.ts';
 import type { SurfaceShow } from './context.ts';
 import { SIGNALS } from '../../core/signal.ts';
 

@@ -1,7 +1,7 @@
-// The envelope from outside: the real door and the real engine, in the time of a clock that a test moves.
+// The envelope from outside: the real server and the real engine, in the time of a clock that a test moves.
 import { describe, expect, it } from 'bun:test';
 import { aHost } from '../../../test/support/host.ts';
-import { EVERYTHING } from '../../../test/support/host-door.ts';
+import { EVERYTHING } from '../../../test/support/host-server.ts';
 import { HostLine } from '../../../test/support/host-line.ts';
 import { inChannel, withRole } from '../../../test/support/workspace.ts';
 import { Directedness, Injection, Policy, Reason } from '../../core/attention/attention.ts';

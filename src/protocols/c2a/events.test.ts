@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { anEvent, EVERYTHING, Talk } from '../../../test/support/host-door.ts';
+import { anEvent, EVERYTHING, Talk } from '../../../test/support/host-server.ts';
 import type { SurfaceShow } from './context.ts';
 import { MessageId } from '../../core/names.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'bun:test';
-import { anEvent, Talk } from '../../../test/support/host-door.ts';
+import { anEvent, Talk } from '../../../test/support/host-server.ts';
 import { MessageId } from '../../core/names.ts';
 import { REFUSALS, Refusal } from '../../core/refusal.ts';
 import type { RefusalCode } from '../../core/refusal.ts';

@@ -2,7 +2,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'bun:test';
 import { aHost } from '../../../test/support/host.ts';
-import { EVERYTHING } from '../../../test/support/host-door.ts';
+import { EVERYTHING } from '../../../test/support/host-server.ts';
 import { HostLine } from '../../../test/support/host-line.ts';
 import { inChannel, withRole } from '../../../test/support/workspace.ts';
 

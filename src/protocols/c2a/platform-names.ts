@@ -98,7 +98,7 @@ function made<T>(parsed: { success: true; data: T } | { success: false }, id: st
 }
 
 /**
- * What a reaction at a surface says. The door has read the sign, with a workspace's own signs; one that means nothing there is kept by
+ * What a reaction at a surface says. The server has read the sign, with a workspace's own signs; one that means nothing there is kept by
  * its number, not guessed. spec: host#glyphs
  */
 export function signalFor({ signal, glyph = '' }: { signal?: string | undefined; glyph?: string | undefined }): Signal {

@@ -1,7 +1,7 @@
 import { expect, it } from 'bun:test';
 import { aDurableWorkspace } from '../../../test/support/durable-workspace.ts';
 import { FakeWire } from '../../../test/support/host.ts';
-import { EVERYTHING } from '../../../test/support/host-door.ts';
+import { EVERYTHING } from '../../../test/support/host-server.ts';
 import { within } from '../../../test/support/within.ts';
 import { PROMPTS } from './prompt.ts';
 import { Bind, Capabilities } from './shapes.ts';

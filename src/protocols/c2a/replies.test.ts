@@ -1,7 +1,7 @@
 // What a session may say and when it may be disturbed, and that nobody's words change that.
 import { describe, expect, it } from 'bun:test';
 import { aHost } from '../../../test/support/host.ts';
-import { EVERYTHING } from '../../../test/support/host-door.ts';
+import { EVERYTHING } from '../../../test/support/host-server.ts';
 import { HostLine } from '../../../test/support/host-line.ts';
 import { inChannel, withRole } from '../../../test/support/workspace.ts';
 import { parsePrompt } from '../../../test/support/prompt.ts';

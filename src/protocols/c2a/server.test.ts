@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { anEvent, EVERYTHING, Talk } from '../../../test/support/host-door.ts';
+import { anEvent, EVERYTHING, Talk } from '../../../test/support/host-server.ts';
 import { aClock } from '../../../test/support/clock.ts';
 import { Bind, ChatDeliver, Initialize, Knock, Progress, SURFACE, TOOLS, Turn } from './shapes.ts';
 import { jsonSchema } from './methods.ts';

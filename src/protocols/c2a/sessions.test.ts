@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire, TestHost } from '../../../test/support/host.ts';
-import { EVERYTHING } from '../../../test/support/host-door.ts';
+import { EVERYTHING } from '../../../test/support/host-server.ts';
 import { inChannel } from '../../../test/support/workspace.ts';
 import { Bind } from './shapes.ts';
 import { AgentName } from '../../core/names.ts';

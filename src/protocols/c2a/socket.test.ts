@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
 import { chmodSync, existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { HostClient } from '../../../test/support/host-client.ts';
-import { anInitialize, FakeEngine } from '../../../test/support/host-door.ts';
+import { anInitialize, FakeEngine } from '../../../test/support/host-server.ts';
 import { within } from '../../../test/support/within.ts';
 import type { Listening } from '../../wire/connection.ts';
 import { FRAME_LIMIT } from '../../wire/jsonrpc.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
-import { anInitialize, FakeEngine } from '../../../test/support/host-door.ts';
-import type { Told } from '../../../test/support/host-door.ts';
+import { anInitialize, FakeEngine } from '../../../test/support/host-server.ts';
+import type { Told } from '../../../test/support/host-server.ts';
 import { serveStdio } from '../../wire/connection.ts';
 import { HostServer } from './server.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test';
 import { aHost, FakeWire } from '../../../test/support/host.ts';
-import { EVERYTHING } from '../../../test/support/host-door.ts';
+import { EVERYTHING } from '../../../test/support/host-server.ts';
 import type { TestHost } from '../../../test/support/host.ts';
 import { inChannel, withRole } from '../../../test/support/workspace.ts';
 import { Turn } from './shapes.ts';

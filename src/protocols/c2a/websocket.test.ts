@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'bun:test';
-import { anInitialize, FakeEngine } from '../../../test/support/host-door.ts';
-import type { Told } from '../../../test/support/host-door.ts';
+import { anInitialize, FakeEngine } from '../../../test/support/host-server.ts';
+import type { Told } from '../../../test/support/host-server.ts';
 import { within } from '../../../test/support/within.ts';
 import { hashOf } from '../../wire/tokens.ts';
 import { serveWebSocket } from '../../wire/websocket.ts';
