@@ -9,9 +9,8 @@ const LAYERS = [
   ['platform'],
   ['store', 'wire', 'sessions'],
   ['delivery'],
-  ['clients', 'remote'],
+  ['clients'],
   ['protocols'],
-  ['bridges'],
   ['daemon'],
   ['cli'],
 ] as const;
@@ -24,7 +23,10 @@ const CARRIED: Record<string, RegExp> = {
 };
 
 /** The only files that name a backend, outside of store/ and of the protocol that owns it. */
-const NAMES_BACKENDS = /^src\/(store|remote|daemon)\//;
+const NAMES_BACKENDS = /^src\/(store|daemon)\//;
+
+const NOT_FOR_A_SEND =
+  /backchannel\/(relay|rooms|remote-(home|http|events|mailboxes|directory)|outbox|post|inbox-cache|token-cache)|exporter|exported-|export-(job|worker|messages)|wire\/|clients\/settings\/|installer/;
 
 const files = [...new Glob('src/**/*.ts').scanSync()].filter((path) => !/\.(test|contract)\.ts$/.test(path));
 const imports = files.flatMap((path) => importsIn(path, readFileSync(path, 'utf8')));
@@ -72,6 +74,14 @@ describe('the source tree', () => {
     expect(named.filter(({ path }) => !allowed.test(path)).map(({ path, target }) => `${path}: ${target}`)).toEqual([]);
   });
 
+  it('keeps what only a relay or an installer needs out of a plain send', () => {
+    const started = ['src/cli/main.ts', 'src/cli/parley.ts', 'src/cli/commands/mail.ts'];
+    for (const path of started)
+      for (const { target } of valueImportsIn(path)) if (!started.includes(target)) started.push(target);
+    expect(started).toContain('src/core/mail/send.ts');
+    expect(started.filter((path) => NOT_FOR_A_SEND.test(path))).toEqual([]);
+  });
+
   it('has no file for odds and ends', () => {
     expect(files.filter((path) => /\/(utils?|helpers?|common|manager|index)\.ts$/.test(path))).toEqual([]);
   });
@@ -92,6 +102,13 @@ interface Import {
 
 function importsIn(path: string, text: string): Import[] {
   const found = text.matchAll(/(?:\bfrom\s*|\bimport\s*\(\s*|\brequire\s*\(\s*|^import\s+)['"](\.[^'"]+)['"]/gm);
+  return [...found].map(([, target = '']) => ({ path, target: normalize(join(dirname(path), target)) }));
+}
+
+/** What a file loads as soon as it is loaded itself: types and `import()` are not. */
+function valueImportsIn(path: string): Import[] {
+  const text = readFileSync(path, 'utf8');
+  const found = text.matchAll(/^(?:import|export) (?!type\b)[^;]*?from '(\.[^']+\.ts)'/gm);
   return [...found].map(([, target = '']) => ({ path, target: normalize(join(dirname(path), target)) }));
 }
 

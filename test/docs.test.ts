@@ -30,6 +30,19 @@ describe('the documentation', () => {
     expect(missing.map(({ path, page, anchor }) => `${path}: ${page}#${anchor}`)).toEqual([]);
   });
 
+  it('is named in comments only by files that exist', () => {
+    const names = new Set(
+      [...new Glob('{src,test,bench,plugins,examples}/**/*.ts').scanSync()].map((path) => path.split('/').at(-1)),
+    );
+    const gone = [...new Glob('{src,bench}/**/*.ts').scanSync()].flatMap((path) =>
+      [...readFileSync(path, 'utf8').matchAll(/^\s*(?:\/\/|\/?\*).*?(?<![\w/*-])([a-z][a-z-]+\.ts)\b/gm)]
+        .map(([, name = '']) => name)
+        .filter((name) => !names.has(name))
+        .map((name) => `${path}: ${name}`),
+    );
+    expect(gone).toEqual([]);
+  });
+
   it('links only to what is there', () => {
     const links = [...texts].flatMap(([page, text]) => linksIn(text).map((link) => ({ page, link })));
     expect(links.length).toBeGreaterThan(40);

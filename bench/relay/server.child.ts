@@ -1,5 +1,5 @@
 // A relay by itself, to be measured: with its storage, or with a spool that keeps nothing.
-import { openRelayRooms } from '../../src/protocols/backchannel/homes.ts';
+import { openRelayRooms } from '../../src/protocols/backchannel/relay-rooms.ts';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { serveRelay } from '../../src/protocols/backchannel/relay-server.ts';
 import type { Home } from '../../src/core/mail/workspace.ts';

@@ -1,6 +1,6 @@
 import type { Env } from '../core/env.ts';
 import { openWorkspace } from '../daemon/homes.ts';
-import { nearest } from '../core/mail/nearest.ts';
+import { nearest } from '../core/nearest.ts';
 import type { Workspace, Who } from '../core/mail/workspace.ts';
 import { parleyHome } from '../platform/env.ts';
 import { hasColour, Paint, writeAll } from '../platform/terminal.ts';

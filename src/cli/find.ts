@@ -1,4 +1,4 @@
-import { nearest } from '../core/mail/nearest.ts';
+import { nearest } from '../core/nearest.ts';
 import { visible } from '../core/history/sight.ts';
 import { findMessage } from '../core/mail/workspace.ts';
 import type { Workspace, Who } from '../core/mail/workspace.ts';

@@ -1,5 +1,5 @@
 import type { Command, Dialect, Options, Row } from '../core/command.ts';
-import { nearest } from '../core/mail/nearest.ts';
+import { nearest } from '../core/nearest.ts';
 import { hasColour, Paint, writeAll } from '../platform/terminal.ts';
 import { Context } from './context.ts';
 import { refused } from './failure.ts';
@@ -20,7 +20,9 @@ export function parley(rows: readonly ListedRow[]): Dialect<Context> {
     name: 'parley',
     common: COMMON,
     read(argv) {
-      const [leading, [name = '', ...words]] = splitLeading(argv);
+      const [leading, [given, ...words]] = splitLeading(argv);
+      // `parley` alone is the overview; `parley ""` is a wrong command.
+      const name = given === '' ? '""' : (given ?? '');
       if (['help', '--help', '-h'].includes(name)) return { name: words[0] ?? '', rest: [], help: true };
       return { name: name === '--version' ? 'version' : name, rest: [...leading, ...words] };
     },

@@ -6,7 +6,7 @@ import { parleyHome } from '../platform/env.ts';
 import { DAY, spanMs } from '../core/time.ts';
 import { trustOf } from '../platform/trust.ts';
 import { readFileSync, statSync } from 'node:fs';
-import { nearest } from '../core/mail/nearest.ts';
+import { nearest } from '../core/nearest.ts';
 import { BODY_LIMIT } from '../core/message.ts';
 import { AgentName } from '../core/names.ts';
 import { Refusal } from '../core/refusal.ts';

@@ -115,16 +115,6 @@ const BCH_COMMANDS: readonly Row<Bch>[] = [
 /** Every command of `c2c`. Its help is one text, too. */
 export const C2C_COMMANDS: readonly Row<C2c>[] = [
   ...rows(
-    () => import('../protocols/c2c/session-commands.ts'),
-    'register',
-    'whoami',
-    'list',
-    'set-dnd',
-    'dnd',
-    'clear-compact',
-    'set-compact',
-  ),
-  ...rows(
     () => import('../protocols/c2c/commands.ts'),
     'send',
     'send-all',
@@ -133,6 +123,16 @@ export const C2C_COMMANDS: readonly Row<C2c>[] = [
     'history',
     'dead-letter',
     'version',
+  ),
+  ...rows(
+    () => import('../protocols/c2c/session-commands.ts'),
+    'register',
+    'whoami',
+    'list',
+    'set-dnd',
+    'dnd',
+    'clear-compact',
+    'set-compact',
   ),
   ...rows(() => import('../protocols/c2c/room-commands.ts'), 'rooms', 'room', 'my-rooms'),
   ...rows(() => import('../protocols/c2c/supervisor-commands.ts'), 'open-pending-reply', 'check-pending-reply', 'repo'),
@@ -176,7 +176,7 @@ export async function speak(name: 'parley' | 'bch' | 'c2c', argv: readonly strin
     }
     case 'c2c': {
       const { c2c } = await import('../protocols/c2c/dialect.ts');
-      const names = C2C_COMMANDS.map((row) => row.name);
+      const names = [...C2C_COMMANDS.map((row) => row.name), 'help'];
       return run(c2c(names), [...C2C_COMMANDS, ...PLUGIN_PARTS], argv);
     }
   }

@@ -1,5 +1,5 @@
+import { openRelayRooms } from '../protocols/backchannel/relay-rooms.ts';
 import { lazyHome } from '../store/home.ts';
-import { openRelayRooms } from '../protocols/backchannel/homes.ts';
 import { ExportedMaildir as LateMaildir } from '../store/maildir/exported-maildir.ts';
 import { describe, expect, it } from 'bun:test';
 import { mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';

@@ -1,7 +1,7 @@
+import { RELAY_OPTIONS } from '../protocols/backchannel/relay-options.ts';
 import { HOST_OPTIONS } from '../protocols/c2a/options.ts';
 import type { Options } from '../core/command.ts';
 import type { Service } from '../core/service.ts';
-import { RELAY_OPTIONS } from '../protocols/backchannel/relay.ts';
 
 /** One row of the table of services. What is behind it is loaded only when the service is opened or asked for. */
 export interface ServiceRow {

@@ -243,7 +243,7 @@ describe('the host', () => {
     expect(existsSync(socket)).toBe(false);
   });
 
-  it('keeps the order of a conversation, anyone who goes and comes meanwhile, and loses nothing when it is killed [C2A-7] [C2A-33]', async () => {
+  it('keeps the order of a conversation, no matter who goes and comes meanwhile, and loses nothing when it is killed [C2A-7] [C2A-33]', async () => {
     const crowd = new House('Unix socket');
     await crowd.program.init('bob');
     const surface = await (await crowd.connect()).initialize({ role: 'surface' });

@@ -1,4 +1,4 @@
-// A process that offers all of bob's mail in a home by a way, and dies by kill -9 while the way tries: `offer.child.ts <home>`
+// A process that offers all of bob's mail in a home by a way, and dies by kill -9 while the way tries: `attempt.child.ts <home>`
 import { attempt } from '../../src/core/mail/attempt.ts';
 import { FilesDirectory } from '../../src/store/directory/files.ts';
 import { bob } from './mail.ts';

@@ -1,4 +1,4 @@
-// One process at work on the duties of a ledger: `duty.child.ts <ledger.db> <act> <id> <name>`. Says on stdout, one JSON value a
+// One process at work on the obligations in a journal: `obligation.child.ts <ledger.db> <act> <id> <name>`. Says on stdout, one JSON value a
 // line, that it is ready, and what it did once it was told to go on.
 import { anObligation } from './obligation-row.ts';
 import { writeSync } from 'node:fs';

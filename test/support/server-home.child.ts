@@ -1,4 +1,4 @@
-// A relay's storage at work until it is killed: `late.child.ts <home> <putters>`. Says every id that was answered, one a line.
+// A relay's storage at work until it is killed: `server-home.child.ts <home> <putters>`. Says every id that was answered, one a line.
 import { writeSync } from 'node:fs';
 import { SendKey } from '../../src/core/names.ts';
 import { openServerHome } from './server-home.ts';

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { command } from '../../core/command.ts';
 import { spanText } from '../../core/time.ts';
 import { lineForModel } from '../../core/gate.ts';
-import { nearest } from '../../core/mail/nearest.ts';
+import { nearest } from '../../core/nearest.ts';
 import { parleyHome } from '../../platform/env.ts';
 import { Refusal } from '../../core/refusal.ts';
 import type { Context } from '../context.ts';

@@ -5,7 +5,7 @@ import type { Log, OpenService } from '../../core/service.ts';
 import { ago, durationFrom } from '../../core/time.ts';
 import { SERVICES } from '../../daemon/services.ts';
 import type { ServiceRow } from '../../daemon/services.ts';
-import { nearest } from '../../core/mail/nearest.ts';
+import { nearest } from '../../core/nearest.ts';
 import { startInBackground } from '../../platform/background.ts';
 import { takeDaemonLock, daemonNotice } from '../../platform/daemon-lock.ts';
 import type { DaemonNotice } from '../../platform/daemon-lock.ts';

@@ -2,7 +2,7 @@ import { inShell } from '../../clients/shell-word.ts';
 import { command } from '../../core/command.ts';
 import { deadlineFrom } from '../../core/time.ts';
 import { heldLines } from '../../core/mail/held.ts';
-import { nearest } from '../../core/mail/nearest.ts';
+import { nearest } from '../../core/nearest.ts';
 import { raise } from '../../core/obligations/escalate.ts';
 import { react } from '../../core/obligations/react.ts';
 import type { Reacted } from '../../core/obligations/react.ts';

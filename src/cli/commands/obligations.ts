@@ -106,16 +106,16 @@ const claimCommand = command({
 const deferCommand = command({
   usage: 'defer <id>',
   about:
-    'Puts off what you owe, and tells anyone who waits for it why. It stays owed: it comes back at the time that you name, or after half an hour.',
+    'Puts off what you owe, and tells the one who waits why. It stays owed: it comes back at the time that you name, or after half an hour.',
   options: {
-    reason: { type: 'string', value: 'text', help: 'why it cannot be now; anyone who waits is told (needed)' },
+    reason: { type: 'string', value: 'text', help: 'why it cannot be now; the one who waits is told (needed)' },
     until: { type: 'string', value: 'when', help: 'when it comes back: 30m, 2h, 07:30 or an ISO time' },
   },
   words: [1, 1],
   examples: ['parley defer 1f2e3d4c --reason "the tests run until five" --until 17:00'],
   async run(context: Context, values, [prefix = '']) {
     const { reason = '' } = values;
-    if (reason.trim() === '') throw new Refusal('invalid_request', 'say why, for anyone who waits: --reason "…"');
+    if (reason.trim() === '') throw new Refusal('invalid_request', 'say why, for the one who waits: --reason "…"');
     const until = values.until === undefined ? undefined : momentFrom(values.until, context.workspace.now());
     const { who, id } = await eventFrom(context, prefix);
     const { state, due } = await defer(context.workspace, who, id, { reason, ...(until !== undefined && { until }) });

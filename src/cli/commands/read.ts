@@ -320,7 +320,8 @@ export const overview = command({
     });
     if (who instanceof Refusal) {
       if (context.json) return context.sayJson({ agent: null, next: 'parley init <name>' });
-      context.say(`You have no mailbox here yet (${who.message}).`);
+      const isUnnamed = context.settings.agent === undefined;
+      context.say(isUnnamed ? 'You have no mailbox here yet.' : `You have no mailbox here: ${who.message}.`);
       return context.say('Next: parley init <name>      See it work first: parley demo      Everything: parley help');
     }
     const mail = await waiting(who, { any: true });

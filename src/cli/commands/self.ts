@@ -1,6 +1,6 @@
 import { command } from '../../core/command.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { nearest } from '../../core/mail/nearest.ts';
+import { nearest } from '../../core/nearest.ts';
 import { isCompiled, VERSION } from '../../platform/program.ts';
 import { backchannelHome, parleyHome } from '../../platform/env.ts';
 import { existsSync } from 'node:fs';

@@ -5,7 +5,7 @@ import { JOURNAL_FORMAT } from '../../daemon/homes.ts';
 import { lineForModel } from '../../core/gate.ts';
 import { becomeOwner, ownersOf, refuseOtherOwner, sendHeld } from '../../core/obligations/owners.ts';
 import { bridgeName } from '../../protocols/c2a/platform-names.ts';
-import { nearest } from '../../core/mail/nearest.ts';
+import { nearest } from '../../core/nearest.ts';
 import { send } from '../../core/mail/send.ts';
 import type { Home, Who } from '../../core/mail/workspace.ts';
 import { parleyHome } from '../../platform/env.ts';
@@ -175,7 +175,7 @@ async function initAtRelay(context: Context, order: JoinOrder): Promise<void> {
   welcome(context, agent, done);
 }
 
-/** One name, one inbox: see enlist.ts. */
+/** One name, one inbox. */
 function refuseRelayName(root: string, name: string): void {
   const relays = existsSync(`${root}/relays`) ? readdirSync(`${root}/relays`) : [];
   const taken = relays.find((one) => one.startsWith(`${name}@`));

@@ -1,6 +1,6 @@
 import type { Env } from '../../core/env.ts';
-import type { ClientSettings } from '../../clients/settings-client.ts';
-import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
+import type { ClientSettings } from '../../clients/settings/client-settings.ts';
+import { SETTINGS_CLIENTS } from '../../clients/installable.ts';
 import { accessSync, constants, existsSync, readdirSync, statSync, statfsSync } from 'node:fs';
 import { clientBindings, clientOf } from '../client-bindings.ts';
 import { counted, on } from './finding.ts';

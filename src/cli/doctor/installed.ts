@@ -1,8 +1,8 @@
 import type { Env } from '../../core/env.ts';
 import { parleyHome, userHome } from '../../platform/env.ts';
 import { gitTop } from '../../platform/git.ts';
-import type { ClientSettings } from '../../clients/settings-client.ts';
-import { SETTINGS_CLIENTS } from '../../clients/settings-clients.ts';
+import type { ClientSettings } from '../../clients/settings/client-settings.ts';
+import { SETTINGS_CLIENTS } from '../../clients/installable.ts';
 import type { Addition } from '../../clients/settings/changes.ts';
 import { find } from '../../clients/settings/file.ts';
 import type { Workspace } from '../../core/mail/workspace.ts';

@@ -1,7 +1,7 @@
 import type { Env } from '../../core/env.ts';
 import { namesIn } from '../../delivery/hook-session.ts';
 import { existsSync, readFileSync } from 'node:fs';
-import type { ClientSettings, InstallTarget } from '../../clients/settings-client.ts';
+import type { ClientSettings, InstallTarget } from '../../clients/settings/client-settings.ts';
 import { NotEditable } from '../../clients/settings/text-edit.ts';
 import { TOOL_LIST } from '../../protocols/c2a/mcp.ts';
 import type { McpTool } from '../../protocols/c2a/mcp.ts';

@@ -1,8 +1,8 @@
+import text from '../../../SKILL.md' with { type: 'text' };
 import { HOOK_CLIENTS } from '../../clients/clients.ts';
 import { join, resolve } from 'node:path';
-import text from '../../../SKILL.md' with { type: 'text' };
-import { additionsOf } from '../../clients/settings-client.ts';
-import type { ClientSettings, Hook, InstallProfile, InstallTarget } from '../../clients/settings-client.ts';
+import { additionsOf } from '../../clients/settings/client-settings.ts';
+import type { ClientSettings, Hook, InstallProfile, InstallTarget } from '../../clients/settings/client-settings.ts';
 import type { Addition } from '../../clients/settings/changes.ts';
 import { hookLine, hookWord } from '../hook-setup.ts';
 

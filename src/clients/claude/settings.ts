@@ -1,7 +1,7 @@
 import { join, resolve } from 'node:path';
 import { readJson } from '../settings/jsonc.ts';
-import { hooksInJson, member, tableIn, variables } from '../settings-client.ts';
-import type { ClientSettings, InstallTarget } from '../settings-client.ts';
+import { hooksInJson, member, tableIn, variables } from '../settings/client-settings.ts';
+import type { ClientSettings, InstallTarget } from '../settings/client-settings.ts';
 
 /** Claude Code: hooks in the user's settings; servers of a project in its `.mcp.json`, those of the user in `.claude.json`. */
 export const claudeSettings: ClientSettings = {

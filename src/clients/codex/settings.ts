@@ -1,7 +1,7 @@
 import { join, resolve } from 'node:path';
 import { inToml } from '../settings/toml.ts';
-import { hooksInJson } from '../settings-client.ts';
-import type { ClientSettings, InstallTarget, Server } from '../settings-client.ts';
+import { hooksInJson } from '../settings/client-settings.ts';
+import type { ClientSettings, InstallTarget, Server } from '../settings/client-settings.ts';
 
 /** Codex: servers in TOML, for all projects at once; hooks in a file of their own, which Codex runs only when the user trusts them. */
 export const codexSettings: ClientSettings = {

@@ -1,7 +1,7 @@
 import { readJson } from '../settings/jsonc.ts';
 import { NotEditable } from '../settings/text-edit.ts';
 import { inToml, readToml, tomlWithout } from '../settings/toml.ts';
-import { hooksIn, tableIn } from '../settings-client.ts';
+import { hooksIn, tableIn } from '../settings/client-settings.ts';
 import type { Env } from '../../core/env.ts';
 import type { Asking } from '../../platform/authority.ts';
 import { namesIn } from '../../delivery/hook-session.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { hooksInJson, member, variables } from '../settings-client.ts';
-import type { ClientSettings } from '../settings-client.ts';
+import { hooksInJson, member, variables } from '../settings/client-settings.ts';
+import type { ClientSettings } from '../settings/client-settings.ts';
 
 /** Gemini CLI: hooks and servers in one file of settings, the user's or the project's. We never write that a server is trusted. */
 export const geminiSettings: ClientSettings = {

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { inToml } from '../settings/toml.ts';
-import { isMarked, member, tableIn, variables } from '../settings-client.ts';
-import type { ClientSettings, InstallTarget } from '../settings-client.ts';
+import { isMarked, member, tableIn, variables } from '../settings/client-settings.ts';
+import type { ClientSettings, InstallTarget } from '../settings/client-settings.ts';
 
 /** Kimi: the older program has `~/.kimi`, the newer one `~/.kimi-code`; only that one runs hooks. Whichever is here is served. */
 export const kimiSettings: ClientSettings = {

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { hasMember, readJson } from '../settings/jsonc.ts';
-import { member, tableIn, variables } from '../settings-client.ts';
-import type { ClientSettings, InstallTarget } from '../settings-client.ts';
+import { member, tableIn, variables } from '../settings/client-settings.ts';
+import type { ClientSettings, InstallTarget } from '../settings/client-settings.ts';
 
 /** OpenCode: servers in `opencode.json` of the user or the project. It runs no hooks; a plugin is a file in its folder. */
 export const opencodeSettings: ClientSettings = {

@@ -2,7 +2,7 @@ import type { Env } from '../../core/env.ts';
 import { findCodexTables, offerRemoval } from '../codex/trust.ts';
 import type { CodexTables } from '../codex/trust.ts';
 import type { Asking } from '../../platform/authority.ts';
-import type { InstallProfile, ClientSettings, InstallTarget } from '../settings-client.ts';
+import type { InstallProfile, ClientSettings, InstallTarget } from './client-settings.ts';
 import { existsSync, lstatSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { applyChange, changeFor, rollBack, undo } from './changes.ts';

@@ -25,7 +25,7 @@ describe('the decision on a copy', () => {
     onlyThanks: fc.boolean(),
     asksQuestion: fc.boolean(),
     guard: fc.constantFrom(null, 'echo', 'long'),
-    hushed: fc.boolean(),
+    quietTime: fc.boolean(),
     left: fc.boolean(),
     signal: fc.option(fc.constantFrom(...Object.keys(SIGNALS), 'x-party'), { nil: undefined }),
     changesObligation: fc.boolean(),
@@ -59,7 +59,7 @@ describe('the decision on a copy', () => {
 
   it('never hides what must be answered, unless its reader wants quiet', () =>
     always((given) => {
-      const decision = decide({ ...given, hushed: false });
+      const decision = decide({ ...given, quietTime: false });
       if (decision.policy === 'must_respond')
         expect(loudness(decision.injection)).toBeGreaterThanOrEqual(loudness('buffered'));
     }));
@@ -72,7 +72,7 @@ describe('the decision on a copy', () => {
   it('never gets louder by a guard, and wakes nobody for what a guard holds [C2A-D10]', () =>
     always((given) => {
       const plain = { intent: 'none', priority: 'normal', escalation: false, signal: undefined } as const;
-      const idle = { ...given, ...plain, hushed: false, left: false, fromMe: false };
+      const idle = { ...given, ...plain, quietTime: false, left: false, fromMe: false };
       const free = decide({ ...idle, guard: null });
       for (const guard of ['echo', 'long'] as const) {
         const held = decide({ ...idle, guard });
@@ -84,7 +84,7 @@ describe('the decision on a copy', () => {
 
   it('never hides the text of a long exchange that would have been shown without the guard [C2A-D10]', () =>
     always((any) => {
-      const given = { ...any, left: false, hushed: false };
+      const given = { ...any, left: false, quietTime: false };
       if (isQuiet(decide({ ...given, guard: null }))) return;
       const { reason, injection } = decide({ ...given, guard: 'long' });
       if (reason === 'loop') expect(injection).toBe('digest');
@@ -103,7 +103,7 @@ describe('the decision on a copy', () => {
 
   it('never lets a sender raise by urgency what is not shown in full anyway', () =>
     always((any) => {
-      const given = { ...any, guard: null, hushed: false };
+      const given = { ...any, guard: null, quietTime: false };
       const normal = decide({ ...given, priority: 'normal' });
       const urgent = decide({ ...given, priority: 'urgent' });
       expect(urgent).toEqual(normal.injection === 'buffered' ? { ...normal, injection: 'immediate' } : normal);
@@ -111,9 +111,9 @@ describe('the decision on a copy', () => {
 
   it('never makes anything louder because the reader wants quiet or was asked to leave', () =>
     always((given) => {
-      const open = loudness(decide({ ...given, hushed: false, left: false, aim: undefined }).injection);
+      const open = loudness(decide({ ...given, quietTime: false, left: false, aim: undefined }).injection);
       expect(loudness(decide({ ...given, left: false, aim: undefined }).injection)).toBeLessThanOrEqual(open);
-      expect(loudness(decide({ ...given, hushed: false, aim: undefined }).injection)).toBeLessThanOrEqual(open);
+      expect(loudness(decide({ ...given, quietTime: false, aim: undefined }).injection)).toBeLessThanOrEqual(open);
     }));
 
   it('never disturbs anybody by what its sender means for nobody', () =>
@@ -123,15 +123,15 @@ describe('the decision on a copy', () => {
 
   it('never disturbs a reader who wants quiet, except by what a person calls urgent', () =>
     always((given) => {
-      const hushed = decide({ ...given, hushed: true });
+      const quietTime = decide({ ...given, quietTime: true });
       const urgent = given.priority === 'urgent' && !given.fromAgent;
-      if (urgent) expect(hushed).toEqual(decide({ ...given, hushed: false }));
-      else expect(isQuiet(hushed)).toBe(true);
+      if (urgent) expect(quietTime).toEqual(decide({ ...given, quietTime: false }));
+      else expect(isQuiet(quietTime)).toBe(true);
     }));
 
   it('never lets quiet end what is owed', () =>
     always((given) =>
-      expect(decide({ ...given, hushed: true }).policy).toBe(decide({ ...given, hushed: false }).policy),
+      expect(decide({ ...given, quietTime: true }).policy).toBe(decide({ ...given, quietTime: false }).policy),
     ));
 
   it('never asks for an answer to what goes into a digest', () =>
@@ -155,7 +155,7 @@ describe('the decision on a copy', () => {
 
   it('never tells a reader who left anything, until it is called by name', () =>
     always((given) => {
-      const left = { ...given, left: true, hushed: false };
+      const left = { ...given, left: true, quietTime: false };
       const isHere = given.via !== 'dm' || given.threadReply;
       if (isHere) expect(isQuiet(decide({ ...left, mentionsMe: false }))).toBe(true);
       expect(decide({ ...left, mentionsMe: true, aim: undefined })).toEqual(

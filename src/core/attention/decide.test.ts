@@ -23,7 +23,7 @@ function facts(given: Partial<AttentionFacts> = {}): AttentionFacts {
     onlyThanks: false,
     asksQuestion: false,
     guard: null,
-    hushed: false,
+    quietTime: false,
     left: false,
     changesObligation: false,
     edited: false,
@@ -288,27 +288,27 @@ const BEYOND_THE_MATRIX: [string, AttentionFacts, string][] = [
   ],
   [
     'for a reader who wants quiet, a DM waits in the mailbox and is owed',
-    dm({ hushed: true }),
+    dm({ quietTime: true }),
     'to_me must_respond tool_mailbox direct_message',
   ],
   [
     'for a reader who wants quiet, what may be answered is told later',
-    dm({ hushed: true, intent: 'fyi' }),
+    dm({ quietTime: true, intent: 'fyi' }),
     'to_me may_respond digest direct_message',
   ],
   [
     'for a reader who wants quiet, a knock is told later',
-    facts({ hushed: true, via: 'role' }),
+    facts({ quietTime: true, via: 'role' }),
     'to_my_role may_respond digest role_mention',
   ],
   [
     'what an agent calls urgent does not break the quiet',
-    dm({ hushed: true, priority: 'urgent' }),
+    dm({ quietTime: true, priority: 'urgent' }),
     'to_me must_respond tool_mailbox direct_message',
   ],
   [
     'what a person calls urgent does',
-    dm({ hushed: true, priority: 'urgent', fromAgent: false }),
+    dm({ quietTime: true, priority: 'urgent', fromAgent: false }),
     'to_me must_respond immediate direct_message',
   ],
   [

@@ -65,7 +65,7 @@ export interface AttentionFacts {
   /** Which guard would hold it, because its exchange goes in circles. */
   guard: Guard | null;
   /** The reader wants no disturbance now. */
-  hushed: boolean;
+  quietTime: boolean;
   /** The reader was asked to leave this channel or exchange. */
   left: boolean;
   /** It is a reaction. */
@@ -135,7 +135,7 @@ function overridden(f: AttentionFacts, d: Attention): Attention {
   // Asked to leave, it hears of this again when it is called by name.
   if (f.left && isGone(f) && !isQuiet(d)) d = { ...d, policy: 'must_not_respond', injection: 'tool_mailbox' };
   // What must be answered stays owed: it waits in the mailbox. Everything else is told later, in one.
-  if (f.hushed && isHushing(f) && !isQuiet(d)) {
+  if (f.quietTime && isHeldInQuietTime(f) && !isQuiet(d)) {
     d = { ...d, injection: d.policy === 'must_respond' ? 'tool_mailbox' : 'digest' };
   }
   return f.fromMe ? { ...MATRIX.addressed_elsewhere, injection: 'silent', reason: 'addressed_elsewhere' } : d;
@@ -210,7 +210,7 @@ function isGone(facts: AttentionFacts): boolean {
 }
 
 /** What a person says is urgent comes through. */
-function isHushing({ priority, fromAgent }: AttentionFacts): boolean {
+function isHeldInQuietTime({ priority, fromAgent }: AttentionFacts): boolean {
   return !(priority === 'urgent' && !fromAgent);
 }
 

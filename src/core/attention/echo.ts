@@ -44,7 +44,7 @@ const IS_UNSPACED = new RegExp(`^${UNSPACED}`, 'v');
 /** Inline code is one word with its signs: `a < b` is not `a > b`. */
 const INLINE_CODE = '`[^`\n]+`';
 const TOKEN = new RegExp(String.raw`${INLINE_CODE}|${UNSPACED}+|[[\p{L}\p{M}\p{N}]--${UNSPACED}]+`, 'gv');
-/** An id or a commit. Whether it is a new one is judged apart, see novelty.ts. A short id of ours may have no digit: `deadbeef`. */
+/** An id or a commit. Whether it is a new one is judged apart, see lineage.ts. A short id of ours may have no digit: `deadbeef`. */
 const HEX_ID = /^(?:(?=.*\d)[0-9a-f]{7,40}|[a-f]{8})$/;
 const EMOJI = /\p{Extended_Pictographic}|\p{Regional_Indicator}/u;
 

@@ -182,7 +182,7 @@ async function attendBy(
     onlyThanks: said.isOnlyThanks,
     asksQuestion: asks,
     guard: parley.kind === 'agent' ? guard : null,
-    hushed: parley.quiet !== undefined && (await isQuietAt(parley.quiet, now)),
+    quietTime: parley.quiet !== undefined && (await isQuietAt(parley.quiet, now)),
     left: left.some(isHere),
     signal,
     changesObligation: signal !== undefined && (await changesObligation(home, message, reader)),

@@ -1,4 +1,4 @@
-import { nearest } from './nearest.ts';
+import { nearest } from '../nearest.ts';
 import type { Message } from '../message.ts';
 import type { AgentRecord } from '../ports/directory.ts';
 import type { Copy } from '../ports/journal.ts';

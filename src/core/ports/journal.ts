@@ -61,7 +61,7 @@ export interface CopyRecord extends Copy {
   settledAt: string | null;
   settledBy: Evidence | null;
   keep: boolean;
-  /** It has no file: only the ledger has its message. See late.ts. */
+  /** It has no file: only the ledger has its message. See JournalExportQueue. */
   fileless?: boolean;
 }
 
@@ -171,7 +171,7 @@ export interface Claimed {
  * A copy is `stored` until one reader claims it (`held`). Then it is `settled`, or `stored` again if that reader releases it, dies, or
  * its lease runs out. `settled` is final. `gone` is the last known state: if the other program puts the file back, the copy can be
  * claimed again.
- * The write half below is for spools, which pair each step with their files; see spool.ts.
+ * The write half below is for spools, which pair each step with their files; see mailboxes.ts.
  */
 export interface Journal extends Records, JournalExportQueue, Obligations {
   /** Stores an entry in one transaction, or returns the entry that is already there under that sender and key. */

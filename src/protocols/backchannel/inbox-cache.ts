@@ -20,7 +20,7 @@ const AT_ONCE = 4;
 /** No inbox is as large as this; what is has to be something else. */
 const INBOX_LIMIT = 512 * 1024 * 1024;
 
-export interface LandingOptions {
+export interface InboxCacheOptions {
   root: string;
   files: MaildirFiles;
   http: RelayHttp;
@@ -41,7 +41,7 @@ export class InboxCache {
   readonly #holder = newHolder(false);
   readonly #inFlight = new Set<MessageId>();
 
-  constructor(readonly options: LandingOptions) {}
+  constructor(readonly options: InboxCacheOptions) {}
 
   /** `known` are messages that were seen waiting there. Whatever somebody else has taken is left out, silently. */
   async carry(mailbox: AgentName, ids: MessageId[], known: ReadonlyMap<MessageId, Message>): Promise<void> {

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { claudeFolder, claudeSettings } from '../../clients/claude/settings.ts';
 import { codexSettings } from '../../clients/codex/settings.ts';
 import { geminiSettings } from '../../clients/gemini/settings.ts';
-import { additionsOf } from '../../clients/settings-client.ts';
-import type { ClientSettings, Hook, InstallProfile, InstallTarget } from '../../clients/settings-client.ts';
+import { additionsOf } from '../../clients/settings/client-settings.ts';
+import type { ClientSettings, Hook, InstallProfile, InstallTarget } from '../../clients/settings/client-settings.ts';
 import type { Addition } from '../../clients/settings/changes.ts';
 import { inShell } from '../../clients/shell-word.ts';
 

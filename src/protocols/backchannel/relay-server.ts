@@ -1,3 +1,4 @@
+import type { Certificate } from './certificate.ts';
 import { timesOf } from './relay-deps.ts';
 import type { RelayDeps } from './relay-deps.ts';
 import type { Server } from 'bun';
@@ -11,11 +12,6 @@ import type { Room } from './room-registry.ts';
 const IDLE_S = 120;
 /** How often it is looked whether the requests in hand are done. */
 const LOOK_MS = 10;
-
-export interface Certificate {
-  cert: string;
-  key: string;
-}
 
 export interface ListenAddress {
   hostname: string;

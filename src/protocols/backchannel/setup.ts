@@ -7,7 +7,7 @@ import type { WakeService } from './wake.ts';
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, resolve } from 'node:path';
-import type { InstallTarget } from '../../clients/settings-client.ts';
+import type { InstallTarget } from '../../clients/settings/client-settings.ts';
 import type { Addition } from '../../clients/settings/changes.ts';
 import type { Recorded } from '../../clients/settings/manifest.ts';
 import { Refusal } from '../../core/refusal.ts';

@@ -7,7 +7,7 @@ import type { Room } from './room-registry.ts';
 import { badRequest } from './relay-phrases.ts';
 
 /** Tokens whose hash is kept in mind: hashing costs more than everything else on the way in. */
-const MOST_BADGES = 16_384;
+const MOST_TOKENS = 16_384;
 /** No token of ours is longer; a room's token is its owner's choice. */
 const LONGEST_TOKEN = 1024;
 /** How nearly all of them come. */
@@ -43,7 +43,7 @@ export class TokenCache {
   /** Whose token this is in that room, and after how many seconds to ask again (0: now); null if it is nobody's. */
   async whose(room: Room, token: string): Promise<{ who: Who; hash: string; waitS: number } | null> {
     const known = this.#known.get(token);
-    const cached = known ?? this.#newBadge(token);
+    const cached = known ?? this.#cache(token);
     const { directory } = room.home;
     const name = await directory.byToken(cached.hash);
     if (name === null || (name !== cached.owner && !isOwner(await directory.get(name), cached))) return null;
@@ -53,13 +53,13 @@ export class TokenCache {
     return { who: { name, home: room.home }, hash: cached.hash, waitS: cached.bucket?.take(this.now()) ?? 0 };
   }
 
-  #newBadge(token: string): CachedToken {
+  #cache(token: string): CachedToken {
     return { hash: hashOf(token), bucket: this.rate && new Bucket(this.rate.perMinute, this.now()), owner: null };
   }
 
   #remember(token: string, cached: CachedToken): void {
     this.#known.set(token, cached);
-    if (this.#known.size <= MOST_BADGES) return;
+    if (this.#known.size <= MOST_TOKENS) return;
     const [oldest] = this.#known.keys();
     if (oldest !== undefined) this.#known.delete(oldest);
   }

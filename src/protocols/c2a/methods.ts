@@ -11,7 +11,7 @@ import { flatResult, fromFlat, hasFlatEvents } from './events.ts';
 
 type SurfaceParams<M extends keyof typeof SURFACE> = Described<(typeof SURFACE)[M]>;
 
-/** What the server calls: `flow/host/host.ts`. A wire is known by its identity. */
+/** What the server calls: host.ts. A wire is known by its identity. */
 export interface Engine {
   bind(
     wire: HostPeer,

@@ -83,7 +83,7 @@ describe('while a model is at work', () => {
   });
 });
 
-it('anyone who works keeps what it has claimed, and loses it when nothing is heard for ten minutes [C2A-D4]', async () => {
+it('a session that works keeps what it has claimed, and loses it when nothing is heard for ten minutes [C2A-D4]', async () => {
   const { host, wire } = await aBusyLead();
   const { message } = await host.send('bob', '@lead', 'look at the parser');
   await turn(host, wire, 'boundary');

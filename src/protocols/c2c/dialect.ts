@@ -1,7 +1,7 @@
 import { visibleLine } from '../../core/gate.ts';
 import { statSync } from 'node:fs';
 import type { Dialect } from '../../core/command.ts';
-import { nearest } from '../../core/mail/nearest.ts';
+import { nearest } from '../../core/nearest.ts';
 import { writeAll } from '../../platform/terminal.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { explained, ifThere } from '../../core/disk.ts';

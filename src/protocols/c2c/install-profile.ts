@@ -12,7 +12,7 @@ import { basename, join } from 'node:path';
 import { claudeFolder } from '../../clients/claude/settings.ts';
 import type { ClientName } from '../../clients/client-names.ts';
 import { opencodeFolder } from '../../clients/opencode/settings.ts';
-import type { Hook, InstallProfile, InstallTarget } from '../../clients/settings-client.ts';
+import type { Hook, InstallProfile, InstallTarget } from '../../clients/settings/client-settings.ts';
 import { inShell } from '../../clients/shell-word.ts';
 import { hookFolder } from './hook-session.ts';
 import { onPath } from '../../platform/search-path.ts';

@@ -5,7 +5,7 @@ import { FLAG, TEXT, command } from '../../core/command.ts';
 import type { Values } from '../../core/command.ts';
 import { minuteOf } from '../../core/time.ts';
 import { lineForModel } from '../../core/gate.ts';
-import { nearest } from '../../core/mail/nearest.ts';
+import { nearest } from '../../core/nearest.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { JSON_FLAG } from './workspace.ts';
 import type { C2c } from './workspace.ts';

@@ -22,7 +22,7 @@ class Bridge {
   readonly noted: string[][] = [];
   readonly way: ScriptedWay;
   readonly loop: WireLoop;
-  hushed = false;
+  quietTime = false;
 
   constructor(
     readonly workspace: TestWorkspace,
@@ -34,7 +34,7 @@ class Bridge {
     this.loop = new WireLoop({
       way: this.way,
       spool: this.spool,
-      isDnd: async () => this.hushed,
+      isDnd: async () => this.quietTime,
       now: workspace.now,
       onNews: (news) => this.news.push(news),
     });
@@ -90,9 +90,9 @@ describe('the bridge to kimi', () => {
   it('leaves a session alone that wants no disturbance', async () => {
     const bridge = await Bridge.open(TAKEN);
     await bridge.letter('hello');
-    bridge.hushed = true;
+    bridge.quietTime = true;
     expect(await bridge.look()).toBeNull();
-    bridge.hushed = false;
+    bridge.quietTime = false;
     expect(await bridge.look()).toBe(0);
   });
 

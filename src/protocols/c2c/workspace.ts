@@ -10,7 +10,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { inShell } from '../../clients/shell-word.ts';
 import { FLAG, TEXT } from '../../core/command.ts';
 import type { Workspace, Home, Who } from '../../core/mail/workspace.ts';
-import { nearest } from '../../core/mail/nearest.ts';
+import { nearest } from '../../core/nearest.ts';
 import { backchannelHome, parleyHome } from '../../platform/env.ts';
 import { gitTop } from '../../platform/git.ts';
 import { writeAll } from '../../platform/terminal.ts';

@@ -267,7 +267,7 @@ async function homeWithLatecomer(): Promise<string> {
 }
 
 describe('a copy that a reader took in hand too late', () => {
-  it.each(SQUARE)('comes once, also if anyone who puts it back dies at %s (%i) [BC-6]', async (step, nth) => {
+  it.each(SQUARE)('comes once, also if the process that puts it back dies at %s (%i) [BC-6]', async (step, nth) => {
     const home = await homeWithLatecomer();
     expect(filesOf(home, bob, 'held')).toHaveLength(1);
     expect((await run({ home, act: 'square', step, nth })).died).toBe(true);

@@ -1,8 +1,8 @@
-import type { ClientName } from './client-names.ts';
-import type { Addition } from './settings/changes.ts';
-import { isPresent } from './settings/content.ts';
-import type { SettingsContent } from './settings/content.ts';
-import { readJson } from './settings/jsonc.ts';
+import type { ClientName } from '../client-names.ts';
+import type { Addition } from './changes.ts';
+import { isPresent } from './content.ts';
+import type { SettingsContent } from './content.ts';
+import { readJson } from './jsonc.ts';
 
 /** Where to install: the user's home, the variables that move folders, and the folder that is worked in. */
 export interface InstallTarget {

@@ -3,7 +3,7 @@ import { codexSettings } from './codex/settings.ts';
 import { geminiSettings } from './gemini/settings.ts';
 import { kimiSettings } from './kimi/settings.ts';
 import { opencodeSettings } from './opencode/settings.ts';
-import type { ClientSettings } from './settings-client.ts';
+import type { ClientSettings } from './settings/client-settings.ts';
 
 /** The clients to which we can be added, in the order of their names. */
 export const SETTINGS_CLIENTS: readonly ClientSettings[] = [

@@ -1,6 +1,6 @@
 import { expect, it } from 'bun:test';
-import { temporaryHome } from '../../../test/support/home.ts';
-import { userOf } from '../../platform/peer-user.ts';
+import { temporaryHome } from '../../test/support/home.ts';
+import { userOf } from './peer-user.ts';
 
 it('the kernel says who is at the other end of a socket, and of nothing else', async () => {
   const path = `${temporaryHome()}/socket`;

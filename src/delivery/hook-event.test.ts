@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test';
-import { hookClient } from './clients.ts';
-import type { HookClient } from '../delivery/client.ts';
-import { HookEvent, isCompaction, momentOf, proofIn } from '../delivery/hook-event.ts';
-import type { Proof } from '../delivery/hook-event.ts';
+import { hookClient } from '../clients/clients.ts';
+import type { HookClient } from './client.ts';
+import { HookEvent, isCompaction, momentOf, proofIn } from './hook-event.ts';
+import type { Proof } from './hook-event.ts';
 
 const [claude, codex, kimi, gemini] = [
   hookClient('claude'),
