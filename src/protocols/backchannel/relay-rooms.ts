@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { FilesRooms, DEFAULT_ROOM } from './rooms.ts';
 import type { Rooms } from './rooms.ts';
-import { RoomId } from '../../core/names.ts';
+import type { RoomId } from '../../core/names.ts';
 import type { Home } from '../../core/mail/workspace.ts';
 import { lazyHome } from '../../store/home.ts';
 import type { Durability, OpenHome, MailboxParts } from '../../store/home.ts';

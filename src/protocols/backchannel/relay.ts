@@ -1,6 +1,6 @@
 import type { RelayRooms } from './relay-rooms.ts';
 import { openRelayRooms } from './relay-rooms.ts';
-import { RELAY_OPTIONS } from './relay-options.ts';
+import type { RELAY_OPTIONS } from './relay-options.ts';
 import type { Env } from '../../core/env.ts';
 import { resolve } from 'node:path';
 import { TEXT, command } from '../../core/command.ts';
