@@ -120,6 +120,11 @@ export class Context {
     return this.who(use);
   }
 
+  /** What a hint must repeat so that it acts as the same agent: ` --as <agent>`, or nothing. */
+  get asOption(): string {
+    return this.#flags.as === undefined ? '' : ` --as ${this.#flags.as.replace(/^@/, '')}`;
+  }
+
   /** Words for people. */
   say(text: string): void {
     writeAll(1, `${text}\n`);

@@ -53,7 +53,7 @@ export async function agentFrom(workspace: Workspace, text: string): Promise<Who
     const [near] = nearest(address.name, names);
     throw new Refusal(
       'not_found',
-      `no agent is called ${address.name}; ${near ? `did you mean ${near}?` : 'see `parley agents` for who is here'}`,
+      `no agent is called ${address.name}; ${near ? `did you mean ${near}?` : 'see `parley agents`'}`,
     );
   }
   if (others.length === 0) return only;

@@ -23,7 +23,7 @@ export function refuseTemporary(program: string, env: Env, then: string): string
   if (PASSING.test(program))
     throw refusal(
       `${program} is in a folder that a package runner empties`,
-      `run \`npm i -g parley-mail\`, then \`${then}\``,
+      `install it (\`npm install -g ./parley-mail-<version>.tgz\`), then \`${then}\``,
     );
   const folder = temporaryFolder(program, env);
   if (folder === null || isBelow(program, userHome(env))) return program;
@@ -49,7 +49,7 @@ function wayOut(program: string, env: Env, then: string): string {
   const root = resolve(program, '../..');
   if (existsSync(join(root, 'scripts')))
     return `run \`npm run build && dist/parley self install\` in ${root}, then ${last}`;
-  return `run \`npm i -g parley-mail\`, then \`${then}\``;
+  return `install it (\`npm install -g ./parley-mail-<version>.tgz\`), then \`${then}\``;
 }
 
 /** Where `parley self install` put the program, if it is still there. */

@@ -278,13 +278,13 @@ describe('the program that a client is set to start', () => {
     }
     const env = { TMPDIR: folder, HOME: '/home/me' };
     expect(() => refuseTemporary(`${folder}/bin/parley`, env, 'bch setup')).toThrow(
-      `is in the temporary folder ${folder}, so a client cannot start it later; run \`npm i -g parley-mail\`, then \`bch setup\``,
+      `is in the temporary folder ${folder}, so a client cannot start it later; install it (\`npm install -g ./parley-mail-<version>.tgz\`), then \`bch setup\``,
     );
     mkdirSync(`${folder}/scripts`);
     expect(() => refuseTemporary(`${folder}/bin/parley`, env, 'bch setup')).toThrow(
       `run \`npm run build && dist/parley self install\` in ${folder}, then \`/home/me/.local/bin/parley bch setup\``,
     );
-    expect(() => refuseTemporary(runner, { TMPDIR: '/nowhere' }, 'bch setup')).toThrow('npm i -g parley-mail');
+    expect(() => refuseTemporary(runner, { TMPDIR: '/nowhere' }, 'bch setup')).toThrow('npm install -g ./parley-mail');
     expect(() => refuseTemporary('/no/such/parley', {}, 'bch setup')).toThrow('is not there');
     expect(refuseTemporary(`${folder}/bin/parley`, { TMPDIR: '/nowhere' }, 'bch setup')).toBe(`${folder}/bin/parley`);
   });

@@ -237,7 +237,7 @@ const reactCommand = command({
     `Signals: ${Object.keys(SIGNALS).join(', ')}, or one of your own, x-….`,
   options: {
     eta: { type: 'string', value: 'text', help: 'when, in your own words, with queued or working' },
-    for: { type: 'string', value: '@agent', help: 'whose duty a done of yours ends, where you wait for it' },
+    for: { type: 'string', value: '@agent', help: 'with done: end what this agent owes you' },
     key: { type: 'string', value: 'key', help: 'react once per key' },
   },
   words: [2, 2],

@@ -250,8 +250,8 @@ const approveCommand = command({
   usage: 'approve <id> [note …]',
   about:
     'Says yes to what an agent asked you for. Only a person can, at a terminal: the request is shown whole, and you are asked once more. ' +
-    'No option says it for you.',
-  options: { yes: { type: 'boolean', help: 'do not ask once more; a terminal is needed all the same' } },
+    'A terminal is always needed.',
+  options: { yes: { type: 'boolean', help: 'skip the second question; a terminal is needed all the same' } },
   words: [1, Infinity],
   examples: ['parley approve 1f2e3d4c', 'parley approve 1f2e3d4c "only on staging"'],
   async run(context: Context, values, [prefix = '', ...note]) {
@@ -263,7 +263,7 @@ const denyCommand = command({
   usage: 'deny <id> [reason …]',
   about:
     'Says no to what an agent asked you for. Only a person can, at a terminal. The agent is told, and why, if you say it.',
-  options: { yes: { type: 'boolean', help: 'do not ask once more; a terminal is needed all the same' } },
+  options: { yes: { type: 'boolean', help: 'skip the second question; a terminal is needed all the same' } },
   words: [1, Infinity],
   examples: ['parley deny 1f2e3d4c', 'parley deny 1f2e3d4c "not on a Friday"'],
   async run(context: Context, values, [prefix = '', ...reason]) {
@@ -276,7 +276,7 @@ interface Verdict {
   signal: 'agree' | 'declined';
   /** In the person's own words; may be empty. */
   note: string;
-  /** Said so beforehand: do not ask once more. */
+  /** Skip the second question. */
   sure: boolean;
 }
 

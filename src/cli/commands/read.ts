@@ -53,7 +53,9 @@ const inboxCommand = command({
       );
     }
     if (held > 0) context.note(`${held} more ${held === 1 ? 'is' : 'are'} held by a reader or waiting for a time`);
-    if (rows.length > 0) context.note('take one: parley take [id]   all: parley drain   answer: parley reply <id> "…"');
+    const as = context.asOption;
+    if (rows.length > 0)
+      context.note(`take one: parley take [id]${as}   all: parley drain${as}   answer: parley reply <id> "…"${as}`);
     await forgetDaily(context, who.home);
   },
 });

@@ -105,7 +105,7 @@ export async function examineOwner(home: Home): Promise<Finding[]> {
   if (home.remote || home.label === 'c2c' || records.every(({ parley }) => !parley)) return [];
   const [owner, ...others] = await ownersOf(home);
   if (!owner) {
-    const next = '`parley init <your name> --human --owner`; until then what would need you is held';
+    const next = '`parley init <your name> --human --owner`; until then messages that need you wait';
     return [warn('there is no owner: nobody is told when agents go in circles or leave something undone', next)];
   }
   if (others.length === 0) return [ok(`@${owner} is the owner`)];

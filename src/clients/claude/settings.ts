@@ -34,8 +34,8 @@ export const claudeSettings: ClientSettings = {
       ? ['Claude Code asks once whether it may start the server of a project; that answer is yours to give']
       : []),
     profile.by === 'c2c'
-      ? 'An idle session is reached by nothing that was installed here; `c2c start claude` runs one in tmux and wakes it'
-      : 'An idle session is reached by nothing that was installed here: its mail waits for your next prompt',
+      ? 'This does not wake an idle session; `c2c start claude` runs one in tmux and wakes it'
+      : 'This does not wake an idle session: its mail waits for your next prompt',
   ],
 };
 

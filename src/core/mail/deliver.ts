@@ -52,7 +52,14 @@ export async function findWaiting(who: Who, prefix: string): Promise<MessageId> 
 /** Says where a message is that waits for nobody else: a session was shown it, or a reader has it. */
 async function refuseHeld({ name, home }: Who, prefix: string): Promise<void> {
   for (const id of await home.journal.idsLike(prefix)) {
-    const copy = (await home.journal.trace(id))?.copies.find(({ mailbox }) => mailbox === name);
+    const copies = (await home.journal.trace(id))?.copies ?? [];
+    const copy = copies.find(({ mailbox }) => mailbox === name);
+    const other = copies.find(({ state }) => state === 'stored');
+    if (!copy && other)
+      throw new Refusal(
+        'not_yours',
+        `message ${shortId(id)} waits for @${other.mailbox}, not for @${name}; act as its reader: --as ${other.mailbox}`,
+      );
     if (copy?.state !== 'held' || copy.owner === null) continue;
     const short = shortId(id);
     const isOffered = copy.bearer && copy.receipts.at(-1)?.step === 'offered';

@@ -96,7 +96,7 @@ async function unknown(homes: readonly Home[], address: Address): Promise<Refusa
 }
 
 function suggestion(known: string[], list: string): string {
-  return known.length > 0 ? `did you mean ${known.join(' or ')}?` : `see ${list} for who is here`;
+  return known.length > 0 ? `did you mean ${known.join(' or ')}?` : `see ${list}`;
 }
 
 function withoutHome(text: string): string {
