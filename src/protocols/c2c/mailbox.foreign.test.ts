@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it } from 'bun:test';
 import {
   closeSync,
   existsSync,
+  linkSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -157,6 +158,21 @@ describe('beside a plain script', () => {
     expect(listAt(inboxOf(home.root, bob))).toEqual([]);
     await home.spool.release(claim, [message.id], { because: 'test' });
     expect(listAt(inboxOf(home.root, bob))).toMatchObject([{ message_id: message.id }]);
+  });
+
+  it('that writes into the inbox in place is noticed by a watcher, also without a file event', async () => {
+    const home = await aBroker();
+    const path = inboxOf(home.root, bob);
+    writeFileSync(path, '[]');
+    // A write by a name in another folder makes no event in the folder that is watched.
+    const elsewhere = `${temporaryHome()}/inbox`;
+    linkSync(path, elsewhere);
+    const { promise: called, resolve } = Promise.withResolvers<void>();
+    const watch = home.spool.watch(bob, resolve);
+    writeFileSync(elsewhere, JSON.stringify([said('in place')]));
+    await called;
+    watch.close();
+    expect(await takeAll(home)).toEqual(['in place']);
   });
 
   it('sees quiet copies like all others', async () => {
