@@ -1,5 +1,5 @@
 // A broker directory is open to the original and to plain scripts. What they do there, well or badly, loses nothing of ours.
-import { afterEach, describe, expect, it } from 'bun:test';
+import { afterEach, describe, expect, it, spyOn } from 'bun:test';
 import {
   closeSync,
   existsSync,
@@ -22,6 +22,7 @@ import {
   openBrokerHome,
 } from '../../../test/support/c2c-broker.ts';
 import type { BrokerOptions, OpenBroker } from '../../../test/support/c2c-broker.ts';
+import { aClock } from '../../../test/support/clock.ts';
 import { drainedByScript, itWithScripts, startScript } from '../../../test/support/c2c-python.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { aMessage, anEntry, bob, carol, copiesFor, QUIET } from '../../../test/support/mail.ts';
@@ -76,6 +77,27 @@ describe('what a script takes in the moment between its arrival and its senderâ€
     expect(drained).toEqual(['of ours', 'of a script']);
     await home.spool.heal();
     expect(listAt(inboxOf(home.root, bob)).map(({ content }) => content)).not.toContain('of ours');
+  });
+});
+
+describe('a claim while another reader holds many messages', () => {
+  it('asks the ledger about them once a minute, in one query', async () => {
+    const { now, pass } = aClock();
+    const home = await aBroker({ now });
+    for (let n = 0; n < 10; n += 1) await home.spool.put(anEntry({ body: `${n}` }));
+    const { copies } = await home.spool.claim(bob, await home.spool.ids(bob), { ms: 600_000 });
+    expect(copies).toHaveLength(10);
+    const open = spyOn(home.ledger, 'open');
+    const copy = spyOn(home.ledger, 'copy');
+    const asked = () => [open.mock.calls.length, copy.mock.calls.length];
+    await home.spool.claim(bob, [], LEASE);
+    expect(asked()).toEqual([0, 0]);
+    pass(60_000);
+    for (let n = 0; n < 3; n += 1) await home.spool.claim(bob, [], LEASE);
+    expect(asked()).toEqual([1, 0]);
+    // Anyone who puts the mailbox in order does not wait for the minute.
+    await home.spool.adopt(bob);
+    expect(asked()).toEqual([2, 0]);
   });
 });
 

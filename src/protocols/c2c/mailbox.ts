@@ -130,7 +130,7 @@ export class C2cMailboxes implements Mailboxes {
     const until = this.options.now() + lease.ms;
     const claim: Claim = { mailbox, owner, until, copies: [] };
     try {
-      await this.#reconciler.tidy(mailbox);
+      await this.#reconciler.tidyNowAndThen(mailbox);
       const won = await this.#win(claim, ids);
       if (won.length > 0) claim.copies = await this.#takeHeld(claim, won);
     } catch (error) {
