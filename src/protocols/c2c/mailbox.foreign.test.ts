@@ -4,12 +4,14 @@ import {
   closeSync,
   existsSync,
   linkSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
   statSync,
   symlinkSync,
+  truncateSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -28,6 +30,7 @@ import { temporaryHome } from '../../../test/support/home.ts';
 import { aMessage, anEntry, bob, carol, copiesFor, QUIET } from '../../../test/support/mail.ts';
 import { readArchive } from './archive.ts';
 import { takeRepairs } from './files.ts';
+import { LARGEST_LIST_BYTES } from '../../platform/files.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 
 const LEASE = { ms: 30_000 };
@@ -450,6 +453,22 @@ describe('an inbox that somebody spoiled', () => {
       expect(await home.spool.ids(bob)).toEqual([message.id]);
     },
   );
+
+  it.each(['link', 'pipe', 'huge file'])('by a %s in its place can be removed', async (odd) => {
+    const home = await aBroker();
+    const path = inboxOf(home.root, bob);
+    const target = `${temporaryHome()}/target`;
+    writeFileSync(target, 'untouched');
+    if (odd === 'link') symlinkSync(target, path);
+    else if (odd === 'pipe') Bun.spawnSync(['mkfifo', path]);
+    else {
+      writeFileSync(path, '');
+      truncateSync(path, LARGEST_LIST_BYTES + 1);
+    }
+    await home.spool.remove(bob);
+    expect(lstatSync(path, { throwIfNoEntry: false })).toBeUndefined();
+    expect(readFileSync(target, 'utf8')).toBe('untouched');
+  });
 
   it.each(['../evil', '..', '.hidden', 'a/b', 'a\0b', '', ' ', 'x'.repeat(200), 'a\nb'])(
     'by a session called %j is refused, and nothing is made outside',
