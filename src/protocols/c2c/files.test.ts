@@ -68,6 +68,14 @@ describe('a list of the broker', () => {
     expect(read(text).broken).toBeDefined();
   });
 
+  it('with many elements that are no JSON gives all the others, and what is whole inside the bad ones', () => {
+    const bad = Array.from({ length: 60 }, (_, n) => `{"n":${n},"score":NaN}`);
+    const good = Array.from({ length: 5 }, (_, n) => ({ n, score: 1 }));
+    const text = `[${[...bad, '{"x":NaN,"of":{"a":1}}', '7', ...good.map((one) => JSON.stringify(one))].join(', ')}]`;
+    expect(read(text).values).toEqual([{ a: 1 }, 7, ...good]);
+    expect(read(text).broken).toBeDefined();
+  });
+
   it('that is not UTF-8 is known to be so', () => {
     expect(read(Uint8Array.from([0x5b, 0x22, 0xff, 0x22, 0x5d])).broken).toBe('it is not UTF-8');
   });

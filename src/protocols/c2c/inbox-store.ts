@@ -26,7 +26,6 @@ const MAX_REMEMBERED = 50_000;
 
 /** An inbox under its locks, as it was read. */
 interface OpenInbox extends InboxList {
-  path: string;
   held: HeldEntries;
   /** The first write of an inbox that was broken keeps a copy of it. */
   write(entries: readonly Pick<InboxEntry, 'text'>[]): void;
@@ -195,8 +194,9 @@ export class InboxStore {
 
   /** Removes everything that waits, with its file. The lock files stay: others may wait for them. */
   empty(mailbox: AgentName): void {
-    this.#open(mailbox, ({ path }) => {
-      for (const file of [path, this.#heldPath(mailbox)]) ifThere(() => unlinkSync(file));
+    // Not read: anything may be in its place, also what we refuse to read.
+    this.#locked(mailbox, (path, heldPath) => {
+      for (const file of [path, heldPath]) ifThere(() => unlinkSync(file));
     });
   }
 
@@ -215,21 +215,23 @@ export class InboxStore {
 
   /** Takes the locks, reads the inbox and what is held once, and lets `act` write them. */
   #open<T>(mailbox: AgentName, act: (inbox: OpenInbox) => T): T {
+    return this.#locked(mailbox, (path, heldPath) => {
+      const inbox = readInbox(path);
+      const held = readHeld(heldPath);
+      let { broken } = inbox;
+      const write = (entries: readonly Pick<InboxEntry, 'text'>[]): void => {
+        writeInbox(this.root, path, entries, broken);
+        broken = undefined;
+      };
+      return act({ ...inbox, held, write, writeHeld: () => writeHeld(heldPath, held) });
+    });
+  }
+
+  #locked<T>(mailbox: AgentName, act: (path: string, heldPath: string) => T): T {
     this.makeFolder();
-    const heldPath = this.#heldPath(mailbox);
     const lockOf = (): string => `${this.root}/${this.session(mailbox)}.inbox.lock`;
     return withLockBehind(`${this.root}/registry.json.lock`, lockOf, (lock) =>
-      withLock(this.#heldLock(mailbox), () => {
-        const path = lock.replace(/\.lock$/, '.json');
-        const inbox = readInbox(path);
-        const held = readHeld(heldPath);
-        let { broken } = inbox;
-        const write = (entries: readonly Pick<InboxEntry, 'text'>[]): void => {
-          writeInbox(this.root, path, entries, broken);
-          broken = undefined;
-        };
-        return act({ ...inbox, path, held, write, writeHeld: () => writeHeld(heldPath, held) });
-      }),
+      withLock(this.#heldLock(mailbox), () => act(lock.replace(/\.lock$/, '.json'), this.#heldPath(mailbox))),
     );
   }
 

@@ -8,7 +8,7 @@ export interface JsonList {
   broken?: string | undefined;
 }
 
-/** Failed searches for the end of an object: a hostile file must not cost the square of its size. */
+/** Failed searches for the end of an object, in each damaged part: a hostile file must not cost the square of its size. */
 const MAX_FAILED = 50;
 
 /** Reads a JSON array. Of a text that is cut off, damaged or no array, all objects that are whole are saved. */
@@ -16,7 +16,7 @@ export function listIn(bytes: Buffer): JsonList {
   const text = bytes.toString('utf8').replace(/^\uFEFF/u, '');
   if (text.trim() === '') return { values: [], texts: [], ...(text !== '' && { broken: 'it holds only blanks' }) };
   const whole = parsed(text);
-  const texts = Array.isArray(whole) ? elements(text) : objectsIn(text);
+  const texts = Array.isArray(whole) ? elements(text) : elements(text).flatMap(saved);
   const values: unknown[] = Array.isArray(whole) ? whole : texts.map(parsed);
   const broken = Array.isArray(whole) ? undefined : 'it is no whole JSON array';
   const isFlat = values.map((value) => !isTooDeep(value));
@@ -42,20 +42,29 @@ function isUtf8(bytes: Buffer): boolean {
   return !text.includes('\uFFFD') || Buffer.from(text).equals(bytes);
 }
 
-/** The elements of a text that is a JSON array. */
+/** The elements of a JSON array, unparsed. From where the text is no array any more, all whole objects. */
 function elements(text: string): string[] {
   const texts: string[] = [];
-  let at = skipBlanks(text, text.indexOf('[') + 1);
-  while (text[at] !== ']') {
+  let at = skipBlanks(text, 0);
+  let isNext = text[at] === '[';
+  while (isNext) {
+    // After the bracket or the comma.
+    at = skipBlanks(text, at + 1);
     const end = endOfValue(text, at);
+    if (end === -1) break;
     texts.push(text.slice(at, end).trimEnd());
     at = skipBlanks(text, end);
-    if (text[at] === ',') at = skipBlanks(text, at + 1);
+    isNext = text[at] === ',';
   }
-  return texts;
+  return [...texts, ...objectsIn(text.slice(at))];
 }
 
-/** All whole objects in a text that is no JSON array. */
+/** An element that can be read; of any other, the whole objects in it. */
+function saved(element: string): string[] {
+  return parsed(element) === undefined ? objectsIn(element.slice(1)) : [element];
+}
+
+/** All whole objects in a text that is no JSON. */
 function objectsIn(text: string): string[] {
   const texts: string[] = [];
   let failed = 0;
@@ -69,7 +78,7 @@ function objectsIn(text: string): string[] {
   return texts;
 }
 
-/** Where the value ends that begins here; -1 if it does not. Strings are passed over by search: they are nearly all of the text. */
+/** Where the value ends that begins here; -1 if none begins or it does not end. Strings are passed over by search: they are nearly all of the text. */
 function endOfValue(text: string, start: number): number {
   let depth = 0;
   for (let at = start; at < text.length; at += 1) {
@@ -81,10 +90,10 @@ function endOfValue(text: string, start: number): number {
     } else if (char === '{' || char === '[') depth += 1;
     else if (char === '}' || char === ']') {
       // The end of the list around a number or a word.
-      if (depth === 0) return at;
+      if (depth === 0) return at === start ? -1 : at;
       depth -= 1;
       if (depth === 0) return at + 1;
-    } else if (char === ',' && depth === 0) return at;
+    } else if (char === ',' && depth === 0) return at === start ? -1 : at;
   }
   return -1;
 }

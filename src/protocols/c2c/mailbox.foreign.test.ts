@@ -1,14 +1,17 @@
 // A broker directory is open to the original and to plain scripts. What they do there, well or badly, loses nothing of ours.
-import { afterEach, describe, expect, it } from 'bun:test';
+import { afterEach, describe, expect, it, spyOn } from 'bun:test';
 import {
   closeSync,
   existsSync,
+  linkSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
   statSync,
   symlinkSync,
+  truncateSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -21,11 +24,13 @@ import {
   openBrokerHome,
 } from '../../../test/support/c2c-broker.ts';
 import type { BrokerOptions, OpenBroker } from '../../../test/support/c2c-broker.ts';
+import { aClock } from '../../../test/support/clock.ts';
 import { drainedByScript, itWithScripts, startScript } from '../../../test/support/c2c-python.ts';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { aMessage, anEntry, bob, carol, copiesFor, QUIET } from '../../../test/support/mail.ts';
 import { readArchive } from './archive.ts';
 import { takeRepairs } from './files.ts';
+import { LARGEST_LIST_BYTES } from '../../platform/files.ts';
 import type { AgentName, MessageId } from '../../core/names.ts';
 
 const LEASE = { ms: 30_000 };
@@ -75,6 +80,27 @@ describe('what a script takes in the moment between its arrival and its senderâ€
     expect(drained).toEqual(['of ours', 'of a script']);
     await home.spool.heal();
     expect(listAt(inboxOf(home.root, bob)).map(({ content }) => content)).not.toContain('of ours');
+  });
+});
+
+describe('a claim while another reader holds many messages', () => {
+  it('asks the ledger about them once a minute, in one query', async () => {
+    const { now, pass } = aClock();
+    const home = await aBroker({ now });
+    for (let n = 0; n < 10; n += 1) await home.spool.put(anEntry({ body: `${n}` }));
+    const { copies } = await home.spool.claim(bob, await home.spool.ids(bob), { ms: 600_000 });
+    expect(copies).toHaveLength(10);
+    const open = spyOn(home.ledger, 'open');
+    const copy = spyOn(home.ledger, 'copy');
+    const asked = () => [open.mock.calls.length, copy.mock.calls.length];
+    await home.spool.claim(bob, [], LEASE);
+    expect(asked()).toEqual([0, 0]);
+    pass(60_000);
+    for (let n = 0; n < 3; n += 1) await home.spool.claim(bob, [], LEASE);
+    expect(asked()).toEqual([1, 0]);
+    // Anyone who puts the mailbox in order does not wait for the minute.
+    await home.spool.adopt(bob);
+    expect(asked()).toEqual([2, 0]);
   });
 });
 
@@ -157,6 +183,21 @@ describe('beside a plain script', () => {
     expect(listAt(inboxOf(home.root, bob))).toEqual([]);
     await home.spool.release(claim, [message.id], { because: 'test' });
     expect(listAt(inboxOf(home.root, bob))).toMatchObject([{ message_id: message.id }]);
+  });
+
+  it('that writes into the inbox in place is noticed by a watcher, also without a file event', async () => {
+    const home = await aBroker();
+    const path = inboxOf(home.root, bob);
+    writeFileSync(path, '[]');
+    // A write by a name in another folder makes no event in the folder that is watched.
+    const elsewhere = `${temporaryHome()}/inbox`;
+    linkSync(path, elsewhere);
+    const { promise: called, resolve } = Promise.withResolvers<void>();
+    const watch = home.spool.watch(bob, resolve);
+    writeFileSync(elsewhere, JSON.stringify([said('in place')]));
+    await called;
+    watch.close();
+    expect(await takeAll(home)).toEqual(['in place']);
   });
 
   it('sees quiet copies like all others', async () => {
@@ -412,6 +453,22 @@ describe('an inbox that somebody spoiled', () => {
       expect(await home.spool.ids(bob)).toEqual([message.id]);
     },
   );
+
+  it.each(['link', 'pipe', 'huge file'])('by a %s in its place can be removed', async (odd) => {
+    const home = await aBroker();
+    const path = inboxOf(home.root, bob);
+    const target = `${temporaryHome()}/target`;
+    writeFileSync(target, 'untouched');
+    if (odd === 'link') symlinkSync(target, path);
+    else if (odd === 'pipe') Bun.spawnSync(['mkfifo', path]);
+    else {
+      writeFileSync(path, '');
+      truncateSync(path, LARGEST_LIST_BYTES + 1);
+    }
+    await home.spool.remove(bob);
+    expect(lstatSync(path, { throwIfNoEntry: false })).toBeUndefined();
+    expect(readFileSync(target, 'utf8')).toBe('untouched');
+  });
 
   it.each(['../evil', '..', '.hidden', 'a/b', 'a\0b', '', ' ', 'x'.repeat(200), 'a\nb'])(
     'by a session called %j is refused, and nothing is made outside',

@@ -34,6 +34,9 @@ export interface C2cMailboxOptions {
   onStep?: (step: string) => void;
 }
 
+/** How often a watcher looks at the inbox by itself. */
+const LOOK_MS = 2000;
+
 type Holder = Pick<Claim, 'mailbox' | 'owner'>;
 
 /**
@@ -105,12 +108,21 @@ export class C2cMailboxes implements Mailboxes {
     const { root } = this.options;
     mkdirSync(root, { recursive: true, mode: 0o700 });
     let seen = stampOf(this.#inboxes.path(mailbox));
-    return watchFolder(root, () => {
+    const look = (): void => {
       const now = stampOf(this.#inboxes.path(mailbox));
       if (now === seen) return;
       seen = now;
       onArrival();
-    });
+    };
+    const watcher = watchFolder(root, look);
+    // The folder does not change when another program writes the inbox in place, and its file event may be lost.
+    const timer = setInterval(look, LOOK_MS);
+    return {
+      close() {
+        clearInterval(timer);
+        watcher.close();
+      },
+    };
   }
 
   async claim(mailbox: AgentName, ids: MessageId[], lease: Lease): Promise<Claim> {
@@ -118,7 +130,7 @@ export class C2cMailboxes implements Mailboxes {
     const until = this.options.now() + lease.ms;
     const claim: Claim = { mailbox, owner, until, copies: [] };
     try {
-      await this.#reconciler.tidy(mailbox);
+      await this.#reconciler.tidyNowAndThen(mailbox);
       const won = await this.#win(claim, ids);
       if (won.length > 0) claim.copies = await this.#takeHeld(claim, won);
     } catch (error) {

@@ -18,11 +18,15 @@ type Open = ReadonlyMap<MessageId, unknown>;
 const BATCH = 256;
 /** The lease of a copy while we put it back: far more than it takes. */
 const PUT_BACK_MS = 30_000;
+/** How often the claims of one process tidy a mailbox. */
+const TIDY_MS = 60_000;
 const DIED: Evidence = { because: 'the reader died or let its lease run out' };
 const NOT_HELD: Evidence = { because: 'it stood in a hand that nobody had' };
 
 /** Finishes what dead processes left half done, and reconciles an inbox with what other programs did in it. */
 export class Reconciler {
+  readonly #tidied = new Map<AgentName, number>();
+
   constructor(
     readonly inboxes: InboxStore,
     readonly sender: Sender,
@@ -154,11 +158,23 @@ export class Reconciler {
     }
   }
 
-  /** Reconciles what is held with the ledger. Costs a look for a file when nothing is held. */
+  /** For claims: nobody waits for what a dead reader left in held/, so once a minute is enough. */
+  async tidyNowAndThen(mailbox: AgentName): Promise<void> {
+    const now = this.options.now();
+    // The clock may be set back.
+    if (Math.abs(now - (this.#tidied.get(mailbox) ?? -Infinity)) < TIDY_MS) return;
+    this.#tidied.set(mailbox, now);
+    await this.tidy(mailbox);
+  }
+
+  /** Reconciles what is held with the ledger. Costs a look for a file when nothing is held, and else one query. */
   async tidy(mailbox: AgentName): Promise<void> {
     const held = [...this.inboxes.held(mailbox).keys()];
+    if (held.length === 0) return;
+    const open = await this.options.journal.open(mailbox);
     const states = new Map<MessageId, CopyState | undefined>();
-    for (const id of held) states.set(id, (await this.options.journal.copy(mailbox, id))?.state);
+    // Only what a crash left behind is not open.
+    for (const id of held) states.set(id, (open.get(id) ?? (await this.options.journal.copy(mailbox, id)))?.state);
     const ended = held.filter((id) => states.get(id) === 'settled');
     const waiting = held.filter((id) => states.get(id) === 'stored');
     // Nobody can hold what has no row: the ledger is a new one.
