@@ -204,9 +204,15 @@ describe('parley self', () => {
     run('parley', ['send', '@bob', 'hello'], { env });
     mkdirSync(`${home}/.backchannel/agents`, { recursive: true });
     writeFileSync(`${home}/.backchannel/agents/carol.json`, '{"name":"carol"}');
+    const relay = `${home}/.parley/relays/dora@relay.example`;
+    mkdirSync(relay, { recursive: true });
+    writeFileSync(
+      `${relay}/relay.json`,
+      JSON.stringify({ v: 1, agent: 'dora', url: 'https://relay.example', token: 't' }),
+    );
     const asked = run('parley', ['self', 'uninstall', '--purge'], { env });
     expect(asked.code).toBe(64);
-    expect(asked.err).toContain('@alice (0 waiting), @bob (1 waiting)');
+    expect(asked.err).toContain('@alice (0 waiting), @bob (1 waiting), @dora at https://relay.example (its token)');
     expect(run('parley', ['inbox', '--as', 'bob'], { env }).out).toContain('hello');
     const purged = run('parley', ['self', 'uninstall', '--purge', '--yes'], { env });
     expect(purged.code).toBe(0);

@@ -113,3 +113,18 @@ describe('parley send --fyi', () => {
     });
   });
 });
+
+describe('a message for another mailbox', () => {
+  it('is named with its reader when somebody else wants to take it, and every hint acts as the same agent', async () => {
+    const program = await new Program().init('me', 'reviewer');
+    const { id } = await program.json<{ id: string }>(['send', '@reviewer', 'is the lock free?']);
+    const taken = await program.run(['take', id.slice(0, 8)]);
+    expect(taken).toMatchObject({ out: '', code: 77 });
+    expect(taken.err).toBe(
+      `parley: message ${id.slice(0, 8)} waits for @reviewer, not for @me; act as its reader: --as reviewer\n`,
+    );
+    const { err } = await program.run(['inbox', '--as', 'reviewer']);
+    expect(err).toContain('answer: parley reply <id> "…" --as reviewer');
+    expect((await program.run(['take', id, '--as', 'reviewer'])).out).toContain('is the lock free?');
+  });
+});
