@@ -90,7 +90,7 @@ it('of a huge mailbox that nobody listens to any more nothing is kept when its p
 it('a watch that begins while the ledger cannot be read tells of what comes later, and only of that', async () => {
   const { message } = await home.spool.put(anEntry());
   const { ledger } = home;
-  const { openCopies } = ledger;
+  const read = ledger.openCopies.bind(ledger);
   ledger.openCopies = async () => Promise.reject(new Error('it cannot be opened'));
   await changes.watch(bob, 1000).catch(() => {});
   await changes.look(bob).catch(() => {});
@@ -98,7 +98,7 @@ it('a watch that begins while the ledger cannot be read tells of what comes late
   const own = aMessage();
   changes.expect(bob, [own.id]);
   leaveFile(root, bob, `${own.id}.json`, '');
-  ledger.openCopies = openCopies;
+  ledger.openCopies = read;
   const arrived = async (): Promise<MessageId[]> => {
     pass(3 * REST_MS);
     return (await changes.look(bob)).arrived;
