@@ -61,7 +61,7 @@ export interface CopyRecord extends Copy {
   settledAt: string | null;
   settledBy: Evidence | null;
   keep: boolean;
-  /** It has no file: only the ledger has its message. See late.ts. */
+  /** It has no file: only the ledger has its message. See JournalExportQueue. */
   fileless?: boolean;
 }
 
