@@ -43,7 +43,7 @@ const HOSTILE = [
   "'; DROP TABLE words; --",
 ];
 
-/** What every ledger promises. Each sentence of ledger.ts is a test here. */
+/** What every ledger promises. Each sentence of core/ports/journal.ts is a test here. */
 export function journalContract(name: string, open: () => Promise<OpenLedger>): void {
   describe(`the ${name} ledger`, () => {
     let here: OpenLedger;

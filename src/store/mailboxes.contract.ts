@@ -40,7 +40,7 @@ const HOSTILE = [
   '~/x',
 ];
 
-/** What every spool promises. Each sentence of spool.ts is a test here. */
+/** What every spool promises. Each sentence of core/ports/mailboxes.ts is a test here. */
 export function mailboxesContract(name: string, open: () => Promise<OpenMailboxes>): void {
   describe(`the ${name} spool`, () => {
     let here: OpenMailboxes;

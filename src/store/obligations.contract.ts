@@ -16,7 +16,7 @@ const ALL = { limit: 1000 };
 const END: NonNullable<Obligation['ended']> = { as: 'responded', at: 5, by: { reply: 'x' } };
 const MUST = { ...LOUD, reason: 'direct_mention' } as const;
 
-/** What every ledger promises of duties, claims and sessions. Each sentence of duties.ts is a test here. */
+/** What every ledger promises of duties, claims and sessions. Each sentence of core/ports/obligations.ts is a test here. */
 export function obligationsContract(name: string, open: () => Promise<OpenLedger>): void {
   describe(`the duties of the ${name} ledger`, () => {
     let here: OpenLedger;

@@ -312,6 +312,11 @@ export interface JournalExportQueue {
   exported(copies: CopyNumber[]): Promise<void>;
   /** Both at once, for a spool in which a draft stands where readers look. Returns which of these still waited for that. */
   placed(copies: CopyNumber[]): Promise<boolean[]>;
+  /**
+   * Enters mail that a relay of an older version answered and left beside the ledger. Nothing happens where there is none, while its
+   * relay lives, or on a full disk: every open and every heal tries it. `isExporter`: the caller holds the export lock.
+   */
+  importOldTray(isExporter?: boolean): void;
   /** After a restart of the machine: asks for every exported copy that waits where its file is, and believes it. */
   recount(look: (copy: { mailbox: AgentName; id: MessageId; quiet: boolean }) => FilePlace): Promise<void>;
 }

@@ -200,6 +200,9 @@ async function openRelayService(order: RelayOrder, log: Log): Promise<OpenServic
   if (!lock) throw alreadyRunning(order.root);
   try {
     const openFiles = raiseFileLimit(OPEN_FILES);
+    // Loaded here: only a relay needs it.
+    const { startExportWorker } = await import('../../store/maildir/exporter.ts');
+    await startExportWorker();
     const rooms = await openRelayRooms({
       root: order.root,
       durability: order.durability,

@@ -30,7 +30,7 @@ const SEQ = '(SELECT seq FROM messages WHERE id = ?)';
 /** A copy that ends before it has a file never gets one. */
 const NEVER_FILED = `DELETE FROM unfiled WHERE seq = ${SEQ} AND mailbox = ? AND drafted = 0`;
 
-/** Claims, settles and releases copies. Every method is one transaction; ledger.ts documents each. */
+/** Claims, settles and releases copies. Every method is one transaction; core/ports/journal.ts documents each. */
 export class SqliteCopies extends SqliteExportQueue {
   async claim(mailbox: AgentName, ids: MessageId[], owner: string, until: number): Promise<Claimed> {
     const { connection } = this;

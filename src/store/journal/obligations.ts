@@ -66,7 +66,7 @@ const AFTER_ALL = '\u{10ffff}';
 type Place = [at: number, id: string, mailbox: string];
 type UnenteredRow = CopyRow & { seq: number; json: string; alone: number };
 
-/** Duties, event claims and sessions complete the SQLite ledger. duties.ts documents each method. */
+/** Duties, event claims and sessions complete the SQLite ledger. core/ports/obligations.ts documents each method. */
 export class SqliteObligations extends SqliteSending implements Obligations {
   async unentered(limit: number): Promise<{ from: number; upTo: number; copies: UnenteredCopy[] }> {
     return this.connection.read((db) => {

@@ -1,7 +1,7 @@
 // A relay of an older version answered mail before it was in the ledger. What it left in `ledger.db.tray` when it died is not lost.
-import { describe, expect, it } from 'bun:test';
+import { describe, expect, it, spyOn } from 'bun:test';
 import { Database } from 'bun:sqlite';
-import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { openServerHome } from '../../../test/support/server-home.ts';
 import { anEntry, bob, carol, copiesFor } from '../../../test/support/mail.ts';
@@ -9,6 +9,7 @@ import { openHome } from '../../../test/support/maildir.ts';
 import type { MessageId } from '../../core/names.ts';
 import { SendKey } from '../../core/names.ts';
 import type { Entry } from '../../core/ports/journal.ts';
+import { JournalConnection } from './connection.ts';
 import { exportLock } from './log.ts';
 import { openSqliteJournal } from './sqlite.ts';
 
@@ -79,6 +80,34 @@ describe('mail that an older relay left in its tray', () => {
     expect((await again.spool.ids(bob)).toSorted()).toEqual(idsOf(news, next).toSorted());
     await again.close();
     db.close();
+  });
+
+  it.each(['a command', 'a relay'])(
+    'is entered by the next heal of %s that found the disk full when it opened the home [BC-8]',
+    async (who) => {
+      const { root, file, life } = await aHome();
+      const entry = anEntry();
+      writeFileSync(file, batch(life, 1, entry));
+      const full = Object.assign(new Error('full'), { code: 'ENOSPC' });
+      const write = spyOn(JournalConnection.prototype, 'writeFlushed').mockImplementation(() => {
+        throw full;
+      });
+      const { spool, close } = await (who === 'a command' ? openHome(root) : openServerHome(root));
+      expect([await spool.ids(bob), existsSync(file)]).toEqual([[], true]);
+      write.mockRestore();
+      await spool.heal();
+      expect([await spool.ids(bob), existsSync(file)]).toEqual([idsOf(entry), false]);
+      await close();
+    },
+  );
+
+  it('leaves no ledger open if it cannot be read', async () => {
+    const { root, file } = await aHome();
+    mkdirSync(file);
+    const closed = spyOn(JournalConnection.prototype, 'close');
+    expect(() => openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' })).toThrow('EISDIR');
+    expect(closed).toHaveBeenCalledTimes(1);
+    closed.mockRestore();
   });
 
   it('is left alone while its relay lives', async () => {

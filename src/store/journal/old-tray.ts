@@ -18,14 +18,18 @@ const NEVER = /^SQLITE_(?:CONSTRAINT|TOOBIG|MISMATCH)/;
 
 /**
  * Enters `ledger.db.tray`: mail that a relay of an older version answered, and did not enter before it died. Then removes the file. A
- * tray of a relay that lives is left alone. On a full disk it stays, and the next who opens the ledger tries again. If some of it cannot be
+ * tray of a relay that lives is left alone. On a full disk it stays, and the next heal tries again. If some of it cannot be
  * entered, or it belongs to another ledger, it is kept as `ledger.db.tray.damaged-<time>`.
  */
-export function importOldTray(connection: JournalConnection, accept: (db: Database, entries: Entry[]) => void): void {
+export function importOldTray(
+  connection: JournalConnection,
+  isExporter: boolean,
+  accept: (db: Database, entries: Entry[]) => void,
+): void {
   const path = `${connection.options.path}.tray`;
   if (!existsSync(path)) return;
-  const lock = exportLock(connection.options.path);
-  if (!lock) return;
+  const lock = isExporter ? null : exportLock(connection.options.path);
+  if (!lock && !isExporter) return;
   try {
     const file = readFileSync(path);
     // Flushed before the file goes: also what the dead relay has entered itself.
@@ -35,7 +39,7 @@ export function importOldTray(connection: JournalConnection, accept: (db: Databa
   } catch (error) {
     if (!isDiskFull(error)) throw error;
   } finally {
-    lock.release();
+    lock?.release();
   }
 }
 

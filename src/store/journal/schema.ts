@@ -52,7 +52,7 @@ export const MIGRATIONS: readonly string[] = [
 
   CREATE VIRTUAL TABLE words USING fts5 (body, content = '', contentless_delete = 1);
   `,
-  // Copies that are accepted before they have a file (see sqlite-export-queue.ts), and duties (see sqlite-duties.ts). A number that waits as long as its copy would make
+  // Copies that are accepted before they have a file (see export-queue.ts), and duties (see obligations.ts). A number that waits as long as its copy would make
   // every heal read it, so what has to be done stands in a table of its own that is nearly always empty.
   `
   ALTER TABLE copies ADD COLUMN late INTEGER NOT NULL DEFAULT 0;
@@ -133,7 +133,7 @@ export const MIGRATIONS: readonly string[] = [
     seen INTEGER NOT NULL
   ) WITHOUT ROWID;
   `,
-  // Who sent what is entered when somebody asks (see sqlite-catch-up.ts). As an index of \`messages\` it cost a relay one more page for every
+  // Who sent what is entered when somebody asks (see records.ts). As an index of \`messages\` it cost a relay one more page for every
   // sender in a group of sends.
   `
   DROP INDEX messages_sender;

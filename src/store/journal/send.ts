@@ -25,7 +25,7 @@ const LAST_BY_NAME = `SELECT m.seq, m.json FROM
 const GOT_ANYTHING = `SELECT EXISTS (SELECT 1 FROM copies WHERE mailbox = ?1 AND settled_at IS NULL)
   OR EXISTS (SELECT 1 FROM copies WHERE mailbox = ?1 AND settled_at IS NOT NULL) AS yes`;
 
-/** Accepts messages. ledger.ts and export-queue.ts document each method. */
+/** Accepts messages. core/ports/journal.ts documents each method. */
 export class SqliteSending extends SqliteCopies {
   async accept(entry: Entry): Promise<Acceptance> {
     return this.connection.writeNew((db) => {
@@ -42,8 +42,8 @@ export class SqliteSending extends SqliteCopies {
     return this.connection.writeNew((db) => this.#acceptAll(db, entries));
   }
 
-  importOldTray(): void {
-    importOldTray(this.connection, (db, entries) => this.#acceptAll(db, entries));
+  importOldTray(isExporter = false): void {
+    importOldTray(this.connection, isExporter, (db, entries) => this.#acceptAll(db, entries));
   }
 
   #acceptAll(db: Database, entries: Entry[]): (Acceptance | Refusal)[] {

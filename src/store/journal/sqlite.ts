@@ -12,7 +12,12 @@ export type SqliteJournal = Journal & Pick<SqliteObligations, 'checkpoint'>;
 /** Opens (or makes) the ledger of one home. Safe for many processes at once. */
 export function openSqliteJournal(options: LedgerOptions): SqliteJournal {
   const ledger = new SqliteObligations(new JournalConnection(options));
-  ledger.importOldTray();
+  try {
+    ledger.importOldTray();
+  } catch (error) {
+    ledger.connection.close();
+    throw error;
+  }
   return ledger;
 }
 

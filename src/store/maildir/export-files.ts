@@ -19,7 +19,7 @@ export function homeExportLock(root: string): HeldLock | null {
 }
 
 /**
- * Writes the files of copies that were accepted without one (see ledger/export-queue.ts).
+ * Writes the files of copies that were accepted without one (see core/ports/journal.ts).
  *
  * F1 write tmp/<id>.late      F2 say `drafted` in the ledger: those that still wait are ours to publish
  * F3 rename tmp/<id>.late to new/ or quiet/, or delete it if it was taken meanwhile      F4 say `exported`

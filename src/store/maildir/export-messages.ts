@@ -19,6 +19,8 @@ export type ExportRequest =
 
 /** What the export worker says to the main thread. */
 export type Report =
+  /** The first one. It is from no home. */
+  | { say: 'loaded' }
   /** `handled`: with those that were taken before they had a file. */
   | { say: 'exported'; copies: CopyNumber[]; handled: number }
   /** Nothing is left to be exported, or what is left cannot be exported now. */

@@ -23,3 +23,5 @@ self.addEventListener('message', ({ data }: MessageEvent<Addressed<ExportRequest
   jobs.get(home)?.take(request);
   if (request.do === 'close') jobs.delete(home);
 });
+
+postMessage({ say: 'loaded', home: 0 } satisfies Addressed<Report>);

@@ -38,7 +38,7 @@ export interface ExportedMaildirOptions extends Omit<MaildirOptions, 'exporter'>
  *
  * put     P1 accept in the ledger everything that came in this turn, in one transaction      P2 flush the ledger's log once      ← stored
  * export  F1 write tmp/<id>.late      F2 `drafted` in the ledger      F3 rename to new/ or quiet/      F4 `exported` in the ledger
- * take    T1 claim in the ledger: a copy without a file comes from there, and never gets one; any other as in maildir-send.ts
+ * take    T1 claim in the ledger: a copy without a file comes from there, and never gets one; any other as in send.ts
  *
  * The log that was flushed is the proof of `stored`; the files follow, and are what other programs see. They are written by one process only, the
  * one that holds the export lock: by the export worker of a living relay, or by `heal` of any command after it died.
@@ -59,7 +59,7 @@ export interface ExportedMaildirOptions extends Omit<MaildirOptions, 'exporter'>
  * | any, and the ledger is lost or damaged | what was exported | a fresh one | yes | **what had no file yet is lost** (or in the damaged one, kept beside) |
  * | power cut after P2     | any, some without text | stored, unexported or drafted or exported | yes | `recount`: what has no whole file gets one |
  * | power cut after F2, lost in the ledger | new/ | stored, unexported  | yes      | `recount` finds the file                    |
- * | power cut after a settle | –                 | stored again, if nobody flushed | – | at least once, as in maildir-send.ts        |
+ * | power cut after a settle | –                 | stored again, if nobody flushed | – | at least once, as in send.ts        |
  */
 export class ExportedMaildir implements Mailboxes {
   readonly ledger: Journal;

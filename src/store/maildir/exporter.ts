@@ -1,4 +1,5 @@
 import type { AgentName, MessageId } from '../../core/names.ts';
+import { Refusal } from '../../core/refusal.ts';
 import { explained } from '../../core/disk.ts';
 import type { HeldLock } from '../../platform/lock-file.ts';
 import type { CopyNumber, JournalExportQueue } from '../../core/ports/journal.ts';
@@ -28,26 +29,48 @@ interface ExportEvents {
 
 /** One worker thread for all homes of this process. Once started it stays: ended while it holds a lock file, it would leave that locked. */
 let worker: Worker | null = null;
+/** The last one died: what is asked now is said to the next one. */
+let isPausing = false;
+/** The worker was loaded, or could not be. */
+let loaded: Promise<void> = Promise.resolve();
 const exporters = new Map<number, Exporter>();
 let homes = 0;
 
 function post(message: Addressed<ExportRequest>): void {
+  if (isPausing) return;
   worker ??= start();
   // eslint-disable-next-line unicorn/require-post-message-target-origin -- A worker is no window: it has no origin.
   worker.postMessage(message);
 }
 
+/** Throws if the worker cannot be loaded: a program without one must not say that it serves. */
+export async function startExportWorker(): Promise<void> {
+  worker ??= start();
+  return loaded;
+}
+
 function start(): Worker {
   const started = new Worker(ENTRY);
-  started.addEventListener('message', ({ data }: MessageEvent<Addressed<Report>>) =>
-    exporters.get(data.home)?.hear(data),
-  );
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  loaded = promise;
+  // Mostly nobody waits for it.
+  loaded.catch(() => {});
+  let hasReported = false;
+  started.addEventListener('message', ({ data }: MessageEvent<Addressed<Report>>) => {
+    hasReported = true;
+    resolve();
+    exporters.get(data.home)?.hear(data);
+  });
   started.addEventListener('error', (event) => {
     if (worker !== started) return;
     worker = null;
     started.terminate();
-    for (const { on } of exporters.values()) on.trouble(new Error(`the export worker failed: ${event.message}`));
+    isPausing = true;
+    const error = new Refusal('storage_failed', `the export worker failed: ${event.message}`);
+    reject(error);
+    for (const exporter of exporters.values()) exporter.failed(error, hasReported);
     setTimeout(() => {
+      isPausing = false;
       for (const exporter of exporters.values()) exporter.beginAgain();
     }, REPLACE_MS).unref();
   });
@@ -67,6 +90,7 @@ export class Exporter {
     number,
     { request: ExportRequest; resolve: (answer: never) => void; reject: (error: Error) => void }
   >();
+
   readonly #watched = new Map<AgentName, number>();
   #ticket = 0;
   #lock: HeldLock | null = null;
@@ -170,7 +194,15 @@ export class Exporter {
     this.#hear(report).catch((error: unknown) => this.on.trouble(error));
   }
 
-  /** After the worker died: everything that it knew is said once more. */
+  /** The worker died: nobody waits for its answers. If it never reported anything, nobody waits for files either. */
+  failed(error: Refusal, hadReported: boolean): void {
+    this.on.trouble(error);
+    for (const { reject } of this.#asked.values()) reject(error);
+    this.#asked.clear();
+    if (!hadReported) for (const done of this.#finishing.splice(0)) done();
+  }
+
+  /** After the worker died: everything that it knew is said once more, and what was asked since. */
   beginAgain(): void {
     if (this.#isClosed) this.#onClosed();
     this.#request({ do: 'open', root: this.root });
@@ -206,6 +238,8 @@ export class Exporter {
         break;
       case 'closed':
         this.#onClosed();
+        break;
+      case 'loaded':
     }
   }
 

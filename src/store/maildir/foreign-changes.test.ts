@@ -4,6 +4,7 @@ import { temporaryHome } from '../../../test/support/home.ts';
 import { aMessage, anEntry, bob } from '../../../test/support/mail.ts';
 import { leaveFile, openHome } from '../../../test/support/maildir.ts';
 import type { OpenHome } from '../../../test/support/maildir.ts';
+import type { MessageId } from '../../core/names.ts';
 import { ForeignChanges } from './foreign-changes.ts';
 import { MaildirFiles } from './files.ts';
 
@@ -84,4 +85,29 @@ it('of a huge mailbox that nobody listens to any more nothing is kept when its p
   changes.due();
   await opens();
   expect(reads).toBe(2);
+});
+
+it('a watch that begins while the ledger cannot be read tells of what comes later, and only of that', async () => {
+  const { message } = await home.spool.put(anEntry());
+  const { ledger } = home;
+  const read = ledger.openCopies.bind(ledger);
+  ledger.openCopies = async () => Promise.reject(new Error('it cannot be opened'));
+  await changes.watch(bob, 1000).catch(() => {});
+  await changes.look(bob).catch(() => {});
+  // Brought there by ourselves meanwhile.
+  const own = aMessage();
+  changes.expect(bob, [own.id]);
+  leaveFile(root, bob, `${own.id}.json`, '');
+  ledger.openCopies = read;
+  const arrived = async (): Promise<MessageId[]> => {
+    pass(3 * REST_MS);
+    return (await changes.look(bob)).arrived;
+  };
+  expect([await arrived(), await arrived()]).toEqual([[], []]);
+  const path = (folder: string): string => `${root}/spool/bob/${folder}/${message.id}.json`;
+  mkdirSync(`${root}/spool/bob/held`, { recursive: true });
+  renameSync(path('new'), path('held'));
+  expect(await arrived()).toEqual([]);
+  renameSync(path('held'), path('new'));
+  expect(await arrived()).toEqual([message.id]);
 });

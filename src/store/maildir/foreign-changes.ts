@@ -25,6 +25,8 @@ interface Known {
   notBefore: number;
   /** For a watched one: what stood in new/, or was brought there by ourselves. */
   seen: Set<number> | null;
+  /** `seen` still lacks what waited up to this number: the ledger could not be read yet. */
+  lacksUpTo: number | null;
   isWatched: boolean;
 }
 
@@ -37,19 +39,30 @@ export class ForeignChanges {
     readonly ledger: () => JournalExportQueue,
   ) {}
 
-  /** From now on news of this mailbox are gathered. What came after this number in the ledger is news already. */
+  /**
+   * From now on news of this mailbox are gathered. What came after this number in the ledger is news already. If this throws, the
+   * mailbox is watched all the same: the next look tries again.
+   */
   async watch(mailbox: AgentName, since: number): Promise<void> {
     const known = this.#of(mailbox);
     known.isWatched = true;
-    if (known.seen) {
+    if (known.seen && known.lacksUpTo === null) {
       // Who comes back is told by others of what waits. What a reader has in hand does not: if it is put back, that is news.
       for (const id of this.files.ids(mailbox, 'held')) known.seen.delete(short(id));
       return;
     }
+    known.seen ??= new Set();
+    known.lacksUpTo = since;
+    await this.#complete(mailbox, known);
+  }
+
+  /** Adds to `seen` what waited when the watch began. */
+  async #complete(mailbox: AgentName, known: Known): Promise<void> {
+    const { seen, lacksUpTo } = known;
+    if (!seen || lacksUpTo === null) return;
     const begun = Date.now();
-    const seen = new Set<number>();
-    for await (const { seq, id, waits } of this.#open(mailbox)) if (waits && seq <= since) seen.add(short(id));
-    known.seen = seen;
+    for await (const { seq, id, waits } of this.#open(mailbox)) if (waits && seq <= lacksUpTo) seen.add(short(id));
+    known.lacksUpTo = null;
     known.times = null;
     rest(known, begun);
   }
@@ -77,6 +90,7 @@ export class ForeignChanges {
 
   async look(mailbox: AgentName): Promise<Changes> {
     const known = this.#of(mailbox);
+    await this.#complete(mailbox, known);
     const begun = Date.now();
     this.files.make(mailbox);
     const { text, newest } = this.#times(mailbox);
@@ -88,7 +102,7 @@ export class ForeignChanges {
     return changes;
   }
 
-  /** Like `compared` in maildir-found.ts, for any number of copies: the ledger is read before the folders are listed. */
+  /** Like `compared` in files.ts, for any number of copies: the ledger is read before the folders are listed. */
   async #compare(mailbox: AgentName, known: Known): Promise<Changes> {
     /** Whether it should have a file that was not found yet. */
     const open = new Map<number, boolean>();
@@ -140,7 +154,13 @@ export class ForeignChanges {
   }
 
   #of(mailbox: AgentName): Known {
-    const known = this.#known.get(mailbox) ?? { times: null, notBefore: 0, seen: null, isWatched: false };
+    const known = this.#known.get(mailbox) ?? {
+      times: null,
+      notBefore: 0,
+      seen: null,
+      lacksUpTo: null,
+      isWatched: false,
+    };
     this.#known.set(mailbox, known);
     return known;
   }

@@ -16,7 +16,7 @@ import type { FSWatcher } from 'node:fs';
 const WAITING = ['new', 'quiet', 'new'] as const;
 
 /**
- * Backchannel's Maildir, with the ledger as arbiter. maildir-send.ts has the steps of send and take, and all that a sender needs.
+ * Backchannel's Maildir, with the ledger as arbiter. send.ts has the steps of send and take, and all that a sender needs.
  */
 export class Maildir extends MaildirSender implements Mailboxes {
   readonly #taker = new MaildirTaker(this.files, this.healer, this.options);

@@ -82,7 +82,7 @@ export interface MaildirOptions {
   judge: (mailbox: AgentName, message: Message) => Promise<Judgement>;
   now: () => number;
   /** In a server: a worker that lists folders and exports mail, so that we need not. */
-  exporter?: { list(folder: string): Promise<MessageId[]>; wake(): void };
+  exporter?: { isOurs: boolean; list(folder: string): Promise<MessageId[]>; wake(): void };
   /** Told before each step that a crash could separate from the next one. Tests die here. */
   onStep?: (step: string) => void;
 }
@@ -130,6 +130,7 @@ export class MaildirSender {
   async heal(): Promise<void> {
     // Anyone who stays may find that its home was removed: it begins again.
     mkdirSync(this.options.root, { recursive: true, mode: 0o700 });
+    this.options.journal.importOldTray(this.options.exporter?.isOurs);
     const { held, fresh, unexported } = await this.options.journal.troubles();
     if (held || fresh || unexported || this.#isSending()) await this.healer.heal();
   }

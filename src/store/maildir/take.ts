@@ -16,7 +16,7 @@ const BITE = 256;
 /** Where copies wait. */
 const WAITING = ['new', 'quiet'] as const;
 
-/** The reader's hand: T1, T2 and the way back. The steps stand in maildir-send.ts. */
+/** The reader's hand: T1, T2 and the way back. The steps stand in send.ts. */
 export class MaildirTaker {
   constructor(
     readonly files: MaildirFiles,
