@@ -9,8 +9,8 @@ import { aMessage, bob, copiesFor, LOUD } from '../test/support/mail.ts';
 
 export interface Mailroom {
   root: string;
-  spool: Maildir;
-  ledger: SqliteJournal;
+  mailboxes: Maildir;
+  journal: SqliteJournal;
 }
 
 export const LEASE = { ms: 30_000 };
@@ -22,15 +22,15 @@ export const BODY =
 
 /** A home in this folder, opened the way every command opens one. */
 export async function openMailroom(root: string, durability: 'normal' | 'full' = 'normal'): Promise<Mailroom> {
-  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability });
-  const spool = new Maildir({
+  const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability });
+  const mailboxes = new Maildir({
     root,
-    journal: ledger,
+    journal,
     judge: async () => ({ attention: LOUD, lineage: undefined }),
     now: Date.now,
   });
-  await spool.heal();
-  return { root, spool, ledger };
+  await mailboxes.heal();
+  return { root, mailboxes, journal };
 }
 
 /** Lets many messages wait for bob, without the flushes of as many sends. */
@@ -42,7 +42,7 @@ export async function fill(room: Mailroom, count: number): Promise<MessageId[]> 
   leaveIn(`${room.root}/spool/${bob}/new`, messages);
   for (let at = 0; at < count; at += 500) {
     const entries = messages.slice(at, at + 500).map((message) => ({ message, copies: copiesFor(bob) }));
-    await room.ledger.adopt(entries, 'stored');
+    await room.journal.adopt(entries, 'stored');
   }
   return messages.map(({ id }) => id);
 }
@@ -76,8 +76,8 @@ export function openInboxes(
   root: string,
   names: ConstructorParameters<typeof C2cMailboxes>[0]['names'],
   onStep: (step: string) => void = () => {},
-): { spool: C2cMailboxes; ledger: SqliteJournal } {
-  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
+): { mailboxes: C2cMailboxes; journal: SqliteJournal } {
+  const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
   const judge = async () => ({ attention: LOUD, lineage: undefined });
-  return { spool: new C2cMailboxes({ root, journal: ledger, now: Date.now, judge, names, onStep }), ledger };
+  return { mailboxes: new C2cMailboxes({ root, journal, now: Date.now, judge, names, onStep }), journal };
 }

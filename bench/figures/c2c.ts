@@ -112,7 +112,7 @@ async function hookRows(bench: Bench): Promise<Row[]> {
 }
 
 interface Room {
-  spool: C2cMailboxes;
+  mailboxes: C2cMailboxes;
   members: AgentName[];
   close: () => Promise<void>;
 }
@@ -121,8 +121,8 @@ function aRoom(bench: Bench, count: number): Room {
   const root = bench.fresh();
   mkdirSync(`${root}/rooms/den`, { recursive: true });
   const members = Array.from({ length: count }, (_, n) => `member-${n}` as AgentName);
-  const { spool, ledger } = openInboxes(root, { fileOf: (mailbox) => mailbox, mailboxes: () => members });
-  return { spool, members, close: async () => ledger.close() };
+  const { mailboxes, journal } = openInboxes(root, { fileOf: (mailbox) => mailbox, mailboxes: () => members });
+  return { mailboxes, members, close: async () => journal.close() };
 }
 
 /** The same twenty inboxes get one message: together as a room's, or by twenty sends. */
@@ -132,11 +132,11 @@ async function roomRows(bench: Bench): Promise<Row[]> {
   const copies = (members: AgentName[]) => members.map((mailbox) => ({ mailbox, attention: LOUD }));
   const times = await interleave(bench.quick ? 10 : 40, {
     room: async () => {
-      await room.spool.put({ message: aMessage({ to: '#den', body: BODY }), copies: copies(room.members) });
+      await room.mailboxes.put({ message: aMessage({ to: '#den', body: BODY }), copies: copies(room.members) });
     },
     direct: async () => {
       for (const mailbox of direct.members) {
-        await direct.spool.put({ message: aMessage({ to: mailbox, body: BODY }), copies: copies([mailbox]) });
+        await direct.mailboxes.put({ message: aMessage({ to: mailbox, body: BODY }), copies: copies([mailbox]) });
       }
     },
   });
@@ -161,16 +161,16 @@ async function channelRow(bench: Bench): Promise<Row> {
   void child.stdin.flush();
   await said.read();
   const bob = 'bob' as AgentName;
-  const { spool, ledger } = openInboxes(root, { fileOf: () => 's-bob', mailboxes: () => [bob] });
+  const { mailboxes, journal } = openInboxes(root, { fileOf: () => 's-bob', mailboxes: () => [bob] });
   const times: number[] = [];
   for (let n = 0; n < (bench.quick ? 30 : 200); n += 1) {
     const told = said.read().then(() => Bun.nanoseconds());
-    await spool.put({ message: aMessage({ to: '@bob', body: BODY }), copies: [{ mailbox: bob, attention: LOUD }] });
+    await mailboxes.put({ message: aMessage({ to: '@bob', body: BODY }), copies: [{ mailbox: bob, attention: LOUD }] });
     const stored = Bun.nanoseconds();
     times.push(Math.max(0, ((await told) - stored) / 1e6));
   }
   child.kill('SIGKILL');
   await child.exited;
-  await ledger.close();
+  await journal.close();
   return within('arrival of a message to the notification over a channel, p99', summary(times).p99, 100, 'ms');
 }

@@ -36,10 +36,10 @@ export async function peekFigure(bench: Bench): Promise<Row[]> {
       for (const name of readdirSync(`${root}/new`)) all.push(JSON.parse(readFileSync(`${root}/new/${name}`, 'utf8')));
     },
     peek: async () => {
-      await room.spool.peek(bob);
+      await room.mailboxes.peek(bob);
     },
   });
-  await room.ledger.close();
+  await room.journal.close();
   const what = `peek with ${count.toLocaleString('en')} waiting`;
   return [beside(what, 'readdir, then read and parse each', 1.25, times.peek, times.bare)];
 }
@@ -81,12 +81,12 @@ function drainBare(folder = ''): void {
 /** Looks first, then takes everything and shows it in one piece. */
 async function drainAsCommand(count: number, room?: Mailroom): Promise<void> {
   if (!room) throw new Error('the bench made too few rooms');
-  const { root, spool, ledger } = room;
+  const { root, mailboxes, journal } = room;
   const home = {
     label: 'parley' as const,
     root,
-    mailboxes: spool,
-    journal: ledger,
+    mailboxes,
+    journal,
     directory: new FilesDirectory(root, Date.now),
   };
   const who: Who = { name: bob, home };

@@ -18,13 +18,13 @@ const ACTS: { what: string; limit: number; rounds: number; act: (room: Mailroom)
     what: 'a page of history',
     limit: 2,
     rounds: 200,
-    act: async ({ ledger }) => void (await ledger.history({ limit: 20 })),
+    act: async ({ journal }) => void (await journal.history({ limit: 20 })),
   },
   {
     what: "a page of one agent's history",
     limit: 2,
     rounds: 200,
-    act: async ({ ledger }) => void (await ledger.history({ agent: bob, limit: 20 })),
+    act: async ({ journal }) => void (await journal.history({ agent: bob, limit: 20 })),
   },
   { what: 'newest-first search for a word in one of 1,000 messages', limit: 5, rounds: 60, act: searchFor('rollback') },
   {
@@ -52,26 +52,26 @@ export async function historyFigure(bench: Bench): Promise<Row[]> {
     const times = await interleave(rounds, { few: () => act(few), many: () => act(many) });
     rows.push(beside(title(what), FLOOR, limit, times.many, times.few));
   }
-  await few.ledger.close();
-  await many.ledger.close();
+  await few.journal.close();
+  await many.journal.close();
   return rows;
 }
 
-async function send({ spool }: Mailroom): Promise<void> {
-  await spool.put({ message: aMessage({ body: BODY }), copies: copiesFor(bob) });
+async function send({ mailboxes }: Mailroom): Promise<void> {
+  await mailboxes.put({ message: aMessage({ body: BODY }), copies: copiesFor(bob) });
 }
 
 /** What the sends before it left. */
-async function take({ spool }: Mailroom): Promise<void> {
-  const [id] = await spool.ids(bob);
+async function take({ mailboxes }: Mailroom): Promise<void> {
+  const [id] = await mailboxes.ids(bob);
   if (!id) throw new Error('nothing waits');
-  const claim = await spool.claim(bob, [id], LEASE);
-  await spool.settle(claim, [id], TAKEN);
+  const claim = await mailboxes.claim(bob, [id], LEASE);
+  await mailboxes.settle(claim, [id], TAKEN);
 }
 
 function searchFor(words: string): (room: Mailroom) => Promise<void> {
-  return async ({ ledger }) => {
-    const rows = await ledger.search(words, { limit: 20 });
+  return async ({ journal }) => {
+    const rows = await journal.search(words, { limit: 20 });
     if (rows.length === 0) throw new Error(`nothing was found for ${words}`);
   };
 }
@@ -79,7 +79,7 @@ function searchFor(words: string): (room: Mailroom) => Promise<void> {
 /** A home whose ledger has a long past, all of it settled and indexed. Written in bulk: as sends it would take an hour. */
 async function longRoom(root: string, count: number): Promise<Mailroom> {
   const room = await openMailroom(root);
-  await room.ledger.close();
+  await room.journal.close();
   const db = new Database(`${root}/ledger.db`, { strict: true });
   db.run('PRAGMA synchronous = OFF');
   db.run('PRAGMA cache_size = -500000');

@@ -12,16 +12,16 @@ export async function storeFigure(bench: Bench): Promise<Row[]> {
   const full = await openMailroom(bench.fresh(), 'full');
   const bare = bench.fresh();
   for (const folder of ['tmp', 'new']) mkdirSync(`${bare}/${folder}`);
-  const put = async ({ spool }: typeof normal): Promise<void> => {
-    await spool.put({ message: aMessage({ body: BODY }), copies: copiesFor(bob) });
+  const put = async ({ mailboxes }: typeof normal): Promise<void> => {
+    await mailboxes.put({ message: aMessage({ body: BODY }), copies: copiesFor(bob) });
   };
   const times = await interleave(rounds, {
     bare: () => storeBare(bare, crypto.randomUUID(), JSON.stringify(aMessage({ body: BODY }))),
     normal: () => put(normal),
     full: () => put(full),
   });
-  await normal.ledger.close();
-  await full.ledger.close();
+  await normal.journal.close();
+  await full.journal.close();
   const floor = 'write, flush, rename, flush the folder';
   return [
     beside('durable send inside a process', floor, 1.4, times.normal, times.bare),

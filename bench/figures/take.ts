@@ -41,15 +41,15 @@ interface FullRoom {
 
 /** A mailbox with mail in it, and what a reader does with the next message. */
 async function fullRoom(bench: Bench, count: number): Promise<FullRoom> {
-  const { spool, ...room } = await openMailroom(bench.fresh());
-  const left = (await fill({ spool, ...room }, count)).values();
+  const { mailboxes, ...room } = await openMailroom(bench.fresh());
+  const left = (await fill({ mailboxes, ...room }, count)).values();
   const nowhere = openSync('/dev/null', 'w');
   return {
-    claim: async () => void (await spool.claim(bob, [next(left)], LEASE)),
+    claim: async () => void (await mailboxes.claim(bob, [next(left)], LEASE)),
     take: async () => {
       const id = next(left);
-      const claim = await spool.claim(bob, [id], LEASE);
-      await spool.settle(claim, [id], TAKEN, () => {
+      const claim = await mailboxes.claim(bob, [id], LEASE);
+      await mailboxes.settle(claim, [id], TAKEN, () => {
         for (const { message } of claim.copies) writeSync(nowhere, message.body);
       });
     },

@@ -111,19 +111,19 @@ class Inbox {
   /** Stores a message; gives the moment at which it stood in the inbox. */
   async send(): Promise<number> {
     const message = aMessage({ to: `@${BOB}`, body: BODY });
-    await this.#open.spool.put({ message, copies: [{ mailbox: BOB, attention: LOUD }] });
+    await this.#open.mailboxes.put({ message, copies: [{ mailbox: BOB, attention: LOUD }] });
     return this.#arrivedAt;
   }
 
   /** As its reader does, who was told that mail waits. */
   async takeAll(): Promise<void> {
-    const claim = await this.#open.spool.claim(BOB, await this.#open.spool.ids(BOB), { ms: 10_000 });
+    const claim = await this.#open.mailboxes.claim(BOB, await this.#open.mailboxes.ids(BOB), { ms: 10_000 });
     const ids = claim.copies.map(({ message }) => message.id);
-    await this.#open.spool.settle(claim, ids, { disposition: 'acknowledged', by: { by: 'bench' } });
+    await this.#open.mailboxes.settle(claim, ids, { disposition: 'acknowledged', by: { by: 'bench' } });
   }
 
   async close(): Promise<void> {
-    await this.#open.ledger.close();
+    await this.#open.journal.close();
   }
 }
 
@@ -160,7 +160,7 @@ async function soon<T>(comes: Promise<T>): Promise<T> {
 /** The same without a terminal: as far as the moment at which something would be typed. */
 async function handedRow(bench: Bench): Promise<Row> {
   const root = bench.fresh();
-  const { spool, ledger } = openInboxes(root, { fileOf: (mailbox) => mailbox, mailboxes: () => [BOB] });
+  const { mailboxes, journal } = openInboxes(root, { fileOf: (mailbox) => mailbox, mailboxes: () => [BOB] });
   let typed = Promise.withResolvers<number>();
   const terminal: Terminal = {
     name: 'bench',
@@ -182,7 +182,7 @@ async function handedRow(bench: Bench): Promise<Row> {
         return { outcome: 'offered', evidence: {} };
       },
     }),
-    waits: async () => ({ ids: await spool.ids(BOB, true), againMs: null }),
+    waits: async () => ({ ids: await mailboxes.ids(BOB, true), againMs: null }),
     notes: { read: () => known, write: (woken) => (known = { ...woken, at: 0 }) },
     gapMs: 0,
     now: Date.now,
@@ -191,19 +191,19 @@ async function handedRow(bench: Bench): Promise<Row> {
   });
   const stop = new AbortController();
   let looking = Promise.resolve<unknown>(undefined);
-  const watch = spool.watch(BOB, () => {
+  const watch = mailboxes.watch(BOB, () => {
     looking = looking.then(() => waker.look(stop.signal));
   });
   const times: number[] = [];
   for (let n = 0; n < (bench.quick ? 60 : 400); n += 1) {
     typed = Promise.withResolvers();
-    await spool.put({ message: aMessage({ to: BOB, body: BODY }), copies: [{ mailbox: BOB, attention: LOUD }] });
+    await mailboxes.put({ message: aMessage({ to: BOB, body: BODY }), copies: [{ mailbox: BOB, attention: LOUD }] });
     const stored = Bun.nanoseconds();
     times.push(Math.max(0, ((await typed.promise) - stored) / 1e6));
     await looking;
   }
   watch.close();
-  await ledger.close();
+  await journal.close();
   const what = 'arrival of a message until its wake is handed to a stand-in for the terminal, p99';
   return within(what, summary(times).p99, LIMIT_MS, 'ms');
 }

@@ -52,8 +52,8 @@ export async function drive(relay: Relay, plan: Omit<Load, 'port' | 'tokens' | '
   return JSON.parse(said) as Loaded;
 }
 
-async function allFiled(ledger: string): Promise<void> {
-  const db = new Database(ledger, { readonly: true });
+async function allFiled(journal: string): Promise<void> {
+  const db = new Database(journal, { readonly: true });
   const left = db.query<{ n: number }, []>('SELECT count(*) AS n FROM unfiled');
   while ((left.get()?.n ?? 0) > 0) await Bun.sleep(20);
   db.close();

@@ -26,17 +26,17 @@ async function aUsedHome(): Promise<Used> {
   const clock = aClock();
   const root = temporaryHome();
   const opened = await openHome(root, { now: clock.now });
-  const { id } = (await opened.spool.put(anEntry({ body: 'said once' }))).message;
-  const claim = await opened.spool.claim(bob, [id], { ms: 1000 });
-  await opened.spool.settle(claim, [id], { disposition: 'acknowledged', by: {} });
+  const { id } = (await opened.mailboxes.put(anEntry({ body: 'said once' }))).message;
+  const claim = await opened.mailboxes.claim(bob, [id], { ms: 1000 });
+  await opened.mailboxes.settle(claim, [id], { disposition: 'acknowledged', by: {} });
   const context = { settings: KEEP, workspace: { now: clock.now }, log: () => {} } as unknown as Context;
-  const home = { root, label: 'parley', journal: opened.ledger } as unknown as Home;
+  const home = { root, label: 'parley', journal: opened.journal } as unknown as Home;
   return {
     root,
     opened,
     clock,
     look: () => forgetDaily(context, home),
-    bodies: async () => (await opened.ledger.history({ limit: 10 })).map(({ message }) => message.body),
+    bodies: async () => (await opened.journal.history({ limit: 10 })).map(({ message }) => message.body),
   };
 }
 

@@ -32,44 +32,44 @@ export function lazyHome(
   directory: Directory,
   newSpool: (parts: MailboxParts) => Mailboxes,
 ): OpenHome {
-  let parts: { ledger: Journal; spool: Mailboxes } | undefined;
-  const open = (): { ledger: Journal; spool: Mailboxes } => {
+  let parts: { journal: Journal; mailboxes: Mailboxes } | undefined;
+  const open = (): { journal: Journal; mailboxes: Mailboxes } => {
     parts ??= openStores();
     return parts;
   };
-  const openStores = (): { ledger: Journal; spool: Mailboxes } => {
+  const openStores = (): { journal: Journal; mailboxes: Mailboxes } => {
     try {
       mkdirSync(root, { recursive: true, mode: 0o700 });
     } catch (error) {
       throw explained(error, root);
     }
-    const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability });
+    const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability });
     const judge = (reader: Parameters<typeof attendForeign>[1], message: Parameters<typeof attendForeign>[2]) =>
       attendForeign(home, reader, message);
-    const spool = newSpool({ root, journal: ledger, judge, now: Date.now });
-    return { ledger, spool };
+    const mailboxes = newSpool({ root, journal, judge, now: Date.now });
+    return { journal, mailboxes };
   };
   const home: Home = {
     label,
     root,
     directory,
     get journal() {
-      return open().ledger;
+      return open().journal;
     },
     get mailboxes() {
-      return open().spool;
+      return open().mailboxes;
     },
   };
   const close = async (): Promise<void> => {
     if (!parts) return;
-    const { spool, ledger } = parts;
+    const { mailboxes, journal } = parts;
     try {
-      await spool.flush();
+      await mailboxes.flush();
     } finally {
       try {
-        await spool.close();
+        await mailboxes.close();
       } finally {
-        await ledger.close();
+        await journal.close();
       }
     }
   };

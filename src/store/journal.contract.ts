@@ -15,7 +15,7 @@ import type {
 } from '../core/ports/journal.ts';
 
 export interface OpenLedger {
-  ledger: Journal;
+  journal: Journal;
   now(): number;
   /** Moves the clock. */
   pass(ms: number): void;
@@ -47,41 +47,41 @@ const HOSTILE = [
 export function journalContract(name: string, open: () => Promise<OpenLedger>): void {
   describe(`the ${name} ledger`, () => {
     let here: OpenLedger;
-    let ledger: Journal;
+    let journal: Journal;
     beforeEach(async () => {
       here = await open();
-      ({ ledger } = here);
+      ({ journal } = here);
     });
     afterEach(() => here.close());
 
     const until = (): number => here.now() + LEASE;
     async function accepted(fields: Partial<Message> = {}, ...to: AgentName[]): Promise<MessageId> {
       const copies = copiesFor(...(to.length > 0 ? to : [bob]));
-      return (await ledger.accept(anEntry(fields, { copies }))).message.id;
+      return (await journal.accept(anEntry(fields, { copies }))).message.id;
     }
     async function heldBy(owner: string): Promise<MessageId> {
       const id = await accepted();
-      await ledger.claim(bob, [id], owner, until());
+      await journal.claim(bob, [id], owner, until());
       return id;
     }
     async function settled(fields: Partial<Message> = {}, ...to: AgentName[]): Promise<MessageId> {
       const id = await accepted(fields, ...to);
       for (const mailbox of to.length > 0 ? to : [bob]) {
-        await ledger.claim(mailbox, [id], ME, until());
-        await ledger.settle(mailbox, ME, [id], DONE);
+        await journal.claim(mailbox, [id], ME, until());
+        await journal.settle(mailbox, ME, [id], DONE);
       }
       return id;
     }
     async function stateOf(id: MessageId, mailbox = bob): Promise<CopyState | undefined> {
-      return (await ledger.copy(mailbox, id))?.state;
+      return (await journal.copy(mailbox, id))?.state;
     }
 
     describe('when it accepts', () => {
       it('takes an entry in as one act, with a stored copy for everybody', async () => {
         const entry = anEntry({}, { copies: [...copiesFor(bob), { mailbox: carol, attention: QUIET }] });
-        expect(await ledger.accept(entry)).toEqual({ message: entry.message, copies: entry.copies, first: true });
-        expect(await ledger.message(entry.message.id)).toEqual(entry.message);
-        expect(await ledger.copy(carol, entry.message.id)).toEqual({
+        expect(await journal.accept(entry)).toEqual({ message: entry.message, copies: entry.copies, first: true });
+        expect(await journal.message(entry.message.id)).toEqual(entry.message);
+        expect(await journal.copy(carol, entry.message.id)).toEqual({
           id: entry.message.id,
           mailbox: carol,
           attention: QUIET,
@@ -99,25 +99,25 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
 
       it('answers a known key with what is there [BC-10]', async () => {
         const key = aKey();
-        const { message } = await ledger.accept(anEntry({}, { key }));
-        const again = await ledger.accept(anEntry({}, { key, copies: copiesFor(carol) }));
+        const { message } = await journal.accept(anEntry({}, { key }));
+        const again = await journal.accept(anEntry({}, { key, copies: copiesFor(carol) }));
         expect([again.first, again.message, again.copies.length]).toEqual([false, message, 1]);
         expect(again.copies[0]).toMatchObject({ mailbox: bob, attention: LOUD });
-        expect(await ledger.underKey(alice, key)).toEqual(again);
-        expect(await ledger.underKey(bob, key)).toBeNull();
+        expect(await journal.underKey(alice, key)).toEqual(again);
+        expect(await journal.underKey(bob, key)).toBeNull();
       });
 
       it('answers a known id with what is there, and adds no copy', async () => {
         const entry = anEntry();
-        await ledger.accept(entry);
-        const again = await ledger.accept({ ...entry, copies: copiesFor(carol) });
+        await journal.accept(entry);
+        const again = await journal.accept({ ...entry, copies: copiesFor(carol) });
         expect([again.first, again.copies.map((copy) => copy.mailbox)]).toEqual([false, [bob]]);
-        expect(await ledger.copy(carol, entry.message.id)).toBeNull();
+        expect(await journal.copy(carol, entry.message.id)).toBeNull();
       });
 
       it('gives many senders of one key at once the same message [BC-10]', async () => {
         const key = aKey();
-        const answers = await Promise.all(Array.from({ length: 20 }, () => ledger.accept(anEntry({}, { key }))));
+        const answers = await Promise.all(Array.from({ length: 20 }, () => journal.accept(anEntry({}, { key }))));
         expect(answers.filter(({ first }) => first)).toHaveLength(1);
         expect(new Set(answers.map(({ message }) => message.id)).size).toBe(1);
       });
@@ -138,33 +138,33 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         ['deadline', { parley: { v: 1 as const, deadline: '2100-01-01T00:00:00.000Z' } }],
       ])('refuses a known key with another %s', async (_what, fields) => {
         const other = aKey();
-        await ledger.accept(anEntry(fields, { key: other }));
-        await expect(ledger.accept(anEntry({}, { key: other }))).rejects.toMatchObject({ code: 'key_conflict' });
-        expect((await ledger.accept(anEntry(fields, { key: other }))).first).toBe(false);
+        await journal.accept(anEntry(fields, { key: other }));
+        await expect(journal.accept(anEntry({}, { key: other }))).rejects.toMatchObject({ code: 'key_conflict' });
+        expect((await journal.accept(anEntry(fields, { key: other }))).first).toBe(false);
         const key = aKey();
-        const { message } = await ledger.accept(anEntry({}, { key }));
-        await expect(ledger.accept(anEntry(fields, { key }))).rejects.toMatchObject({ code: 'key_conflict' });
-        expect((await ledger.underKey(alice, key))?.message).toEqual(message);
+        const { message } = await journal.accept(anEntry({}, { key }));
+        await expect(journal.accept(anEntry(fields, { key }))).rejects.toMatchObject({ code: 'key_conflict' });
+        expect((await journal.underKey(alice, key))?.message).toEqual(message);
       });
 
       it('takes a deadline that is as far ahead as the first time for the same', async () => {
         const key = aKey();
         const due = (ts: string, deadline: string): Entry => anEntry({ ts, parley: { v: 1, deadline } }, { key });
-        const first = await ledger.accept(due('2026-01-01T10:00:00.000Z', '2026-01-01T10:30:00.000Z'));
-        const again = await ledger.accept(due('2026-01-01T10:05:00.000Z', '2026-01-01T10:35:00.250Z'));
+        const first = await journal.accept(due('2026-01-01T10:00:00.000Z', '2026-01-01T10:30:00.000Z'));
+        const again = await journal.accept(due('2026-01-01T10:05:00.000Z', '2026-01-01T10:35:00.250Z'));
         expect([again.first, again.message]).toEqual([false, first.message]);
-        const other = ledger.accept(due('2026-01-01T10:05:00.000Z', '2026-01-01T10:45:00.000Z'));
+        const other = journal.accept(due('2026-01-01T10:05:00.000Z', '2026-01-01T10:45:00.000Z'));
         await expect(other).rejects.toMatchObject({ code: 'key_conflict' });
       });
 
       it('answers a known key also when its body is forgotten', async () => {
         const key = aKey();
-        const { message } = await ledger.accept(anEntry({}, { key }));
-        await ledger.claim(bob, [message.id], ME, until());
-        await ledger.settle(bob, ME, [message.id], DONE);
+        const { message } = await journal.accept(anEntry({}, { key }));
+        await journal.claim(bob, [message.id], ME, until());
+        await journal.settle(bob, ME, [message.id], DONE);
         here.pass(1000);
-        await ledger.prune({ bodies: here.now(), facts: null });
-        const again = await ledger.accept(anEntry({}, { key }));
+        await journal.prune({ bodies: here.now(), facts: null });
+        const again = await journal.accept(anEntry({}, { key }));
         expect([again.first, again.pruned, again.message.id]).toEqual([false, true, message.id]);
       });
     });
@@ -172,33 +172,33 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
     describe('when it adopts', () => {
       it('makes rows for waiting copies and for kept ones', async () => {
         const [waiting, kept] = [anEntry(), anEntry()];
-        await ledger.adopt([waiting], 'stored');
-        await ledger.adopt([kept], 'kept');
+        await journal.adopt([waiting], 'stored');
+        await journal.adopt([kept], 'kept');
         expect(await stateOf(waiting.message.id)).toBe('stored');
-        expect(await ledger.copy(bob, kept.message.id)).toMatchObject({ state: 'settled', keep: true });
+        expect(await journal.copy(bob, kept.message.id)).toMatchObject({ state: 'settled', keep: true });
       });
 
       it('leaves a copy alone that has a row, and adds one that has none', async () => {
         const id = await settled();
-        const message = (await ledger.message(id)) as Message;
-        await ledger.adopt([{ message, copies: copiesFor(bob, carol) }], 'stored');
+        const message = (await journal.message(id)) as Message;
+        await journal.adopt([{ message, copies: copiesFor(bob, carol) }], 'stored');
         expect([await stateOf(id), await stateOf(id, carol)]).toEqual(['settled', 'stored']);
       });
 
       it('knows the keys of what it adopted [BC-10]', async () => {
         const entry = anEntry({}, { key: aKey() });
-        await ledger.adopt([entry], 'stored');
-        expect((await ledger.accept({ ...entry, message: { ...entry.message, id: anId() } })).message).toEqual(
+        await journal.adopt([entry], 'stored');
+        expect((await journal.accept({ ...entry, message: { ...entry.message, id: anId() } })).message).toEqual(
           entry.message,
         );
       });
 
       it('believes no key that already names another message, and still makes the row', async () => {
         const key = aKey();
-        const { message } = await ledger.accept(anEntry({}, { key }));
+        const { message } = await journal.accept(anEntry({}, { key }));
         const forged = anEntry({ body: 'forged' }, { key });
-        await ledger.adopt([forged], 'stored');
-        expect((await ledger.underKey(alice, key))?.message).toEqual(message);
+        await journal.adopt([forged], 'stored');
+        expect((await journal.underKey(alice, key))?.message).toEqual(message);
         expect(await stateOf(forged.message.id)).toBe('stored');
       });
     });
@@ -213,8 +213,8 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
           await accepted(),
           anId(),
         ];
-        await ledger.lost(bob, gone);
-        const claimed = await ledger.claim(bob, [free, mine, busy, spent, gone, unknown], ME, until());
+        await journal.lost(bob, gone);
+        const claimed = await journal.claim(bob, [free, mine, busy, spent, gone, unknown], ME, until());
         expect(claimed).toEqual({
           won: [
             { id: free, attempt: 0, attention: LOUD },
@@ -230,7 +230,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
       it('lets exactly one of many racing claimers win [BC-6]', async () => {
         const id = await accepted();
         const claims = await Promise.all(
-          Array.from({ length: 20 }, (_, n) => ledger.claim(bob, [id], `bearer.${n}`, until())),
+          Array.from({ length: 20 }, (_, n) => journal.claim(bob, [id], `bearer.${n}`, until())),
         );
         expect(claims.filter(({ won }) => won.length === 1)).toHaveLength(1);
         expect(claims.filter(({ busy }) => busy.length === 1)).toHaveLength(19);
@@ -239,31 +239,31 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
       it('counts a claim that ran out as an attempt, and lets it be won again [BC-6]', async () => {
         const id = await heldBy(OTHER);
         here.pass(LEASE);
-        expect((await ledger.claim(bob, [id], ME, until())).won).toEqual([{ id, attempt: 1, attention: LOUD }]);
-        expect(await ledger.copy(bob, id)).toMatchObject({ state: 'held', owner: ME, until: until() });
+        expect((await journal.claim(bob, [id], ME, until())).won).toEqual([{ id, attempt: 1, attention: LOUD }]);
+        expect(await journal.copy(bob, id)).toMatchObject({ state: 'held', owner: ME, until: until() });
       });
 
       it('lets a dead owner’s claim be won again at once [BC-6]', async () => {
         const id = await heldBy(DEAD);
-        expect((await ledger.claim(bob, [id], ME, until())).won).toEqual([{ id, attempt: 1, attention: LOUD }]);
+        expect((await journal.claim(bob, [id], ME, until())).won).toEqual([{ id, attempt: 1, attention: LOUD }]);
       });
 
       it('says what an owner holds in a mailbox', async () => {
         const [mine] = [await heldBy(ME), await heldBy(OTHER), await accepted()];
-        expect((await ledger.heldBy(bob, ME)).map(({ id }) => id)).toEqual([mine]);
-        expect(await ledger.heldBy(carol, ME)).toEqual([]);
-        await ledger.release(bob, ME, [mine], null, {});
-        expect(await ledger.heldBy(bob, ME)).toEqual([]);
+        expect((await journal.heldBy(bob, ME)).map(({ id }) => id)).toEqual([mine]);
+        expect(await journal.heldBy(carol, ME)).toEqual([]);
+        await journal.release(bob, ME, [mine], null, {});
+        expect(await journal.heldBy(bob, ME)).toEqual([]);
       });
 
       it('prolongs what an owner holds, and says how much that was', async () => {
         const ids = [await heldBy(ME), await heldBy(ME), await heldBy(OTHER)];
         here.pass(LEASE - 1);
-        expect(await ledger.renew(bob, ME, until())).toBe(2);
+        expect(await journal.renew(bob, ME, until())).toBe(2);
         here.pass(1);
-        const states = await Promise.all(ids.map((id) => ledger.claim(bob, [id], 'bearer.third', until())));
+        const states = await Promise.all(ids.map((id) => journal.claim(bob, [id], 'bearer.third', until())));
         expect(states.map(({ won }) => won.length)).toEqual([0, 0, 1]);
-        expect(await ledger.renew(bob, 'bearer.nobody', until())).toBe(0);
+        expect(await journal.renew(bob, 'bearer.nobody', until())).toBe(0);
       });
     });
 
@@ -271,8 +271,8 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
       it('ends them with disposition, evidence and time', async () => {
         const id = await heldBy(ME);
         const settlement: Settlement = { disposition: 'responded', by: { reply: 'r', attempt: 1 }, keep: true };
-        expect(await ledger.settle(bob, ME, [id], settlement)).toEqual([id]);
-        expect(await ledger.copy(bob, id)).toMatchObject({
+        expect(await journal.settle(bob, ME, [id], settlement)).toEqual([id]);
+        expect(await journal.copy(bob, id)).toMatchObject({
           state: 'settled',
           disposition: 'responded',
           settledBy: { reply: 'r', attempt: 1 },
@@ -286,7 +286,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
       it('shows nothing and settles nothing if one of them is not this owner’s', async () => {
         const [mine, theirs] = [await heldBy(ME), await heldBy(OTHER)];
         let shown = 0;
-        expect(await ledger.settle(bob, ME, [mine, theirs], DONE, () => (shown += 1))).toBeNull();
+        expect(await journal.settle(bob, ME, [mine, theirs], DONE, () => (shown += 1))).toBeNull();
         expect([shown, await stateOf(mine), await stateOf(theirs)]).toEqual([0, 'held', 'held']);
       });
 
@@ -295,8 +295,8 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         const fail = (): never => {
           throw new Error('EPIPE');
         };
-        await expect(ledger.settle(bob, ME, [id], DONE, fail)).rejects.toThrow('EPIPE');
-        expect(await ledger.copy(bob, id)).toMatchObject({ state: 'held', owner: ME });
+        await expect(journal.settle(bob, ME, [id], DONE, fail)).rejects.toThrow('EPIPE');
+        expect(await journal.copy(bob, id)).toMatchObject({ state: 'held', owner: ME });
       });
     });
 
@@ -304,23 +304,27 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
       it('makes them wait again at once, each put back with its attention', async () => {
         const ids = [await heldBy(ME), await heldBy(OTHER)];
         const back: unknown[] = [];
-        const released = await ledger.release(bob, ME, ids, null, { because: 'busy' }, (...call) => back.push(call));
+        const released = await journal.release(bob, ME, ids, null, { because: 'busy' }, (...call) => back.push(call));
         expect(released).toEqual([ids[0] as MessageId]);
         expect(back).toEqual([[ids[0], LOUD]]);
-        expect(await ledger.copy(bob, ids[0] as MessageId)).toMatchObject({ state: 'stored', owner: null, attempt: 0 });
-        const [copy] = (await ledger.trace(ids[0] as MessageId))?.copies ?? [];
+        expect(await journal.copy(bob, ids[0] as MessageId)).toMatchObject({
+          state: 'stored',
+          owner: null,
+          attempt: 0,
+        });
+        const [copy] = (await journal.trace(ids[0] as MessageId))?.copies ?? [];
         expect(copy?.receipts).toMatchObject([{ step: 'released', evidence: { because: 'busy' } }]);
       });
 
       it('keeps them back until a time, and lets who asks for one by name have it', async () => {
         const id = await heldBy(ME);
         let back = 0;
-        await ledger.release(bob, ME, [id], here.now() + 60_000, { because: 'busy' }, () => (back += 1));
+        await journal.release(bob, ME, [id], here.now() + 60_000, { because: 'busy' }, () => (back += 1));
         expect(back).toBe(0);
-        expect(await ledger.abandoned()).toEqual([]);
+        expect(await journal.abandoned()).toEqual([]);
         here.pass(60_000);
-        expect((await ledger.abandoned()).map((copy) => copy.id)).toEqual([id]);
-        expect((await ledger.claim(bob, [id], OTHER, until())).won).toEqual([{ id, attempt: 0, attention: LOUD }]);
+        expect((await journal.abandoned()).map((copy) => copy.id)).toEqual([id]);
+        expect((await journal.claim(bob, [id], OTHER, until())).won).toEqual([{ id, attempt: 0, attention: LOUD }]);
       });
 
       it('releases nothing if putting back fails', async () => {
@@ -328,7 +332,7 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         const fail = (): never => {
           throw new Error('EIO');
         };
-        await expect(ledger.release(bob, ME, [id], null, {}, fail)).rejects.toThrow('EIO');
+        await expect(journal.release(bob, ME, [id], null, {}, fail)).rejects.toThrow('EIO');
         expect(await stateOf(id)).toBe('held');
       });
     });
@@ -336,102 +340,102 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
     describe('about abandoned copies', () => {
       it('names those of the dead and those that ran out, and no others', async () => {
         const [dead, old] = [await heldBy(DEAD), await heldBy(OTHER)];
-        expect((await ledger.abandoned()).map((copy) => copy.id)).toEqual([dead]);
+        expect((await journal.abandoned()).map((copy) => copy.id)).toEqual([dead]);
         here.pass(LEASE);
         const live = await heldBy(ME);
-        expect((await ledger.abandoned()).map((copy) => copy.id).toSorted()).toEqual([dead, old].toSorted());
+        expect((await journal.abandoned()).map((copy) => copy.id).toSorted()).toEqual([dead, old].toSorted());
         expect(await stateOf(live)).toBe('held');
       });
 
       it('makes one wait again, counts the attempt and notes it [BC-6]', async () => {
         const id = await heldBy(DEAD);
-        const [copy] = (await ledger.abandoned()) as [CopyRecord];
+        const [copy] = (await journal.abandoned()) as [CopyRecord];
         let back = 0;
-        expect(await ledger.restore(copy, () => (back += 1))).toBe(true);
+        expect(await journal.restore(copy, () => (back += 1))).toBe(true);
         expect(back).toBe(1);
-        expect(await ledger.copy(bob, id)).toMatchObject({ state: 'stored', attempt: 1, owner: null, until: null });
-        expect((await ledger.trace(id))?.copies[0]?.receipts.map(({ step }) => step)).toEqual(['released']);
+        expect(await journal.copy(bob, id)).toMatchObject({ state: 'stored', attempt: 1, owner: null, until: null });
+        expect((await journal.trace(id))?.copies[0]?.receipts.map(({ step }) => step)).toEqual(['released']);
       });
 
       it('does not restore one that somebody else was faster to get', async () => {
         const id = await heldBy(DEAD);
-        const [copy] = (await ledger.abandoned()) as [CopyRecord];
-        await ledger.claim(bob, [id], ME, until());
+        const [copy] = (await journal.abandoned()) as [CopyRecord];
+        await journal.claim(bob, [id], ME, until());
         let back = 0;
-        expect(await ledger.restore(copy, () => (back += 1))).toBe(false);
-        expect([back, (await ledger.copy(bob, id))?.owner]).toEqual([0, ME]);
+        expect(await journal.restore(copy, () => (back += 1))).toBe(false);
+        expect([back, (await journal.copy(bob, id))?.owner]).toEqual([0, ME]);
       });
 
       it('restores nothing if putting back fails', async () => {
         const id = await heldBy(DEAD);
-        const [copy] = (await ledger.abandoned()) as [CopyRecord];
+        const [copy] = (await journal.abandoned()) as [CopyRecord];
         const fail = (): never => {
           throw new Error('EIO');
         };
-        await expect(ledger.restore(copy, fail)).rejects.toThrow('EIO');
-        expect(await ledger.copy(bob, id)).toMatchObject({ state: 'held', attempt: 0 });
+        await expect(journal.restore(copy, fail)).rejects.toThrow('EIO');
+        expect(await journal.copy(bob, id)).toMatchObject({ state: 'held', attempt: 0 });
       });
     });
 
     describe('about other changes', () => {
       it('is fresh until it is told that every file has its row', async () => {
-        expect((await ledger.troubles()).fresh).toBe(true);
-        await ledger.complete();
-        expect((await ledger.troubles()).fresh).toBe(false);
+        expect((await journal.troubles()).fresh).toBe(true);
+        await journal.complete();
+        expect((await journal.troubles()).fresh).toBe(false);
       });
 
       it('withdraws the copies that wait, as superseded, and says what each one was', async () => {
         const id = await accepted({}, alice, bob, carol);
-        await ledger.claim(bob, [id], ME, until());
-        await ledger.claim(carol, [id], ME, until());
-        await ledger.release(carol, ME, [id], until(), {});
-        const before = await ledger.withdraw(id, { withdrawn: true });
+        await journal.claim(bob, [id], ME, until());
+        await journal.claim(carol, [id], ME, until());
+        await journal.release(carol, ME, [id], until(), {});
+        const before = await journal.withdraw(id, { withdrawn: true });
         expect(before.map(({ mailbox, state, owner }) => [mailbox, state, owner])).toEqual([
           [alice, 'stored', null],
           [bob, 'held', ME],
           [carol, 'held', null],
         ]);
-        expect(await ledger.copy(alice, id)).toMatchObject({ state: 'settled', disposition: 'superseded' });
+        expect(await journal.copy(alice, id)).toMatchObject({ state: 'settled', disposition: 'superseded' });
         expect([await stateOf(id, bob), await stateOf(id, carol)]).toEqual(['held', 'settled']);
       });
 
       it('notes that another program took a copy', async () => {
         const id = await heldBy(ME);
-        await ledger.lost(bob, id);
+        await journal.lost(bob, id);
         expect(await stateOf(id)).toBe('gone');
-        expect((await ledger.trace(id))?.copies[0]?.receipts.map(({ step }) => step)).toEqual(['taken_elsewhere']);
+        expect((await journal.trace(id))?.copies[0]?.receipts.map(({ step }) => step)).toEqual(['taken_elsewhere']);
       });
 
       it('lets nothing leave the state settled, and only a claim the state gone', async () => {
         const [ended, gone] = [await settled(), await accepted()];
-        await ledger.lost(bob, gone);
-        const before = [await ledger.copy(bob, ended), await ledger.copy(bob, gone)];
+        await journal.lost(bob, gone);
+        const before = [await journal.copy(bob, ended), await journal.copy(bob, gone)];
         here.pass(LEASE * 2);
         for (const id of [ended, gone]) {
-          if (id === ended) await ledger.claim(bob, [id], ME, until());
-          await ledger.release(bob, ME, [id], null, {});
-          await ledger.settle(bob, ME, [id], { disposition: 'failed', by: {} });
-          await ledger.renew(bob, ME, until());
-          await ledger.lost(bob, id);
-          await ledger.withdraw(id, {});
-          await ledger.accept({ message: (await ledger.message(id)) as Message, copies: copiesFor(bob) });
+          if (id === ended) await journal.claim(bob, [id], ME, until());
+          await journal.release(bob, ME, [id], null, {});
+          await journal.settle(bob, ME, [id], { disposition: 'failed', by: {} });
+          await journal.renew(bob, ME, until());
+          await journal.lost(bob, id);
+          await journal.withdraw(id, {});
+          await journal.accept({ message: (await journal.message(id)) as Message, copies: copiesFor(bob) });
         }
-        expect([await ledger.copy(bob, ended), await ledger.copy(bob, gone)]).toEqual(before);
+        expect([await journal.copy(bob, ended), await journal.copy(bob, gone)]).toEqual(before);
       });
 
       it('changes how a waiting copy is to be seen', async () => {
         const id = await accepted();
-        await ledger.reconsider(bob, id, QUIET);
-        expect((await ledger.copy(bob, id))?.attention).toEqual(QUIET);
-        expect((await ledger.claim(bob, [id], ME, until())).won[0]?.attention).toEqual(QUIET);
+        await journal.reconsider(bob, id, QUIET);
+        expect((await journal.copy(bob, id))?.attention).toEqual(QUIET);
+        expect((await journal.claim(bob, [id], ME, until())).won[0]?.attention).toEqual(QUIET);
       });
 
       it('keeps every proven step of a copy with its evidence, in order', async () => {
         const id = await accepted({}, bob, carol);
         const at = new Date(here.now()).toISOString();
-        await ledger.record(bob, id, { step: 'offered', at, evidence: { way: 'hook' } });
-        await ledger.record(bob, id, { step: 'shown', at, evidence: { line: 7 } });
-        const trace = await ledger.trace(id);
+        await journal.record(bob, id, { step: 'offered', at, evidence: { way: 'hook' } });
+        await journal.record(bob, id, { step: 'shown', at, evidence: { line: 7 } });
+        const trace = await journal.trace(id);
         expect(trace?.message.id).toBe(id);
         expect(trace?.copies.map(({ mailbox, receipts }) => [mailbox, receipts])).toEqual([
           [
@@ -448,45 +452,45 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
 
     describe('when it is asked', () => {
       it('knows nothing of what it never saw', async () => {
-        expect(await ledger.message(anId())).toBeNull();
-        expect(await ledger.copy(bob, anId())).toBeNull();
-        expect(await ledger.trace(anId())).toBeNull();
-        expect(await ledger.underKey(alice, aKey())).toBeNull();
-        expect(await ledger.idsLike('f')).toEqual([]);
-        expect(await ledger.history({ limit: 10 })).toEqual([]);
+        expect(await journal.message(anId())).toBeNull();
+        expect(await journal.copy(bob, anId())).toBeNull();
+        expect(await journal.trace(anId())).toBeNull();
+        expect(await journal.underKey(alice, aKey())).toBeNull();
+        expect(await journal.idsLike('f')).toEqual([]);
+        expect(await journal.history({ limit: 10 })).toEqual([]);
       });
 
       it('names at most ten ids that begin alike, newest first', async () => {
         const ids = Array.from({ length: 12 }, (_, n) => `same-${String(n).padStart(2, '0')}` as MessageId);
         for (const id of ids) await accepted({ id });
         await accepted({ id: 'other' as MessageId });
-        expect(await ledger.idsLike('same-')).toEqual(ids.toReversed().slice(0, 10));
-        expect(await ledger.idsLike('same-03')).toEqual(['same-03' as MessageId]);
-        expect(await ledger.idsLike('%')).toEqual([]);
+        expect(await journal.idsLike('same-')).toEqual(ids.toReversed().slice(0, 10));
+        expect(await journal.idsLike('same-03')).toEqual(['same-03' as MessageId]);
+        expect(await journal.idsLike('%')).toEqual([]);
       });
 
       it('lists the open copies of a mailbox by id', async () => {
         const [stored, held] = [await accepted(), await heldBy(ME)];
         await settled();
         await accepted({}, carol);
-        expect(new Set((await ledger.open(bob)).keys())).toEqual(new Set([stored, held]));
-        expect((await ledger.open(bob)).get(held)?.state).toBe('held');
+        expect(new Set((await journal.open(bob)).keys())).toEqual(new Set([stored, held]));
+        expect((await journal.open(bob)).get(held)?.state).toBe('held');
         const entry = anEntry();
-        await ledger.acceptTogether([entry]);
-        expect(await ledger.openIds(bob)).toEqual(
+        await journal.acceptTogether([entry]);
+        expect(await journal.openIds(bob)).toEqual(
           new Map([
             [stored, true],
             [held, false],
             [entry.message.id, false],
           ]),
         );
-        const open = await ledger.openCopies(bob, 0, 10);
+        const open = await journal.openCopies(bob, 0, 10);
         expect(open.map(({ id, waits, hasFile }) => [id, waits, hasFile])).toEqual([
           [stored, true, true],
           [held, false, false],
           [entry.message.id, true, false],
         ]);
-        expect(await ledger.openCopies(bob, open[0]?.seq ?? 0, 1)).toEqual(open.slice(1, 2));
+        expect(await journal.openCopies(bob, open[0]?.seq ?? 0, 1)).toEqual(open.slice(1, 2));
       });
 
       it('gives the messages of one exchange, oldest first, and only the last of them', async () => {
@@ -495,17 +499,19 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         const ids = [await accepted({ id: root })];
         for (let n = 0; n < 3; n += 1) ids.push(await accepted({ parley: { v: 1, lineage } }));
         await accepted();
-        expect((await ledger.exchange(root, 10)).map(({ id }) => id)).toEqual(ids);
-        expect((await ledger.exchange(root, 2)).map(({ id }) => id)).toEqual(ids.slice(2));
+        expect((await journal.exchange(root, 10)).map(({ id }) => id)).toEqual(ids);
+        expect((await journal.exchange(root, 2)).map(({ id }) => id)).toEqual(ids.slice(2));
       });
 
       it('pages through the history, newest first, with everybody who got a copy', async () => {
         const ids = [];
         for (let n = 0; n < 5; n += 1) ids.push(await accepted({}, bob, carol));
-        const first = await ledger.history({ limit: 3 });
+        const first = await journal.history({ limit: 3 });
         expect(idsOf(first)).toEqual(ids.toReversed().slice(0, 3));
         expect(first[0]?.recipients).toEqual([bob, carol]);
-        expect(idsOf(await ledger.history({ limit: 3, before: first.at(-1)?.seq }))).toEqual(ids.toReversed().slice(3));
+        expect(idsOf(await journal.history({ limit: 3, before: first.at(-1)?.seq }))).toEqual(
+          ids.toReversed().slice(3),
+        );
       });
 
       it('shows an agent only what it sent or got, also within a thread', async () => {
@@ -515,18 +521,18 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         const got = await accepted({ from: alice, ...inThread }, bob);
         const between = await accepted({ from: alice, ...inThread }, carol);
         const elsewhere = await accepted({ from: carol }, bob);
-        expect(idsOf(await ledger.history({ agent: bob, limit: 10 }))).toEqual([elsewhere, got, sent]);
-        expect(idsOf(await ledger.history({ thread: got, limit: 10 }))).toEqual([between, got, sent]);
-        expect(idsOf(await ledger.history({ agent: bob, thread: got, limit: 10 }))).toEqual([got, sent]);
+        expect(idsOf(await journal.history({ agent: bob, limit: 10 }))).toEqual([elsewhere, got, sent]);
+        expect(idsOf(await journal.history({ thread: got, limit: 10 }))).toEqual([between, got, sent]);
+        expect(idsOf(await journal.history({ agent: bob, thread: got, limit: 10 }))).toEqual([got, sent]);
         const later = await accepted({ from: bob, to: '@carol' }, carol);
-        expect(idsOf(await ledger.history({ agent: bob, limit: 10 }))).toEqual([later, elsewhere, got, sent]);
+        expect(idsOf(await journal.history({ agent: bob, limit: 10 }))).toEqual([later, elsewhere, got, sent]);
       });
     });
 
     describe('when it is asked what is unanswered between two', () => {
       const HOUR = 60 * 60 * 1000;
       async function lastWord(since = 0): Promise<MessageId | undefined> {
-        const said = [await ledger.unanswered(alice, bob, since), await ledger.unanswered(bob, alice, since)];
+        const said = [await journal.unanswered(alice, bob, since), await journal.unanswered(bob, alice, since)];
         const [last, ...others] = said.filter((one) => one !== null);
         expect(others).toEqual([]);
         return last?.id;
@@ -578,22 +584,22 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         const old = await accepted({ body: 'The migration of the database failed' });
         const fresh = await accepted({ body: 'database: migration done' });
         await accepted({ body: 'the database is fine' });
-        expect(idsOf(await ledger.search('migration DATABASE', { limit: 10 }))).toEqual([fresh, old]);
-        expect(idsOf(await ledger.search('migration nothing', { limit: 10 }))).toEqual([]);
+        expect(idsOf(await journal.search('migration DATABASE', { limit: 10 }))).toEqual([fresh, old]);
+        expect(idsOf(await journal.search('migration nothing', { limit: 10 }))).toEqual([]);
       });
 
       it('finds words that begin so only where no message holds the whole words', async () => {
         const begins = await accepted({ body: 'deployed by hand' });
-        expect(idsOf(await ledger.search('deploy', { limit: 10 }))).toEqual([begins]);
+        expect(idsOf(await journal.search('deploy', { limit: 10 }))).toEqual([begins]);
         const whole = await accepted({ body: 'deploy by hand' });
-        expect(idsOf(await ledger.search('deploy', { limit: 10 }))).toEqual([whole]);
+        expect(idsOf(await journal.search('deploy', { limit: 10 }))).toEqual([whole]);
       });
 
       it('finds what came after an earlier search, each message once', async () => {
         const first = await accepted({ body: 'needle one' });
-        expect(idsOf(await ledger.search('needle', { limit: 10 }))).toEqual([first]);
+        expect(idsOf(await journal.search('needle', { limit: 10 }))).toEqual([first]);
         const second = await accepted({ body: 'needle two' });
-        expect(idsOf(await ledger.search('needle', { limit: 10 }))).toEqual([second, first]);
+        expect(idsOf(await journal.search('needle', { limit: 10 }))).toEqual([second, first]);
       });
 
       it('pages through the hits, for one agent and one thread if asked', async () => {
@@ -605,15 +611,15 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
           ids.push(await accepted({ body: `needle ${n}`, ...thread }, n % 2 === 0 ? bob : carol));
         }
         const [newest, ...older] = ids.toReversed();
-        const page = await ledger.search('needle', { limit: 1 });
+        const page = await journal.search('needle', { limit: 1 });
         expect(idsOf(page)).toEqual([newest as MessageId]);
-        expect(idsOf(await ledger.search('needle', { limit: 9, before: page[0]?.seq }))).toEqual(older);
-        expect(idsOf(await ledger.search('needle', { limit: 9, agent: carol }))).toEqual([
+        expect(idsOf(await journal.search('needle', { limit: 9, before: page[0]?.seq }))).toEqual(older);
+        expect(idsOf(await journal.search('needle', { limit: 9, agent: carol }))).toEqual([
           ids[5],
           ids[3],
           ids[1],
         ] as MessageId[]);
-        expect(idsOf(await ledger.search('needle', { limit: 9, thread: root }))).toEqual([
+        expect(idsOf(await journal.search('needle', { limit: 9, thread: root }))).toEqual([
           ids[1],
           ids[0],
         ] as MessageId[]);
@@ -621,21 +627,21 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
 
       it.each(SIGNS)('takes %j for no word, and finds the words beside it', async (sign) => {
         const id = await accepted({ body: 'plain needle' });
-        expect(await ledger.search(sign, { limit: 10 })).toEqual([]);
-        expect(idsOf(await ledger.search(`needle ${sign} plain`, { limit: 10 }))).toEqual([id]);
+        expect(await journal.search(sign, { limit: 10 })).toEqual([]);
+        expect(idsOf(await journal.search(`needle ${sign} plain`, { limit: 10 }))).toEqual([id]);
       });
 
       it.each(HOSTILE)('takes %j as a text to look for, never as a command', async (text) => {
         await accepted({ body: 'plain needle' });
         const id = await accepted({ body: `what ${text} means` });
-        expect(idsOf(await ledger.search(text, { limit: 10 }))).toEqual([id]);
+        expect(idsOf(await journal.search(text, { limit: 10 }))).toEqual([id]);
       });
 
       it.each(['AND', 'OR', 'NOT', 'NEAR'])('takes the word %s as a word', async (word) => {
         await accepted({ body: 'plain needle' });
         const id = await accepted({ body: `this ${word.toLowerCase()} that needle` });
-        expect(idsOf(await ledger.search(`${word} needle`, { limit: 10 }))).toEqual([id]);
-        expect(idsOf(await ledger.search(`needle ${word} needle`, { limit: 10 }))).toEqual([id]);
+        expect(idsOf(await journal.search(`${word} needle`, { limit: 10 }))).toEqual([id]);
+        expect(idsOf(await journal.search(`needle ${word} needle`, { limit: 10 }))).toEqual([id]);
       });
     });
 
@@ -646,58 +652,58 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         const cut = here.now();
         const young = await settled({ body: 'secret young' });
         const open = await accepted({ body: 'secret open' });
-        await ledger.search('secret', { limit: 10 });
-        expect(await ledger.prune({ bodies: cut, facts: null })).toEqual({ bodies: 1, messages: 0 });
-        expect((await ledger.message(old))?.body).toBe('');
-        expect((await ledger.message(young))?.body).toBe('secret young');
-        expect((await ledger.message(open))?.body).toBe('secret open');
-        expect(idsOf(await ledger.search('secret', { limit: 10 }))).toEqual([open, young]);
-        expect((await ledger.trace(old))?.copies[0]?.state).toBe('settled');
-        expect(await ledger.prune({ bodies: cut, facts: null })).toEqual({ bodies: 0, messages: 0 });
+        await journal.search('secret', { limit: 10 });
+        expect(await journal.prune({ bodies: cut, facts: null })).toEqual({ bodies: 1, messages: 0 });
+        expect((await journal.message(old))?.body).toBe('');
+        expect((await journal.message(young))?.body).toBe('secret young');
+        expect((await journal.message(open))?.body).toBe('secret open');
+        expect(idsOf(await journal.search('secret', { limit: 10 }))).toEqual([open, young]);
+        expect((await journal.trace(old))?.copies[0]?.state).toBe('settled');
+        expect(await journal.prune({ bodies: cut, facts: null })).toEqual({ bodies: 0, messages: 0 });
       });
 
       it('indexes no body that was dropped before anyone searched', async () => {
         await settled({ body: 'secret' });
         here.pass(1000);
-        await ledger.prune({ bodies: here.now(), facts: null });
-        expect(await ledger.search('secret', { limit: 10 })).toEqual([]);
+        await journal.prune({ bodies: here.now(), facts: null });
+        expect(await journal.search('secret', { limit: 10 })).toEqual([]);
       });
 
       it('drops whole messages that ended before a time, with everything known of them', async () => {
         const old = await settled({ body: 'secret' }, bob, carol);
-        await ledger.search('secret', { limit: 10 });
+        await journal.search('secret', { limit: 10 });
         here.pass(1000);
         const half = await settled({}, bob);
-        expect(await ledger.prune({ bodies: null, facts: here.now() })).toEqual({ bodies: 0, messages: 1 });
-        expect(await ledger.message(old)).toBeNull();
-        expect(await ledger.copy(carol, old)).toBeNull();
-        expect(await ledger.search('secret', { limit: 10 })).toEqual([]);
+        expect(await journal.prune({ bodies: null, facts: here.now() })).toEqual({ bodies: 0, messages: 1 });
+        expect(await journal.message(old)).toBeNull();
+        expect(await journal.copy(carol, old)).toBeNull();
+        expect(await journal.search('secret', { limit: 10 })).toEqual([]);
         expect(await stateOf(half)).toBe('settled');
       });
 
       it('drops nothing while one copy is open, however old', async () => {
         const id = await accepted({ ts: '2001-01-01T00:00:00.000Z' }, bob, carol);
-        await ledger.claim(bob, [id], ME, until());
-        await ledger.settle(bob, ME, [id], DONE);
+        await journal.claim(bob, [id], ME, until());
+        await journal.settle(bob, ME, [id], DONE);
         here.pass(1_000_000);
-        expect(await ledger.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 0, messages: 0 });
+        expect(await journal.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 0, messages: 0 });
       });
 
       it('counts the age of a copy that another program took from when that was noticed [BC-10]', async () => {
         const entry = anEntry({ ts: '2001-01-01T00:00:00.000Z' }, { key: aKey() });
-        await ledger.accept(entry);
+        await journal.accept(entry);
         here.pass(1000);
-        await ledger.lost(bob, entry.message.id);
-        expect(await ledger.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 0, messages: 0 });
-        expect((await ledger.accept(entry)).first).toBe(false);
+        await journal.lost(bob, entry.message.id);
+        expect(await journal.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 0, messages: 0 });
+        expect((await journal.accept(entry)).first).toBe(false);
         here.pass(1000);
-        expect(await ledger.prune({ bodies: null, facts: here.now() })).toEqual({ bodies: 0, messages: 1 });
+        expect(await journal.prune({ bodies: null, facts: here.now() })).toEqual({ bodies: 0, messages: 1 });
       });
 
       it('keeps everything if no time is given', async () => {
         await settled();
         here.pass(1_000_000);
-        expect(await ledger.prune({ bodies: null, facts: null })).toEqual({ bodies: 0, messages: 0 });
+        expect(await journal.prune({ bodies: null, facts: null })).toEqual({ bodies: 0, messages: 0 });
       });
 
       it('removes an agent’s copies, and messages that nobody else had part in', async () => {
@@ -705,20 +711,20 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         const toBob = await accepted({ from: alice }, bob);
         const fromBob = await accepted({ from: bob }, carol);
         const toBoth = await accepted({ from: alice }, bob, carol);
-        expect(await ledger.forget(bob)).toEqual({ copies: 3, messages: 1 });
-        expect(await ledger.message(toSelf)).toBeNull();
-        expect(idsOf(await ledger.history({ agent: alice, limit: 10 }))).toEqual([toBoth, toBob]);
-        expect(idsOf(await ledger.history({ agent: carol, limit: 10 }))).toEqual([toBoth, fromBob]);
-        expect(await ledger.copy(bob, toBoth)).toBeNull();
-        expect(await ledger.open(bob)).toEqual(new Map());
+        expect(await journal.forget(bob)).toEqual({ copies: 3, messages: 1 });
+        expect(await journal.message(toSelf)).toBeNull();
+        expect(idsOf(await journal.history({ agent: alice, limit: 10 }))).toEqual([toBoth, toBob]);
+        expect(idsOf(await journal.history({ agent: carol, limit: 10 }))).toEqual([toBoth, fromBob]);
+        expect(await journal.copy(bob, toBoth)).toBeNull();
+        expect(await journal.open(bob)).toEqual(new Map());
       });
 
       it('drops in the end also a message whose only reader was removed', async () => {
         const id = await accepted({ from: alice, ts: new Date(here.now()).toISOString() }, bob);
-        await ledger.forget(bob);
+        await journal.forget(bob);
         here.pass(1000);
-        expect(await ledger.prune({ bodies: null, facts: here.now() })).toEqual({ bodies: 0, messages: 1 });
-        expect(await ledger.message(id)).toBeNull();
+        expect(await journal.prune({ bodies: null, facts: here.now() })).toEqual({ bodies: 0, messages: 1 });
+        expect(await journal.message(id)).toBeNull();
       });
     });
 
@@ -726,90 +732,90 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
       it('gives it in order of arrival, a page at a time, as it is stored', async () => {
         const ids = [await accepted(), await accepted({}, carol), await accepted(), await accepted()];
         const mine = [ids[0], ids[2], ids[3]];
-        const all = await ledger.waiting(bob, 0, 10);
+        const all = await journal.waiting(bob, 0, 10);
         expect(all.map(({ text }) => JSON.parse(text).id)).toEqual(mine);
         expect(all.map(({ seq }) => seq)).toEqual(all.map(({ seq }) => seq).toSorted((a, b) => a - b));
-        const [first] = await ledger.waiting(bob, 0, 1);
-        expect(await ledger.waiting(bob, first?.seq ?? 0, 10)).toEqual(all.slice(1));
-        expect(await ledger.waiting(bob, all.at(-1)?.seq ?? 0, 10)).toEqual([]);
+        const [first] = await journal.waiting(bob, 0, 1);
+        expect(await journal.waiting(bob, first?.seq ?? 0, 10)).toEqual(all.slice(1));
+        expect(await journal.waiting(bob, all.at(-1)?.seq ?? 0, 10)).toEqual([]);
       });
 
       it('counts and gives only what is in nobody’s hand and has not ended', async () => {
         await heldBy(ME);
         await settled();
         const gone = await accepted();
-        await ledger.lost(bob, gone);
+        await journal.lost(bob, gone);
         const id = await accepted();
-        expect(await ledger.waitingCount(bob)).toBe(1);
-        expect((await ledger.waiting(bob, 0, 10)).map(({ text }) => JSON.parse(text).id)).toEqual([id]);
-        expect(await ledger.waitingCount(carol)).toBe(0);
+        expect(await journal.waitingCount(bob)).toBe(1);
+        expect((await journal.waiting(bob, 0, 10)).map(({ text }) => JSON.parse(text).id)).toEqual([id]);
+        expect(await journal.waitingCount(carol)).toBe(0);
       });
 
       it('gives what came back from a hand, up to a number: given back, or left by a reader that died', async () => {
         const ids = [await accepted(), await accepted(), await accepted(), await accepted(), await accepted()];
         const [back, , left, held, later] = ids as [MessageId, MessageId, MessageId, MessageId, MessageId];
-        await ledger.claim(bob, [back, held, later], ME, until());
-        await ledger.claim(bob, [left], DEAD, until());
-        await ledger.release(bob, ME, [back, later], null, { because: 'test' });
-        for (const copy of await ledger.abandoned()) await ledger.restore(copy, () => {});
-        const seqs = new Map((await ledger.waiting(bob, 0, 10)).map(({ seq, text }) => [JSON.parse(text).id, seq]));
+        await journal.claim(bob, [back, held, later], ME, until());
+        await journal.claim(bob, [left], DEAD, until());
+        await journal.release(bob, ME, [back, later], null, { because: 'test' });
+        for (const copy of await journal.abandoned()) await journal.restore(copy, () => {});
+        const seqs = new Map((await journal.waiting(bob, 0, 10)).map(({ seq, text }) => [JSON.parse(text).id, seq]));
         const seqOf = (id: MessageId): number => seqs.get(id) ?? 0;
         const returned = async (after: number, upTo: number, limit = 10): Promise<string[]> =>
-          (await ledger.returned(bob, after, upTo, limit)).map(({ text }) => JSON.parse(text).id);
+          (await journal.returned(bob, after, upTo, limit)).map(({ text }) => JSON.parse(text).id);
         expect(await returned(0, seqOf(later))).toEqual([back, left, later]);
         expect(await returned(0, seqOf(later) - 1)).toEqual([back, left]);
         expect(await returned(seqOf(back), seqOf(later), 1)).toEqual([left]);
-        expect(await ledger.returned(carol, 0, seqOf(later), 10)).toEqual([]);
+        expect(await journal.returned(carol, 0, seqOf(later), 10)).toEqual([]);
       });
 
       it('tells what a guard keeps from other notes for a digest', async () => {
         const forDigest = async (reason: 'ambient' | 'loop'): Promise<MessageId> => {
           const digest = { mailbox: bob, attention: { ...QUIET, injection: 'digest', reason } } as const;
-          return (await ledger.accept(anEntry({}, { copies: [digest] }))).message.id;
+          return (await journal.accept(anEntry({}, { copies: [digest] }))).message.id;
         };
         const both = [await forDigest('ambient'), await forDigest('loop')];
-        const idsOf = async (only: 'digest' | 'kept') => (await ledger.shelf(bob, 0, 10, only)).map(({ id }) => id);
+        const idsOf = async (only: 'digest' | 'kept') => (await journal.shelf(bob, 0, 10, only)).map(({ id }) => id);
         expect(await idsOf('digest')).toEqual(both);
         expect(await idsOf('kept')).toEqual(both.slice(1));
       });
 
       it('says of each whether it waits quietly', async () => {
         const entry = anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] });
-        await ledger.accept(entry);
+        await journal.accept(entry);
         const loud = await accepted();
-        const shelf = await ledger.shelf(bob, 0, 10);
+        const shelf = await journal.shelf(bob, 0, 10);
         expect(shelf.map(({ id, quiet }) => [id, quiet])).toEqual([
           [entry.message.id, true],
           [loud, false],
         ]);
-        expect(await ledger.shelf(bob, 0, 10, 'loud')).toEqual(shelf.slice(1));
-        expect(await ledger.shelf(bob, 0, 10, 'digest')).toEqual([]);
-        expect(await ledger.addressed(loud)).toEqual({
-          message: (await ledger.message(loud)) ?? expect.unreachable(),
+        expect(await journal.shelf(bob, 0, 10, 'loud')).toEqual(shelf.slice(1));
+        expect(await journal.shelf(bob, 0, 10, 'digest')).toEqual([]);
+        expect(await journal.addressed(loud)).toEqual({
+          message: (await journal.message(loud)) ?? expect.unreachable(),
           recipients: [bob],
         });
-        expect(await ledger.addressed('nothing' as MessageId)).toBeNull();
-        expect(await ledger.mailboxesWithMail('bo')).toEqual([bob]);
-        expect(await ledger.mailboxesWithMail('nobody.')).toEqual([]);
-        expect(await ledger.standing(bob, loud)).toEqual(shelf[1] ?? null);
-        expect(await ledger.standing(carol, loud)).toBeNull();
-        expect(await ledger.newest()).toBe(shelf[1]?.seq ?? 0);
+        expect(await journal.addressed('nothing' as MessageId)).toBeNull();
+        expect(await journal.mailboxesWithMail('bo')).toEqual([bob]);
+        expect(await journal.mailboxesWithMail('nobody.')).toEqual([]);
+        expect(await journal.standing(bob, loud)).toEqual(shelf[1] ?? null);
+        expect(await journal.standing(carol, loud)).toBeNull();
+        expect(await journal.newest()).toBe(shelf[1]?.seq ?? 0);
       });
     });
 
     describe('with copies that are accepted before they have a file', () => {
       async function late(...entries: Entry[]): Promise<MessageId[]> {
-        await ledger.acceptTogether(entries);
+        await journal.acceptTogether(entries);
         return entries.map(({ message }) => message.id);
       }
       async function unfiled(drafted = false): Promise<MessageId[]> {
-        return (await ledger.unexported(FIRST, 10, drafted)).map(({ id }) => id);
+        return (await journal.unexported(FIRST, 10, drafted)).map(({ id }) => id);
       }
 
       it('accepts many as one act, each with its own outcome', async () => {
         const key = aKey();
-        await ledger.accept(anEntry({ body: 'first' }, { key }));
-        const [one, conflict, other, again] = await ledger.acceptTogether([
+        await journal.accept(anEntry({ body: 'first' }, { key }));
+        const [one, conflict, other, again] = await journal.acceptTogether([
           anEntry(),
           anEntry({ body: 'another' }, { key }),
           anEntry(),
@@ -818,87 +824,87 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
         expect([one, other]).toMatchObject([{ first: true }, { first: true }]);
         expect(conflict).toMatchObject({ code: 'key_conflict' });
         expect(again).toMatchObject({ first: false, message: { body: 'first' } });
-        expect(await ledger.waitingCount(bob)).toBe(3);
+        expect(await journal.waitingCount(bob)).toBe(3);
       });
 
       it('agrees on one message for one key within one act, and says its number', async () => {
         const key = aKey();
-        const [first, second] = await ledger.acceptTogether([anEntry({}, { key }), anEntry({}, { key })]);
+        const [first, second] = await journal.acceptTogether([anEntry({}, { key }), anEntry({}, { key })]);
         expect([first, second]).toMatchObject([{ first: true }, { first: false }]);
         expect((second as Acceptance).message.id).toBe((first as Acceptance).message.id);
         expect((second as Acceptance).copies).toMatchObject(copiesFor(bob));
-        expect((first as Acceptance).seq).toBe((await ledger.waiting(bob, 0, 1))[0]?.seq as number);
+        expect((first as Acceptance).seq).toBe((await journal.waiting(bob, 0, 1))[0]?.seq as number);
       });
 
       it('answers an id that comes twice within one act with what it has just accepted', async () => {
         const entry = anEntry();
-        const [first, second] = await ledger.acceptTogether([entry, { ...entry }]);
+        const [first, second] = await journal.acceptTogether([entry, { ...entry }]);
         expect([first, second]).toMatchObject([{ first: true }, { first: false, copies: copiesFor(bob) }]);
-        expect(await ledger.waitingCount(bob)).toBe(1);
+        expect(await journal.waitingCount(bob)).toBe(1);
       });
 
       it('lists them until they are filed, and says what to write', async () => {
         const entry = anEntry({}, { copies: [...copiesFor(bob), { mailbox: carol, attention: QUIET }] });
         const [id] = await late(entry);
-        const list = await ledger.unexported(FIRST, 10);
+        const list = await journal.unexported(FIRST, 10);
         expect(list.map(({ mailbox, quiet, id: one }) => [mailbox, quiet, one])).toEqual([
           [bob, false, id as MessageId],
           [carol, true, id as MessageId],
         ]);
         expect(JSON.parse(list[0]?.text ?? '')).toEqual(entry.message);
-        expect(await ledger.unexported(list[0] as CopyNumber, 10)).toEqual(list.slice(1));
-        expect(await ledger.drafted(list)).toEqual([true, true]);
+        expect(await journal.unexported(list[0] as CopyNumber, 10)).toEqual(list.slice(1));
+        expect(await journal.drafted(list)).toEqual([true, true]);
         expect([await unfiled(), await unfiled(true)]).toEqual([[], [id as MessageId, id as MessageId]]);
-        expect(await ledger.unexportedCount(10)).toBe(2);
-        await ledger.exported(list);
-        expect(await ledger.unexportedCount(10)).toBe(0);
+        expect(await journal.unexportedCount(10)).toBe(2);
+        await journal.exported(list);
+        expect(await journal.unexportedCount(10)).toBe(0);
       });
 
       it('lists no copy any more that was placed, and says so of those alone that nobody had claimed', async () => {
         const entry = anEntry({}, { copies: copiesFor(bob, carol) });
         const [id] = (await late(entry)) as [MessageId];
-        const list = await ledger.unexported(FIRST, 10);
-        await ledger.claim(carol, [id], ME, until());
-        expect(await ledger.placed(list)).toEqual([true, false]);
-        expect(await ledger.unexportedCount(10)).toBe(0);
-        const { won } = await ledger.claim(bob, [id], ME, until());
+        const list = await journal.unexported(FIRST, 10);
+        await journal.claim(carol, [id], ME, until());
+        expect(await journal.placed(list)).toEqual([true, false]);
+        expect(await journal.unexportedCount(10)).toBe(0);
+        const { won } = await journal.claim(bob, [id], ME, until());
         expect([won.length, won[0]?.text]).toEqual([1, undefined]);
-        expect(await ledger.placed(list)).toEqual([false, false]);
+        expect(await journal.placed(list)).toEqual([false, false]);
       });
 
       it('gives a claimer the message, and from then on nobody writes a file', async () => {
         const entry = anEntry();
         const [id] = (await late(entry)) as [MessageId];
-        const list = await ledger.unexported(FIRST, 10);
-        expect((await ledger.copy(bob, id))?.fileless).toBe(true);
-        const { won } = await ledger.claim(bob, [id], ME, until());
+        const list = await journal.unexported(FIRST, 10);
+        expect((await journal.copy(bob, id))?.fileless).toBe(true);
+        const { won } = await journal.claim(bob, [id], ME, until());
         expect(JSON.parse(won[0]?.text ?? 'null')).toEqual(entry.message);
-        expect(await ledger.drafted(list)).toEqual([false]);
-        expect(await ledger.unexportedCount(10)).toBe(0);
-        await ledger.settle(bob, ME, [id], DONE);
-        expect(await ledger.copy(bob, id)).toMatchObject({ state: 'settled', fileless: true });
+        expect(await journal.drafted(list)).toEqual([false]);
+        expect(await journal.unexportedCount(10)).toBe(0);
+        await journal.settle(bob, ME, [id], DONE);
+        expect(await journal.copy(bob, id)).toMatchObject({ state: 'settled', fileless: true });
       });
 
       it('gives a claimer no message once a draft may be published: the file decides', async () => {
         const [id] = (await late(anEntry())) as [MessageId];
-        await ledger.drafted(await ledger.unexported(FIRST, 10));
-        const { won } = await ledger.claim(bob, [id], ME, until());
+        await journal.drafted(await journal.unexported(FIRST, 10));
+        const { won } = await journal.claim(bob, [id], ME, until());
         expect([won.length, won[0]?.text]).toEqual([1, undefined]);
-        expect((await ledger.copy(bob, id))?.fileless).toBeUndefined();
+        expect((await journal.copy(bob, id))?.fileless).toBeUndefined();
       });
 
       it('lists one again that is released or whose reader died, and moves no file for it', async () => {
         const ids = await late(anEntry(), anEntry());
         const [released, abandoned] = ids as [MessageId, MessageId];
-        await ledger.claim(bob, [released], ME, until());
-        await ledger.claim(bob, [abandoned], DEAD, until());
+        await journal.claim(bob, [released], ME, until());
+        await journal.claim(bob, [abandoned], DEAD, until());
         expect(await unfiled()).toEqual([]);
         let moved = 0;
-        await ledger.release(bob, ME, [released], null, { because: 'test' }, () => (moved += 1));
-        for (const copy of await ledger.abandoned()) await ledger.restore(copy, () => (moved += 1));
+        await journal.release(bob, ME, [released], null, { because: 'test' }, () => (moved += 1));
+        for (const copy of await journal.abandoned()) await journal.restore(copy, () => (moved += 1));
         expect((await unfiled()).toSorted()).toEqual(ids.toSorted());
         expect(moved).toBe(0);
-        expect((await ledger.claim(bob, ids, ME, until())).won.map(({ text }) => typeof text)).toEqual([
+        expect((await journal.claim(bob, ids, ME, until())).won.map(({ text }) => typeof text)).toEqual([
           'string',
           'string',
         ]);
@@ -906,9 +912,9 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
 
       it('gives one whose time is over from its hand to the next, with the message', async () => {
         const [id] = (await late(anEntry())) as [MessageId];
-        await ledger.claim(bob, [id], ME, until());
+        await journal.claim(bob, [id], ME, until());
         here.pass(LEASE + 1);
-        const { won } = await ledger.claim(bob, [id], OTHER, until());
+        const { won } = await journal.claim(bob, [id], OTHER, until());
         expect(won[0]).toMatchObject({ attempt: 1, text: expect.any(String) });
         expect(await unfiled()).toEqual([]);
       });
@@ -918,40 +924,40 @@ export function journalContract(name: string, open: () => Promise<OpenLedger>): 
           MessageId,
           MessageId,
         ];
-        await ledger.withdraw(withdrawn, { test: true });
-        await ledger.lost(bob, lost);
-        await ledger.forget(carol);
+        await journal.withdraw(withdrawn, { test: true });
+        await journal.lost(bob, lost);
+        await journal.forget(carol);
         expect(await unfiled()).toEqual([]);
       });
 
       it('is flushed when it says so', async () => {
         await late(anEntry());
-        await ledger.flush();
-        await ledger.flush(true);
+        await journal.flush();
+        await journal.flush(true);
       });
 
       it('never gives a number twice, also when the newest messages were forgotten', async () => {
         await late(anEntry(), anEntry({}, { copies: copiesFor(carol) }));
-        const newest = await ledger.newest();
-        await ledger.forget(carol);
-        await ledger.forget(alice);
-        await ledger.forget(bob);
-        expect(await ledger.newest()).toBeLessThan(newest);
+        const newest = await journal.newest();
+        await journal.forget(carol);
+        await journal.forget(alice);
+        await journal.forget(bob);
+        expect(await journal.newest()).toBeLessThan(newest);
         await late(anEntry());
-        expect(await ledger.newest()).toBeGreaterThan(newest);
+        expect(await journal.newest()).toBeGreaterThan(newest);
       });
     });
 
     it('gives out what cannot change what it holds', async () => {
       const message = aMessage();
-      await ledger.accept({ message, copies: copiesFor(bob) });
-      Object.assign((await ledger.message(message.id)) ?? {}, { body: 'changed' });
-      expect((await ledger.message(message.id))?.body).toBe(message.body);
+      await journal.accept({ message, copies: copiesFor(bob) });
+      Object.assign((await journal.message(message.id)) ?? {}, { body: 'changed' });
+      expect((await journal.message(message.id))?.body).toBe(message.body);
     });
 
     it('can be closed twice', async () => {
-      await ledger.close();
-      await ledger.close();
+      await journal.close();
+      await journal.close();
     });
   });
 }

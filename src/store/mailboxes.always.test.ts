@@ -33,12 +33,12 @@ class Story {
   readonly settled: MessageId[] = [];
 
   constructor(
-    readonly spool: Mailboxes,
-    readonly ledger: Journal,
+    readonly mailboxes: Mailboxes,
+    readonly journal: Journal,
   ) {}
 
   async tell(act: Act): Promise<unknown> {
-    const { spool } = this;
+    const { mailboxes } = this;
     switch (act.do) {
       case 'put': {
         const copies = [
@@ -47,10 +47,10 @@ class Story {
         ];
         const entry = anEntry({ id: this.#id(act.n), ts: this.#ts(act.n) }, { copies });
         const key = SendKey.parse(`key-${act.n}`);
-        return (await spool.put(act.keyed ? { ...entry, key } : entry)).first;
+        return (await mailboxes.put(act.keyed ? { ...entry, key } : entry)).first;
       }
       case 'claim': {
-        const claim = await spool.claim(bob, act.all ? await this.#ids() : [this.#id(act.n)], LEASE);
+        const claim = await mailboxes.claim(bob, act.all ? await this.#ids() : [this.#id(act.n)], LEASE);
         if (claim.copies.length > 0) this.claims.push(claim);
         return claim.copies.map(({ message, attempt }) => `${message.id} ${attempt}`).toSorted();
       }
@@ -58,18 +58,18 @@ class Story {
         return this.#settle(act.n, act.keep, act.fails);
       case 'release': {
         const claim = this.claims[act.n];
-        return claim && (await spool.release(claim, idsOf(claim), { because: 'test' }, act.delay)).toSorted();
+        return claim && (await mailboxes.release(claim, idsOf(claim), { because: 'test' }, act.delay)).toSorted();
       }
       case 'renew': {
         const claim = this.claims[act.n];
-        return claim && (await spool.renew(claim, LEASE));
+        return claim && (await mailboxes.renew(claim, LEASE));
       }
       case 'withdraw':
-        return (await spool.withdraw(this.#id(act.n), { by: alice })).map(({ mailbox, state }) => [mailbox, state]);
+        return (await mailboxes.withdraw(this.#id(act.n), { by: alice })).map(({ mailbox, state }) => [mailbox, state]);
       case 'raise':
-        return spool.raise(bob, this.#id(act.n));
+        return mailboxes.raise(bob, this.#id(act.n));
       case 'heal':
-        return spool.heal();
+        return mailboxes.heal();
       case 'pass':
         return null;
       default:
@@ -79,8 +79,8 @@ class Story {
 
   /** Everything that can be seen from outside. */
   async now(): Promise<unknown> {
-    const waiting = await this.spool.peek(bob);
-    const states = await Promise.all([0, 1, 2, 3, 4].map((n) => this.ledger.copy(bob, this.#id(n))));
+    const waiting = await this.mailboxes.peek(bob);
+    const states = await Promise.all([0, 1, 2, 3, 4].map((n) => this.journal.copy(bob, this.#id(n))));
     return {
       waiting: waiting.map(({ message, quiet }) => [message.id, quiet]),
       ids: (await this.#ids()).toSorted(),
@@ -96,11 +96,11 @@ class Story {
       this.settled.push(...idsOf(claim));
     };
     const settlement = { disposition: 'acknowledged', by: {}, keep } as const;
-    return this.spool.settle(claim, idsOf(claim), settlement, show).catch(String);
+    return this.mailboxes.settle(claim, idsOf(claim), settlement, show).catch(String);
   }
 
   async #ids(): Promise<MessageId[]> {
-    return this.spool.ids(bob);
+    return this.mailboxes.ids(bob);
   }
 
   #id(n: number): MessageId {
@@ -121,7 +121,7 @@ it('in a maildir and a broker no copy is ever shown and settled twice, and both 
     fc.asyncProperty(fc.array(Act, { minLength: 5, maxLength: 25 }), async (acts) => {
       const clock = aClock();
       const homes = [await openHome(quickFolder(), clock), await openBrokerHome(quickFolder(), clock)] as const;
-      const [maildir, broker] = homes.map(({ spool, ledger }) => new Story(spool, ledger)) as [Story, Story];
+      const [maildir, broker] = homes.map(({ mailboxes, journal }) => new Story(mailboxes, journal)) as [Story, Story];
       for (const act of acts) {
         if (act.do === 'pass') clock.pass(act.ms);
         expect(await maildir.tell(act)).toEqual(await broker.tell(act));

@@ -8,9 +8,9 @@ import type { Journal, Settlement } from '../core/ports/journal.ts';
 import type { Claim, Mailboxes } from '../core/ports/mailboxes.ts';
 
 export interface OpenMailboxes {
-  spool: Mailboxes;
+  mailboxes: Mailboxes;
   /** The ledger that the spool is paired with. */
-  ledger: Journal;
+  journal: Journal;
   /** Moves the clock. */
   pass(ms: number): void;
   /** What another process would see: the same home, opened once more. */
@@ -44,25 +44,25 @@ const HOSTILE = [
 export function mailboxesContract(name: string, open: () => Promise<OpenMailboxes>): void {
   describe(`the ${name} spool`, () => {
     let here: OpenMailboxes;
-    let spool: Mailboxes;
+    let mailboxes: Mailboxes;
     beforeEach(async () => {
       here = await open();
-      ({ spool } = here);
+      ({ mailboxes } = here);
     });
     afterEach(() => here.close());
 
     /** A message that waits for bob. */
     async function arrived(fields: Partial<Message> = {}): Promise<Message> {
-      return (await spool.put(anEntry(fields))).message;
+      return (await mailboxes.put(anEntry(fields))).message;
     }
     /** A message that waits for bob where no hook looks. */
     async function quiet(): Promise<Message> {
-      return (await spool.put(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }))).message;
+      return (await mailboxes.put(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }))).message;
     }
     async function waitingFor(mailbox: AgentName): Promise<MessageId[]> {
-      return (await spool.peek(mailbox)).map(({ message }) => message.id);
+      return (await mailboxes.peek(mailbox)).map(({ message }) => message.id);
     }
-    async function take(mailbox: AgentName, ids: MessageId[], from = spool): Promise<MessageId[]> {
+    async function take(mailbox: AgentName, ids: MessageId[], from = mailboxes): Promise<MessageId[]> {
       const claim = await from.claim(mailbox, ids, LEASE);
       const held = claim.copies.map(({ message }) => message.id);
       return held.length > 0 && (await from.settle(claim, held, DONE)) ? held : [];
@@ -70,9 +70,9 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
 
     describe('when a message is put', () => {
       it('leaves an independent copy in every mailbox [BC-2]', async () => {
-        const { message } = await spool.put({ message: aMessage({ to: '#dev' }), copies: copiesFor(bob, carol) });
+        const { message } = await mailboxes.put({ message: aMessage({ to: '#dev' }), copies: copiesFor(bob, carol) });
         expect(await take(bob, [message.id])).toEqual([message.id]);
-        expect(await spool.peek(carol)).toEqual([{ message, quiet: false }]);
+        expect(await mailboxes.peek(carol)).toEqual([{ message, quiet: false }]);
         expect(await take(carol, [message.id])).toEqual([message.id]);
       });
 
@@ -83,7 +83,7 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
           scope: 'org/repo',
           body: 'ünï\u2028\n"',
         });
-        expect(await spool.read(bob, message.id)).toEqual({ message, quiet: false });
+        expect(await mailboxes.read(bob, message.id)).toEqual({ message, quiet: false });
       });
 
       it('keeps urgent and normal mail in one place [BC-3]', async () => {
@@ -94,8 +94,8 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
 
       it('answers a retry with the first id and adds nothing [BC-10]', async () => {
         const key = aKey();
-        const first = await spool.put(anEntry({}, { key }));
-        const again = await spool.put(anEntry({}, { key }));
+        const first = await mailboxes.put(anEntry({}, { key }));
+        const again = await mailboxes.put(anEntry({}, { key }));
         expect([first.first, again.first]).toEqual([true, false]);
         expect(again.message).toEqual(first.message);
         expect(again.copies.map((copy) => copy.mailbox)).toEqual([bob]);
@@ -104,22 +104,22 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
 
       it('keeps the keys of different senders apart', async () => {
         const key = aKey();
-        await spool.put(anEntry({}, { key }));
-        expect((await spool.put(anEntry({ from: carol }, { key }))).first).toBe(true);
+        await mailboxes.put(anEntry({}, { key }));
+        expect((await mailboxes.put(anEntry({ from: carol }, { key }))).first).toBe(true);
         expect(await waitingFor(bob)).toHaveLength(2);
       });
 
       it('refuses a known key with another text, and stores nothing', async () => {
         const key = aKey();
-        const { message } = await spool.put(anEntry({}, { key }));
-        const other = spool.put(anEntry({ body: 'something else' }, { key }));
+        const { message } = await mailboxes.put(anEntry({}, { key }));
+        const other = mailboxes.put(anEntry({ body: 'something else' }, { key }));
         await expect(other).rejects.toMatchObject({ code: 'key_conflict' });
         expect(await waitingFor(bob)).toEqual([message.id]);
       });
 
       it('lets many puts of one key at once agree on one message [BC-10]', async () => {
         const key = aKey();
-        const answers = await Promise.all(Array.from({ length: 10 }, () => spool.put(anEntry({}, { key }))));
+        const answers = await Promise.all(Array.from({ length: 10 }, () => mailboxes.put(anEntry({}, { key }))));
         expect(new Set(answers.map(({ message }) => message.id)).size).toBe(1);
         expect(answers.filter(({ first }) => first)).toHaveLength(1);
         expect(await waitingFor(bob)).toEqual([answers[0]?.message.id as MessageId]);
@@ -127,7 +127,7 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
 
       it('lets many puts of one id at once arrive as one message [BC-10]', async () => {
         const entry = anEntry({}, { copies: copiesFor(bob, carol) });
-        const answers = await Promise.all(Array.from({ length: 10 }, () => spool.put(entry)));
+        const answers = await Promise.all(Array.from({ length: 10 }, () => mailboxes.put(entry)));
         expect(answers.filter(({ first }) => first)).toHaveLength(1);
         expect(await waitingFor(bob)).toEqual([entry.message.id]);
         expect(await waitingFor(carol)).toEqual([entry.message.id]);
@@ -135,9 +135,9 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
 
       it('never brings a copy back that was taken [BC-10]', async () => {
         const entry = anEntry();
-        await spool.put(entry);
+        await mailboxes.put(entry);
         expect(await take(bob, [entry.message.id])).toEqual([entry.message.id]);
-        expect((await spool.put(entry)).first).toBe(false);
+        expect((await mailboxes.put(entry)).first).toBe(false);
         expect(await waitingFor(bob)).toEqual([]);
         expect(await take(bob, [entry.message.id])).toEqual([]);
       });
@@ -146,10 +146,10 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
         const twice: MessageId[] = [];
         for (let round = 0; round < 400; round += 1) {
           const entry = anEntry({}, round % 2 === 0 ? { key: aKey() } : {});
-          const { id } = (await spool.put(entry)).message;
+          const { id } = (await mailboxes.put(entry)).message;
           const [taken] = await Promise.all([
             after(round % 11, () => take(bob, [id])),
-            spool.put(round % 4 === 0 ? { ...entry, message: { ...entry.message, id: anId() } } : entry),
+            mailboxes.put(round % 4 === 0 ? { ...entry, message: { ...entry.message, id: anId() } } : entry),
           ]);
           const leftOver = await waitingFor(bob);
           const again = await take(bob, leftOver);
@@ -164,8 +164,8 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
           const entry = anEntry();
           const { id } = entry.message;
           const [, , taken] = await Promise.all([
-            spool.put(entry),
-            after(round % 9, () => spool.put(entry)),
+            mailboxes.put(entry),
+            after(round % 9, () => mailboxes.put(entry)),
             after(round % 31, () => take(bob, [id])),
           ]);
           const leftOver = await waitingFor(bob);
@@ -177,8 +177,8 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
 
       it('puts a quiet copy where no hook looks, and it waits there', async () => {
         const message = aMessage();
-        await spool.put({ message, copies: [{ mailbox: bob, attention: QUIET }] });
-        expect(await spool.peek(bob)).toEqual([{ message, quiet: true }]);
+        await mailboxes.put({ message, copies: [{ mailbox: bob, attention: QUIET }] });
+        expect(await mailboxes.peek(bob)).toEqual([{ message, quiet: true }]);
         expect(await take(bob, [message.id])).toEqual([message.id]);
       });
 
@@ -204,55 +204,55 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
         const first = await arrived({ ts: '2026-01-01T00:00:00.000Z' });
         const middle = await arrived({ ts: '2026-02-01T00:00:00.000Z' });
         expect(await waitingFor(bob)).toEqual([first.id, middle.id, later.id]);
-        expect((await spool.ids(bob)).toSorted()).toEqual([first.id, middle.id, later.id].toSorted());
+        expect((await mailboxes.ids(bob)).toSorted()).toEqual([first.id, middle.id, later.id].toSorted());
       });
 
       it('names what waits aloud without what waits quietly', async () => {
         const loud = await arrived();
         await quiet();
-        expect(await spool.ids(bob, true)).toEqual([loud.id]);
-        expect(await spool.ids(bob)).toHaveLength(2);
+        expect(await mailboxes.ids(bob, true)).toEqual([loud.id]);
+        expect(await mailboxes.ids(bob)).toHaveLength(2);
       });
 
       it('shows nothing in a mailbox that nobody ever wrote to', async () => {
-        expect(await spool.peek(carol)).toEqual([]);
-        expect(await spool.ids(carol)).toEqual([]);
-        expect(await spool.read(carol, anId())).toBeNull();
+        expect(await mailboxes.peek(carol)).toEqual([]);
+        expect(await mailboxes.ids(carol)).toEqual([]);
+        expect(await mailboxes.read(carol, anId())).toBeNull();
       });
 
       it('can be peeked, listed and read any number of times, and claims nothing by it [BC-6]', async () => {
         const { id } = await arrived();
         for (let round = 0; round < 3; round += 1) {
           expect(await waitingFor(bob)).toEqual([id]);
-          expect(await spool.ids(bob)).toEqual([id]);
-          expect((await spool.read(bob, id))?.message.id).toBe(id);
+          expect(await mailboxes.ids(bob)).toEqual([id]);
+          expect((await mailboxes.read(bob, id))?.message.id).toBe(id);
         }
-        expect((await here.ledger.copy(bob, id))?.state).toBe('stored');
+        expect((await here.journal.copy(bob, id))?.state).toBe('stored');
       });
     });
 
     describe('when copies are claimed', () => {
       it('gives one copy to exactly one of many racing readers [BC-6]', async () => {
         const { id } = await arrived();
-        const claims = await Promise.all(Array.from({ length: 20 }, () => spool.claim(bob, [id], LEASE)));
+        const claims = await Promise.all(Array.from({ length: 20 }, () => mailboxes.claim(bob, [id], LEASE)));
         expect(claims.filter(({ copies }) => copies.length > 0)).toHaveLength(1);
         expect(new Set(claims.map(({ owner }) => owner)).size).toBe(20);
       });
 
       it('leaves out what another reader holds, and gives the rest [BC-6]', async () => {
         const [held, free] = [await arrived(), await arrived()];
-        await spool.claim(bob, [held.id], LEASE);
-        const claim = await spool.claim(bob, [held.id, free.id, anId()], LEASE);
+        await mailboxes.claim(bob, [held.id], LEASE);
+        const claim = await mailboxes.claim(bob, [held.id, free.id, anId()], LEASE);
         expect(claim.copies.map(({ message }) => message.id)).toEqual([free.id]);
       });
 
       it('takes a claimed copy out of sight, and says that it is the first attempt', async () => {
         const { id } = await arrived();
-        const claim = await spool.claim(bob, [id], LEASE);
+        const claim = await mailboxes.claim(bob, [id], LEASE);
         expect(claim.copies[0]?.attempt).toBe(0);
         expect(await waitingFor(bob)).toEqual([]);
-        expect(await spool.read(bob, id)).toBeNull();
-        await spool.heal();
+        expect(await mailboxes.read(bob, id)).toBeNull();
+        await mailboxes.heal();
         expect(await waitingFor(bob)).toEqual([]);
       });
 
@@ -265,82 +265,82 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
 
       it('never gives to another what a live reader holds, however long that takes [BC-6]', async () => {
         const { id } = await arrived();
-        const claim = await spool.claim(bob, [id], LEASE);
+        const claim = await mailboxes.claim(bob, [id], LEASE);
         here.pass(LEASE.ms * 100);
-        await spool.heal();
+        await mailboxes.heal();
         expect(await waitingFor(bob)).toEqual([]);
-        expect((await spool.claim(bob, [id], LEASE)).copies).toEqual([]);
-        expect(await spool.settle(claim, [id], DONE)).toBe(true);
+        expect((await mailboxes.claim(bob, [id], LEASE)).copies).toEqual([]);
+        expect(await mailboxes.settle(claim, [id], DONE)).toBe(true);
       });
 
       it('lets a claim run out, and gives the copy again under the same id and marked [BC-6]', async () => {
         const { id } = await arrived();
-        const lost = await spool.claim(bob, [id], BEARER);
+        const lost = await mailboxes.claim(bob, [id], BEARER);
         here.pass(LEASE.ms + 1);
-        await spool.heal();
+        await mailboxes.heal();
         expect(await waitingFor(bob)).toEqual([id]);
-        const next = await spool.claim(bob, [id], BEARER);
+        const next = await mailboxes.claim(bob, [id], BEARER);
         expect(next.copies.map(({ message, attempt }) => [message.id, attempt])).toEqual([[id, 1]]);
-        expect(await spool.settle(lost, [id], DONE)).toBe(false);
-        expect(await spool.settle(next, [id], DONE)).toBe(true);
+        expect(await mailboxes.settle(lost, [id], DONE)).toBe(false);
+        expect(await mailboxes.settle(next, [id], DONE)).toBe(true);
       });
 
       it('gives a copy whose claim ran out to anyone who asks for it by id, healed or not', async () => {
         const { id } = await arrived();
-        await spool.claim(bob, [id], BEARER);
+        await mailboxes.claim(bob, [id], BEARER);
         here.pass(LEASE.ms + 1);
-        const next = await spool.claim(bob, [id], BEARER);
+        const next = await mailboxes.claim(bob, [id], BEARER);
         expect(next.copies.map(({ message, attempt }) => [message.id, attempt])).toEqual([[id, 1]]);
-        expect(await spool.settle(next, [id], DONE)).toBe(true);
+        expect(await mailboxes.settle(next, [id], DONE)).toBe(true);
       });
 
       it('prolongs a claim from now on', async () => {
         const { id } = await arrived();
-        const claim = await spool.claim(bob, [id], BEARER);
+        const claim = await mailboxes.claim(bob, [id], BEARER);
         here.pass(LEASE.ms - 1);
-        expect(await spool.renew(claim, BEARER)).toBe(true);
+        expect(await mailboxes.renew(claim, BEARER)).toBe(true);
         here.pass(LEASE.ms - 1);
-        await spool.heal();
-        expect((await spool.claim(bob, [id], BEARER)).copies).toEqual([]);
-        expect(await spool.settle(claim, [id], DONE)).toBe(true);
+        await mailboxes.heal();
+        expect((await mailboxes.claim(bob, [id], BEARER)).copies).toEqual([]);
+        expect(await mailboxes.settle(claim, [id], DONE)).toBe(true);
       });
 
       it('does not prolong what is no longer held', async () => {
         const { id } = await arrived();
-        const claim = await spool.claim(bob, [id], BEARER);
+        const claim = await mailboxes.claim(bob, [id], BEARER);
         here.pass(LEASE.ms + 1);
-        await spool.claim(bob, [id], BEARER);
-        expect(await spool.renew(claim, BEARER)).toBe(false);
+        await mailboxes.claim(bob, [id], BEARER);
+        expect(await mailboxes.renew(claim, BEARER)).toBe(false);
       });
 
       it('lets anyone who knows the name of a bearer end its claim', async () => {
         const { id } = await arrived();
-        const { owner } = await spool.claim(bob, [id], { ...LEASE, bearer: true });
+        const { owner } = await mailboxes.claim(bob, [id], { ...LEASE, bearer: true });
         expect(owner).toStartWith('bearer.');
-        expect(await spool.settle({ mailbox: bob, owner }, [id], DONE)).toBe(true);
+        expect(await mailboxes.settle({ mailbox: bob, owner }, [id], DONE)).toBe(true);
       });
 
       it('holds under the name that a bearer says, and several claims under it as one', async () => {
         const ids = [(await arrived()).id, (await arrived()).id];
-        for (const id of ids) await spool.claim(bob, [id], { ...LEASE, bearer: 'session-7' });
+        for (const id of ids) await mailboxes.claim(bob, [id], { ...LEASE, bearer: 'session-7' });
         const claim = { mailbox: bob, owner: 'bearer.session-7' };
-        expect(await spool.renew(claim, BEARER)).toBe(true);
-        expect(await spool.settle(claim, ids, DONE)).toBe(true);
+        expect(await mailboxes.renew(claim, BEARER)).toBe(true);
+        expect(await mailboxes.settle(claim, ids, DONE)).toBe(true);
       });
 
       it('frees what a bearer holds when the process that it names ends, and when its time is over', async () => {
         const [one, two] = [(await arrived()).id, (await arrived()).id];
         const child = Bun.spawn(['sleep', '60']);
         const lease = { ...LEASE, process: child.pid };
-        const first = await spool.claim(bob, [one], { ...lease, bearer: 'session-7' });
-        await spool.claim(bob, [two], { ...lease, bearer: 'session-8', process: process.pid });
-        expect((await spool.claim(bob, [one, two], BEARER)).copies).toEqual([]);
+        const first = await mailboxes.claim(bob, [one], { ...lease, bearer: 'session-7' });
+        await mailboxes.claim(bob, [two], { ...lease, bearer: 'session-8', process: process.pid });
+        expect((await mailboxes.claim(bob, [one, two], BEARER)).copies).toEqual([]);
         child.kill('SIGKILL');
         await child.exited;
-        expect((await spool.claim(bob, [one, two], BEARER)).copies.map(({ attempt }) => attempt)).toEqual([1]);
-        expect(await spool.settle(first, [one], DONE)).toBe(false);
+        expect((await mailboxes.claim(bob, [one, two], BEARER)).copies.map(({ attempt }) => attempt)).toEqual([1]);
+        expect(await mailboxes.settle(first, [one], DONE)).toBe(false);
         here.pass(LEASE.ms + 1);
-        expect((await spool.claim(bob, [two], BEARER)).copies.map(({ attempt }) => attempt)).toEqual([1]);
+        expect((await mailboxes.claim(bob, [two], BEARER)).copies.map(({ attempt }) => attempt)).toEqual([1]);
       });
     });
 
@@ -348,40 +348,40 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
       async function held(count = 1): Promise<{ claim: Claim; ids: MessageId[] }> {
         const ids: MessageId[] = [];
         for (let n = 0; n < count; n += 1) ids.push((await arrived()).id);
-        return { claim: await spool.claim(bob, ids, LEASE), ids };
+        return { claim: await mailboxes.claim(bob, ids, LEASE), ids };
       }
 
       it('shows once and ends them for good [BC-9]', async () => {
         const { claim, ids } = await held(2);
         let shown = 0;
-        expect(await spool.settle(claim, ids, DONE, () => (shown += 1))).toBe(true);
+        expect(await mailboxes.settle(claim, ids, DONE, () => (shown += 1))).toBe(true);
         expect(shown).toBe(1);
         here.pass(LEASE.ms + 1);
-        await spool.heal();
+        await mailboxes.heal();
         expect(await waitingFor(bob)).toEqual([]);
         expect(await take(bob, ids)).toEqual([]);
       });
 
       it('shows nothing and answers false if one of them is no longer held by this reader', async () => {
         const { claim, ids } = await held(2);
-        await spool.release(claim, ids.slice(0, 1), { because: 'test' });
+        await mailboxes.release(claim, ids.slice(0, 1), { because: 'test' });
         let shown = 0;
-        expect(await spool.settle(claim, ids, DONE, () => (shown += 1))).toBe(false);
+        expect(await mailboxes.settle(claim, ids, DONE, () => (shown += 1))).toBe(false);
         expect(shown).toBe(0);
-        expect((await here.ledger.copy(bob, ids[1] as MessageId))?.state).toBe('held');
+        expect((await here.journal.copy(bob, ids[1] as MessageId))?.state).toBe('held');
       });
 
       it('settles no copy twice', async () => {
         const { claim, ids } = await held();
-        expect(await spool.settle(claim, ids, DONE)).toBe(true);
+        expect(await mailboxes.settle(claim, ids, DONE)).toBe(true);
         let shown = 0;
-        expect(await spool.settle(claim, ids, DONE, () => (shown += 1))).toBe(false);
+        expect(await mailboxes.settle(claim, ids, DONE, () => (shown += 1))).toBe(false);
         expect(shown).toBe(0);
       });
 
       it('releases them and passes the error on if they cannot be shown', async () => {
         const { claim, ids } = await held(2);
-        const broken = spool.settle(claim, ids, DONE, () => {
+        const broken = mailboxes.settle(claim, ids, DONE, () => {
           throw new Error('EPIPE');
         });
         await expect(broken).rejects.toThrow('EPIPE');
@@ -391,8 +391,8 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
 
       it('says in the ledger how they ended, and whether they are kept [BC-9]', async () => {
         const { claim, ids } = await held();
-        await spool.settle(claim, ids, { disposition: 'responded', by: { reply: 'x' }, keep: true });
-        expect(await here.ledger.copy(bob, ids[0] as MessageId)).toMatchObject({
+        await mailboxes.settle(claim, ids, { disposition: 'responded', by: { reply: 'x' }, keep: true });
+        expect(await here.journal.copy(bob, ids[0] as MessageId)).toMatchObject({
           state: 'settled',
           disposition: 'responded',
           settledBy: { reply: 'x' },
@@ -404,42 +404,42 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
     describe('when copies are released', () => {
       it('puts them back at once', async () => {
         const { id } = await arrived();
-        const claim = await spool.claim(bob, [id], LEASE);
-        expect(await spool.release(claim, [id], { because: 'busy' })).toEqual([id]);
+        const claim = await mailboxes.claim(bob, [id], LEASE);
+        expect(await mailboxes.release(claim, [id], { because: 'busy' })).toEqual([id]);
         expect(await waitingFor(bob)).toEqual([id]);
-        expect((await spool.claim(bob, [id], LEASE)).copies[0]?.attempt).toBe(0);
+        expect((await mailboxes.claim(bob, [id], LEASE)).copies[0]?.attempt).toBe(0);
       });
 
       it('puts a quiet copy back where no hook looks', async () => {
         const message = aMessage();
-        await spool.put({ message, copies: [{ mailbox: bob, attention: QUIET }] });
-        const claim = await spool.claim(bob, [message.id], LEASE);
-        await spool.release(claim, [message.id], { because: 'busy' });
-        expect(await spool.peek(bob)).toEqual([{ message, quiet: true }]);
+        await mailboxes.put({ message, copies: [{ mailbox: bob, attention: QUIET }] });
+        const claim = await mailboxes.claim(bob, [message.id], LEASE);
+        await mailboxes.release(claim, [message.id], { because: 'busy' });
+        expect(await mailboxes.peek(bob)).toEqual([{ message, quiet: true }]);
       });
 
       it('puts them back after a delay, and not before, unless somebody asks for one by name', async () => {
         const { id } = await arrived();
-        const claim = await spool.claim(bob, [id], LEASE);
-        expect(await spool.release(claim, [id], { because: 'busy' }, 60_000)).toEqual([id]);
+        const claim = await mailboxes.claim(bob, [id], LEASE);
+        expect(await mailboxes.release(claim, [id], { because: 'busy' }, 60_000)).toEqual([id]);
         here.pass(59_000);
-        await spool.heal();
+        await mailboxes.heal();
         expect(await waitingFor(bob)).toEqual([]);
-        expect(await spool.peek(bob)).toEqual([]);
+        expect(await mailboxes.peek(bob)).toEqual([]);
         const other = await arrived();
-        const early = await spool.claim(bob, [other.id], LEASE);
-        await spool.release(early, [other.id], { because: 'busy' }, 60_000);
+        const early = await mailboxes.claim(bob, [other.id], LEASE);
+        await mailboxes.release(early, [other.id], { because: 'busy' }, 60_000);
         expect(await take(bob, [other.id])).toEqual([other.id]);
         here.pass(1001);
-        await spool.heal();
+        await mailboxes.heal();
         expect(await waitingFor(bob)).toEqual([id]);
-        expect((await spool.claim(bob, [id], LEASE)).copies[0]?.attempt).toBe(0);
+        expect((await mailboxes.claim(bob, [id], LEASE)).copies[0]?.attempt).toBe(0);
       });
 
       it('puts back only what this reader holds', async () => {
         const { id } = await arrived();
-        const claim = await spool.claim(bob, [id], LEASE);
-        expect(await spool.release({ ...claim, owner: 'somebody else' }, [id], { because: 'test' })).toEqual([]);
+        const claim = await mailboxes.claim(bob, [id], LEASE);
+        expect(await mailboxes.release({ ...claim, owner: 'somebody else' }, [id], { because: 'test' })).toEqual([]);
         expect(await waitingFor(bob)).toEqual([]);
       });
     });
@@ -448,34 +448,34 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
       /** A copy that waits by its row and stands in a reader's hand: the reader gave up half-way. */
       async function leftInHand(attention = LOUD): Promise<Message> {
         const message = aMessage();
-        await spool.put({ message, copies: [{ mailbox: bob, attention }] });
-        const { owner } = await spool.claim(bob, [message.id], LEASE);
-        await here.ledger.release(bob, owner, [message.id], null, { because: 'test' });
+        await mailboxes.put({ message, copies: [{ mailbox: bob, attention }] });
+        const { owner } = await mailboxes.claim(bob, [message.id], LEASE);
+        await here.journal.release(bob, owner, [message.id], null, { because: 'test' });
         return message;
       }
 
       it('lets a copy wait again that stands in a hand that nobody has, where it waited before', async () => {
         const [loud, quiet] = [await leftInHand(), await leftInHand(QUIET)];
-        expect(await spool.adopt(bob)).toBe(0);
-        const waiting = (await spool.peek(bob)).map(({ message, quiet: low }) => [message.id, low] as const);
+        expect(await mailboxes.adopt(bob)).toBe(0);
+        const waiting = (await mailboxes.peek(bob)).map(({ message, quiet: low }) => [message.id, low] as const);
         expect(new Map(waiting)).toEqual(
           new Map([
             [loud.id, false],
             [quiet.id, true],
           ]),
         );
-        const claim = await spool.claim(bob, [loud.id, quiet.id], LEASE);
+        const claim = await mailboxes.claim(bob, [loud.id, quiet.id], LEASE);
         expect(claim.copies.map(({ attempt }) => attempt)).toEqual([0, 0]);
-        expect(await spool.settle(claim, [loud.id, quiet.id], DONE)).toBe(true);
+        expect(await mailboxes.settle(claim, [loud.id, quiet.id], DONE)).toBe(true);
       });
 
       it('leaves alone what a reader holds, and what waits for its time', async () => {
         const [held, later] = [await arrived(), await arrived()];
-        const claim = await spool.claim(bob, [held.id, later.id], LEASE);
-        await spool.release(claim, [later.id], { because: 'busy' }, 60_000);
-        await spool.adopt(bob);
+        const claim = await mailboxes.claim(bob, [held.id, later.id], LEASE);
+        await mailboxes.release(claim, [later.id], { because: 'busy' }, 60_000);
+        await mailboxes.adopt(bob);
         expect(await waitingFor(bob)).toEqual([]);
-        expect(await spool.settle(claim, [held.id], DONE)).toBe(true);
+        expect(await mailboxes.settle(claim, [held.id], DONE)).toBe(true);
       });
 
       it('gives a copy from such a hand to exactly one of many who square and claim at once [BC-6]', async () => {
@@ -483,17 +483,17 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
         const claims = await Promise.all(
           Array.from({ length: 20 }, async (_, n) =>
             after(n, async () => {
-              await spool.adopt(bob);
-              return spool.claim(bob, [id], LEASE);
+              await mailboxes.adopt(bob);
+              return mailboxes.claim(bob, [id], LEASE);
             }),
           ),
         );
         const won = claims.filter(({ copies }) => copies.length > 0);
         expect(won.length).toBeLessThanOrEqual(1);
-        await spool.adopt(bob);
+        await mailboxes.adopt(bob);
         // Who came while it was put back found it busy: then it waits.
         expect(await waitingFor(bob)).toEqual(won.length === 1 ? [] : [id]);
-        expect((await here.ledger.trace(id))?.copies[0]?.state).toBe(won.length === 1 ? 'held' : 'stored');
+        expect((await here.journal.trace(id))?.copies[0]?.state).toBe(won.length === 1 ? 'held' : 'stored');
       });
     });
 
@@ -503,7 +503,7 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
         const { promise, resolve } = Promise.withResolvers<void>();
         const look = async (): Promise<void> => {
           const wanted = id();
-          if (wanted && (await spool.ids(bob)).includes(wanted)) resolve();
+          if (wanted && (await mailboxes.ids(bob)).includes(wanted)) resolve();
         };
         return { onArrival: () => void look(), called: promise };
       }
@@ -511,14 +511,14 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
       it('tells of every arrival, again and again, and claims nothing', async () => {
         let newest: MessageId | undefined;
         let call = calledFor(() => newest);
-        const watch = spool.watch(bob, () => call.onArrival());
+        const watch = mailboxes.watch(bob, () => call.onArrival());
         try {
           for (let round = 1; round <= 3; round += 1) {
             call = calledFor(() => newest);
             newest = anId();
             await arrived({ id: newest });
             await call.called;
-            expect(await spool.ids(bob)).toHaveLength(round);
+            expect(await mailboxes.ids(bob)).toHaveLength(round);
           }
         } finally {
           watch.close();
@@ -527,10 +527,10 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
 
       it('tells nothing any more once it is closed', async () => {
         let calls = 0;
-        spool.watch(bob, () => (calls += 1)).close();
+        mailboxes.watch(bob, () => (calls += 1)).close();
         const id = anId();
         const { onArrival, called } = calledFor(() => id);
-        const other = spool.watch(bob, onArrival);
+        const other = mailboxes.watch(bob, onArrival);
         await arrived({ id });
         await called;
         other.close();
@@ -540,8 +540,11 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
       it('tells of a quiet copy once it is raised', async () => {
         const { id } = await quiet();
         const { promise, resolve } = Promise.withResolvers<void>();
-        const watch = spool.watch(bob, () => void spool.read(bob, id).then((now) => now?.quiet === false && resolve()));
-        await spool.raise(bob, id);
+        const watch = mailboxes.watch(
+          bob,
+          () => void mailboxes.read(bob, id).then((now) => now?.quiet === false && resolve()),
+        );
+        await mailboxes.raise(bob, id);
         await promise;
         watch.close();
       });
@@ -549,7 +552,7 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
       it('tells of mail that another process sent', async () => {
         const id = anId();
         const { onArrival, called } = calledFor(() => id);
-        const watch = spool.watch(bob, onArrival);
+        const watch = mailboxes.watch(bob, onArrival);
         await (await here.another()).put(anEntry({ id }));
         await called;
         watch.close();
@@ -558,84 +561,84 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
 
     describe('when a sender thinks again', () => {
       it('takes back the copies that nobody has taken, and says what each one was', async () => {
-        const { message } = await spool.put({ message: aMessage(), copies: copiesFor(bob, carol) });
-        const claim = await spool.claim(carol, [message.id], LEASE);
-        const copies = await spool.withdraw(message.id, { withdrawn: true });
+        const { message } = await mailboxes.put({ message: aMessage(), copies: copiesFor(bob, carol) });
+        const claim = await mailboxes.claim(carol, [message.id], LEASE);
+        const copies = await mailboxes.withdraw(message.id, { withdrawn: true });
         expect(copies.map(({ mailbox, state }) => [mailbox, state])).toEqual([
           [bob, 'stored'],
           [carol, 'held'],
         ]);
         expect(await waitingFor(bob)).toEqual([]);
         expect(await take(bob, [message.id])).toEqual([]);
-        expect(await here.ledger.copy(bob, message.id)).toMatchObject({ state: 'settled', disposition: 'superseded' });
-        expect(await spool.settle(claim, [message.id], DONE)).toBe(true);
+        expect(await here.journal.copy(bob, message.id)).toMatchObject({ state: 'settled', disposition: 'superseded' });
+        expect(await mailboxes.settle(claim, [message.id], DONE)).toBe(true);
       });
 
       it('takes back a copy that was put back for later', async () => {
         const { id } = await arrived();
-        const claim = await spool.claim(bob, [id], LEASE);
-        await spool.release(claim, [id], { because: 'busy' }, 1000);
-        await spool.withdraw(id, { withdrawn: true });
+        const claim = await mailboxes.claim(bob, [id], LEASE);
+        await mailboxes.release(claim, [id], { because: 'busy' }, 1000);
+        await mailboxes.withdraw(id, { withdrawn: true });
         here.pass(2000);
-        await spool.heal();
+        await mailboxes.heal();
         expect(await waitingFor(bob)).toEqual([]);
       });
 
       it('moves a waiting copy out of sight of hooks, where it goes on waiting', async () => {
         const message = await arrived();
-        await spool.lower(bob, message.id);
-        expect(await spool.peek(bob)).toEqual([{ message, quiet: true }]);
+        await mailboxes.lower(bob, message.id);
+        expect(await mailboxes.peek(bob)).toEqual([{ message, quiet: true }]);
         expect(await take(bob, [message.id])).toEqual([message.id]);
       });
 
       it('moves a quiet copy into sight of hooks, where it goes on waiting', async () => {
         const message = await quiet();
-        expect(await spool.raise(bob, message.id)).toBe(true);
-        expect(await spool.peek(bob)).toEqual([{ message, quiet: false }]);
-        expect((await here.ledger.copy(bob, message.id))?.attention).toEqual({ ...QUIET, injection: 'notify' });
+        expect(await mailboxes.raise(bob, message.id)).toBe(true);
+        expect(await mailboxes.peek(bob)).toEqual([{ message, quiet: false }]);
+        expect((await here.journal.copy(bob, message.id))?.attention).toEqual({ ...QUIET, injection: 'notify' });
         expect(await take(bob, [message.id])).toEqual([message.id]);
       });
 
       it('leaves it as loud as somebody has decided, and says if there was nothing to raise', async () => {
         const { id } = await quiet();
-        await here.ledger.reconsider(bob, id, LOUD);
-        await spool.raise(bob, id);
-        expect(await spool.raise(bob, id)).toBe(false);
-        expect((await here.ledger.copy(bob, id))?.attention).toEqual(LOUD);
-        expect(await spool.raise(bob, (await arrived()).id)).toBe(false);
-        expect(await spool.raise(bob, anId())).toBe(false);
-        expect((await spool.peek(bob)).map((waiting) => waiting.quiet)).toEqual([false, false]);
+        await here.journal.reconsider(bob, id, LOUD);
+        await mailboxes.raise(bob, id);
+        expect(await mailboxes.raise(bob, id)).toBe(false);
+        expect((await here.journal.copy(bob, id))?.attention).toEqual(LOUD);
+        expect(await mailboxes.raise(bob, (await arrived()).id)).toBe(false);
+        expect(await mailboxes.raise(bob, anId())).toBe(false);
+        expect((await mailboxes.peek(bob)).map((waiting) => waiting.quiet)).toEqual([false, false]);
       });
 
       it('raises again what was lowered, as often as it is asked', async () => {
         const { id } = await quiet();
         for (let round = 0; round < 2; round += 1) {
-          await spool.raise(bob, id);
-          expect((await spool.read(bob, id))?.quiet).toBe(false);
-          await spool.lower(bob, id);
-          expect((await spool.read(bob, id))?.quiet).toBe(true);
+          await mailboxes.raise(bob, id);
+          expect((await mailboxes.read(bob, id))?.quiet).toBe(false);
+          await mailboxes.lower(bob, id);
+          expect((await mailboxes.read(bob, id))?.quiet).toBe(true);
         }
         expect(await waitingFor(bob)).toEqual([id]);
       });
 
       it('raises a copy that is in a hand once it is put back, and one that has ended not at all', async () => {
         const { id } = await quiet();
-        const claim = await spool.claim(bob, [id], LEASE);
-        expect(await spool.raise(bob, id)).toBe(false);
+        const claim = await mailboxes.claim(bob, [id], LEASE);
+        expect(await mailboxes.raise(bob, id)).toBe(false);
         expect(await waitingFor(bob)).toEqual([]);
-        await spool.release(claim, [id], { because: 'busy' });
-        expect((await spool.read(bob, id))?.quiet).toBe(false);
-        const before = (await here.ledger.copy(bob, id))?.attention;
+        await mailboxes.release(claim, [id], { because: 'busy' });
+        expect((await mailboxes.read(bob, id))?.quiet).toBe(false);
+        const before = (await here.journal.copy(bob, id))?.attention;
         await take(bob, [id]);
-        await here.ledger.reconsider(bob, id, QUIET);
-        expect(await spool.raise(bob, id)).toBe(false);
+        await here.journal.reconsider(bob, id, QUIET);
+        expect(await mailboxes.raise(bob, id)).toBe(false);
         expect(before?.injection).toBe('notify');
-        expect((await here.ledger.copy(bob, id))?.attention).toEqual(QUIET);
+        expect((await here.journal.copy(bob, id))?.attention).toEqual(QUIET);
       });
 
       it('removes a mailbox with everything in it, and no other', async () => {
-        const { message } = await spool.put({ message: aMessage(), copies: copiesFor(bob, carol) });
-        await spool.remove(bob);
+        const { message } = await mailboxes.put({ message: aMessage(), copies: copiesFor(bob, carol) });
+        await mailboxes.remove(bob);
         expect(await waitingFor(bob)).toEqual([]);
         expect(await waitingFor(carol)).toEqual([message.id]);
         await arrived();
@@ -648,17 +651,17 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
         const message = aMessage();
         here.leave({ ...message, extra: { of: 'another program' } } as typeof message);
         expect(await waitingFor(bob)).toEqual([message.id]);
-        const claim = await spool.claim(bob, [message.id], LEASE);
+        const claim = await mailboxes.claim(bob, [message.id], LEASE);
         expect(claim.copies.map((copy) => copy.message)).toMatchObject([message]);
-        expect((await here.ledger.copy(bob, message.id))?.state).toBe('held');
+        expect((await here.journal.copy(bob, message.id))?.state).toBe('held');
       });
 
       it('adopts what they left, each message once', async () => {
         const { id } = await arrived();
         here.leave(aMessage());
         here.leave(aMessage());
-        expect(await spool.adopt(bob)).toBe(2);
-        expect(await spool.adopt(bob)).toBe(0);
+        expect(await mailboxes.adopt(bob)).toBe(2);
+        expect(await mailboxes.adopt(bob)).toBe(0);
         expect(await take(bob, [id])).toEqual([id]);
         expect(await waitingFor(bob)).toHaveLength(2);
       });
@@ -666,31 +669,31 @@ export function mailboxesContract(name: string, open: () => Promise<OpenMailboxe
       it('gives one of them to exactly one of many racing readers [BC-6]', async () => {
         const message = aMessage();
         here.leave(message);
-        const claims = await Promise.all(Array.from({ length: 20 }, () => spool.claim(bob, [message.id], LEASE)));
+        const claims = await Promise.all(Array.from({ length: 20 }, () => mailboxes.claim(bob, [message.id], LEASE)));
         expect(claims.filter(({ copies }) => copies.length > 0)).toHaveLength(1);
       });
 
       it('believes no key in a file that already names another message', async () => {
         const key = aKey();
-        const { message } = await spool.put(anEntry({}, { key }));
+        const { message } = await mailboxes.put(anEntry({}, { key }));
         const forged = aMessage({ parley: { v: 1, key }, body: 'another' });
         here.leave(forged);
         expect((await take(bob, [message.id, forged.id])).toSorted()).toEqual([message.id, forged.id].toSorted());
-        expect((await here.ledger.underKey(alice, key))?.message.id).toBe(message.id);
+        expect((await here.journal.underKey(alice, key))?.message.id).toBe(message.id);
       });
     });
 
     it('heals to no effect when nothing is wrong', async () => {
       const { id } = await arrived();
-      await spool.heal();
-      await spool.heal();
+      await mailboxes.heal();
+      await mailboxes.heal();
       expect(await waitingFor(bob)).toEqual([id]);
-      expect(await spool.asides()).toEqual([]);
+      expect(await mailboxes.asides()).toEqual([]);
     });
 
     it('can be closed twice', async () => {
-      await spool.close();
-      await spool.close();
+      await mailboxes.close();
+      await mailboxes.close();
     });
   });
 }

@@ -20,42 +20,42 @@ const MUST = { ...LOUD, reason: 'direct_mention' } as const;
 export function obligationsContract(name: string, open: () => Promise<OpenLedger>): void {
   describe(`the duties of the ${name} ledger`, () => {
     let here: OpenLedger;
-    let ledger: Journal;
+    let journal: Journal;
     beforeEach(async () => {
       here = await open();
-      ({ ledger } = here);
+      ({ journal } = here);
     });
     afterEach(() => here.close());
 
     async function accepted(fields: Partial<Message> = {}, ...to: AgentName[]): Promise<MessageId> {
       const copies = copiesFor(...(to.length > 0 ? to : [bob]));
-      return (await ledger.accept(anEntry(fields, { copies }))).message.id;
+      return (await journal.accept(anEntry(fields, { copies }))).message.id;
     }
     /** A copy of a message that another program left, found in this mailbox. */
     async function found(message: Message, mailbox: AgentName): Promise<void> {
-      await ledger.adopt([{ message, copies: [{ mailbox, attention: MUST }] }], 'stored');
+      await journal.adopt([{ message, copies: [{ mailbox, attention: MUST }] }], 'stored');
     }
     async function settle(id: MessageId, mailbox = bob): Promise<void> {
-      await ledger.claim(mailbox, [id], ME, here.now() + 1000);
-      await ledger.settle(mailbox, ME, [id], { disposition: 'acknowledged', by: { test: true } });
+      await journal.claim(mailbox, [id], ME, here.now() + 1000);
+      await journal.settle(mailbox, ME, [id], { disposition: 'acknowledged', by: { test: true } });
     }
     async function unentered(limit = 100): Promise<string[]> {
-      return (await ledger.unentered(limit)).copies.map(({ copy }) => `${copy.mailbox} ${copy.id}`);
+      return (await journal.unentered(limit)).copies.map(({ copy }) => `${copy.mailbox} ${copy.id}`);
     }
     async function owed(mailbox = bob): Promise<MessageId[]> {
-      return (await ledger.owed(mailbox, ALL)).map(({ id }) => id);
+      return (await journal.owed(mailbox, ALL)).map(({ id }) => id);
     }
     async function end(id: MessageId, mailbox = bob, at = here.now()): Promise<void> {
-      await ledger.changeObligation(mailbox, id, (obligation) => ({ ...obligation, ended: { ...END, at } }));
+      await journal.changeObligation(mailbox, id, (obligation) => ({ ...obligation, ended: { ...END, at } }));
     }
 
     describe('when they are entered', () => {
       it('come from the copies that must be answered, oldest first, with their messages', async () => {
         const first = anEntry({}, { copies: [...copiesFor(carol, bob), { mailbox: alice, attention: QUIET }] });
-        await ledger.accept(first);
-        await ledger.accept(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }));
+        await journal.accept(first);
+        await journal.accept(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }));
         const last = await accepted();
-        const { copies } = await ledger.unentered(100);
+        const { copies } = await journal.unentered(100);
         expect(copies.map(({ copy }) => [copy.mailbox, copy.id])).toEqual([
           [bob, first.message.id],
           [carol, first.message.id],
@@ -63,7 +63,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         ]);
         expect(copies[0]).toEqual({
           message: first.message,
-          copy: (await ledger.copy(bob, first.message.id)) ?? expect.unreachable(),
+          copy: (await journal.copy(bob, first.message.id)) ?? expect.unreachable(),
           alone: true,
         });
       });
@@ -72,19 +72,19 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         const id = await accepted();
         const lineage = { root: id, hop: 1, visited: [], stale: 0 };
         const answer = anEntry({ from: bob, thread: id, parley: { v: 1, lineage } });
-        await ledger.accept(answer);
+        await journal.accept(answer);
         await accepted();
-        const { copies } = await ledger.unentered(100);
+        const { copies } = await journal.unentered(100);
         expect(copies.map(({ alone }) => alone)).toEqual([false, false, true]);
       });
 
       it('are offered again until somebody has entered them, and then never', async () => {
         const id = await accepted();
         expect(await unentered()).toEqual([`bob ${id}`]);
-        const [obligation = expect.unreachable()] = (await enterAll(ledger)) ?? [];
+        const [obligation = expect.unreachable()] = (await enterAll(journal)) ?? [];
         expect(await unentered()).toEqual([]);
-        expect(await ledger.obligation(bob, id)).toEqual(obligation);
-        const { from, upTo } = await ledger.unentered(100);
+        expect(await journal.obligation(bob, id)).toEqual(obligation);
+        const { from, upTo } = await journal.unentered(100);
         expect(upTo).toBe(from);
       });
 
@@ -92,7 +92,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         const [a, b] = [await accepted(), await accepted({}, bob, carol)];
         const [c, d] = [await accepted({}, alice, bob, carol), await accepted()];
         const bites: number[] = [];
-        for (let bite = await enterAll(ledger, 2); bite?.length; bite = await enterAll(ledger, 2)) {
+        for (let bite = await enterAll(journal, 2); bite?.length; bite = await enterAll(journal, 2)) {
           bites.push(bite.length);
         }
         expect(bites).toEqual([1, 2, 3, 1]);
@@ -101,49 +101,49 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
 
       it('are those of one writer, if two looked at the same time: the other enters nothing', async () => {
         const id = await accepted();
-        const [one, other] = [await ledger.unentered(100), await ledger.unentered(100)];
-        expect(await ledger.enter(one.from, one.upTo, [anObligation({ id, note: 'one' })])).toBe(true);
-        expect(await ledger.enter(other.from, other.upTo, [anObligation({ id, note: 'other' }), anObligation()])).toBe(
+        const [one, other] = [await journal.unentered(100), await journal.unentered(100)];
+        expect(await journal.enter(one.from, one.upTo, [anObligation({ id, note: 'one' })])).toBe(true);
+        expect(await journal.enter(other.from, other.upTo, [anObligation({ id, note: 'other' }), anObligation()])).toBe(
           false,
         );
-        expect((await ledger.owed(bob, ALL)).map(({ note }) => note)).toEqual(['one']);
+        expect((await journal.owed(bob, ALL)).map(({ note }) => note)).toEqual(['one']);
       });
 
       it('go on behind what makes none', async () => {
-        await ledger.accept(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }));
-        const { from, upTo } = await ledger.unentered(100);
+        await journal.accept(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }));
+        const { from, upTo } = await journal.unentered(100);
         expect(upTo).toBeGreaterThan(from);
-        expect(await ledger.enter(from, upTo, [])).toBe(true);
-        expect(await ledger.unentered(100)).toEqual({ from: upTo, upTo, copies: [] });
-        expect(await ledger.enter(upTo, upTo, [])).toBe(true);
-        expect(await ledger.enter(from, from, [])).toBe(false);
+        expect(await journal.enter(from, upTo, [])).toBe(true);
+        expect(await journal.unentered(100)).toEqual({ from: upTo, upTo, copies: [] });
+        expect(await journal.enter(upTo, upTo, [])).toBe(true);
+        expect(await journal.enter(from, from, [])).toBe(false);
       });
 
       it('are offered also for a copy that ended meanwhile: anyone who enters them decides', async () => {
         const id = await accepted();
         await settle(id);
-        const { copies } = await ledger.unentered(100);
+        const { copies } = await journal.unentered(100);
         expect(copies.map(({ copy }) => copy.disposition)).toEqual(['acknowledged']);
       });
 
       it('are not offered for a copy that has one, which stays as it is', async () => {
         const [id, other] = [await accepted(), await accepted()];
-        expect(await ledger.addObligation(anObligation({ id, note: 'first' }))).toBe(true);
-        expect(await ledger.addObligation(anObligation({ id, note: 'second' }))).toBe(false);
+        expect(await journal.addObligation(anObligation({ id, note: 'first' }))).toBe(true);
+        expect(await journal.addObligation(anObligation({ id, note: 'second' }))).toBe(false);
         expect(await unentered()).toEqual([`bob ${other}`]);
-        const { from, upTo } = await ledger.unentered(100);
-        await ledger.enter(from, upTo, [anObligation({ id, note: 'third' })]);
-        expect((await ledger.obligation(bob, id))?.note).toBe('first');
+        const { from, upTo } = await journal.unentered(100);
+        await journal.enter(from, upTo, [anObligation({ id, note: 'third' })]);
+        expect((await journal.obligation(bob, id))?.note).toBe('first');
       });
 
       it('come also from a copy that is found when its message was entered long ago', async () => {
         const { message } = anEntry();
         await found(message, bob);
         const later = await accepted();
-        await enterAll(ledger);
+        await enterAll(journal);
         await found(message, carol);
         expect(await unentered()).toEqual([`carol ${message.id}`]);
-        expect(await enterAll(ledger)).toHaveLength(1);
+        expect(await enterAll(journal)).toHaveLength(1);
         expect(await unentered()).toEqual([]);
         expect((await owed()).toSorted()).toEqual([message.id, later].toSorted());
         expect(await owed(carol)).toEqual([message.id]);
@@ -152,20 +152,20 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
       it('come also from a copy that is found between a look and its entering', async () => {
         const { message } = anEntry();
         await found(message, bob);
-        const { from, upTo, copies } = await ledger.unentered(100);
+        const { from, upTo, copies } = await journal.unentered(100);
         await found(message, carol);
-        expect(await ledger.enter(from, upTo, [anObligation({ id: message.id })])).toBe(false);
+        expect(await journal.enter(from, upTo, [anObligation({ id: message.id })])).toBe(false);
         expect(copies).toHaveLength(1);
         expect(await unentered()).toEqual([`bob ${message.id}`, `carol ${message.id}`]);
       });
 
       it('are kept also of a message whose time nobody can read', async () => {
         const unreadable = { at: NaN, due: NaN, every: NaN };
-        const { from, upTo } = await ledger.unentered(100);
+        const { from, upTo } = await journal.unentered(100);
         const [open, ended] = [anObligation(unreadable), anObligation({ ...unreadable, ended: { ...END, at: NaN } })];
-        expect(await ledger.enter(from, upTo, [open, ended])).toBe(true);
-        expect(await ledger.obligation(bob, open.id)).toMatchObject({ at: 0, due: 0, ended: null });
-        expect(await ledger.obligation(bob, ended.id)).toMatchObject({ ended: { ...END, at: 0 } });
+        expect(await journal.enter(from, upTo, [open, ended])).toBe(true);
+        expect(await journal.obligation(bob, open.id)).toMatchObject({ at: 0, due: 0, ended: null });
+        expect(await journal.obligation(bob, ended.id)).toMatchObject({ ended: { ...END, at: 0 } });
       });
 
       it('are complete and never doubled, no matter how copies come and who enters them', async () => {
@@ -183,16 +183,16 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
             const looks: Awaited<ReturnType<Journal['unentered']>>[] = [];
             for (const act of acts) {
               const message = anEntry({ id: ids['n' in act ? act.n : 0] ?? anId() }).message;
-              if (act.do === 'accept') await home.ledger.accept({ message, copies: copiesFor(...act.to) });
+              if (act.do === 'accept') await home.journal.accept({ message, copies: copiesFor(...act.to) });
               else if (act.do === 'find')
-                await home.ledger.adopt([{ message, copies: copiesFor(...act.to) }], 'stored');
-              else if (act.do === 'look') looks.push(await home.ledger.unentered(act.limit));
-              else if (looks[act.n]) await enterLook(home.ledger, looks[act.n]);
+                await home.journal.adopt([{ message, copies: copiesFor(...act.to) }], 'stored');
+              else if (act.do === 'look') looks.push(await home.journal.unentered(act.limit));
+              else if (looks[act.n]) await enterLook(home.journal, looks[act.n]);
             }
-            while ((await enterAll(home.ledger, 2))?.length);
+            while ((await enterAll(home.journal, 2))?.length);
             for (const id of ids) {
-              for (const { mailbox } of (await home.ledger.trace(id))?.copies ?? []) {
-                expect(await home.ledger.obligation(mailbox, id)).not.toBeNull();
+              for (const { mailbox } of (await home.journal.trace(id))?.copies ?? []) {
+                expect(await home.journal.obligation(mailbox, id)).not.toBeNull();
               }
             }
             await home.close();
@@ -210,18 +210,18 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
           anObligation({ at: 1, ended: END }),
         ];
         for (const obligation of [young, ended, old, anObligation({ mailbox: carol })])
-          await ledger.addObligation(obligation);
-        expect(await ledger.owed(bob, ALL)).toEqual([old, young]);
-        expect(await ledger.owed(alice, ALL)).toEqual([]);
-        expect(await ledger.obligation(bob, ended.id)).toEqual(ended);
-        expect(await ledger.obligation(alice, old.id)).toBeNull();
+          await journal.addObligation(obligation);
+        expect(await journal.owed(bob, ALL)).toEqual([old, young]);
+        expect(await journal.owed(alice, ALL)).toEqual([]);
+        expect(await journal.obligation(bob, ended.id)).toEqual(ended);
+        expect(await journal.obligation(alice, old.id)).toBeNull();
       });
 
       it('are what others owe to one agent, the oldest first', async () => {
         const [old, young] = [anObligation({ at: 1, mailbox: carol }), anObligation({ at: 2 })];
         for (const obligation of [young, anObligation({ from: carol }), anObligation({ ended: END }), old])
-          await ledger.addObligation(obligation);
-        expect(await ledger.blocking(alice, ALL)).toEqual([old, young]);
+          await journal.addObligation(obligation);
+        expect(await journal.blocking(alice, ALL)).toEqual([old, young]);
       });
 
       it('keep everything that is known of them', async () => {
@@ -235,51 +235,51 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
           extended: true,
           note: 'later, "soon"\n',
         });
-        await ledger.addObligation(obligation);
-        expect(await ledger.obligation(bob, obligation.id)).toEqual(obligation);
-        expect(await ledger.owed(bob, ALL)).toEqual([obligation]);
+        await journal.addObligation(obligation);
+        expect(await journal.obligation(bob, obligation.id)).toEqual(obligation);
+        expect(await journal.owed(bob, ALL)).toEqual([obligation]);
       });
 
       it('come a page at a time, also of the same moment', async () => {
         const obligations = Array.from({ length: 7 }, (_, n) => anObligation({ at: Math.floor(n / 4) }));
-        for (const obligation of obligations) await ledger.addObligation(obligation);
-        const pages = await paged((page) => ledger.owed(bob, page), 3);
+        for (const obligation of obligations) await journal.addObligation(obligation);
+        const pages = await paged((page) => journal.owed(bob, page), 3);
         expect(pages.map(({ length }) => length)).toEqual([3, 3, 1]);
-        expect(pages.flat()).toEqual(await ledger.owed(bob, ALL));
+        expect(pages.flat()).toEqual(await journal.owed(bob, ALL));
       });
 
       it('come a page at a time also where several owe for one message', async () => {
         const [id, next] = [anId(), anId()];
         const owing = ['a', 'b', 'c', 'd'].map((one) => AgentName.parse(one));
-        for (const mailbox of owing) await ledger.addObligation(anObligation({ id, mailbox, at: 1 }));
-        await ledger.addObligation(anObligation({ id: next, at: 2 }));
-        const pages = await paged((page) => ledger.blocking(alice, page), 2);
+        for (const mailbox of owing) await journal.addObligation(anObligation({ id, mailbox, at: 1 }));
+        await journal.addObligation(anObligation({ id: next, at: 2 }));
+        const pages = await paged((page) => journal.blocking(alice, page), 2);
         expect(pages.flat().map(({ mailbox }) => mailbox)).toEqual([...owing, bob]);
         expect(
-          (await ledger.blocking(alice, { after: { at: 1, id }, limit: 9 })).map((obligation) => obligation.id),
+          (await journal.blocking(alice, { after: { at: 1, id }, limit: 9 })).map((obligation) => obligation.id),
         ).toEqual([next]);
       });
 
       it('keep their place while others are added and ended between two pages', async () => {
         const obligations = Array.from({ length: 6 }, (_, n) => anObligation({ at: 10 + n }));
-        for (const obligation of obligations) await ledger.addObligation(obligation);
+        for (const obligation of obligations) await journal.addObligation(obligation);
         const [first, second, third, fourth, fifth, sixth] = obligations.map(({ id }) => id);
-        const page = await ledger.owed(bob, { limit: 2 });
+        const page = await journal.owed(bob, { limit: 2 });
         expect(page.map(({ id }) => id)).toEqual([first, second] as MessageId[]);
         await end(first as MessageId);
         await end(fourth as MessageId);
-        await ledger.addObligation(anObligation({ at: 1 }));
-        const rest = await ledger.owed(bob, { after: page[1], limit: 9 });
+        await journal.addObligation(anObligation({ at: 1 }));
+        const rest = await journal.owed(bob, { after: page[1], limit: 9 });
         expect(rest.map(({ id }) => id)).toEqual([third, fifth, sixth] as MessageId[]);
       });
 
       it('are counted as far as somebody wants to know', async () => {
-        for (let n = 0; n < 4; n += 1) await ledger.addObligation(anObligation());
-        await ledger.addObligation(anObligation({ ended: END }));
-        expect(await ledger.owedCount(bob, 100)).toBe(4);
-        expect(await ledger.owedCount(bob, 3)).toBe(3);
-        expect(await ledger.owedCount(bob, 0)).toBe(0);
-        expect(await ledger.owedCount(carol, 100)).toBe(0);
+        for (let n = 0; n < 4; n += 1) await journal.addObligation(anObligation());
+        await journal.addObligation(anObligation({ ended: END }));
+        expect(await journal.owedCount(bob, 100)).toBe(4);
+        expect(await journal.owedCount(bob, 3)).toBe(3);
+        expect(await journal.owedCount(bob, 0)).toBe(0);
+        expect(await journal.owedCount(carol, 100)).toBe(0);
       });
 
       it('are due when their time has come, the earliest first, and not without a time', async () => {
@@ -289,21 +289,21 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
           anObligation({ due: null }),
         ];
         for (const obligation of [late, early, never, anObligation({ due: 5, ended: END })])
-          await ledger.addObligation(obligation);
-        expect(await ledger.nextDue()).toBe(10);
-        expect(await ledger.dueObligations(9, 10)).toEqual([]);
-        expect(await ledger.dueObligations(10, 10)).toEqual([early]);
-        expect(await ledger.dueObligations(30, 10)).toEqual([early, late]);
-        expect(await ledger.dueObligations(30, 1)).toEqual([early]);
+          await journal.addObligation(obligation);
+        expect(await journal.nextDue()).toBe(10);
+        expect(await journal.dueObligations(9, 10)).toEqual([]);
+        expect(await journal.dueObligations(10, 10)).toEqual([early]);
+        expect(await journal.dueObligations(30, 10)).toEqual([early, late]);
+        expect(await journal.dueObligations(30, 1)).toEqual([early]);
         for (const { id } of [early, late]) await end(id);
-        expect(await ledger.nextDue()).toBeNull();
+        expect(await journal.nextDue()).toBeNull();
       });
     });
 
     describe('when one changes', () => {
       it('is seen as it is, and is then as it shall be', async () => {
         const obligation = anObligation();
-        await ledger.addObligation(obligation);
+        await journal.addObligation(obligation);
         const next: Obligation = {
           ...obligation,
           state: 'deferred',
@@ -314,62 +314,62 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
           note: 'later',
         };
         const seen: Obligation[] = [];
-        const changed = await ledger.changeObligation(bob, obligation.id, (one) => {
+        const changed = await journal.changeObligation(bob, obligation.id, (one) => {
           seen.push(one);
           return next;
         });
         expect(seen).toEqual([obligation]);
         expect(changed).toEqual(next);
-        expect(await ledger.obligation(bob, obligation.id)).toEqual(next);
+        expect(await journal.obligation(bob, obligation.id)).toEqual(next);
       });
 
       it('is left as it is where nobody wants it otherwise, and is not made where there is none', async () => {
         const obligation = anObligation();
-        await ledger.addObligation(obligation);
-        expect(await ledger.changeObligation(bob, obligation.id, () => null)).toEqual(obligation);
-        expect(await ledger.changeObligation(carol, obligation.id, () => obligation)).toBeNull();
-        expect(await ledger.obligation(carol, obligation.id)).toBeNull();
+        await journal.addObligation(obligation);
+        expect(await journal.changeObligation(bob, obligation.id, () => null)).toEqual(obligation);
+        expect(await journal.changeObligation(carol, obligation.id, () => obligation)).toBeNull();
+        expect(await journal.obligation(carol, obligation.id)).toBeNull();
       });
 
       it('is left as it is if the change fails half-way', async () => {
         const obligation = anObligation();
-        await ledger.addObligation(obligation);
-        const failing = ledger.changeObligation(bob, obligation.id, (one) => {
+        await journal.addObligation(obligation);
+        const failing = journal.changeObligation(bob, obligation.id, (one) => {
           one.note = 'half';
           throw new Error('no');
         });
         await expect(failing).rejects.toThrow('no');
-        expect(await ledger.obligation(bob, obligation.id)).toEqual(obligation);
-        expect((await ledger.changeObligation(bob, obligation.id, (one) => ({ ...one, note: 'whole' })))?.note).toBe(
+        expect(await journal.obligation(bob, obligation.id)).toEqual(obligation);
+        expect((await journal.changeObligation(bob, obligation.id, (one) => ({ ...one, note: 'whole' })))?.note).toBe(
           'whole',
         );
       });
 
       it('stays whose it is, of its kind, its author and its age', async () => {
         const obligation = anObligation();
-        await ledger.addObligation(obligation);
+        await journal.addObligation(obligation);
         const other = anObligation({ mailbox: carol, from: carol, kind: 'obligation', at: 1, every: 1, note: 'other' });
-        expect(await ledger.changeObligation(bob, obligation.id, () => other)).toEqual({
+        expect(await journal.changeObligation(bob, obligation.id, () => other)).toEqual({
           ...obligation,
           note: 'other',
         });
-        expect(await ledger.blocking(alice, ALL)).toEqual([{ ...obligation, note: 'other' }]);
+        expect(await journal.blocking(alice, ALL)).toEqual([{ ...obligation, note: 'other' }]);
       });
 
       it('ends once, and anyone who comes later does not change it', async () => {
         const obligation = anObligation();
-        await ledger.addObligation(obligation);
-        await ledger.changeObligation(bob, obligation.id, (one) => ({ ...one, ended: END }));
-        const late = await ledger.changeObligation(bob, obligation.id, () => expect.unreachable('it has ended'));
+        await journal.addObligation(obligation);
+        await journal.changeObligation(bob, obligation.id, (one) => ({ ...one, ended: END }));
+        const late = await journal.changeObligation(bob, obligation.id, () => expect.unreachable('it has ended'));
         expect(late).toEqual({ ...obligation, ended: END });
       });
 
       it('loses no change of many at once', async () => {
         const obligation = anObligation();
-        await ledger.addObligation(obligation);
+        await journal.addObligation(obligation);
         const more = (one: Obligation): Obligation => ({ ...one, returns: one.returns + 1 });
-        await Promise.all(Array.from({ length: 50 }, () => ledger.changeObligation(bob, obligation.id, more)));
-        expect((await ledger.obligation(bob, obligation.id))?.returns).toBe(50);
+        await Promise.all(Array.from({ length: 50 }, () => journal.changeObligation(bob, obligation.id, more)));
+        expect((await journal.obligation(bob, obligation.id))?.returns).toBe(50);
       });
 
       it('has exactly one end, the first, whatever is done to it in whatever order [C2A-104]', async () => {
@@ -384,13 +384,13 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         await fc.assert(
           fc.asyncProperty(fc.array(Act, { maxLength: 20 }), async (acts) => {
             const obligation = anObligation();
-            await ledger.addObligation(obligation);
+            await journal.addObligation(obligation);
             let first: Obligation['ended'] = null;
             for (const act of acts) {
-              if (act.do === 'add') expect(await ledger.addObligation(obligation)).toBe(false);
-              else await ledger.changeObligation(bob, obligation.id, (one) => changedBy(act, one));
+              if (act.do === 'add') expect(await journal.addObligation(obligation)).toBe(false);
+              else await journal.changeObligation(bob, obligation.id, (one) => changedBy(act, one));
               if (act.do === 'end') first ??= { as: act.as, at: act.at, by: { test: true } };
-              expect((await ledger.obligation(bob, obligation.id))?.ended).toEqual(first);
+              expect((await journal.obligation(bob, obligation.id))?.ended).toEqual(first);
               expect((await owed()).includes(obligation.id)).toBe(first === null);
             }
           }),
@@ -410,56 +410,56 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
 
       it('let one of 50 racing claimers win, and tell the others who', async () => {
         const names = Array.from({ length: 50 }, (_, n) => AgentName.parse(`agent-${n}`));
-        const stand = await Promise.all(names.map((holder) => ledger.claimEvent(asked({ holder }), 0)));
+        const stand = await Promise.all(names.map((holder) => journal.claimEvent(asked({ holder }), 0)));
         expect(new Set(stand.map(({ holder }) => holder)).size).toBe(1);
-        expect(await ledger.eventClaim(asked().key, 0)).toEqual(stand[0] ?? null);
+        expect(await journal.eventClaim(asked().key, 0)).toEqual(stand[0] ?? null);
       });
 
       it('end with their time, and can be renewed before that [C2A-133]', async () => {
-        expect(await ledger.claimEvent(asked(), 0)).toEqual(asked());
-        expect(await ledger.claimEvent(asked({ holder: carol, until: 300 }), 99)).toEqual(asked());
-        expect(await ledger.claimEvent(asked({ until: 200 }), 99)).toEqual(asked({ until: 200 }));
-        expect(await ledger.eventClaim(asked().key, 199)).toEqual(asked({ until: 200 }));
-        expect(await ledger.eventClaim(asked().key, 200)).toBeNull();
-        expect(await ledger.claimEvent(asked({ holder: carol, until: 300 }), 200)).toMatchObject({ holder: carol });
+        expect(await journal.claimEvent(asked(), 0)).toEqual(asked());
+        expect(await journal.claimEvent(asked({ holder: carol, until: 300 }), 99)).toEqual(asked());
+        expect(await journal.claimEvent(asked({ until: 200 }), 99)).toEqual(asked({ until: 200 }));
+        expect(await journal.eventClaim(asked().key, 199)).toEqual(asked({ until: 200 }));
+        expect(await journal.eventClaim(asked().key, 200)).toBeNull();
+        expect(await journal.claimEvent(asked({ holder: carol, until: 300 }), 200)).toMatchObject({ holder: carol });
       });
 
       it('are never shortened, and no longer reserved once their holder has claimed', async () => {
-        await ledger.claimEvent(asked({ reserved: true }), 0);
-        expect(await ledger.claimEvent(asked({ until: 50 }), 0)).toEqual(asked());
-        expect(await ledger.claimEvent(asked({ reserved: true }), 0)).toEqual(asked());
+        await journal.claimEvent(asked({ reserved: true }), 0);
+        expect(await journal.claimEvent(asked({ until: 50 }), 0)).toEqual(asked());
+        expect(await journal.claimEvent(asked({ reserved: true }), 0)).toEqual(asked());
       });
 
       it('are given up by their holder alone', async () => {
-        await ledger.claimEvent(asked(), 0);
-        expect(await ledger.freeClaim(asked().key, carol)).toBe(false);
-        expect(await ledger.eventClaim(asked().key, 0)).toEqual(asked());
-        expect(await ledger.freeClaim(asked().key, bob)).toBe(true);
-        expect(await ledger.eventClaim(asked().key, 0)).toBeNull();
-        expect(await ledger.freeClaim(asked().key, bob)).toBe(false);
+        await journal.claimEvent(asked(), 0);
+        expect(await journal.freeClaim(asked().key, carol)).toBe(false);
+        expect(await journal.eventClaim(asked().key, 0)).toEqual(asked());
+        expect(await journal.freeClaim(asked().key, bob)).toBe(true);
+        expect(await journal.eventClaim(asked().key, 0)).toBeNull();
+        expect(await journal.freeClaim(asked().key, bob)).toBe(false);
       });
 
       it('are listed by holder while they last, in the order in which they run out', async () => {
         const key = (name: string): MessageId => name as MessageId;
         const claims = [asked({ key: key('b'), until: 30 }), asked({ key: key('a'), until: 20 }), asked({ until: 10 })];
-        for (const claim of [...claims, asked({ key: key('c'), holder: carol })]) await ledger.claimEvent(claim, 0);
-        expect((await ledger.claimsOf(bob, 10)).map((claim) => claim.key)).toEqual([key('a'), key('b')]);
-        expect(await ledger.claimsOf(alice, 0)).toEqual([]);
+        for (const claim of [...claims, asked({ key: key('c'), holder: carol })]) await journal.claimEvent(claim, 0);
+        expect((await journal.claimsOf(bob, 10)).map((claim) => claim.key)).toEqual([key('a'), key('b')]);
+        expect(await journal.claimsOf(alice, 0)).toEqual([]);
       });
     });
 
     describe('with sessions', () => {
       it('keep each under its id, until it is replaced or dropped', async () => {
         const [one, other] = [aSession('one'), aSession('other')];
-        for (const session of [other, one]) await ledger.saveSession(session);
-        expect(await ledger.session('one')).toEqual(one);
-        expect(await ledger.sessions()).toEqual([one, other]);
-        await ledger.saveSession({ ...one, identities: [carol], seen: 9 });
-        expect(await ledger.session('one')).toEqual({ ...one, identities: [carol], seen: 9 });
-        await ledger.dropSession('one');
-        await ledger.dropSession('one');
-        expect(await ledger.session('one')).toBeNull();
-        expect(await ledger.sessions()).toEqual([other]);
+        for (const session of [other, one]) await journal.saveSession(session);
+        expect(await journal.session('one')).toEqual(one);
+        expect(await journal.sessions()).toEqual([one, other]);
+        await journal.saveSession({ ...one, identities: [carol], seen: 9 });
+        expect(await journal.session('one')).toEqual({ ...one, identities: [carol], seen: 9 });
+        await journal.dropSession('one');
+        await journal.dropSession('one');
+        expect(await journal.session('one')).toBeNull();
+        expect(await journal.sessions()).toEqual([other]);
       });
     });
 
@@ -467,7 +467,7 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
       /** A message of alice that ended as mail, for which bob has this duty. */
       async function owedFor(fields: Partial<Obligation> = {}): Promise<MessageId> {
         const id = await accepted({ body: 'secret' });
-        await enterAll(ledger, 100, { at: here.now(), ...fields });
+        await enterAll(journal, 100, { at: here.now(), ...fields });
         await settle(id);
         return id;
       }
@@ -475,21 +475,21 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
       it('keep their message, body and all, while they oblige, and as long as any other after their end', async () => {
         const id = await owedFor({ kind: 'obligation' });
         here.pass(1000);
-        expect(await ledger.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 0, messages: 0 });
-        expect((await ledger.message(id))?.body).toBe('secret');
+        expect(await journal.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 0, messages: 0 });
+        expect((await journal.message(id))?.body).toBe('secret');
         await end(id);
-        expect(await ledger.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 0, messages: 0 });
+        expect(await journal.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 0, messages: 0 });
         here.pass(1000);
-        expect(await ledger.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 1, messages: 1 });
-        expect(await ledger.obligation(bob, id)).toBeNull();
+        expect(await journal.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 1, messages: 1 });
+        expect(await journal.obligation(bob, id)).toBeNull();
       });
 
       it('go with their message where only an answer is owed, entered or not', async () => {
         const [entered, unentered] = [await owedFor(), await accepted()];
         await settle(unentered);
         here.pass(1000);
-        expect(await ledger.prune({ bodies: null, facts: here.now() })).toEqual({ bodies: 0, messages: 2 });
-        expect(await ledger.obligation(bob, entered)).toBeNull();
+        expect(await journal.prune({ bodies: null, facts: here.now() })).toEqual({ bodies: 0, messages: 2 });
+        expect(await journal.obligation(bob, entered)).toBeNull();
       });
 
       it('keep an obligation that nobody has entered yet', async () => {
@@ -497,42 +497,42 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         const [kept, dropped] = [await accepted({ parley: obligation }), await accepted()];
         for (const id of [kept, dropped]) await settle(id);
         here.pass(1000);
-        expect(await ledger.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 1, messages: 1 });
+        expect(await journal.prune({ bodies: here.now(), facts: here.now() })).toEqual({ bodies: 1, messages: 1 });
         expect(await unentered()).toEqual([`bob ${kept}`]);
-        await enterAll(ledger, 100, { ended: { ...END, at: 0 } });
-        expect(await ledger.prune({ bodies: null, facts: here.now() })).toEqual({ bodies: 0, messages: 1 });
-        expect(await ledger.message(kept)).toBeNull();
+        await enterAll(journal, 100, { ended: { ...END, at: 0 } });
+        expect(await journal.prune({ bodies: null, facts: here.now() })).toEqual({ bodies: 0, messages: 1 });
+        expect(await journal.message(kept)).toBeNull();
       });
 
       it('leave claims that ran out and sessions that were not heard of with the facts', async () => {
         const lives = { key: anId(), holder: bob, until: here.now() + 5000, reserved: false };
         for (const claim of [lives, { ...lives, key: anId(), until: here.now() + 10 }]) {
-          await ledger.claimEvent(claim, here.now());
+          await journal.claimEvent(claim, here.now());
         }
-        await ledger.saveSession({ ...aSession('old'), seen: here.now() });
-        await ledger.addObligation(anObligation({ ended: { ...END, at: here.now() } }));
+        await journal.saveSession({ ...aSession('old'), seen: here.now() });
+        await journal.addObligation(anObligation({ ended: { ...END, at: here.now() } }));
         here.pass(1000);
         const young = { ...aSession('young'), seen: here.now() };
-        await ledger.saveSession(young);
-        await ledger.prune({ bodies: here.now(), facts: null });
-        expect(await ledger.sessions()).toHaveLength(2);
-        await ledger.prune({ bodies: null, facts: here.now() });
-        expect(await ledger.claimsOf(bob, 0)).toEqual([lives]);
-        expect(await ledger.sessions()).toEqual([young]);
+        await journal.saveSession(young);
+        await journal.prune({ bodies: here.now(), facts: null });
+        expect(await journal.sessions()).toHaveLength(2);
+        await journal.prune({ bodies: null, facts: here.now() });
+        expect(await journal.claimsOf(bob, 0)).toEqual([lives]);
+        expect(await journal.sessions()).toEqual([young]);
       });
 
       it('go with their agent, and so do its claims and its name in sessions', async () => {
         const [id, ended] = [await owedFor(), await owedFor()];
         await end(ended);
-        await ledger.claimEvent({ key: id, holder: bob, until: here.now() + 1000, reserved: false }, here.now());
-        await ledger.saveSession({ ...aSession('his'), identities: [bob] });
-        await ledger.saveSession({ ...aSession('both'), identities: [bob, carol] });
-        await ledger.saveSession({ ...aSession('nobody'), identities: [] });
-        await ledger.forget(bob);
-        expect(await ledger.obligation(bob, id)).toBeNull();
-        expect(await ledger.obligation(bob, ended)).toBeNull();
-        expect(await ledger.claimsOf(bob, 0)).toEqual([]);
-        const left = await ledger.sessions();
+        await journal.claimEvent({ key: id, holder: bob, until: here.now() + 1000, reserved: false }, here.now());
+        await journal.saveSession({ ...aSession('his'), identities: [bob] });
+        await journal.saveSession({ ...aSession('both'), identities: [bob, carol] });
+        await journal.saveSession({ ...aSession('nobody'), identities: [] });
+        await journal.forget(bob);
+        expect(await journal.obligation(bob, id)).toBeNull();
+        expect(await journal.obligation(bob, ended)).toBeNull();
+        expect(await journal.claimsOf(bob, 0)).toEqual([]);
+        const left = await journal.sessions();
         expect(left.map((session) => [session.id, session.identities])).toEqual([
           ['both', [carol]],
           ['nobody', []],
@@ -546,26 +546,26 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
         const done = await owedFor({ kind: 'obligation' });
         await end(done);
         const own = await accepted({ from: bob }, bob);
-        await enterAll(ledger, 100, { kind: 'obligation' });
-        const before = (await ledger.obligation(bob, id)) ?? expect.unreachable();
-        await ledger.forget(bob);
+        await enterAll(journal, 100, { kind: 'obligation' });
+        const before = (await journal.obligation(bob, id)) ?? expect.unreachable();
+        await journal.forget(bob);
         const after = { ...before, state: 'open', note: null, due: here.now() } as const;
-        expect(await ledger.blocking(alice, ALL)).toEqual([after]);
-        expect(await ledger.dueObligations(here.now(), 9)).toEqual([after]);
-        for (const gone of [done, own]) expect(await ledger.obligation(bob, gone)).toBeNull();
+        expect(await journal.blocking(alice, ALL)).toEqual([after]);
+        expect(await journal.dueObligations(here.now(), 9)).toEqual([after]);
+        for (const gone of [done, own]) expect(await journal.obligation(bob, gone)).toBeNull();
         here.pass(1000);
-        await ledger.prune({ bodies: here.now(), facts: here.now() });
-        expect((await ledger.message(id))?.body).toBe('secret');
+        await journal.prune({ bodies: here.now(), facts: here.now() });
+        expect((await journal.message(id))?.body).toBe('secret');
       });
 
       it('end when who waits for them is forgotten, also an obligation, and are not offered again', async () => {
         const [id, done] = [await owedFor({ kind: 'obligation' }), await owedFor()];
         await end(done);
-        const before = await ledger.obligation(bob, done);
-        await ledger.forget(alice);
-        expect(await ledger.owed(bob, ALL)).toEqual([]);
-        expect((await ledger.obligation(bob, id))?.ended).toMatchObject({ as: 'superseded', at: here.now() });
-        expect(await ledger.obligation(bob, done)).toEqual(before);
+        const before = await journal.obligation(bob, done);
+        await journal.forget(alice);
+        expect(await journal.owed(bob, ALL)).toEqual([]);
+        expect((await journal.obligation(bob, id))?.ended).toMatchObject({ as: 'superseded', at: here.now() });
+        expect(await journal.obligation(bob, done)).toEqual(before);
         await found(anEntry({ id }).message, carol);
         expect(await unentered()).toEqual([`carol ${id}`]);
       });
@@ -573,13 +573,13 @@ export function obligationsContract(name: string, open: () => Promise<OpenLedger
 
     it('are given out so that nobody can change what the ledger holds', async () => {
       const [obligation, session] = [anObligation({ ended: { ...END, by: { said: 'so' } } }), aSession('one')];
-      await ledger.addObligation(obligation);
-      await ledger.saveSession(session);
-      const [given, known] = [await ledger.obligation(bob, obligation.id), await ledger.session('one')];
+      await journal.addObligation(obligation);
+      await journal.saveSession(session);
+      const [given, known] = [await journal.obligation(bob, obligation.id), await journal.session('one')];
       if (given?.ended) given.ended.by['said'] = 'otherwise';
       known?.identities.push(carol);
-      expect(await ledger.obligation(bob, obligation.id)).toEqual(obligation);
-      expect(await ledger.session('one')).toEqual(session);
+      expect(await journal.obligation(bob, obligation.id)).toEqual(obligation);
+      expect(await journal.session('one')).toEqual(session);
     });
   });
 }
@@ -597,10 +597,10 @@ function aSession(id: string): SessionRecord {
 }
 
 /** Enters what a look has found, whenever that was. */
-async function enterLook(ledger: Journal, look: Awaited<ReturnType<Journal['unentered']>> | undefined): Promise<void> {
+async function enterLook(journal: Journal, look: Awaited<ReturnType<Journal['unentered']>> | undefined): Promise<void> {
   if (!look) return;
   const obligations = look.copies.map(({ copy }) => anObligation({ id: copy.id, mailbox: copy.mailbox }));
-  await ledger.enter(look.from, look.upTo, obligations);
+  await journal.enter(look.from, look.upTo, obligations);
 }
 
 /** All pages, each asked for from the last duty of the one before. */

@@ -17,7 +17,7 @@ export interface BrokerPlan {
 
 const { root, act, count, said, hurry } = thePlan() as BrokerPlan;
 const diary = new Diary(root);
-const { spool } = await openBrokerHome(root);
+const { mailboxes } = await openBrokerHome(root);
 if (hurry) say({ ready: true });
 else await standReady();
 let longest = 0;
@@ -29,7 +29,7 @@ leave();
 async function send(): Promise<void> {
   for (let n = 0; n < count; n += 1) {
     const start = performance.now();
-    const { message } = await spool.put(anEntry({ body: `${said} ${n}` }));
+    const { message } = await mailboxes.put(anEntry({ body: `${said} ${n}` }));
     longest = Math.max(longest, performance.now() - start);
     diary.write({ did: 'stored', id: message.id, key: `${said} ${n}` });
   }
@@ -38,17 +38,17 @@ async function send(): Promise<void> {
 async function take(): Promise<void> {
   const isOver = hurry ? () => false : toldToStop();
   for (let left = count; left > 0 && !isOver(); left -= 1) {
-    await spool.adopt(bob);
-    await takeThese(await spool.ids(bob));
+    await mailboxes.adopt(bob);
+    await takeThese(await mailboxes.ids(bob));
     await Bun.sleep(2);
   }
 }
 
 async function takeThese(ids: MessageId[]): Promise<void> {
-  const claim = await spool.claim(bob, ids, LEASE);
+  const claim = await mailboxes.claim(bob, ids, LEASE);
   const mine = claim.copies.map(({ message }) => message.id);
   if (mine.length === 0) return;
-  const isSettled = await spool.settle(claim, mine, TAKEN, () => {
+  const isSettled = await mailboxes.settle(claim, mine, TAKEN, () => {
     diary.write(...claim.copies.map(({ message, attempt }) => ({ did: 'shown' as const, id: message.body, attempt })));
   });
   if (isSettled) diary.write(...claim.copies.map(({ message }) => ({ did: 'settled' as const, id: message.body })));

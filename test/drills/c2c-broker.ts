@@ -128,9 +128,9 @@ export const brokerHeap: Drill = {
   async run(long) {
     const count = long ? 10_000 : 150;
     const root = temporaryHome();
-    const { spool, close } = await openBrokerHome(root);
+    const { mailboxes, close } = await openBrokerHome(root);
     const begin = performance.now();
-    for (let n = 0; n < count; n += 1) await spool.put(anEntry({ body: `heap ${n}`.padEnd(1000, '.') }));
+    for (let n = 0; n < count; n += 1) await mailboxes.put(anEntry({ body: `heap ${n}`.padEnd(1000, '.') }));
     const sent = performance.now();
     const size = statSync(inboxOf(root, bob)).size;
     await close();
@@ -151,11 +151,12 @@ function numbered(said: string, count: number): string[] {
 
 /** Everything that waits, taken by us in one go: what it says. */
 async function takenAtOnce(root: string): Promise<string[]> {
-  const { spool, close } = await openBrokerHome(root);
-  await spool.adopt(bob);
-  const claim = await spool.claim(bob, await spool.ids(bob), LEASE);
+  const { mailboxes, close } = await openBrokerHome(root);
+  await mailboxes.adopt(bob);
+  const claim = await mailboxes.claim(bob, await mailboxes.ids(bob), LEASE);
   const ids = claim.copies.map(({ message }) => message.id);
-  if (ids.length > 0 && !(await spool.settle(claim, ids, TAKEN))) throw new Error('the last reader lost what it held');
+  if (ids.length > 0 && !(await mailboxes.settle(claim, ids, TAKEN)))
+    throw new Error('the last reader lost what it held');
   await close();
   return claim.copies.map(({ message }) => message.body);
 }

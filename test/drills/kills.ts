@@ -57,7 +57,7 @@ function killing(name: string, deaths: 'at steps' | 'at any moment', long: numbe
       const kills = isLong ? long : short;
       const root = temporaryHome();
       await addWaiting(root, bob, KEPT, 'new');
-      const keeper = startChild('keeper.child.ts', { root });
+      const keeper = startChild('holder.child.ts', { root });
       await keeper.ready;
       const strangers = (['leave', 'take'] as const).map((act) => startChild('stranger.child.ts', { root, act }));
       const lanes = [0, 1, 2, 3].map((lane) => new Lane(root, lane, deaths));
@@ -119,12 +119,12 @@ class Lane {
 
 /** What still waits when all is over, taken by us. */
 async function takeAll(root: string, mailbox: AgentName): Promise<string[]> {
-  const { spool, close } = await openHome(root);
+  const { mailboxes, close } = await openHome(root);
   const diary = new Diary(root);
-  await spool.adopt(mailbox);
-  const claim = await spool.claim(mailbox, await spool.ids(mailbox), LEASE);
+  await mailboxes.adopt(mailbox);
+  const claim = await mailboxes.claim(mailbox, await mailboxes.ids(mailbox), LEASE);
   const ids = claim.copies.map(({ message }) => message.id);
-  const done = await spool.settle(claim, ids, TAKEN, () => {
+  const done = await mailboxes.settle(claim, ids, TAKEN, () => {
     if (mailbox === bob)
       diary.write(...claim.copies.map(({ message, attempt }) => ({ did: 'shown' as const, id: message.id, attempt })));
   });

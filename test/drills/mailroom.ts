@@ -20,7 +20,7 @@ export async function addWaiting(
   folder: 'new' | 'quiet',
   fields: Partial<Message> = {},
 ): Promise<MessageId[]> {
-  const { ledger, close } = await openHome(root);
+  const { journal, close } = await openHome(root);
   for (const name of ['tmp', 'new', 'quiet', 'held', 'cur'])
     mkdirSync(`${root}/spool/${mailbox}/${name}`, { recursive: true });
   const messages = Array.from({ length: count }, () => aMessage({ to: `@${mailbox}`, ...fields }));
@@ -28,7 +28,7 @@ export async function addWaiting(
     writeFileSync(`${root}/spool/${mailbox}/${folder}/${message.id}.json`, JSON.stringify(message));
   const copies = [{ ...copiesFor(mailbox)[0], mailbox, attention: folder === 'quiet' ? QUIET : LOUD }];
   for (let at = 0; at < count; at += 500) {
-    await ledger.adopt(
+    await journal.adopt(
       messages.slice(at, at + 500).map((message) => ({ message, copies })),
       'stored',
     );

@@ -5,12 +5,12 @@ import { openHome } from '../support/maildir.ts';
 import { leave, say, standReady, thePlan } from './at-work.ts';
 
 const { root, rounds, tries } = thePlan() as { root: string; rounds: number; tries: number };
-const { spool } = await openHome(root);
+const { mailboxes } = await openHome(root);
 await standReady();
 for (let round = 0; round < rounds; round += 1) {
   const key = SendKey.parse(`round-${round}`);
   for (let n = 0; n < tries; n += 1) {
-    const { message, first } = await spool.put(anEntry({ body: `round ${round}` }, { key }));
+    const { message, first } = await mailboxes.put(anEntry({ body: `round ${round}` }, { key }));
     say({ key, stored: message.id, first });
     // Long enough for a reader to be anywhere between seeing the message and settling it.
     await Bun.sleep(Math.random() * 2);

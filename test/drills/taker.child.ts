@@ -42,24 +42,24 @@ leave();
 /** Every reader begins somewhere else in the list, and meets the others all the same. */
 async function takeSome(): Promise<boolean> {
   home ??= await timed(() => openHome(root));
-  const { spool } = home;
-  const ids = await spool.ids(bob);
+  const { mailboxes } = home;
+  const ids = await mailboxes.ids(bob);
   if (ids.length === 0) return false;
   const start = Math.floor(Math.random() * ids.length);
   const turned = [...ids.slice(start), ...ids.slice(0, start)];
   // A list is good for a few bites; then too much of it is in others' hands.
   for (let at = 0; at < Math.min(turned.length, 3 * bite) && count < most; at += bite) {
-    await takeThese(spool, turned.slice(at, at + bite));
+    await takeThese(mailboxes, turned.slice(at, at + bite));
   }
   return true;
 }
 
-async function takeThese(spool: Mailboxes, ids: MessageId[]): Promise<void> {
-  const claim = await timed(() => spool.claim(bob, ids, LEASE));
+async function takeThese(mailboxes: Mailboxes, ids: MessageId[]): Promise<void> {
+  const claim = await timed(() => mailboxes.claim(bob, ids, LEASE));
   const mine: MessageId[] = claim.copies.map(({ message }) => message.id);
   if (mine.length === 0) return;
   const settled = await timed(() =>
-    spool.settle(claim, mine, TAKEN, () => {
+    mailboxes.settle(claim, mine, TAKEN, () => {
       say(...claim.copies.map(({ message, attempt }) => ({ taken: message.id, attempt })));
     }),
   );

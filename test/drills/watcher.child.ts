@@ -4,14 +4,14 @@ import { openHome } from '../support/maildir.ts';
 import { LEASE, leave, say, standReady, TAKEN, thePlan, toldToStop } from './at-work.ts';
 
 const { root } = thePlan() as { root: string };
-const { spool } = await openHome(root);
+const { mailboxes } = await openHome(root);
 await standReady();
 const isOver = toldToStop();
 for (;;) {
-  const [id] = await spool.ids(bob);
+  const [id] = await mailboxes.ids(bob);
   if (id) {
-    const claim = await spool.claim(bob, [id], LEASE);
-    if (claim.copies.length > 0) await spool.settle(claim, [id], TAKEN, () => say({ taken: id }));
+    const claim = await mailboxes.claim(bob, [id], LEASE);
+    if (claim.copies.length > 0) await mailboxes.settle(claim, [id], TAKEN, () => say({ taken: id }));
   } else if (isOver()) break;
   else await Bun.sleep(0);
 }

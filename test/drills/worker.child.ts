@@ -27,7 +27,7 @@ function onStep(reached: string): void {
   if (left === 0) process.kill(process.pid, 'SIGKILL');
 }
 
-const { spool } = await openHome(root, { onStep });
+const { mailboxes } = await openHome(root, { onStep });
 // From here on it is worth killing us.
 say({ ready: true });
 if (act === 'send') await send();
@@ -42,7 +42,7 @@ async function send(): Promise<void> {
   ];
   for (let n = from; n < from + count; n += 1) {
     const key = SendKey.parse(`key-${n}`);
-    const { message } = await spool.put(anEntry({ to: '#dev', body: `text ${n}` }, { key, copies }));
+    const { message } = await mailboxes.put(anEntry({ to: '#dev', body: `text ${n}` }, { key, copies }));
     diary.write({ did: 'stored', id: message.id, key });
     await Bun.sleep(Math.random() * 4);
   }
@@ -51,17 +51,17 @@ async function send(): Promise<void> {
 /** A few at a time, the way a reader does that prints what it took. */
 async function take(): Promise<void> {
   for (let n = 0; n < count; n += 1) {
-    const ids = (await spool.ids(bob)).slice(0, 1 + Math.floor(Math.random() * 4));
+    const ids = (await mailboxes.ids(bob)).slice(0, 1 + Math.floor(Math.random() * 4));
     if (ids.length > 0) await takeThese(ids);
     await Bun.sleep(Math.random() * 10);
   }
 }
 
 async function takeThese(ids: MessageId[]): Promise<void> {
-  const claim = await spool.claim(bob, ids, LEASE);
+  const claim = await mailboxes.claim(bob, ids, LEASE);
   const mine = claim.copies.map(({ message }) => message.id);
   if (mine.length === 0) return;
-  const settled = await spool.settle(claim, mine, TAKEN, () => {
+  const settled = await mailboxes.settle(claim, mine, TAKEN, () => {
     diary.write(...claim.copies.map(({ message, attempt }) => ({ did: 'shown' as const, id: message.id, attempt })));
   });
   if (settled) diary.write(...mine.map((id) => ({ did: 'settled' as const, id })));

@@ -21,9 +21,9 @@ describe('a message in a hand that nobody has', () => {
     const parley = await new Program().init('alice', 'bob');
     const root = `${parley.home}/.parley`;
     const { id } = await parley.json<{ id: MessageId }>(['send', '@bob', 'do not lose me']);
-    const { spool, ledger, close } = await openHome(root);
-    const { owner } = await spool.claim(bob, [id], { ms: 30_000 });
-    await ledger.release(bob, owner, [id], null, { because: 'test' });
+    const { mailboxes, journal, close } = await openHome(root);
+    const { owner } = await mailboxes.claim(bob, [id], { ms: 30_000 });
+    await journal.release(bob, owner, [id], null, { because: 'test' });
     await close();
     const held = (): string[] => readdirSync(`${root}/spool/bob/held`);
     expect(held()).toEqual([`${id}.json`]);

@@ -6,19 +6,19 @@ import { openHome } from './maildir.ts';
 import { HANDED, ScriptedWay } from './ways.ts';
 
 const [, , root = ''] = process.argv;
-const { spool, ledger } = await openHome(root);
+const { mailboxes, journal } = await openHome(root);
 const home = {
   label: 'parley' as const,
   root,
-  mailboxes: spool,
-  journal: ledger,
+  mailboxes,
+  journal,
   directory: new FilesDirectory(root, Date.now),
 };
 const way = new ScriptedWay('terminal', [HANDED], async () => {
   process.kill(process.pid, 'SIGKILL');
   await new Promise(() => {});
 });
-await attempt({ name: bob, home }, await spool.ids(bob), {
+await attempt({ name: bob, home }, await mailboxes.ids(bob), {
   way,
   wrap: (outgoing) => outgoing.map(({ message }) => ({ id: message.id, text: message.body })),
   now: Date.now,

@@ -10,8 +10,8 @@ import { C2cMailboxes } from '../../src/protocols/c2c/mailbox.ts';
 import { bob, carol, LOUD } from './mail.ts';
 
 export interface OpenBroker {
-  spool: C2cMailboxes;
-  ledger: SqliteJournal;
+  mailboxes: C2cMailboxes;
+  journal: SqliteJournal;
   close: () => Promise<void>;
 }
 
@@ -29,10 +29,10 @@ export const SESSIONS: ReadonlyMap<AgentName, string> = new Map([[bob, 'session-
 /** Opens the ledger and the spool of a broker directory the way every process does. */
 export async function openBrokerHome(root: string, options: BrokerOptions = {}): Promise<OpenBroker> {
   const { now = Date.now, judge = async () => LOUD, onStep, heal = true, sessions = SESSIONS } = options;
-  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal', now });
-  const spool = new C2cMailboxes({
+  const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal', now });
+  const mailboxes = new C2cMailboxes({
     root,
-    journal: ledger,
+    journal,
     now,
     names: { fileOf: (mailbox) => sessions.get(mailbox) ?? mailbox, mailboxes: () => [...sessions.keys(), carol] },
     judge: async (mailbox, message) => ({
@@ -41,8 +41,8 @@ export async function openBrokerHome(root: string, options: BrokerOptions = {}):
     }),
     ...(onStep && { onStep }),
   });
-  if (heal) await spool.heal();
-  return { spool, ledger, close: () => ledger.close() };
+  if (heal) await mailboxes.heal();
+  return { mailboxes, journal, close: () => journal.close() };
 }
 
 export function inboxOf(root: string, mailbox: AgentName): string {

@@ -20,14 +20,14 @@ function onStep(step: string): void {
 }
 
 const open = process.env['SPOOL'] === 'c2c-broker' ? openBrokerHome : openHome;
-const { spool, ledger, close } = await open(root, { onStep, heal: process.env['HEAL'] !== 'no' });
+const { mailboxes, journal, close } = await open(root, { onStep, heal: process.env['HEAL'] !== 'no' });
 
 const acts: Record<string, () => Promise<unknown>> = {
   async heal() {},
 
   /** What every reader does first who looks what waits. */
   async square() {
-    await spool.adopt(bob);
+    await mailboxes.adopt(bob);
   },
 
   async send() {
@@ -36,37 +36,37 @@ const acts: Record<string, () => Promise<unknown>> = {
 
   /** Everything that waits for bob, in one go. */
   async take() {
-    await take(await spool.ids(bob), false);
+    await take(await mailboxes.ids(bob), false);
   },
 
   async keep() {
-    await take(await spool.ids(bob), true);
+    await take(await mailboxes.ids(bob), true);
   },
 
   /** Everything that waits for bob, one by one, until nothing waits any more. */
   async drain() {
-    for (let ids = await spool.ids(bob); ids.length > 0; ids = await spool.ids(bob)) {
+    for (let ids = await mailboxes.ids(bob); ids.length > 0; ids = await mailboxes.ids(bob)) {
       for (const id of ids) await take([id], false);
     }
   },
 
   /** Takes everything into its hand and stays alive. */
   async hold() {
-    const claim = await spool.claim(bob, await spool.ids(bob), LEASE);
+    const claim = await mailboxes.claim(bob, await mailboxes.ids(bob), LEASE);
     say({ held: claim.copies.map(({ message }) => message.id) });
     await told();
   },
 
   /** Like `hold`, with these ids, which may have no file. */
   async holdAll() {
-    const claim = await spool.claim(bob, keys as MessageId[], LEASE);
+    const claim = await mailboxes.claim(bob, keys as MessageId[], LEASE);
     say({ held: claim.copies.map(({ message }) => message.id) });
     await told();
   },
 
   async release() {
-    const claim = await spool.claim(bob, await spool.ids(bob), LEASE);
-    await spool.release(
+    const claim = await mailboxes.claim(bob, await mailboxes.ids(bob), LEASE);
+    await mailboxes.release(
       claim,
       claim.copies.map(({ message }) => message.id),
       { because: 'test' },
@@ -75,11 +75,12 @@ const acts: Record<string, () => Promise<unknown>> = {
 
   /** Everything that waits quietly for carol. */
   async raise() {
-    for (const id of await spool.ids(carol)) await spool.raise(carol, id);
+    for (const id of await mailboxes.ids(carol)) await mailboxes.raise(carol, id);
   },
 
   async withdraw() {
-    for (const { message } of await ledger.history({ limit: 100 })) await spool.withdraw(message.id, { test: true });
+    for (const { message } of await journal.history({ limit: 100 }))
+      await mailboxes.withdraw(message.id, { test: true });
   },
 };
 
@@ -97,15 +98,15 @@ async function put(key: string): Promise<void> {
     { mailbox: carol, attention: QUIET },
   ];
   const body = 'x'.repeat(Number(process.env['BODY'] ?? 100));
-  const { message } = await spool.put(anEntry({ to: '#dev', body }, { key: SendKey.parse(key), copies }));
+  const { message } = await mailboxes.put(anEntry({ to: '#dev', body }, { key: SendKey.parse(key), copies }));
   say({ stored: message.id, key });
 }
 
 async function take(ids: MessageId[], keep: boolean): Promise<void> {
-  const claim = await spool.claim(bob, ids, LEASE);
+  const claim = await mailboxes.claim(bob, ids, LEASE);
   const held = claim.copies.map(({ message }) => message.id);
   if (held.length === 0) return;
-  const done = await spool.settle(claim, held, { ...SETTLEMENT, keep }, () => {
+  const done = await mailboxes.settle(claim, held, { ...SETTLEMENT, keep }, () => {
     for (const { message, attempt } of claim.copies) say({ shown: message.id, attempt });
   });
   if (done) for (const id of held) say({ settled: id });

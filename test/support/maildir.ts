@@ -8,8 +8,8 @@ import { Maildir } from '../../src/store/maildir/maildir.ts';
 import { LOUD } from './mail.ts';
 
 export interface OpenHome {
-  spool: Maildir;
-  ledger: SqliteJournal;
+  mailboxes: Maildir;
+  journal: SqliteJournal;
   close: () => Promise<void>;
 }
 
@@ -24,14 +24,14 @@ export interface HomeOptions {
 /** Opens a home's ledger and spool the way every process does. */
 export async function openHome(root: string, options: HomeOptions = {}): Promise<OpenHome> {
   const { now = Date.now, judge = async () => LOUD, onStep, heal = true } = options;
-  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal', now });
+  const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal', now });
   const judgement = async (mailbox: AgentName, message: Message) => ({
     attention: await judge(mailbox, message),
     lineage: message.parley?.lineage,
   });
-  const spool = new Maildir({ root, journal: ledger, judge: judgement, now, ...(onStep && { onStep }) });
-  if (heal) await spool.heal();
-  return { spool, ledger, close: () => ledger.close() };
+  const mailboxes = new Maildir({ root, journal, judge: judgement, now, ...(onStep && { onStep }) });
+  if (heal) await mailboxes.heal();
+  return { mailboxes, journal, close: () => journal.close() };
 }
 
 /** Writes a file straight into a mailbox, as a plain script would: no draft, no rename, no ledger. */

@@ -24,13 +24,13 @@ export function anObligation(fields: Partial<Obligation> = {}): Obligation {
 
 /** A duty for every copy that must be answered and has none. Returns what was entered, or null if somebody else was faster. */
 export async function enterAll(
-  ledger: Obligations,
+  journal: Obligations,
   limit = 100,
   fields: Partial<Obligation> = {},
 ): Promise<Obligation[] | null> {
-  const { from, upTo, copies } = await ledger.unentered(limit);
+  const { from, upTo, copies } = await journal.unentered(limit);
   const obligations = copies.map(({ copy, message }) =>
     anObligation({ id: copy.id, mailbox: copy.mailbox, from: message.from, at: Date.parse(message.ts), ...fields }),
   );
-  return (await ledger.enter(from, upTo, obligations)) ? obligations : null;
+  return (await journal.enter(from, upTo, obligations)) ? obligations : null;
 }

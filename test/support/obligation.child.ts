@@ -8,26 +8,26 @@ import { bob } from './mail.ts';
 
 const [, , path = '', act = '', which = '', name = ''] = process.argv;
 const id = MessageId.parse(which);
-const ledger = openSqliteJournal({ path, durability: 'normal' });
+const journal = openSqliteJournal({ path, durability: 'normal' });
 
 const acts: Record<string, () => Promise<unknown>> = {
   /** Ten claimers at once. */
   async claim() {
     const holders = Array.from({ length: 10 }, (_, n) => AgentName.parse(`${name}-${n}`));
-    const claims = holders.map((holder) => ledger.claimEvent({ key: id, holder, until: 100, reserved: false }, 0));
+    const claims = holders.map((holder) => journal.claimEvent({ key: id, holder, until: 100, reserved: false }, 0));
     return (await Promise.all(claims)).map(({ holder }) => holder);
   },
 
   async change() {
     for (let n = 0; n < 50; n += 1) {
-      await ledger.changeObligation(bob, id, (obligation) => ({ ...obligation, returns: obligation.returns + 1 }));
+      await journal.changeObligation(bob, id, (obligation) => ({ ...obligation, returns: obligation.returns + 1 }));
     }
   },
 
   /** Says whether it was the one that ended it. */
   async end() {
     const by = { by: name };
-    const obligation = await ledger.changeObligation(bob, id, (one) => ({
+    const obligation = await journal.changeObligation(bob, id, (one) => ({
       ...one,
       ended: { as: 'responded', at: 1, by },
     }));
@@ -35,8 +35,8 @@ const acts: Record<string, () => Promise<unknown>> = {
   },
 
   async enter() {
-    const { from, upTo, copies } = await ledger.unentered(100);
-    return ledger.enter(
+    const { from, upTo, copies } = await journal.unentered(100);
+    return journal.enter(
       from,
       upTo,
       copies.map(({ copy }) => anObligation({ id: copy.id, note: name })),
@@ -44,7 +44,7 @@ const acts: Record<string, () => Promise<unknown>> = {
   },
 
   async dieChanging() {
-    await ledger.changeObligation(bob, id, (obligation) => {
+    await journal.changeObligation(bob, id, (obligation) => {
       process.kill(process.pid, 'SIGKILL');
       return { ...obligation, note: 'never' };
     });
@@ -52,17 +52,17 @@ const acts: Record<string, () => Promise<unknown>> = {
 
   /** Dies over the second of two. */
   async dieEntering() {
-    const { from, upTo } = await ledger.unentered(100);
+    const { from, upTo } = await journal.unentered(100);
     const second = anObligation();
     Object.defineProperty(second, 'note', { enumerable: true, get: () => process.kill(process.pid, 'SIGKILL') });
-    await ledger.enter(from, upTo, [anObligation({ id }), second]);
+    await journal.enter(from, upTo, [anObligation({ id }), second]);
   },
 };
 
 say({ ready: true });
 for await (const _chunk of Bun.stdin.stream()) break;
 say({ did: (await acts[act]?.()) ?? null });
-await ledger.close();
+await journal.close();
 process.exit(0);
 
 function say(fact: object): void {

@@ -30,15 +30,15 @@ function hasMemory(): boolean {
 /** A home of the real backends in a folder that costs no flush. It is closed when the test ends. */
 export function openQuickHome(label: HomeLabel, now: () => number, root = quickFolder()): Home {
   mkdirSync(root, { recursive: true });
-  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal', now });
-  const spool = new PromptMaildir({
+  const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal', now });
+  const mailboxes = new PromptMaildir({
     root,
-    journal: ledger,
+    journal,
     now,
     judge: (reader, message) => attendForeign(home, reader, message),
   });
-  const home: Home = { label, root, journal: ledger, mailboxes: spool, directory: new FilesDirectory(root, now) };
-  onTestFinished(() => ledger.close());
+  const home: Home = { label, root, journal, mailboxes, directory: new FilesDirectory(root, now) };
+  onTestFinished(() => journal.close());
   return home;
 }
 

@@ -5,7 +5,7 @@ import { openServerHome } from './server-home.ts';
 import { anEntry, bob, carol, LOUD, QUIET } from './mail.ts';
 
 const [, , root = '', putters = '16'] = process.argv;
-const { spool } = await openServerHome(root);
+const { mailboxes } = await openServerHome(root);
 const copies = [
   { mailbox: bob, attention: LOUD },
   { mailbox: carol, attention: QUIET },
@@ -17,7 +17,7 @@ await Promise.all(
     for (;;) {
       sent += 1;
       const key = SendKey.parse(`key-${sent}`);
-      const { message } = await spool.put(anEntry({ to: '#dev' }, { key, copies }));
+      const { message } = await mailboxes.put(anEntry({ to: '#dev' }, { key, copies }));
       writeSync(1, `${message.id} ${key}\n`);
       // Readers are at work too: some copies are taken before they have a file, and some after.
       if (sent % 7 === 0) await take(message.id);
@@ -25,8 +25,8 @@ await Promise.all(
   }),
 );
 
-async function take(id: Parameters<typeof spool.claim>[1][number]): Promise<void> {
-  const claim = await spool.claim(bob, [id], { ms: 30_000 });
+async function take(id: Parameters<typeof mailboxes.claim>[1][number]): Promise<void> {
+  const claim = await mailboxes.claim(bob, [id], { ms: 30_000 });
   const done = { disposition: 'acknowledged', by: { test: true } } as const;
-  if (await spool.settle(claim, [id], done)) writeSync(1, `taken ${id}\n`);
+  if (await mailboxes.settle(claim, [id], done)) writeSync(1, `taken ${id}\n`);
 }

@@ -5,8 +5,8 @@ import type { HomeOptions } from './maildir.ts';
 import { LOUD } from './mail.ts';
 
 export interface OpenServerHome {
-  spool: ExportedMaildir;
-  ledger: SqliteJournal;
+  mailboxes: ExportedMaildir;
+  journal: SqliteJournal;
   troubles: unknown[];
   close: () => Promise<void>;
 }
@@ -14,11 +14,11 @@ export interface OpenServerHome {
 /** Opens a home's ledger and spool the way a relay does. */
 export async function openServerHome(root: string, options: HomeOptions = {}): Promise<OpenServerHome> {
   const { now = Date.now, judge = async () => LOUD, heal = true } = options;
-  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal', now });
+  const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal', now });
   const troubles: unknown[] = [];
-  const spool = new ExportedMaildir({
+  const mailboxes = new ExportedMaildir({
     root,
-    journal: ledger,
+    journal,
     judge: async (mailbox, message) => ({
       attention: await judge(mailbox, message),
       lineage: message.parley?.lineage,
@@ -26,10 +26,10 @@ export async function openServerHome(root: string, options: HomeOptions = {}): P
     now,
     onTrouble: (error) => troubles.push(error),
   });
-  if (heal) await spool.heal();
+  if (heal) await mailboxes.heal();
   const close = async (): Promise<void> => {
-    await spool.close();
-    await ledger.close();
+    await mailboxes.close();
+    await journal.close();
   };
-  return { spool, ledger, troubles, close };
+  return { mailboxes, journal, troubles, close };
 }

@@ -159,8 +159,8 @@ describe('a way in', () => {
 
   it('does not hand over again what a killed process was handing over', async () => {
     const root = temporaryHome();
-    const { spool, close } = await openHome(root);
-    const { message } = await spool.put(anEntry());
+    const { mailboxes, close } = await openHome(root);
+    const { message } = await mailboxes.put(anEntry());
     await close();
     const child = Bun.spawn([process.execPath, `${import.meta.dir}/../../../test/support/attempt.child.ts`, root]);
     await child.exited;
@@ -170,12 +170,12 @@ describe('a way in', () => {
     const home = {
       label: 'parley' as const,
       root,
-      mailboxes: again.spool,
-      journal: again.ledger,
+      mailboxes: again.mailboxes,
+      journal: again.journal,
       directory: new FilesDirectory(root, Date.now),
     };
     const who = { name: bob, home };
-    expect(await again.spool.ids(bob)).toEqual([message.id]);
+    expect(await again.mailboxes.ids(bob)).toEqual([message.id]);
     const terminal = new ScriptedWay('terminal', [HANDED]);
     expect(await tried(who, [message.id], terminal)).toEqual({ outcome: 'nothing', spent: [message.id] });
     expect(await tried(who, [message.id], new ScriptedWay('wire', [TAKEN]))).toMatchObject({ outcome: 'taken' });

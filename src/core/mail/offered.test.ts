@@ -22,8 +22,8 @@ async function aReader() {
       throw new Error('ENOSPC');
     },
   });
-  const { message } = await home.spool.put(anEntry());
-  const opened = { ...home, mailboxes: home.spool, journal: home.ledger };
+  const { message } = await home.mailboxes.put(anEntry());
+  const opened = { ...home, mailboxes: home.mailboxes, journal: home.journal };
   const who: Who = { name: bob, home: opened as unknown as Home };
   return { who, id: message.id, fail: (step: string) => (failing = step) };
 }

@@ -20,7 +20,7 @@ export function openRemoteHome(order: RemotePlace): Home {
   const { root, identity } = asOriginal ? known(order) : { root: order.root, identity: saved(order.root) };
   // Loaded here: a client of HTTP and its queue cost every start 3 %, and few agents are at a relay.
   const { openRelay } = require('./remote-home.ts') as typeof Relay;
-  const { ledger, spool, directory, remote } = openRelay({
+  const { journal, mailboxes, directory, remote } = openRelay({
     root,
     identity,
     durability: order.durability,
@@ -30,7 +30,7 @@ export function openRemoteHome(order: RemotePlace): Home {
     // The original is silent about a stream that breaks.
     tell: (text) => (asOriginal ? undefined : writeAll(2, `parley: ${text}\n`)),
   });
-  const home: Home = { label: 'relay', root, journal: ledger, mailboxes: spool, directory, remote };
+  const home: Home = { label: 'relay', root, journal, mailboxes, directory, remote };
   return home;
 }
 

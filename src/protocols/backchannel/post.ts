@@ -16,7 +16,7 @@ const PAUSE_MS = 500;
 
 export interface PostOptions {
   http: RelayHttp;
-  ledger: Journal;
+  journal: Journal;
   abilities: KnownAbilities;
   /** Without one nothing waits: what could not be sent is an error, and anyone who sent it tries again. */
   outbox: Outbox | null;
@@ -103,7 +103,7 @@ export class Post {
   async #notHere(name: string): Promise<Refusal> {
     const [sent] = [
       ...this.options.aliases.like(name),
-      ...(name === '' ? [] : await this.options.ledger.idsLike(name)),
+      ...(name === '' ? [] : await this.options.journal.idsLike(name)),
     ];
     const why = sent ? `; it was sent: parley trace ${sent.slice(0, 8)}` : '; see `parley outbox`';
     return new Refusal('not_found', `nothing in the outbox has the key or id "${name}"${why}`);
@@ -197,7 +197,7 @@ export class Post {
     const isExtended = parley.success && Boolean(intent ?? deadline);
     const message: Message = { ...answered, body, ...(isExtended && { parley: parley.data }) };
     try {
-      return (await this.options.ledger.accept({ message, copies: [], ...(named && { key }) })).first;
+      return (await this.options.journal.accept({ message, copies: [], ...(named && { key }) })).first;
     } catch (error) {
       // It was sent: that our own memory of it failed is not its sender's trouble.
       if (error instanceof Refusal) return true;

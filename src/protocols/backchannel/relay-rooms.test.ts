@@ -37,8 +37,8 @@ function withoutStores(test: TestRelay, room: RoomId): { touched: number } {
     throw new Error('nobody should need this');
   };
   Object.defineProperties(test.homes.set(room, { label, root, directory } as never).get(room), {
-    spool: { get: touch },
-    ledger: { get: touch },
+    mailboxes: { get: touch },
+    journal: { get: touch },
   });
   return count;
 }

@@ -52,8 +52,8 @@ export async function openRelayRooms(order: RelayRoomsOrder): Promise<RelayRooms
     if (known) return known.home;
     const directory = new WatchedDirectory(rooms.root(id), Date.now);
     const told = (error: unknown): void => onTrouble(id, error);
-    const spool = (parts: MailboxParts) => new ExportedMaildir({ ...parts, onTrouble: told });
-    const opened = lazyHome('bch', rooms.root(id), durability, directory, spool);
+    const mailboxes = (parts: MailboxParts) => new ExportedMaildir({ ...parts, onTrouble: told });
+    const opened = lazyHome('bch', rooms.root(id), durability, directory, mailboxes);
     const close = async (): Promise<void> => {
       await directory.close();
       await opened.close();

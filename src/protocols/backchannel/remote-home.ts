@@ -29,13 +29,17 @@ export interface RelayOptions {
   /** May letters wait in an outbox, or must anyone who sends know at once? */
   queues: boolean;
   /** How a message that has landed is to be seen, by what is known on this machine. */
-  judge: (known: { ledger: Journal; directory: Directory }, mailbox: AgentName, message: Message) => Promise<Judgement>;
+  judge: (
+    known: { journal: Journal; directory: Directory },
+    mailbox: AgentName,
+    message: Message,
+  ) => Promise<Judgement>;
   tell: (text: string) => void;
 }
 
 export interface OpenRelay {
-  ledger: Journal;
-  spool: Mailboxes;
+  journal: Journal;
+  mailboxes: Mailboxes;
   directory: Directory;
   remote: Remote;
 }
@@ -58,19 +62,29 @@ export function openRelay(options: RelayOptions): OpenRelay {
   } catch (error) {
     throw explained(error, root);
   }
-  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: options.durability });
-  const known = { ledger, directory: new OfflineDirectory(http, self) };
+  const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: options.durability });
+  const known = { journal, directory: new OfflineDirectory(http, self) };
   const judge = (mailbox: AgentName, message: Message): Promise<Judgement> => options.judge(known, mailbox, message);
-  const shelf = new Maildir({ root, journal: ledger, judge, now: Date.now });
+  const shelf = new Maildir({ root, journal, judge, now: Date.now });
   const cache = new InboxCache({ root, files: new MaildirFiles(root), http, abilities });
   const outbox = options.queues ? new Outbox(root) : null;
   const aliases = new Aliases(root, Date.now);
-  const post = new Post({ http, ledger, abilities, outbox, aliases, now: Date.now });
-  const spool = new RemoteMailboxes({ agent, http, shelf, ledger, cache, post, judge, tell, queues: options.queues });
+  const post = new Post({ http, journal, abilities, outbox, aliases, now: Date.now });
+  const mailboxes = new RemoteMailboxes({
+    agent,
+    http,
+    shelf,
+    journal,
+    cache,
+    post,
+    judge,
+    tell,
+    queues: options.queues,
+  });
   const remote: Remote = {
     url: http.url,
     post: (from, draft) => post.post(from, draft),
-    bring: (mailbox, wanted, patienceMs) => spool.bring(mailbox, wanted, patienceMs),
+    bring: (mailbox, wanted, patienceMs) => mailboxes.bring(mailbox, wanted, patienceMs),
     trace: (id) => traceAt(http, id),
     outbox: async () => outbox?.list() ?? [],
     retry: (key) => post.retry(key),
@@ -78,7 +92,7 @@ export function openRelay(options: RelayOptions): OpenRelay {
     sentAs: async (prefix) => aliases.like(prefix),
     queuedAs: async (id) => aliases.oursFor(id),
   };
-  return { ledger, spool, directory: new RelayDirectory(http, self), remote };
+  return { journal, mailboxes, directory: new RelayDirectory(http, self), remote };
 }
 
 /** As much of our own record as is known without asking. */

@@ -46,7 +46,7 @@ function bobAt(url: string): OpenRelay & { told: string[] } {
     judge: async () => ({ attention: LOUD }) as never,
     tell: (text) => told.push(text),
   });
-  open.push({ stop: () => home.spool.close().then(() => home.ledger.close()) });
+  open.push({ stop: () => home.mailboxes.close().then(() => home.journal.close()) });
   return { ...home, told };
 }
 
@@ -58,8 +58,8 @@ const leased = (...messages: unknown[]): unknown => ({
 });
 
 /** Everything on the shelf, by claiming it. */
-async function fetched({ spool }: OpenRelay): Promise<string[]> {
-  const { copies } = await spool.claim(bob, await spool.ids(bob), { ms: 10_000 });
+async function fetched({ mailboxes }: OpenRelay): Promise<string[]> {
+  const { copies } = await mailboxes.claim(bob, await mailboxes.ids(bob), { ms: 10_000 });
   return copies.map(({ message }) => message.body).toSorted();
 }
 
@@ -106,10 +106,10 @@ describe('mail that is fetched', () => {
     );
     await home.remote.bring(bob, () => true);
     forged = true;
-    const seen = await home.spool.peek(bob);
+    const seen = await home.mailboxes.peek(bob);
     expect(seen.map(({ message }) => message.body).toSorted()).toEqual(['one', 'two']);
     expect(await fetched(home)).toEqual(['one', 'two']);
-    expect(await home.spool.ids(bob)).toEqual([]);
+    expect(await home.mailboxes.ids(bob)).toEqual([]);
   });
 
   it('is passed over if it could not be written down, and holds nothing else up', async () => {
@@ -147,14 +147,14 @@ describe('a watch at a relay', () => {
         return new Response(stream, { headers: { 'content-type': 'text/event-stream' } });
       },
     });
-    const { spool } = bobAt(url);
+    const { mailboxes } = bobAt(url);
     let rung = 0;
-    const watch = spool.watch(bob, () => (rung += 1));
+    const watch = mailboxes.watch(bob, () => (rung += 1));
     await until('the first message', () => rung === 1);
-    expect(await spool.ids(bob)).toEqual([told.id]);
+    expect(await mailboxes.ids(bob)).toEqual([told.id]);
     await until('the look', () => rung === 2);
-    expect(new Set(await spool.ids(bob))).toEqual(new Set([loaned.id, told.id]));
-    expect((await spool.read(bob, loaned.id))?.message.body).toBe('on loan');
+    expect(new Set(await mailboxes.ids(bob))).toEqual(new Set([loaned.id, told.id]));
+    expect((await mailboxes.read(bob, loaned.id))?.message.body).toBe('on loan');
     expect(streams).toBe(2);
     expect(asked.filter(({ path }) => path === '/v1/inbox/bob')).toHaveLength(1);
     watch.close();
@@ -166,11 +166,11 @@ describe('what a relay says', () => {
     const error = `no\u001b]0;owned\u0007\r\n\u001b[2Jparley: all is well \u202eton ${'x'.repeat(5000)}`;
     const refused = (): Response => Response.json({ error }, { status: 403 });
     const home = bobAt(aRelay({ '/v1/inbox/bob': refused, '/v1/events/bob': refused }).url);
-    const failed = await home.spool.ids(bob).then(
+    const failed = await home.mailboxes.ids(bob).then(
       () => '',
       (no: unknown) => (no as Error).message,
     );
-    const watch = home.spool.watch(bob, () => {});
+    const watch = home.mailboxes.watch(bob, () => {});
     await until('the trouble', () => home.told.length > 0);
     watch.close();
     for (const text of [failed, home.told[0] ?? '']) {
@@ -184,9 +184,9 @@ describe('what a relay says', () => {
     const draft = Draft.parse({ to: '@alice', body: 'pay 1', key: 'k' });
     for (const fields of [{ body: 'pay 1000' }, { from: 'mallory', body: 'pay 1' }]) {
       const answer = aMessage({ from: bob, to: '@alice', ...fields });
-      const { remote, ledger } = bobAt(aRelay({ '/v1/send': () => answer }).url);
+      const { remote, journal } = bobAt(aRelay({ '/v1/send': () => answer }).url);
       await expect(remote.post(bob, draft)).rejects.toMatchObject({ code: 'outcome_unknown' });
-      expect(await ledger.message(answer.id)).toBeNull();
+      expect(await journal.message(answer.id)).toBeNull();
     }
   });
 

@@ -21,7 +21,7 @@ export interface RemoteMailboxesOptions {
   http: RelayHttp;
   /** Where messages land that were fetched: a spool on this machine, with a ledger of its own. */
   shelf: Mailboxes;
-  ledger: Journal;
+  journal: Journal;
   cache: InboxCache;
   post: Post;
   /** Parley's own agents: sends wait in an outbox, and fetched mail is shown while the relay is away. */
@@ -140,7 +140,7 @@ export class RemoteMailboxes implements Mailboxes {
   /** Who gets a copy is the relay's decision. What was sent under a key is answered from here. */
   async put(entry: Entry): Promise<Acceptance> {
     const { message, key } = entry;
-    const earlier = key && (await this.options.ledger.underKey(message.from as AgentName, key));
+    const earlier = key && (await this.options.journal.underKey(message.from as AgentName, key));
     if (earlier) return sameOrConflict(earlier, entry);
     throw new Error('a relay is sent drafts, not entries');
   }
@@ -230,7 +230,7 @@ export class RemoteMailboxes implements Mailboxes {
 
   /** A copy that another program took from the shelf may be fetched again. */
   async #wasHere(mailbox: AgentName, id: MessageId): Promise<boolean> {
-    const copy = await this.options.ledger.copy(mailbox, id);
+    const copy = await this.options.journal.copy(mailbox, id);
     return copy !== null && copy.state !== 'gone';
   }
 

@@ -37,8 +37,8 @@ async function homeLike(name: string, make: () => Promise<string>): Promise<stri
 async function homeWith(...keys: string[]): Promise<string> {
   return homeLike(keys.join(), async () => {
     const home = temporaryHome();
-    const { spool, close } = await openBrokerHome(home);
-    for (const key of keys) await spool.put(entryFor(key));
+    const { mailboxes, close } = await openBrokerHome(home);
+    for (const key of keys) await mailboxes.put(entryFor(key));
     await close();
     return home;
   });
@@ -58,10 +58,10 @@ async function homeWithNameless(): Promise<string> {
 async function homeWithLatecomer(): Promise<string> {
   return homeLike('latecomer', async () => {
     const home = await homeWith('k1');
-    const { spool, ledger, close } = await openBrokerHome(home);
-    const ids = await spool.ids(bob);
-    const { owner } = await spool.claim(bob, ids, LEASE);
-    await ledger.release(bob, owner, ids, null, { because: 'test' });
+    const { mailboxes, journal, close } = await openBrokerHome(home);
+    const ids = await mailboxes.ids(bob);
+    const { owner } = await mailboxes.claim(bob, ids, LEASE);
+    await journal.release(bob, owner, ids, null, { because: 'test' });
     drainAway(home, carol);
     await close();
     return home;
@@ -91,10 +91,10 @@ function entryFor(key: string): Entry {
   return anEntry({ to: '#dev', body: 'x'.repeat(100) }, { key: SendKey.parse(key), copies });
 }
 
-async function takeAll({ spool }: OpenBroker, mailbox: AgentName): Promise<MessageId[]> {
-  const claim = await spool.claim(mailbox, await spool.ids(mailbox), LEASE);
+async function takeAll({ mailboxes }: OpenBroker, mailbox: AgentName): Promise<MessageId[]> {
+  const claim = await mailboxes.claim(mailbox, await mailboxes.ids(mailbox), LEASE);
   const held = claim.copies.map(({ message }) => message.id);
-  return (await spool.settle(claim, held, DONE)) ? held : [];
+  return (await mailboxes.settle(claim, held, DONE)) ? held : [];
 }
 
 function inHand(home: string): string[] {
@@ -136,7 +136,7 @@ describe('a send to a broker', () => {
     const opened = await openBrokerHome(home);
     const stands = [bob, carol].map((mailbox) => listAt(inboxOf(home, mailbox)).map((entry) => entry['message_id']));
     expect(stands.map((ids) => ids.length)).toEqual(isAccepted ? [1, 1] : [0, 0]);
-    const retry = await opened.spool.put(entryFor('k'));
+    const retry = await opened.mailboxes.put(entryFor('k'));
     expect(retry.first).toBe(!isAccepted);
     expect(await takeAll(opened, bob)).toEqual([retry.message.id]);
     expect(await takeAll(opened, carol)).toEqual([retry.message.id]);
@@ -148,11 +148,11 @@ describe('a send to a broker', () => {
     const home = await homeWith();
     await run({ home, act: 'send', step, nth, keys: ['k'] });
     const opened = await openBrokerHome(home, { heal: false });
-    const { message } = await opened.spool.put(entryFor('k'));
+    const { message } = await opened.mailboxes.put(entryFor('k'));
     expect(await takeAll(opened, bob)).toEqual([message.id]);
-    await opened.spool.heal();
-    expect((await opened.spool.put(entryFor('k'))).message.id).toBe(message.id);
-    expect(await opened.spool.ids(bob)).toEqual([]);
+    await opened.mailboxes.heal();
+    expect((await opened.mailboxes.put(entryFor('k'))).message.id).toBe(message.id);
+    expect(await opened.mailboxes.ids(bob)).toEqual([]);
     expect(listAt(inboxOf(home, bob))).toEqual([]);
     expect(await takeAll(opened, carol)).toEqual([message.id]);
     await opened.close();
@@ -162,10 +162,10 @@ describe('a send to a broker', () => {
     const home = await homeWith();
     await run({ home, act: 'send', step, nth, keys: ['k'] });
     const opened = await openBrokerHome(home, { heal: false });
-    await opened.spool.adopt(bob);
+    await opened.mailboxes.adopt(bob);
     const before = await takeAll(opened, bob);
-    await opened.spool.heal();
-    await opened.spool.adopt(bob);
+    await opened.mailboxes.heal();
+    await opened.mailboxes.adopt(bob);
     const all = [...before, ...(await takeAll(opened, bob))];
     expect(all).toHaveLength(isFrom(SEND, 'S1 accepted', [step, nth]) ? 1 : 0);
     expect(listAt(inboxOf(home, bob))).toEqual([]);
@@ -179,8 +179,8 @@ describe('a send to a broker', () => {
       await run({ home, act: 'send', step, nth, keys: ['k'] });
       const taken = drainAway(home, bob).map((entry) => entry['message_id']);
       const opened = await openBrokerHome(home);
-      const { message } = await opened.spool.put(entryFor('k'));
-      await opened.spool.adopt(bob);
+      const { message } = await opened.mailboxes.put(entryFor('k'));
+      await opened.mailboxes.adopt(bob);
       const again = await takeAll(opened, bob);
       expect(again.length).toBeLessThanOrEqual(1);
       expect(new Set([...taken, ...again])).toEqual(new Set([message.id]));
@@ -198,8 +198,8 @@ it('what an older Parley had put in its place and not noted to the end is neithe
   expect(changes).toBeGreaterThan(0);
   db.close();
   const opened = await openBrokerHome(home);
-  await opened.spool.heal();
-  expect(await opened.ledger.unexportedCount(10)).toBe(0);
+  await opened.mailboxes.heal();
+  expect(await opened.journal.unexportedCount(10)).toBe(0);
   expect(await takeAll(opened, bob)).toHaveLength(1);
   await opened.close();
 });
@@ -262,8 +262,8 @@ describe('a withdrawal from a broker', () => {
     await run({ home, act: 'withdraw', step, nth });
     expect((await run({ home, act: 'take' })).shown).toEqual([]);
     const opened = await openBrokerHome(home);
-    await opened.spool.adopt(bob);
-    expect([await opened.spool.peek(bob), listAt(inboxOf(home, bob))]).toEqual([[], []]);
+    await opened.mailboxes.adopt(bob);
+    expect([await opened.mailboxes.peek(bob), listAt(inboxOf(home, bob))]).toEqual([[], []]);
     await opened.close();
   });
 
@@ -272,7 +272,7 @@ describe('a withdrawal from a broker', () => {
     await run({ home, act: 'send', step: 'S1 accepted', keys: ['k'] });
     await run({ home, act: 'withdraw', env: { HEAL: 'no' } });
     const opened = await openBrokerHome(home);
-    expect([await opened.spool.ids(bob), await opened.spool.ids(carol)]).toEqual([[], []]);
+    expect([await opened.mailboxes.ids(bob), await opened.mailboxes.ids(carol)]).toEqual([[], []]);
     await opened.close();
   });
 });
@@ -281,7 +281,7 @@ describe('anyone who puts a broker in order', () => {
   it('after the ledger was lost finds everything again that waited or was in a hand', async () => {
     const home = await homeWithNameless();
     const before = await openBrokerHome(home);
-    const [waiting, ...others] = await before.spool.ids(bob);
+    const [waiting, ...others] = await before.mailboxes.ids(bob);
     await before.close();
     await run({ home, act: 'holdAll', step: 'T2 in hand', keys: others });
     expect([listAt(inboxOf(home, bob)).length, inHand(home).length]).toEqual([1, 1]);
@@ -305,7 +305,7 @@ describe('anyone who puts a broker in order', () => {
     expect(inHand(home)).toHaveLength(1);
     expect((await run({ home, act: 'square', step, nth })).died).toBe(true);
     const opened = await openBrokerHome(home);
-    await opened.spool.adopt(bob);
+    await opened.mailboxes.adopt(bob);
     expect(await takeAll(opened, bob)).toHaveLength(1);
     expect(await takeAll(opened, bob)).toEqual([]);
     expect(inHand(home)).toEqual([]);

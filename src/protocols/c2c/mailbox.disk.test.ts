@@ -11,10 +11,10 @@ import type { MessageId } from '../../core/names.ts';
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
 
-async function take({ spool }: OpenBroker, ids: MessageId[]): Promise<MessageId[]> {
-  const claim = await spool.claim(bob, ids, LEASE);
+async function take({ mailboxes }: OpenBroker, ids: MessageId[]): Promise<MessageId[]> {
+  const claim = await mailboxes.claim(bob, ids, LEASE);
   const held = claim.copies.map(({ message }) => message.id);
-  return held.length > 0 && (await spool.settle(claim, held, DONE)) ? held : [];
+  return held.length > 0 && (await mailboxes.settle(claim, held, DONE)) ? held : [];
 }
 
 describe('in a broker directory', () => {
@@ -23,11 +23,11 @@ describe('in a broker directory', () => {
     try {
       const home = temporaryHome();
       const opened = await openBrokerHome(home);
-      await opened.spool.put({ message: aMessage({ to: '#dev' }), copies: copiesFor(bob, carol) });
-      await take(opened, await opened.spool.ids(bob));
-      await opened.spool.claim(carol, await opened.spool.ids(carol), LEASE);
+      await opened.mailboxes.put({ message: aMessage({ to: '#dev' }), copies: copiesFor(bob, carol) });
+      await take(opened, await opened.mailboxes.ids(bob));
+      await opened.mailboxes.claim(carol, await opened.mailboxes.ids(carol), LEASE);
       writeFileSync(inboxOf(home, bob), '[{"half');
-      await opened.spool.put(anEntry());
+      await opened.mailboxes.put(anEntry());
       await opened.close();
       const all = readdirSync(home, { recursive: true }) as string[];
       expect(all).toContain('repaired/untold.jsonl');
@@ -45,7 +45,7 @@ describe('in a broker directory', () => {
     const home = temporaryHome();
     const opened = await openBrokerHome(home);
     const message = aMessage({ to: '#dev', ts: '2026-01-02T03:04:05.000Z', body: 'all' });
-    for (let n = 0; n < 2; n += 1) await opened.spool.put({ message, copies: copiesFor(bob, carol) });
+    for (let n = 0; n < 2; n += 1) await opened.mailboxes.put({ message, copies: copiesFor(bob, carol) });
     expect(readFileSync(`${home}/rooms/dev/history.jsonl`, 'utf8')).toBe(
       `{"ts":1767323045.0,"from_alias":"alice","content":"all","message_id":"${message.id}"}\n`,
     );
@@ -56,8 +56,8 @@ describe('in a broker directory', () => {
   it('a send that was answered leaves nothing but the inbox and the locks', async () => {
     const home = temporaryHome();
     const opened = await openBrokerHome(home);
-    await opened.spool.put(anEntry());
-    await take(opened, await opened.spool.ids(bob));
+    await opened.mailboxes.put(anEntry());
+    await take(opened, await opened.mailboxes.ids(bob));
     const files = (readdirSync(home, { recursive: true }) as string[]).filter((name) => !name.startsWith('ledger.db'));
     expect(files.filter((name) => !name.endsWith('.lock')).toSorted()).toEqual([
       'archive',
@@ -91,14 +91,14 @@ describe('in a broker directory on a full disk', () => {
     const opened = await openBrokerHome(home);
     const body = 'x'.repeat(20_000);
     const stored: MessageId[] = [];
-    for (let n = 0; n < 5; n += 1) stored.push((await opened.spool.put(anEntry({ body }))).message.id);
+    for (let n = 0; n < 5; n += 1) stored.push((await opened.mailboxes.put(anEntry({ body }))).message.id);
     const refusals: string[] = [];
     // Every amount of free space from none upwards, so that each step in turn is the one that finds the disk full.
     for (let free = 0; free <= 60; free += 3) {
       makeRoomInLog(home);
       fill(free * 4096);
       try {
-        stored.push((await opened.spool.put(anEntry({ body }))).message.id);
+        stored.push((await opened.mailboxes.put(anEntry({ body }))).message.id);
       } catch (error) {
         refusals.push((error as { code: string }).code);
         expect((error as Error).message).toMatch(/no space left.*nothing was stored/);
@@ -108,8 +108,8 @@ describe('in a broker directory on a full disk', () => {
     expect(new Set(refusals)).toEqual(new Set(['storage_failed']));
     expect(stored.length).toBeGreaterThan(8);
     rmSync(`${disk.path}/filler`);
-    await opened.spool.heal();
-    const waiting = await opened.spool.peek(bob);
+    await opened.mailboxes.heal();
+    const waiting = await opened.mailboxes.peek(bob);
     expect(waiting.map(({ message }) => message.id).toSorted()).toEqual(stored.toSorted());
     expect(readdirSync(home).filter((name) => name.includes('.tmp.'))).toEqual([]);
     await opened.close();
@@ -120,7 +120,7 @@ describe('in a broker directory on a full disk', () => {
     const opened = await openBrokerHome(home);
     const body = 'x'.repeat(20_000);
     const ids: MessageId[] = [];
-    for (let n = 0; n < 5; n += 1) ids.push((await opened.spool.put(anEntry({ body }))).message.id);
+    for (let n = 0; n < 5; n += 1) ids.push((await opened.mailboxes.put(anEntry({ body }))).message.id);
     const taken: MessageId[] = [];
     for (let free = 0; free <= 90; free += 3) {
       makeRoomInLog(home);
@@ -135,7 +135,7 @@ describe('in a broker directory on a full disk', () => {
     rmSync(`${disk.path}/filler`);
     await opened.close();
     const again = await openBrokerHome(home, { now: () => Date.now() + LEASE.ms });
-    await again.spool.adopt(bob);
+    await again.mailboxes.adopt(bob);
     expect([...taken, ...(await take(again, ids))].toSorted()).toEqual(ids.toSorted());
     await again.close();
   });

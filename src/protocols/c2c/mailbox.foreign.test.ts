@@ -49,11 +49,11 @@ async function aBroker(options: BrokerOptions = {}): Promise<OpenBroker & { root
 }
 
 /** Everything that waits, taken as a reader does: what it said, oldest first. */
-async function takeAll({ spool }: OpenBroker, mailbox: AgentName = bob): Promise<string[]> {
-  await spool.adopt(mailbox);
-  const claim = await spool.claim(mailbox, await spool.ids(mailbox), LEASE);
+async function takeAll({ mailboxes }: OpenBroker, mailbox: AgentName = bob): Promise<string[]> {
+  await mailboxes.adopt(mailbox);
+  const claim = await mailboxes.claim(mailbox, await mailboxes.ids(mailbox), LEASE);
   const ids = claim.copies.map(({ message }) => message.id);
-  if (ids.length > 0) expect(await spool.settle(claim, ids, DONE)).toBe(true);
+  if (ids.length > 0) expect(await mailboxes.settle(claim, ids, DONE)).toBe(true);
   return claim.copies.map(({ message }) => message.body);
 }
 
@@ -72,13 +72,13 @@ describe('what a script takes in the moment between its arrival and its senderâ€
     });
     // Its sender has accepted it and put it there, and lives: it has not come to say so.
     const entry = anEntry({ body: 'of ours' });
-    await home.ledger.acceptTogether([entry]);
+    await home.journal.acceptTogether([entry]);
     leaveMessage(home.root, bob, entry.message);
     leaveEntry(home.root, bob, said('of a script'));
-    const seen = await home.spool.ids(bob);
-    await home.spool.claim(bob, seen, LEASE);
+    const seen = await home.mailboxes.ids(bob);
+    await home.mailboxes.claim(bob, seen, LEASE);
     expect(drained).toEqual(['of ours', 'of a script']);
-    await home.spool.heal();
+    await home.mailboxes.heal();
     expect(listAt(inboxOf(home.root, bob)).map(({ content }) => content)).not.toContain('of ours');
   });
 });
@@ -87,19 +87,19 @@ describe('a claim while another reader holds many messages', () => {
   it('asks the ledger about them once a minute, in one query', async () => {
     const { now, pass } = aClock();
     const home = await aBroker({ now });
-    for (let n = 0; n < 10; n += 1) await home.spool.put(anEntry({ body: `${n}` }));
-    const { copies } = await home.spool.claim(bob, await home.spool.ids(bob), { ms: 600_000 });
+    for (let n = 0; n < 10; n += 1) await home.mailboxes.put(anEntry({ body: `${n}` }));
+    const { copies } = await home.mailboxes.claim(bob, await home.mailboxes.ids(bob), { ms: 600_000 });
     expect(copies).toHaveLength(10);
-    const open = spyOn(home.ledger, 'open');
-    const copy = spyOn(home.ledger, 'copy');
+    const open = spyOn(home.journal, 'open');
+    const copy = spyOn(home.journal, 'copy');
     const asked = () => [open.mock.calls.length, copy.mock.calls.length];
-    await home.spool.claim(bob, [], LEASE);
+    await home.mailboxes.claim(bob, [], LEASE);
     expect(asked()).toEqual([0, 0]);
     pass(60_000);
-    for (let n = 0; n < 3; n += 1) await home.spool.claim(bob, [], LEASE);
+    for (let n = 0; n < 3; n += 1) await home.mailboxes.claim(bob, [], LEASE);
     expect(asked()).toEqual([1, 0]);
     // Anyone who puts the mailbox in order does not wait for the minute.
-    await home.spool.adopt(bob);
+    await home.mailboxes.adopt(bob);
     expect(asked()).toEqual([2, 0]);
   });
 });
@@ -111,7 +111,7 @@ describe('beside a plain script', () => {
     await script.ready;
     script.go();
     for (let n = 0; n < 1000; n += 1) {
-      await home.spool.put(anEntry({ body: `ours ${n}` }));
+      await home.mailboxes.put(anEntry({ body: `ours ${n}` }));
       // The event loop must come round: the script's words are read there.
       await Bun.sleep(0);
     }
@@ -124,8 +124,8 @@ describe('beside a plain script', () => {
   it('who reads an inbox without a lock finds it whole: another file is put in its place [C2C-3]', async () => {
     const home = await aBroker();
     const path = inboxOf(home.root, bob);
-    await home.spool.put(anEntry({ body: 'one' }));
-    for (const change of [() => home.spool.put(anEntry({ body: 'two' })), () => takeAll(home)]) {
+    await home.mailboxes.put(anEntry({ body: 'one' }));
+    for (const change of [() => home.mailboxes.put(anEntry({ body: 'two' })), () => takeAll(home)]) {
       const before = readFileSync(path, 'utf8');
       const reader = openSync(path, 'r');
       await change();
@@ -141,7 +141,7 @@ describe('beside a plain script', () => {
     'who drains an inbox gets all of ours as the original would write it, and we note it [C2C-3]',
     async () => {
       const home = await aBroker();
-      const { message } = await home.spool.put(anEntry({ body: 'for anyone who comes' }));
+      const { message } = await home.mailboxes.put(anEntry({ body: 'for anyone who comes' }));
       const taken = await drainedByScript(home.root, bob);
       const seconds = Date.parse(message.ts) / 1000;
       const words = {
@@ -153,8 +153,8 @@ describe('beside a plain script', () => {
       };
       expect(taken).toEqual([words]);
       expect(await takeAll(home)).toEqual([]);
-      expect((await home.ledger.copy(bob, message.id))?.state).toBe('gone');
-      const steps = (await home.ledger.trace(message.id))?.copies[0]?.receipts.map(({ step }) => step);
+      expect((await home.journal.copy(bob, message.id))?.state).toBe('gone');
+      const steps = (await home.journal.trace(message.id))?.copies[0]?.receipts.map(({ step }) => step);
       expect(steps).toContain('taken_elsewhere');
     },
   );
@@ -168,20 +168,20 @@ describe('beside a plain script', () => {
           if (step === fatal) theirs.push(...drainAway(home.root, bob).map((entry) => entry['content']));
         },
       });
-      await home.spool.put(anEntry({ body: 'one' }));
+      await home.mailboxes.put(anEntry({ body: 'one' }));
       const ours = await takeAll(home);
       expect([...theirs, ...ours]).toEqual(['one']);
-      await home.spool.heal();
+      await home.mailboxes.heal();
       expect([await takeAll(home), listAt(inboxOf(home.root, bob))]).toEqual([[], []]);
     },
   );
 
   it('finds what is in our hand no longer in the inbox, and again once we put it back', async () => {
     const home = await aBroker();
-    const { message } = await home.spool.put(anEntry());
-    const claim = await home.spool.claim(bob, [message.id], LEASE);
+    const { message } = await home.mailboxes.put(anEntry());
+    const claim = await home.mailboxes.claim(bob, [message.id], LEASE);
     expect(listAt(inboxOf(home.root, bob))).toEqual([]);
-    await home.spool.release(claim, [message.id], { because: 'test' });
+    await home.mailboxes.release(claim, [message.id], { because: 'test' });
     expect(listAt(inboxOf(home.root, bob))).toMatchObject([{ message_id: message.id }]);
   });
 
@@ -193,7 +193,7 @@ describe('beside a plain script', () => {
     const elsewhere = `${temporaryHome()}/inbox`;
     linkSync(path, elsewhere);
     const { promise: called, resolve } = Promise.withResolvers<void>();
-    const watch = home.spool.watch(bob, resolve);
+    const watch = home.mailboxes.watch(bob, resolve);
     writeFileSync(elsewhere, JSON.stringify([said('in place')]));
     await called;
     watch.close();
@@ -202,7 +202,7 @@ describe('beside a plain script', () => {
 
   it('sees quiet copies like all others', async () => {
     const home = await aBroker();
-    await home.spool.put({ message: aMessage({ body: 'quiet' }), copies: [{ mailbox: bob, attention: QUIET }] });
+    await home.mailboxes.put({ message: aMessage({ body: 'quiet' }), copies: [{ mailbox: bob, attention: QUIET }] });
     expect(listAt(inboxOf(home.root, bob))).toMatchObject([{ content: 'quiet' }]);
   });
 
@@ -210,11 +210,11 @@ describe('beside a plain script', () => {
     const home = await aBroker();
     leaveEntry(home.root, bob, said('ok'));
     leaveEntry(home.root, bob, said('ok'));
-    const [first] = await home.spool.ids(bob);
-    const claim = await home.spool.claim(bob, [first as MessageId], LEASE);
+    const [first] = await home.mailboxes.ids(bob);
+    const claim = await home.mailboxes.claim(bob, [first as MessageId], LEASE);
     expect(claim.copies).toHaveLength(1);
     leaveEntry(home.root, bob, said('ok'));
-    expect(await home.spool.settle(claim, [first as MessageId], DONE)).toBe(true);
+    expect(await home.mailboxes.settle(claim, [first as MessageId], DONE)).toBe(true);
     expect(await takeAll(home)).toEqual(['ok', 'ok']);
     leaveEntry(home.root, bob, said('ok'));
     expect(await takeAll(home)).toEqual(['ok']);
@@ -224,15 +224,15 @@ describe('beside a plain script', () => {
   it('that gives no ids is peeked at under the ids under which it can be taken', async () => {
     const home = await aBroker();
     for (const content of ['a', 'b', 'a']) leaveEntry(home.root, bob, said(content, { ts: 5 }));
-    const seen = (await home.spool.peek(bob)).map(({ message }) => message.id);
+    const seen = (await home.mailboxes.peek(bob)).map(({ message }) => message.id);
     expect(new Set(seen).size).toBe(3);
-    const claim = await home.spool.claim(bob, seen, LEASE);
+    const claim = await home.mailboxes.claim(bob, seen, LEASE);
     expect(claim.copies.map(({ message }) => message.id).toSorted()).toEqual(seen.toSorted());
   });
 
   it('that reuses an id for other words hides nothing, and for the same words adds nothing', async () => {
     const home = await aBroker();
-    const { message } = await home.spool.put(anEntry({ body: 'ours' }));
+    const { message } = await home.mailboxes.put(anEntry({ body: 'ours' }));
     leaveEntry(home.root, bob, { ...said('not ours'), message_id: message.id });
     leaveEntry(home.root, bob, { ...said('ours', { from_alias: 'alice' }), message_id: message.id });
     expect((await takeAll(home)).toSorted()).toEqual(['not ours', 'ours']);
@@ -241,26 +241,26 @@ describe('beside a plain script', () => {
 
   it('that writes again what was taken long ago changes nothing, and its text is kept beside', async () => {
     const home = await aBroker();
-    await home.spool.put(anEntry({ body: 'once' }));
+    await home.mailboxes.put(anEntry({ body: 'once' }));
     const before = readFileSync(inboxOf(home.root, bob));
     expect(await takeAll(home)).toEqual(['once']);
     writeFileSync(inboxOf(home.root, bob), before);
-    expect(await home.spool.peek(bob)).toEqual([]);
+    expect(await home.mailboxes.peek(bob)).toEqual([]);
     expect(await takeAll(home)).toEqual([]);
     expect(listAt(inboxOf(home.root, bob))).toEqual([]);
-    const [aside] = await home.spool.asides();
+    const [aside] = await home.mailboxes.asides();
     expect(readFileSync(aside ?? '', 'utf8')).toContain('once');
   });
 
   it('that says the same again while we take it loses nothing: what is only alike is not set aside', async () => {
     const home = await aBroker();
     leaveEntry(home.root, bob, said('again'));
-    await home.spool.adopt(bob);
-    const seen = await home.spool.ids(bob);
+    await home.mailboxes.adopt(bob);
+    const seen = await home.mailboxes.ids(bob);
     expect(await takeAll(home)).toEqual(['again']);
     leaveEntry(home.root, bob, said('again'));
     // Somebody who looked before comes too late.
-    expect((await home.spool.claim(bob, seen, LEASE)).copies).toEqual([]);
+    expect((await home.mailboxes.claim(bob, seen, LEASE)).copies).toEqual([]);
     expect(await takeAll(home)).toEqual(['again']);
   });
 
@@ -268,10 +268,10 @@ describe('beside a plain script', () => {
     const home = await aBroker();
     const message = aMessage();
     leaveEntry(home.root, bob, { ...said('longer'), message_id: `x-${message.id}` });
-    await home.spool.adopt(bob);
-    const claim = await home.spool.claim(bob, await home.spool.ids(bob), LEASE);
+    await home.mailboxes.adopt(bob);
+    const claim = await home.mailboxes.claim(bob, await home.mailboxes.ids(bob), LEASE);
     expect(claim.copies).toHaveLength(1);
-    await home.spool.put({ message, copies: copiesFor(bob) });
+    await home.mailboxes.put({ message, copies: copiesFor(bob) });
     expect(listAt(inboxOf(home.root, bob))).toHaveLength(1);
   });
 
@@ -279,20 +279,20 @@ describe('beside a plain script', () => {
     const home = await aBroker();
     const theirs = '{ "from_alias":"x", "to_alias":"bob",\n "content":"a", "ts":1.0, "big":12345678901234567890 }';
     writeFileSync(inboxOf(home.root, bob), `[ ${theirs} ]\n`);
-    const { message } = await home.spool.put(anEntry());
+    const { message } = await home.mailboxes.put(anEntry());
     expect(readFileSync(inboxOf(home.root, bob), 'utf8')).toContain(theirs);
-    const claim = await home.spool.claim(bob, [message.id], LEASE);
-    await home.spool.settle(claim, [message.id], DONE);
+    const claim = await home.mailboxes.claim(bob, [message.id], LEASE);
+    await home.mailboxes.settle(claim, [message.id], DONE);
     expect(readFileSync(inboxOf(home.root, bob), 'utf8')).toBe(`[${theirs}]`);
   });
 
   it('that takes an alias for another session finds there what a reader puts back', async () => {
     const sessions = new Map([[bob, 'old']]);
     const home = await aBroker({ sessions });
-    const { message } = await home.spool.put(anEntry());
-    const claim = await home.spool.claim(bob, [message.id], LEASE);
+    const { message } = await home.mailboxes.put(anEntry());
+    const claim = await home.mailboxes.claim(bob, [message.id], LEASE);
     sessions.set(bob, 'new');
-    await home.spool.release(claim, [message.id], { because: 'test' });
+    await home.mailboxes.release(claim, [message.id], { because: 'test' });
     expect(listAt(`${home.root}/new.inbox.json`)).toHaveLength(1);
     expect(await takeAll(home)).toEqual(['hello']);
   });
@@ -311,9 +311,9 @@ describe('a look into an inbox', () => {
     const before = statSync(path, { bigint: true });
     const files = readdirSync(home.root).toSorted();
     for (let round = 0; round < 2; round += 1) {
-      expect((await home.spool.peek(bob)).map(({ message }) => message.body)).toEqual(bodies);
-      const ids = await home.spool.ids(bob);
-      expect(await home.spool.read(bob, ids[0] as MessageId)).toMatchObject({ message: { body: 'a' } });
+      expect((await home.mailboxes.peek(bob)).map(({ message }) => message.body)).toEqual(bodies);
+      const ids = await home.mailboxes.ids(bob);
+      expect(await home.mailboxes.read(bob, ids[0] as MessageId)).toMatchObject({ message: { body: 'a' } });
     }
     expect(readFileSync(path, 'utf8')).toBe(text);
     const { ino, mtimeNs, ctimeNs } = statSync(path, { bigint: true });
@@ -328,7 +328,7 @@ describe('an inbox of any size', () => {
     const body = 'x'.repeat(1000);
     const theirs = Array.from({ length: 10_000 }, (_, n) => said(`${n} ${body}`, { ts: n + 1 }));
     writeFileSync(inboxOf(home.root, bob), JSON.stringify(theirs));
-    await home.spool.put(anEntry({ body: 'the last' }));
+    await home.mailboxes.put(anEntry({ body: 'the last' }));
     expect(listAt(inboxOf(home.root, bob))).toHaveLength(10_001);
     const all = await takeAll(home);
     expect(all).toHaveLength(10_001);
@@ -341,7 +341,7 @@ describe('an inbox of any size', () => {
   it('one message of more than the 64 KiB at which the original gives up arrives whole [C2C-5]', async () => {
     const home = await aBroker();
     const body = 'Ã¼'.repeat(100_000);
-    await home.spool.put(anEntry({ body }));
+    await home.mailboxes.put(anEntry({ body }));
     expect(statSync(inboxOf(home.root, bob)).size).toBeGreaterThan(64 * 1024);
     expect(await takeAll(home)).toEqual([body]);
   });
@@ -350,7 +350,7 @@ describe('an inbox of any size', () => {
 describe('what was taken', () => {
   it('stands in the archive with who sent it and when, under its id [C2C-20]', async () => {
     const home = await aBroker({ now: () => 1_767_323_050_000 });
-    const { message } = await home.spool.put(anEntry({ ts: '2026-01-02T03:04:05.000Z' }));
+    const { message } = await home.mailboxes.put(anEntry({ ts: '2026-01-02T03:04:05.000Z' }));
     leaveEntry(home.root, bob, said('by a script', { ts: 7.5, deferrable: true }));
     leaveEntry(home.root, bob, said('for no archive', { ts: 8, ephemeral: true }));
     expect(await takeAll(home)).toHaveLength(3);
@@ -370,24 +370,24 @@ describe('what was taken', () => {
         if (step === 'R put back') throw new Error('nor put back');
       },
     });
-    await home.spool.put(anEntry());
-    const claim = await home.spool.claim(bob, await home.spool.ids(bob), LEASE);
+    await home.mailboxes.put(anEntry());
+    const claim = await home.mailboxes.claim(bob, await home.mailboxes.ids(bob), LEASE);
     const ids = claim.copies.map(({ message }) => message.id);
     const show = (): void => {
       throw new Error('nobody reads');
     };
-    expect(home.spool.settle(claim, ids, DONE, show)).rejects.toThrow('nobody reads');
+    expect(home.mailboxes.settle(claim, ids, DONE, show)).rejects.toThrow('nobody reads');
   });
 
   it('that cannot be archived is not shown, and waits again', async () => {
     const home = await aBroker();
-    const { message } = await home.spool.put(anEntry());
+    const { message } = await home.mailboxes.put(anEntry());
     mkdirSync(`${home.root}/archive/session-of-bob.jsonl`, { recursive: true });
-    const claim = await home.spool.claim(bob, [message.id], LEASE);
+    const claim = await home.mailboxes.claim(bob, [message.id], LEASE);
     let shown = 0;
-    const settling = home.spool.settle(claim, [message.id], DONE, () => (shown += 1));
+    const settling = home.mailboxes.settle(claim, [message.id], DONE, () => (shown += 1));
     await expect(settling).rejects.toMatchObject({ code: 'storage_failed' });
-    expect([shown, await home.spool.ids(bob)]).toEqual([0, [message.id]]);
+    expect([shown, await home.mailboxes.ids(bob)]).toEqual([0, [message.id]]);
   });
 });
 
@@ -402,8 +402,8 @@ describe('an inbox that somebody spoiled', () => {
   ])('because it %s is read as far as can be, kept beside, and reported', async (_how, text, bodies) => {
     const home = await aBroker();
     writeFileSync(inboxOf(home.root, bob), text);
-    expect((await home.spool.peek(bob)).map(({ message }) => message.body)).toEqual(bodies);
-    await home.spool.put(anEntry({ body: 'ours' }));
+    expect((await home.mailboxes.peek(bob)).map(({ message }) => message.body)).toEqual(bodies);
+    await home.mailboxes.put(anEntry({ body: 'ours' }));
     expect(JSON.parse(readFileSync(inboxOf(home.root, bob), 'utf8'))).toBeArray();
     expect(await takeAll(home)).toEqual([...bodies, 'ours']);
     const [repair, ...more] = takeRepairs(home.root);
@@ -422,7 +422,7 @@ describe('an inbox that somebody spoiled', () => {
     const wrong: number[] = [];
     for (let at = 1; at < text.length; at += 1) {
       writeFileSync(inboxOf(home.root, bob), text.slice(0, at));
-      await home.spool.put(anEntry({ body: 'ours' }));
+      await home.mailboxes.put(anEntry({ body: 'ours' }));
       const bodies = await takeAll(home);
       if (!bodies.includes('ours') || bodies.includes('a]') !== at >= first) wrong.push(at);
     }
@@ -440,17 +440,17 @@ describe('an inbox that somebody spoiled', () => {
       else if (odd === 'pipe') Bun.spawnSync(['mkfifo', path]);
       else mkdirSync(path);
       const refused = { code: 'storage_failed', message: expect.stringContaining('is no plain file') };
-      await expect(home.spool.put(anEntry())).rejects.toMatchObject(refused);
-      await expect(home.spool.peek(bob)).rejects.toMatchObject(refused);
-      await expect(home.spool.adopt(bob)).rejects.toMatchObject(refused);
-      expect((await home.ledger.history({ limit: 10 })).length).toBe(0);
+      await expect(home.mailboxes.put(anEntry())).rejects.toMatchObject(refused);
+      await expect(home.mailboxes.peek(bob)).rejects.toMatchObject(refused);
+      await expect(home.mailboxes.adopt(bob)).rejects.toMatchObject(refused);
+      expect((await home.journal.history({ limit: 10 })).length).toBe(0);
       // Anyone else who is addressed gets it, and bob too once his place is in order.
-      const { message } = await home.spool.put(anEntry({}, { copies: copiesFor(carol, bob) }));
-      expect(await home.spool.ids(carol)).toEqual([message.id]);
+      const { message } = await home.mailboxes.put(anEntry({}, { copies: copiesFor(carol, bob) }));
+      expect(await home.mailboxes.ids(carol)).toEqual([message.id]);
       expect(readFileSync(target, 'utf8')).toBe('untouched');
       Bun.spawnSync(['rm', '-rf', path]);
-      await home.spool.heal();
-      expect(await home.spool.ids(bob)).toEqual([message.id]);
+      await home.mailboxes.heal();
+      expect(await home.mailboxes.ids(bob)).toEqual([message.id]);
     },
   );
 
@@ -465,7 +465,7 @@ describe('an inbox that somebody spoiled', () => {
       writeFileSync(path, '');
       truncateSync(path, LARGEST_LIST_BYTES + 1);
     }
-    await home.spool.remove(bob);
+    await home.mailboxes.remove(bob);
     expect(lstatSync(path, { throwIfNoEntry: false })).toBeUndefined();
     expect(readFileSync(target, 'utf8')).toBe('untouched');
   });
@@ -474,8 +474,8 @@ describe('an inbox that somebody spoiled', () => {
     'by a session called %j is refused, and nothing is made outside',
     async (name) => {
       const home = await aBroker({ sessions: new Map([[bob, name]]) });
-      await expect(home.spool.put(anEntry())).rejects.toMatchObject({ code: 'invalid_request' });
-      await expect(home.spool.peek(bob)).rejects.toMatchObject({ code: 'invalid_request' });
+      await expect(home.mailboxes.put(anEntry())).rejects.toMatchObject({ code: 'invalid_request' });
+      await expect(home.mailboxes.peek(bob)).rejects.toMatchObject({ code: 'invalid_request' });
       expect(existsSync(`${home.root}/../evil.inbox.json`)).toBe(false);
     },
   );
@@ -486,7 +486,7 @@ describe('an inbox that somebody spoiled', () => {
     const home = await openBrokerHome(root);
     opened.push(home);
     const stranger = 'stranger' as AgentName;
-    expect((await home.ledger.open(stranger)).size).toBe(1);
+    expect((await home.journal.open(stranger)).size).toBe(1);
     expect(await takeAll(home, stranger)).toEqual(['hello']);
   });
 });

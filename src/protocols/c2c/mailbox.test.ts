@@ -12,7 +12,7 @@ mailboxesContract('c2c-broker', async () => {
   const another = async () => {
     const other = await openBrokerHome(root, { now });
     opened.push(other);
-    return other.spool;
+    return other.mailboxes;
   };
   return {
     ...home,

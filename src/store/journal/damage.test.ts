@@ -32,14 +32,14 @@ async function fullHome(): Promise<{
   sent: Record<'loud' | 'quiet' | 'held' | 'kept' | 'taken', Entry>;
 }> {
   const home = temporaryHome();
-  const { spool, close } = await openHome(home);
+  const { mailboxes, close } = await openHome(home);
   const keyed = (attention = LOUD): Entry => anEntry({}, { key: aKey(), copies: [{ mailbox: bob, attention }] });
   const sent = { loud: keyed(), quiet: keyed(QUIET), held: keyed(), kept: keyed(), taken: keyed() };
-  for (const entry of Object.values(sent)) await spool.put(entry);
-  await spool.claim(bob, [sent.held.message.id], { ...LEASE, bearer: true });
-  const claim = await spool.claim(bob, [sent.kept.message.id, sent.taken.message.id], LEASE);
-  await spool.settle(claim, [sent.kept.message.id], { ...DONE, keep: true });
-  await spool.settle(claim, [sent.taken.message.id], DONE);
+  for (const entry of Object.values(sent)) await mailboxes.put(entry);
+  await mailboxes.claim(bob, [sent.held.message.id], { ...LEASE, bearer: true });
+  const claim = await mailboxes.claim(bob, [sent.kept.message.id, sent.taken.message.id], LEASE);
+  await mailboxes.settle(claim, [sent.kept.message.id], { ...DONE, keep: true });
+  await mailboxes.settle(claim, [sent.taken.message.id], DONE);
   await close();
   return { home, sent };
 }
@@ -50,8 +50,8 @@ function garble(path: string, from: number, length: number): void {
   closeSync(fd);
 }
 
-async function waiting({ spool }: OpenHome): Promise<MessageId[]> {
-  return (await spool.peek(bob)).map(({ message }) => message.id).toSorted();
+async function waiting({ mailboxes }: OpenHome): Promise<MessageId[]> {
+  return (await mailboxes.peek(bob)).map(({ message }) => message.id).toSorted();
 }
 
 const LOSSES: [how: string, lose: (path: string) => void, isRefusedFirst: boolean][] = [
@@ -73,9 +73,9 @@ describe('a ledger that was', () => {
       expect(await waiting(opened)).toEqual([loud, quiet, held].map(({ message }) => message.id).toSorted());
       expect(readdirSync(`${home}/spool/bob/held`)).toEqual([]);
       expect(readdirSync(`${home}/spool/bob/quiet`)).toEqual([`${quiet.message.id}.json`]);
-      expect(await opened.ledger.copy(bob, kept.message.id)).toMatchObject({ state: 'settled', keep: true });
+      expect(await opened.journal.copy(bob, kept.message.id)).toMatchObject({ state: 'settled', keep: true });
       expect(existsSync(`${home}/spool/bob/cur/${kept.message.id}.json`)).toBe(true);
-      const claim = await opened.spool.claim(bob, await opened.spool.ids(bob), LEASE);
+      const claim = await opened.mailboxes.claim(bob, await opened.mailboxes.ids(bob), LEASE);
       expect(claim.copies).toHaveLength(3);
       await opened.close();
     },
@@ -92,7 +92,7 @@ describe('a ledger that was', () => {
       const firstTried = new Date(Date.now() - 60_000).toISOString();
       for (const entry of [sent.loud, sent.quiet, sent.held, sent.kept]) {
         const retry = { ...entry, message: { ...entry.message, id: crypto.randomUUID() as MessageId }, firstTried };
-        expect((await opened.spool.put(retry)).message.id).toBe(entry.message.id);
+        expect((await opened.mailboxes.put(retry)).message.id).toBe(entry.message.id);
       }
       expect(await waiting(opened)).toEqual(before);
       await opened.close();
@@ -108,11 +108,13 @@ describe('a ledger that was', () => {
       const opened = await openHome(home);
       const before = await waiting(opened);
       const firstTried = new Date(Date.now() - 60_000).toISOString();
-      await expect(opened.spool.put({ ...sent.taken, firstTried })).rejects.toMatchObject({ code: 'outcome_unknown' });
+      await expect(opened.mailboxes.put({ ...sent.taken, firstTried })).rejects.toMatchObject({
+        code: 'outcome_unknown',
+      });
       expect(await waiting(opened)).toEqual(before);
       expect(readdirSync(`${home}/spool/bob/tmp`)).toEqual([]);
       const young = anEntry({}, { key: aKey(), firstTried: new Date(Date.now() + 1000).toISOString() });
-      expect((await opened.spool.put(young)).first).toBe(true);
+      expect((await opened.mailboxes.put(young)).first).toBe(true);
       await opened.close();
     },
   );
@@ -136,16 +138,16 @@ describe('a ledger that was', () => {
     const another = async (): Promise<unknown> =>
       openSqliteJournal({ path: `${home}/ledger.db`, durability: 'normal' }).history({ limit: 10 });
     await expect(another()).rejects.toMatchObject({ code: 'storage_failed' });
-    await opened.spool.heal();
+    await opened.mailboxes.heal();
     expect(await waiting(opened)).toContain(sent.held.message.id);
-    expect((await opened.spool.put(anEntry())).first).toBe(true);
+    expect((await opened.mailboxes.put(anEntry())).first).toBe(true);
     await opened.close();
   });
 
   it('never there before is simply new: an old key is a first try', async () => {
     const opened = await openHome(temporaryHome());
     const firstTried = new Date(Date.now() - 60_000).toISOString();
-    expect((await opened.spool.put(anEntry({}, { key: aKey(), firstTried }))).first).toBe(true);
+    expect((await opened.mailboxes.put(anEntry({}, { key: aKey(), firstTried }))).first).toBe(true);
     await opened.close();
   });
 
@@ -155,9 +157,9 @@ describe('a ledger that was', () => {
     await run({ home, act: 'send', step: 'S3 published one', keys: ['k'] });
     for (const part of ['', '-wal', '-shm']) rmSync(`${home}/ledger.db${part}`, { force: true });
     const opened = await openHome(home);
-    const ids = await opened.spool.ids(bob);
+    const ids = await opened.mailboxes.ids(bob);
     expect(ids).toHaveLength(1);
-    expect(await opened.spool.ids(carol)).toEqual(ids);
+    expect(await opened.mailboxes.ids(carol)).toEqual(ids);
     await opened.close();
   });
 });
@@ -181,24 +183,24 @@ describe('a ledger that is replaced under a program that has it open', () => {
   it('is followed: what is written afterwards is in the new one', async () => {
     const home = temporaryHome();
     const path = `${home}/ledger.db`;
-    const ledger = openSqliteJournal({ path, durability: 'normal' });
-    const before = await ledger.accept(anEntry());
+    const journal = openSqliteJournal({ path, durability: 'normal' });
+    const before = await journal.accept(anEntry());
     renameSync(path, `${path}.moved`);
     const other = openSqliteJournal({ path, durability: 'normal' });
-    expect(await ledger.message(before.message.id)).toBeNull();
-    const after = await ledger.accept(anEntry());
+    expect(await journal.message(before.message.id)).toBeNull();
+    const after = await journal.accept(anEntry());
     expect(await other.message(after.message.id)).toEqual(after.message);
-    await ledger.close();
+    await journal.close();
     await other.close();
   });
 
   it('makes the spool give every waiting file its row again', async () => {
     const home = temporaryHome();
     const opened = await openHome(home);
-    const { message } = await opened.spool.put(anEntry());
+    const { message } = await opened.mailboxes.put(anEntry());
     for (const part of ['', '-wal', '-shm']) renameSync(`${home}/ledger.db${part}`, `${home}/old.db${part}`);
-    await opened.spool.heal();
-    expect((await opened.ledger.copy(bob, message.id))?.state).toBe('stored');
+    await opened.mailboxes.heal();
+    expect((await opened.journal.copy(bob, message.id))?.state).toBe('stored');
     await opened.close();
   });
 });
@@ -208,21 +210,21 @@ describe('while a new ledger is being filled', () => {
     const home = temporaryHome();
     const { promise, resolve } = Promise.withResolvers<void>();
     const sender = await openHome(home, { heal: false });
-    const accept = sender.ledger.accept.bind(sender.ledger);
-    sender.ledger.accept = async (entry) => {
+    const accept = sender.journal.accept.bind(sender.journal);
+    sender.journal.accept = async (entry) => {
       await promise;
       return accept(entry);
     };
     const entry = anEntry({}, { key: aKey(), copies: copiesFor(bob, carol) });
-    const sending = sender.spool.put(entry);
+    const sending = sender.mailboxes.put(entry);
     // The drafts are written and nothing is accepted yet: now somebody else opens the home for the first time.
     while (!existsSync(`${home}/sending/${entry.message.id}.json`)) await Promise.resolve();
     const reader = await openHome(home);
-    expect(await reader.spool.ids(bob)).toEqual([]);
+    expect(await reader.mailboxes.ids(bob)).toEqual([]);
     resolve();
     expect((await sending).copies.map(({ mailbox }) => mailbox)).toEqual([bob, carol]);
-    expect(await reader.spool.ids(bob)).toEqual([entry.message.id]);
-    expect(await reader.spool.ids(carol)).toEqual([entry.message.id]);
+    expect(await reader.mailboxes.ids(bob)).toEqual([entry.message.id]);
+    expect(await reader.mailboxes.ids(carol)).toEqual([entry.message.id]);
     await sender.close();
     await reader.close();
   });

@@ -49,10 +49,10 @@ describe('mail that an older relay left in its tray', () => {
     const torn = batch(life, 1, anEntry()).subarray(0, -5);
     writeFileSync(file, Buffer.concat([batch(life, 1, ...first), batch(life, 1, ...second), torn, Buffer.alloc(4096)]));
     for (let n = 0; n < 2; n += 1) {
-      const { spool, ledger, close } = await (who === 'a command' ? openHome(root) : openServerHome(root));
-      expect((await ledger.openCopies(bob, 0, 10)).map(({ id }) => id)).toEqual(idsOf(...first, ...second));
-      expect((await spool.ids(carol)).toSorted()).toEqual(idsOf(...second));
-      expect((await spool.put(anEntry({}, { key }))).first).toBe(false);
+      const { mailboxes, journal, close } = await (who === 'a command' ? openHome(root) : openServerHome(root));
+      expect((await journal.openCopies(bob, 0, 10)).map(({ id }) => id)).toEqual(idsOf(...first, ...second));
+      expect((await mailboxes.ids(carol)).toSorted()).toEqual(idsOf(...second));
+      expect((await mailboxes.put(anEntry({}, { key }))).first).toBe(false);
       expect(existsSync(file)).toBe(false);
       await close();
     }
@@ -63,21 +63,21 @@ describe('mail that an older relay left in its tray', () => {
     const { root, file, life } = await aHome();
     const [known, news, next] = [anEntry(), anEntry(), anEntry()];
     const before = batch(life, 4, known);
-    const { spool, ledger, close } = await openHome(root);
-    await ledger.acceptTogether([known]);
+    const { mailboxes, journal, close } = await openHome(root);
+    await journal.acceptTogether([known]);
     const db = new Database(`${root}/ledger.db`);
     db.run('INSERT INTO meta VALUES (?, ?)', ['tray', `4 ${before.length}`]);
-    await spool.settle(await spool.claim(bob, idsOf(known), { ms: 30_000 }), idsOf(known), DONE);
-    await ledger.prune({ bodies: Infinity, facts: Infinity });
+    await mailboxes.settle(await mailboxes.claim(bob, idsOf(known), { ms: 30_000 }), idsOf(known), DONE);
+    await journal.prune({ bodies: Infinity, facts: Infinity });
     await close();
     writeFileSync(file, Buffer.concat([before, batch(life, 4, news)]));
     const opened = await openHome(root);
-    expect(await opened.spool.ids(bob)).toEqual(idsOf(news));
+    expect(await opened.mailboxes.ids(bob)).toEqual(idsOf(news));
     await opened.close();
     // The next use of the file began at its beginning again.
     writeFileSync(file, batch(life, 5, next));
     const again = await openHome(root);
-    expect((await again.spool.ids(bob)).toSorted()).toEqual(idsOf(news, next).toSorted());
+    expect((await again.mailboxes.ids(bob)).toSorted()).toEqual(idsOf(news, next).toSorted());
     await again.close();
     db.close();
   });
@@ -92,11 +92,11 @@ describe('mail that an older relay left in its tray', () => {
       const write = spyOn(JournalConnection.prototype, 'writeFlushed').mockImplementation(() => {
         throw full;
       });
-      const { spool, close } = await (who === 'a command' ? openHome(root) : openServerHome(root));
-      expect([await spool.ids(bob), existsSync(file)]).toEqual([[], true]);
+      const { mailboxes, close } = await (who === 'a command' ? openHome(root) : openServerHome(root));
+      expect([await mailboxes.ids(bob), existsSync(file)]).toEqual([[], true]);
       write.mockRestore();
-      await spool.heal();
-      expect([await spool.ids(bob), existsSync(file)]).toEqual([idsOf(entry), false]);
+      await mailboxes.heal();
+      expect([await mailboxes.ids(bob), existsSync(file)]).toEqual([idsOf(entry), false]);
       await close();
     },
   );
@@ -114,10 +114,10 @@ describe('mail that an older relay left in its tray', () => {
     const { root, file, life } = await aHome();
     writeFileSync(file, batch(life, 1, anEntry()));
     const lock = exportLock(`${root}/ledger.db`);
-    const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
-    expect([await ledger.newest(), existsSync(file)]).toEqual([0, true]);
+    const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
+    expect([await journal.newest(), existsSync(file)]).toEqual([0, true]);
     lock?.release();
-    await ledger.close();
+    await journal.close();
   });
 
   it('is kept beside if it belongs to another ledger, or if some of it cannot be entered; the rest is', async () => {
@@ -128,8 +128,8 @@ describe('mail that an older relay left in its tray', () => {
     expect([kept(), existsSync(file)]).toEqual([1, false]);
     const whole = anEntry();
     writeFileSync(file, batch(life, 1, anEntry({}, { copies: copiesFor(bob, bob) }), whole));
-    const { spool, close } = await openHome(root);
-    expect(await spool.ids(bob)).toEqual(idsOf(whole));
+    const { mailboxes, close } = await openHome(root);
+    expect(await mailboxes.ids(bob)).toEqual(idsOf(whole));
     expect([kept(), existsSync(file)]).toEqual([2, false]);
     await close();
   });

@@ -12,30 +12,30 @@ import { openSqliteJournal } from './sqlite.ts';
 for (const contract of [journalContract, obligationsContract]) {
   contract('sqlite', async () => {
     const clock = aClock();
-    const ledger = openSqliteJournal({ path: `${quickFolder()}/ledger.db`, durability: 'normal', now: clock.now });
-    return { ledger, ...clock, close: () => ledger.close() };
+    const journal = openSqliteJournal({ path: `${quickFolder()}/ledger.db`, durability: 'normal', now: clock.now });
+    return { journal, ...clock, close: () => journal.close() };
   });
 }
 
 it('the index of words tells how much is left, and has a message once that arrives while it is filled', async () => {
-  const ledger = openSqliteJournal({ path: `${temporaryHome()}/ledger.db`, durability: 'full' });
-  await ledger.accept(anEntry({ body: 'needle' }));
+  const journal = openSqliteJournal({ path: `${temporaryHome()}/ledger.db`, durability: 'full' });
+  await journal.accept(anEntry({ body: 'needle' }));
   const left: number[] = [];
-  await ledger.search('needle', { limit: 10 }, (count) => {
+  await journal.search('needle', { limit: 10 }, (count) => {
     left.push(count);
-    if (left.length === 1) void ledger.accept(anEntry({ body: 'needle and more' }));
+    if (left.length === 1) void journal.accept(anEntry({ body: 'needle and more' }));
   });
   expect(left).toEqual([1, 1]);
-  expect((await ledger.search('needle', { limit: 10 })).map(({ seq }) => seq)).toEqual([2, 1]);
-  await ledger.close();
+  expect((await journal.search('needle', { limit: 10 })).map(({ seq }) => seq)).toEqual([2, 1]);
+  await journal.close();
 });
 
 it('a log that a living process looks after is left to it by anyone who opens the ledger', async () => {
   const path = `${temporaryHome()}/ledger.db`;
-  const ledger = openSqliteJournal({ path, durability: 'normal' });
-  ledger.tuneForServer();
+  const journal = openSqliteJournal({ path, durability: 'normal' });
+  journal.tuneForServer();
   const body = 'x'.repeat(20_000);
-  for (let n = 0; n < 60; n += 1) await ledger.accept(anEntry({ body }));
+  for (let n = 0; n < 60; n += 1) await journal.accept(anEntry({ body }));
   const log = statSync(`${path}-wal`).size;
   expect(log).toBeGreaterThan(1_000_000);
   const lock = exportLock(path);
@@ -46,5 +46,5 @@ it('a log that a living process looks after is left to it by anyone who opens th
   lock?.release();
   await openSqliteJournal({ path, durability: 'normal' }).close();
   expect(statSync(`${path}-wal`).size).toBe(0);
-  await ledger.close();
+  await journal.close();
 });

@@ -35,29 +35,29 @@ export class ExportFiles {
 
   /** F1 to F4. `handled` counts also those that were taken meanwhile. */
   async exportBatch(
-    ledger: JournalExportQueue,
+    journal: JournalExportQueue,
     batch: Unexported[],
     onTrouble: (error: unknown) => void,
   ): Promise<{ published: Unexported[]; handled: number }> {
     const drafted = this.#draft(batch, onTrouble);
     if (drafted.length === 0) return { published: [], handled: 0 };
-    const ours = await ledger.drafted(drafted);
+    const ours = await journal.drafted(drafted);
     this.onStep('F2 drafted');
-    const published = await this.#publish(ledger, drafted, ours, onTrouble);
+    const published = await this.#publish(journal, drafted, ours, onTrouble);
     return { published, handled: drafted.length };
   }
 
   /** F3 and F4 of what was drafted by somebody who did not come to publish it. */
-  async finishDrafts(ledger: JournalExportQueue, onTrouble: (error: unknown) => void): Promise<void> {
-    let batch = await ledger.unexported(FIRST, BATCH, true);
+  async finishDrafts(journal: JournalExportQueue, onTrouble: (error: unknown) => void): Promise<void> {
+    let batch = await journal.unexported(FIRST, BATCH, true);
     for (let last = batch.at(-1); last; last = batch.at(-1)) {
       await this.#publish(
-        ledger,
+        journal,
         batch,
         batch.map(() => true),
         onTrouble,
       );
-      batch = await ledger.unexported(last, BATCH, true);
+      batch = await journal.unexported(last, BATCH, true);
     }
   }
 
@@ -83,7 +83,7 @@ export class ExportFiles {
 
   /** `ours` says of each copy whether it still waited. Returns those that are published now. */
   async #publish(
-    ledger: JournalExportQueue,
+    journal: JournalExportQueue,
     copies: Unexported[],
     ours: boolean[],
     onTrouble: (error: unknown) => void,
@@ -99,15 +99,15 @@ export class ExportFiles {
         return false;
       }
     });
-    await ledger.exported(published);
+    await journal.exported(published);
     this.onStep('F4 exported');
-    for (const copy of published) if (copy.quiet) await this.#raiseIfLoud(ledger, copy);
+    for (const copy of published) if (copy.quiet) await this.#raiseIfLoud(journal, copy);
     return published;
   }
 
   /** Somebody may have raised it while its file was on the way: who raises it says so in the ledger first. */
-  async #raiseIfLoud(ledger: JournalExportQueue, { mailbox, id }: Unexported): Promise<void> {
-    const now = await ledger.standing(mailbox, id);
+  async #raiseIfLoud(journal: JournalExportQueue, { mailbox, id }: Unexported): Promise<void> {
+    const now = await journal.standing(mailbox, id);
     if (now && !now.quiet) this.files.move(this.files.path(mailbox, 'quiet', id), this.files.path(mailbox, 'new', id));
   }
 
@@ -161,19 +161,19 @@ export class ExportFiles {
  * Finishes what a process left that accepted copies without files and died. If another lives that exports them, that one is left to it. A
  * busy relay may leave very many: the next command goes on.
  */
-export async function exportLeftovers(root: string, files: ExportFiles, ledger: JournalExportQueue): Promise<void> {
-  if ((await ledger.unexportedCount(1)) === 0) return;
+export async function exportLeftovers(root: string, files: ExportFiles, journal: JournalExportQueue): Promise<void> {
+  if ((await journal.unexportedCount(1)) === 0) return;
   const lock = homeExportLock(root);
   if (!lock) return;
   const end = performance.now() + PATIENCE_MS;
   // A mailbox that cannot be written to must not make everybody's commands fail.
   const onTrouble = (): void => {};
   try {
-    await files.finishDrafts(ledger, onTrouble);
-    let batch = await ledger.unexported(FIRST, BATCH);
+    await files.finishDrafts(journal, onTrouble);
+    let batch = await journal.unexported(FIRST, BATCH);
     for (let last = batch.at(-1); last && performance.now() < end; last = batch.at(-1)) {
-      await files.exportBatch(ledger, batch, onTrouble);
-      batch = await ledger.unexported(last, BATCH);
+      await files.exportBatch(journal, batch, onTrouble);
+      batch = await journal.unexported(last, BATCH);
     }
   } finally {
     lock.release();

@@ -21,28 +21,28 @@ function shut(root: string): () => void {
 
 it('a relay whose export worker cannot open the ledger at first writes its files and looks around when it can', async () => {
   const root = temporaryHome();
-  const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
+  const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
   const mend = shut(root);
   const troubles: unknown[] = [];
   const told: MessageId[] = [];
   const judge = async () => ({ attention: LOUD, lineage: undefined });
   const onTrouble = (error: unknown): void => void troubles.push(error);
-  const spool = new ExportedMaildir({ root, journal: ledger, judge, now: Date.now, onTrouble, mostUnexported: 5 });
-  const watch = spool.watch(bob, (mail) => told.push(JSON.parse(mail?.text ?? '').id));
+  const mailboxes = new ExportedMaildir({ root, journal, judge, now: Date.now, onTrouble, mostUnexported: 5 });
+  const watch = mailboxes.watch(bob, (mail) => told.push(JSON.parse(mail?.text ?? '').id));
   // More than may wait for their files, and an end to the wait for them.
-  for (let n = 0; n < 20; n += 1) await spool.put(anEntry());
-  await spool.flush();
+  for (let n = 0; n < 20; n += 1) await mailboxes.put(anEntry());
+  await mailboxes.flush();
   expect(troubles).not.toEqual([]);
-  expect(await ledger.unexportedCount(100)).toBe(20);
+  expect(await journal.unexportedCount(100)).toBe(20);
   mend();
-  await within(20_000, async () => (await ledger.unexportedCount(1)) === 0);
+  await within(20_000, async () => (await journal.unexportedCount(1)) === 0);
   expect(readdirSync(`${root}/spool/bob/new`)).toHaveLength(20);
   const brought = aMessage();
   leaveFile(root, bob, `${brought.id}.json`, JSON.stringify(brought));
   await within(20_000, async () => told.includes(brought.id));
   watch.close();
-  await spool.close();
-  await ledger.close();
+  await mailboxes.close();
+  await journal.close();
 });
 
 it('an export worker that cannot open the ledger answers every request, and ends when it is told to', async () => {

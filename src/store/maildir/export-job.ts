@@ -58,10 +58,10 @@ export class ExportJob {
 
   get #ledger(): SqliteJournal {
     if (this.#opened) return this.#opened;
-    const ledger = openSqliteJournal({ path: `${this.root}/ledger.db`, durability: 'normal' });
-    ledger.tuneForServer(CACHE_KB);
-    this.#opened = ledger;
-    return ledger;
+    const journal = openSqliteJournal({ path: `${this.root}/ledger.db`, durability: 'normal' });
+    journal.tuneForServer(CACHE_KB);
+    this.#opened = journal;
+    return journal;
   }
 
   take(request: Exclude<ExportRequest, { do: 'open' }>): void {

@@ -27,9 +27,9 @@ function entryFor(key: string): Entry {
 /** A home in which a relay accepted these and died before it wrote any file. */
 async function homeWithUnexported(...keys: string[]): Promise<{ home: string; ids: MessageId[] }> {
   const home = temporaryHome();
-  const { ledger, close } = await openHome(home);
+  const { journal, close } = await openHome(home);
   const entries = keys.map(entryFor);
-  await ledger.acceptTogether(entries);
+  await journal.acceptTogether(entries);
   await close();
   return { home, ids: entries.map(({ message }) => message.id).toSorted() };
 }
@@ -41,10 +41,10 @@ function filesOf(home: string, mailbox: AgentName, ...folders: string[]): string
   });
 }
 
-async function takeAll({ spool }: { spool: Mailboxes }, mailbox: AgentName): Promise<MessageId[]> {
-  const claim = await spool.claim(mailbox, await spool.ids(mailbox), LEASE);
+async function takeAll({ mailboxes }: { mailboxes: Mailboxes }, mailbox: AgentName): Promise<MessageId[]> {
+  const claim = await mailboxes.claim(mailbox, await mailboxes.ids(mailbox), LEASE);
   const held = claim.copies.map(({ message }) => message.id);
-  return held.length > 0 && (await spool.settle(claim, held, DONE)) ? held.toSorted() : [];
+  return held.length > 0 && (await mailboxes.settle(claim, held, DONE)) ? held.toSorted() : [];
 }
 
 /** The ledger thinks that the machine was restarted. */
@@ -97,20 +97,20 @@ describe('a relay that is killed', () => {
     const { answered, taken } = await killedAfter(home, lines);
     expect(answered.size).toBeGreaterThan(lines / 3);
     const opened = who === 'a command' ? await openHome(home) : await openServerHome(home);
-    await opened.spool.flush();
+    await opened.mailboxes.flush();
     // One command works for a second on what others left; the next goes on.
-    while ((await opened.ledger.unexportedCount(1)) > 0) await opened.spool.heal();
+    while ((await opened.journal.unexportedCount(1)) > 0) await opened.mailboxes.heal();
     for (const [id, key] of [...answered].slice(0, 20)) {
-      const retry = await opened.spool.put(entryFor(key));
+      const retry = await opened.mailboxes.put(entryFor(key));
       expect([retry.first, retry.message.id]).toEqual([false, id]);
     }
     const got = new Set(await takeAll(opened, bob));
     const quiet = new Set(await takeAll(opened, carol));
     expect([...answered.keys()].filter((id) => !quiet.has(id))).toEqual([]);
     const lost = [...answered.keys()].filter((id) => !got.has(id) && !taken.includes(id));
-    expect(await settledIn(opened.ledger, lost)).toEqual(lost);
+    expect(await settledIn(opened.journal, lost)).toEqual(lost);
     expect(taken.filter((id) => got.has(id as MessageId))).toEqual([]);
-    expect([await opened.spool.ids(bob), await opened.spool.ids(carol)]).toEqual([[], []]);
+    expect([await opened.mailboxes.ids(bob), await opened.mailboxes.ids(carol)]).toEqual([[], []]);
     await opened.close();
     expect(filesOf(home, bob, 'new', 'quiet', 'held')).toEqual([]);
     expect(filesOf(home, carol, 'new', 'quiet', 'held')).toEqual([]);
@@ -120,11 +120,11 @@ describe('a relay that is killed', () => {
     const { home, ids } = await homeWithUnexported('k1', 'k2');
     expect((await run({ home, act: 'heal', step, nth })).died).toBe(true);
     const opened = await openHome(home);
-    expect((await opened.spool.ids(bob)).toSorted()).toEqual(ids);
+    expect((await opened.mailboxes.ids(bob)).toSorted()).toEqual(ids);
     expect(filesOf(home, carol, 'quiet')).toHaveLength(2);
     expect(await takeAll(opened, bob)).toEqual(ids);
     expect(await takeAll(opened, carol)).toEqual(ids);
-    expect(await opened.ledger.unexportedCount(10)).toBe(0);
+    expect(await opened.journal.unexportedCount(10)).toBe(0);
     expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
     await opened.close();
   });
@@ -133,11 +133,11 @@ describe('a relay that is killed', () => {
     const { home, ids } = await homeWithUnexported('k1', 'k2');
     await run({ home, act: 'heal', step, nth });
     const opened = await openHome(home, { heal: false });
-    const claim = await opened.spool.claim(bob, ids, LEASE);
+    const claim = await opened.mailboxes.claim(bob, ids, LEASE);
     expect(claim.copies.map(({ message }) => message.id).toSorted()).toEqual(ids);
-    await opened.spool.heal();
-    expect(await opened.spool.settle(claim, ids, DONE)).toBe(true);
-    await opened.spool.heal();
+    await opened.mailboxes.heal();
+    expect(await opened.mailboxes.settle(claim, ids, DONE)).toBe(true);
+    await opened.mailboxes.heal();
     expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
     expect(await takeAll(opened, carol)).toEqual(ids);
     await opened.close();
@@ -151,9 +151,9 @@ describe('a relay that is killed', () => {
 });
 
 /** Those of these that bob has settled: a take that was killed before it could say so. */
-async function settledIn(ledger: Journal, ids: MessageId[]): Promise<MessageId[]> {
+async function settledIn(journal: Journal, ids: MessageId[]): Promise<MessageId[]> {
   const settled: MessageId[] = [];
-  for (const id of ids) if ((await ledger.copy(bob, id))?.state === 'settled') settled.push(id);
+  for (const id of ids) if ((await journal.copy(bob, id))?.state === 'settled') settled.push(id);
   return settled;
 }
 
@@ -161,7 +161,7 @@ it('a mailbox that is only half made gets its files all the same', async () => {
   const { home, ids } = await homeWithUnexported('k1');
   for (const folder of ['tmp', 'new', 'cur']) mkdirSync(`${home}/spool/carol/${folder}`, { recursive: true });
   const opened = await openHome(home);
-  expect(await opened.spool.ids(carol)).toEqual(ids);
+  expect(await opened.mailboxes.ids(carol)).toEqual(ids);
   await opened.close();
 });
 
@@ -170,12 +170,12 @@ describe('a copy without a file', () => {
     const { home, ids } = await homeWithUnexported('k1');
     const opened = await openHome(home, { heal: false });
     const [id] = ids as [MessageId];
-    const claim = await opened.spool.claim(bob, [id], LEASE);
+    const claim = await opened.mailboxes.claim(bob, [id], LEASE);
     expect(claim.copies[0]?.message.id).toBe(id);
-    await opened.spool.heal();
+    await opened.mailboxes.heal();
     expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
-    expect(await opened.spool.settle(claim, [id], DONE)).toBe(true);
-    await opened.spool.heal();
+    expect(await opened.mailboxes.settle(claim, [id], DONE)).toBe(true);
+    await opened.mailboxes.heal();
     expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held', 'cur')).toEqual([]);
     expect(filesOf(home, carol, 'quiet')).toEqual([`${id}.json`]);
     await opened.close();
@@ -184,9 +184,9 @@ describe('a copy without a file', () => {
   it('that is put back gets one', async () => {
     const { home, ids } = await homeWithUnexported('k1');
     const opened = await openHome(home, { heal: false });
-    const claim = await opened.spool.claim(bob, ids, LEASE);
-    await opened.spool.release(claim, ids, { because: 'busy' });
-    expect(await opened.spool.ids(bob)).toEqual(ids);
+    const claim = await opened.mailboxes.claim(bob, ids, LEASE);
+    await opened.mailboxes.release(claim, ids, { because: 'busy' });
+    expect(await opened.mailboxes.ids(bob)).toEqual(ids);
     expect(filesOf(home, bob, 'new')).toHaveLength(1);
     expect(await takeAll(opened, bob)).toEqual(ids);
     await opened.close();
@@ -197,7 +197,7 @@ describe('a copy without a file', () => {
     const reader = start({ home, act: 'holdAll', keys: ids, env: { HEAL: 'no' } });
     await reader.saying('held');
     const early = await openHome(home);
-    expect(await early.spool.ids(bob)).toEqual([]);
+    expect(await early.mailboxes.ids(bob)).toEqual([]);
     await early.close();
     reader.kill();
     await reader.ended;
@@ -209,8 +209,8 @@ describe('a copy without a file', () => {
   it('that is kept after reading stands in cur/ like any other [BC-9]', async () => {
     const { home, ids } = await homeWithUnexported('k1');
     const opened = await openHome(home, { heal: false });
-    const claim = await opened.spool.claim(bob, ids, LEASE);
-    await opened.spool.settle(claim, ids, { ...DONE, keep: true });
+    const claim = await opened.mailboxes.claim(bob, ids, LEASE);
+    await opened.mailboxes.settle(claim, ids, { ...DONE, keep: true });
     expect(filesOf(home, bob, 'cur')).toEqual([`${ids[0] ?? ''}.json`]);
     await opened.close();
   });
@@ -218,13 +218,13 @@ describe('a copy without a file', () => {
   it('is not taken for one that another program took', async () => {
     const { home, ids } = await homeWithUnexported('k1');
     const opened = await openHome(home, { heal: false });
-    await opened.spool.adopt(bob);
-    expect((await opened.ledger.copy(bob, ids[0] as MessageId))?.state).toBe('stored');
-    expect(await opened.spool.withdraw(ids[0] as MessageId, { test: true })).toMatchObject([
+    await opened.mailboxes.adopt(bob);
+    expect((await opened.journal.copy(bob, ids[0] as MessageId))?.state).toBe('stored');
+    expect(await opened.mailboxes.withdraw(ids[0] as MessageId, { test: true })).toMatchObject([
       { mailbox: bob, state: 'stored' },
       { mailbox: carol, state: 'stored' },
     ]);
-    await opened.spool.heal();
+    await opened.mailboxes.heal();
     expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
     await opened.close();
   });
@@ -234,9 +234,9 @@ describe('after a restart of the machine', () => {
   /** A home of which a relay has written all files, none of them flushed. */
   async function homeWithFiles(count: number): Promise<{ home: string; ids: MessageId[] }> {
     const home = temporaryHome();
-    const { spool, close } = await openServerHome(home);
+    const { mailboxes, close } = await openServerHome(home);
     const ids = await Promise.all(
-      Array.from({ length: count }, async (_, n) => (await spool.put(entryFor(`k${n}`))).message.id),
+      Array.from({ length: count }, async (_, n) => (await mailboxes.put(entryFor(`k${n}`))).message.id),
     );
     await close();
     expect(filesOf(home, bob, 'new')).toHaveLength(count);
@@ -244,13 +244,13 @@ describe('after a restart of the machine', () => {
   }
   async function everythingWaitsOnce(home: string, ids: MessageId[], open: (root: string) => Promise<OpenHome>) {
     const opened = await open(home);
-    await opened.spool.flush();
+    await opened.mailboxes.flush();
     expect(filesOf(home, bob, 'new').toSorted()).toEqual(ids.map((id) => `${id}.json`));
     expect(await takeAll(opened, bob)).toEqual(ids);
     expect(await takeAll(opened, carol)).toEqual(ids);
-    await opened.spool.heal();
+    await opened.mailboxes.heal();
     expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
-    expect(await opened.spool.asides()).toEqual([]);
+    expect(await opened.mailboxes.asides()).toEqual([]);
     await opened.close();
   }
 
@@ -288,11 +288,11 @@ describe('after a restart of the machine', () => {
     const { home, ids } = await homeWithFiles(2);
     rmSync(`${home}/spool/bob/new/${ids[0] as MessageId}.json`);
     const noticing = await openHome(home);
-    await noticing.spool.adopt(bob);
+    await noticing.mailboxes.adopt(bob);
     await noticing.close();
     restart(home);
     const opened = await openHome(home);
-    expect(await opened.spool.ids(bob)).toEqual(ids.slice(1));
+    expect(await opened.mailboxes.ids(bob)).toEqual(ids.slice(1));
     await opened.close();
   });
 });

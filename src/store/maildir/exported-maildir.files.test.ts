@@ -39,7 +39,7 @@ function watching(mailbox: AgentName): { told: MessageId[]; next(): Promise<Mail
   const mails: Mail[] = [];
   const told: MessageId[] = [];
   let heard = (): void => {};
-  const watch = here.spool.watch(mailbox, (mail) => {
+  const watch = here.mailboxes.watch(mailbox, (mail) => {
     if (!mail) throw new Error('an exported maildir always has the mail');
     mails.push(mail);
     told.push(JSON.parse(mail.text).id);
@@ -61,12 +61,12 @@ function watching(mailbox: AgentName): { told: MessageId[]; next(): Promise<Mail
 
 it('begins a mailbox for files that are not flushed; anyone who takes or stores for good makes the rest of it', async () => {
   const folders = (mailbox: AgentName): string[] => readdirSync(`${home}/spool/${mailbox}`).toSorted();
-  const { message } = await here.spool.put(anEntry({}, { copies: copiesFor(bob, carol) }));
-  await here.spool.flush();
+  const { message } = await here.mailboxes.put(anEntry({}, { copies: copiesFor(bob, carol) }));
+  await here.mailboxes.flush();
   expect([folders(bob), folders(carol)]).toEqual([BEGUN, BEGUN]);
-  await here.spool.claim(bob, [message.id], LEASE);
+  await here.mailboxes.claim(bob, [message.id], LEASE);
   const other = await openHome(home);
-  await other.spool.put(anEntry({}, { copies: copiesFor(carol) }));
+  await other.mailboxes.put(anEntry({}, { copies: copiesFor(carol) }));
   await other.close();
   expect([folders(bob), folders(carol)]).toEqual([MADE, MADE]);
   expect(filesOf(bob, 'held')).toEqual([`${message.id}.json`]);
@@ -77,64 +77,64 @@ describe('many puts at once', () => {
     let flushes = 0;
     const answeredAt: number[] = [];
     const root = temporaryHome();
-    const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
-    const flush = ledger.flush.bind(ledger);
-    ledger.flush = async () => {
+    const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
+    const flush = journal.flush.bind(journal);
+    journal.flush = async () => {
       await flush();
       flushes += 1;
     };
     const judge = () => Promise.reject(new Error('nobody else is here'));
-    const spool = new ExportedMaildir({ root, journal: ledger, judge, now: Date.now });
+    const mailboxes = new ExportedMaildir({ root, journal, judge, now: Date.now });
     await Promise.all(
       Array.from({ length: 100 }, async () => {
-        await spool.put(anEntry());
+        await mailboxes.put(anEntry());
         answeredAt.push(flushes);
       }),
     );
     // One turn of the event loop, one group.
     expect(flushes).toBe(1);
     expect(Math.min(...answeredAt)).toBeGreaterThanOrEqual(1);
-    await spool.close();
-    await ledger.close();
+    await mailboxes.close();
+    await journal.close();
   });
 
   it('are told that they may or may not be stored if the flush fails, and the next are answered', async () => {
-    const flush = here.ledger.flush.bind(here.ledger);
-    here.ledger.flush = () => Promise.reject(Object.assign(new Error('failed'), { code: 'EIO' }));
+    const flush = here.journal.flush.bind(here.journal);
+    here.journal.flush = () => Promise.reject(Object.assign(new Error('failed'), { code: 'EIO' }));
     const key = 'one-key' as never;
-    const lost = await Promise.allSettled([here.spool.put(anEntry({}, { key })), here.spool.put(anEntry())]);
+    const lost = await Promise.allSettled([here.mailboxes.put(anEntry({}, { key })), here.mailboxes.put(anEntry())]);
     expect(lost.map((one) => String((one as PromiseRejectedResult).reason))).toEqual([
       expect.stringContaining('it may or may not be stored'),
       expect.stringContaining('it may or may not be stored'),
     ]);
-    here.ledger.flush = flush;
-    expect((await here.spool.put(anEntry({}, { key }))).first).toBe(false);
-    expect((await here.spool.put(anEntry())).first).toBe(true);
+    here.journal.flush = flush;
+    expect((await here.mailboxes.put(anEntry({}, { key }))).first).toBe(false);
+    expect((await here.mailboxes.put(anEntry())).first).toBe(true);
   });
 
   it('wait when too many copies have no file yet, and lose nothing', async () => {
     const root = temporaryHome();
-    const ledger = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
+    const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: 'normal' });
     const judge = () => Promise.reject(new Error('nobody else is here'));
-    const spool = new ExportedMaildir({ root, journal: ledger, judge, now: Date.now, mostUnexported: 20 });
+    const mailboxes = new ExportedMaildir({ root, journal, judge, now: Date.now, mostUnexported: 20 });
     let most = 0;
     for (let round = 0; round < 10; round += 1) {
-      await Promise.all(Array.from({ length: 20 }, () => spool.put(anEntry())));
-      most = Math.max(most, await ledger.unexportedCount(1000));
+      await Promise.all(Array.from({ length: 20 }, () => mailboxes.put(anEntry())));
+      most = Math.max(most, await journal.unexportedCount(1000));
     }
     expect(most).toBeLessThanOrEqual(40);
-    expect(await spool.ids(bob)).toHaveLength(200);
-    await spool.close();
-    await ledger.close();
+    expect(await mailboxes.ids(bob)).toHaveLength(200);
+    await mailboxes.close();
+    await journal.close();
     expect(readdirSync(`${root}/spool/bob/new`)).toHaveLength(200);
   });
 
   it('are refused one by one: a conflict hurts nobody else', async () => {
     const key = 'one-key' as never;
     const puts = await Promise.allSettled([
-      here.spool.put(anEntry({ body: 'one' }, { key })),
-      here.spool.put(anEntry({ body: 'other' }, { key })),
-      here.spool.put(anEntry()),
+      here.mailboxes.put(anEntry({ body: 'one' }, { key })),
+      here.mailboxes.put(anEntry({ body: 'other' }, { key })),
+      here.mailboxes.put(anEntry()),
     ]);
     expect(puts.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
   });
@@ -144,67 +144,67 @@ describe('the files', () => {
   it('follow by themselves, in the form and the place of any other', async () => {
     const entry = anEntry({}, { copies: [...copiesFor(bob), { mailbox: carol, attention: QUIET }] });
     // The first copy of a mailbox makes its folders.
-    await here.spool.adopt(bob);
-    await here.spool.adopt(carol);
-    await here.spool.put(entry);
+    await here.mailboxes.adopt(bob);
+    await here.mailboxes.adopt(carol);
+    await here.mailboxes.put(entry);
     await within(20_000, async () => filesOf(bob, 'new').length + filesOf(carol, 'quiet').length === 2);
     const path = `${home}/spool/bob/new/${entry.message.id}.json`;
     expect(readFileSync(path, 'utf8')).toBe(JSON.stringify(entry.message));
     expect(statSync(path).mode & 0o777).toBe(0o600);
-    await here.spool.flush();
+    await here.mailboxes.flush();
     expect(filesOf(bob, 'tmp')).toEqual([]);
   });
 
   it('follow also while mail keeps coming', async () => {
-    await here.spool.adopt(bob);
+    await here.mailboxes.adopt(bob);
     let puts = 0;
     // Far fewer than what the exporter would wait for if it gave way without end.
     for (; filesOf(bob, 'new').length === 0 && puts < 1000; puts += 1) {
-      await here.spool.put(anEntry());
+      await here.mailboxes.put(anEntry());
       await Bun.sleep(5);
     }
     expect(puts).toBeLessThan(1000);
   });
 
   it('are all there after a flush', async () => {
-    await Promise.all(Array.from({ length: 300 }, () => here.spool.put(anEntry())));
-    await here.spool.flush();
+    await Promise.all(Array.from({ length: 300 }, () => here.mailboxes.put(anEntry())));
+    await here.mailboxes.flush();
     expect(filesOf(bob, 'new')).toHaveLength(300);
-    expect(await here.ledger.unexportedCount(1)).toBe(0);
+    expect(await here.journal.unexportedCount(1)).toBe(0);
   });
 
   it('are not written for copies that were taken before', async () => {
-    const { id } = (await here.spool.put(anEntry())).message;
-    const claim = await here.spool.claim(bob, [id], LEASE);
-    expect(await here.spool.settle(claim, [id], DONE)).toBe(true);
-    await here.spool.flush();
-    await here.spool.put(anEntry());
-    await here.spool.flush();
+    const { id } = (await here.mailboxes.put(anEntry())).message;
+    const claim = await here.mailboxes.claim(bob, [id], LEASE);
+    expect(await here.mailboxes.settle(claim, [id], DONE)).toBe(true);
+    await here.mailboxes.flush();
+    await here.mailboxes.put(anEntry());
+    await here.mailboxes.flush();
     expect(filesOf(bob, 'tmp', 'new', 'held', 'cur')).toHaveLength(1);
   });
 
   it('of one mailbox that cannot be written hold up no other, and it is told', async () => {
     mkdirSync(`${home}/spool`, { recursive: true });
     writeFileSync(`${home}/spool/carol`, 'no folder');
-    await here.spool.put(anEntry({}, { copies: copiesFor(carol) }));
-    await here.spool.put(anEntry());
+    await here.mailboxes.put(anEntry({}, { copies: copiesFor(carol) }));
+    await here.mailboxes.put(anEntry());
     await within(20_000, async () => filesOf(bob, 'new').length === 1);
-    await here.spool.flush();
+    await here.mailboxes.flush();
     expect(here.troubles.length).toBeGreaterThan(0);
-    expect(await here.ledger.waitingCount(carol)).toBe(1);
+    expect(await here.journal.waitingCount(carol)).toBe(1);
     rmSync(`${home}/spool/carol`);
-    await here.spool.flush();
+    await here.mailboxes.flush();
     expect(filesOf(carol, 'new')).toHaveLength(1);
   });
 
   it('are written by one process only, and by the next one when that ends', async () => {
     const other = await openServerHome(home);
-    await other.spool.put(anEntry());
-    await other.spool.flush();
+    await other.mailboxes.put(anEntry());
+    await other.mailboxes.flush();
     expect(filesOf(bob, 'new')).toHaveLength(1);
     await here.close();
-    await other.spool.put(anEntry());
-    await other.spool.flush();
+    await other.mailboxes.put(anEntry());
+    await other.mailboxes.flush();
     expect(filesOf(bob, 'new')).toHaveLength(2);
     await other.close();
     here = await openServerHome(home);
@@ -214,7 +214,7 @@ describe('the files', () => {
 it('a mailbox that cannot be looked into is refused, and nobody waits for ever', async () => {
   mkdirSync(`${home}/spool`, { recursive: true });
   writeFileSync(`${home}/spool/carol`, 'no folder');
-  await expect(here.spool.adopt(carol)).rejects.toMatchObject({ code: 'storage_failed' });
+  await expect(here.mailboxes.adopt(carol)).rejects.toMatchObject({ code: 'storage_failed' });
   const watcher = watching(carol);
   const other = watching(bob);
   const brought = aMessage();
@@ -226,47 +226,50 @@ it('a mailbox that cannot be looked into is refused, and nobody waits for ever',
 
 describe('other programs in the same home', () => {
   it('find, take and leave mail as ever, while a relay is open [BC-1]', async () => {
-    const sent = (await here.spool.put(anEntry())).message;
+    const sent = (await here.mailboxes.put(anEntry())).message;
     const local = await openHome(home);
     // Without a file: from the ledger.
-    const claim = await local.spool.claim(bob, [sent.id], LEASE);
+    const claim = await local.mailboxes.claim(bob, [sent.id], LEASE);
     expect(claim.copies.map(({ message }) => message)).toEqual([sent]);
-    expect(await local.spool.settle(claim, [sent.id], DONE)).toBe(true);
-    const next = (await here.spool.put(anEntry())).message;
-    await here.spool.flush();
-    await local.spool.adopt(bob);
-    expect(await local.spool.peek(bob)).toEqual([{ message: next, quiet: false }]);
-    const reply = (await local.spool.put(anEntry())).message;
-    expect((await here.spool.ids(bob)).toSorted()).toEqual([next.id, reply.id].toSorted());
+    expect(await local.mailboxes.settle(claim, [sent.id], DONE)).toBe(true);
+    const next = (await here.mailboxes.put(anEntry())).message;
+    await here.mailboxes.flush();
+    await local.mailboxes.adopt(bob);
+    expect(await local.mailboxes.peek(bob)).toEqual([{ message: next, quiet: false }]);
+    const reply = (await local.mailboxes.put(anEntry())).message;
+    expect((await here.mailboxes.ids(bob)).toSorted()).toEqual([next.id, reply.id].toSorted());
     await local.close();
   });
 
   it('are noticed at the next request, when they take and when they bring [BC-1]', async () => {
-    const [taken, left] = [(await here.spool.put(anEntry())).message, (await here.spool.put(anEntry())).message];
-    await here.spool.flush();
+    const [taken, left] = [
+      (await here.mailboxes.put(anEntry())).message,
+      (await here.mailboxes.put(anEntry())).message,
+    ];
+    await here.mailboxes.flush();
     renameSync(`${home}/spool/bob/new/${taken.id}.json`, `${home}/spool/bob/cur/${taken.id}.json`);
     const brought = aMessage();
     leaveFile(home, bob, `${brought.id}.json`, JSON.stringify(brought));
-    expect((await here.spool.ids(bob)).toSorted()).toEqual([left.id, brought.id].toSorted());
-    expect((await here.ledger.copy(bob, taken.id))?.state).toBe('gone');
+    expect((await here.mailboxes.ids(bob)).toSorted()).toEqual([left.id, brought.id].toSorted());
+    expect((await here.journal.copy(bob, taken.id))?.state).toBe('gone');
   });
 
   it('are noticed soon in a mailbox that is watched, and the watcher gets the mail [BC-B5.4]', async () => {
     const watcher = watching(bob);
-    const sent = (await here.spool.put(anEntry())).message;
+    const sent = (await here.mailboxes.put(anEntry())).message;
     expect(JSON.parse((await watcher.next()).text)).toEqual(sent);
-    await here.spool.flush();
+    await here.mailboxes.flush();
     const brought = aMessage();
     leaveFile(home, bob, `${brought.id}.json`, JSON.stringify(brought));
     await within(20_000, async () => watcher.told.includes(brought.id));
     const local = await openHome(home);
-    const third = (await local.spool.put(anEntry())).message;
+    const third = (await local.mailboxes.put(anEntry())).message;
     await within(20_000, async () => watcher.told.includes(third.id));
-    const claim = await local.spool.claim(bob, [third.id], LEASE);
+    const claim = await local.mailboxes.claim(bob, [third.id], LEASE);
     await within(20_000, async () => filesOf(bob, 'held').length === 1);
-    await local.spool.release(claim, [third.id], { because: 'test' });
+    await local.mailboxes.release(claim, [third.id], { because: 'test' });
     rmSync(`${home}/spool/bob/new/${sent.id}.json`);
-    await within(20_000, async () => (await here.ledger.copy(bob, sent.id))?.state === 'gone');
+    await within(20_000, async () => (await here.journal.copy(bob, sent.id))?.state === 'gone');
     // What we brought ourselves is told once.
     expect(watcher.told.filter((id) => id === sent.id)).toHaveLength(1);
     watcher.close();
@@ -275,7 +278,7 @@ describe('other programs in the same home', () => {
 
   it('leave what is no message, and nobody is told of it', async () => {
     const watcher = watching(bob);
-    await here.spool.adopt(carol);
+    await here.mailboxes.adopt(carol);
     leaveFile(home, bob, `${crypto.randomUUID()}.json`, '{"half":');
     const brought = aMessage();
     leaveFile(home, bob, `${brought.id}.json`, JSON.stringify(brought));
@@ -301,10 +304,10 @@ describe('a watcher', () => {
   it('is told of each message once, in order of arrival, with its number and its text', async () => {
     const watcher = watching(bob);
     const sent = await Promise.all(
-      Array.from({ length: 50 }, async () => (await here.spool.put(anEntry())).message.id),
+      Array.from({ length: 50 }, async () => (await here.mailboxes.put(anEntry())).message.id),
     );
-    await here.spool.flush();
-    const waiting = await here.ledger.waiting(bob, 0, 100);
+    await here.mailboxes.flush();
+    const waiting = await here.journal.waiting(bob, 0, 100);
     const told: Mail[] = [];
     for (const _ of sent) told.push(await watcher.next());
     expect(told).toEqual(waiting);
@@ -316,15 +319,15 @@ describe('a watcher', () => {
 
   it('is told again of what is put back, and not of what is quiet', async () => {
     const watcher = watching(bob);
-    const { id } = (await here.spool.put(anEntry())).message;
-    await here.spool.put(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }));
-    const claim = await here.spool.claim(bob, [id], LEASE);
-    await here.spool.release(claim, [id], { because: 'test' });
+    const { id } = (await here.mailboxes.put(anEntry())).message;
+    await here.mailboxes.put(anEntry({}, { copies: [{ mailbox: bob, attention: QUIET }] }));
+    const claim = await here.mailboxes.claim(bob, [id], LEASE);
+    await here.mailboxes.release(claim, [id], { because: 'test' });
     expect(watcher.told).toEqual([id, id]);
     // With a file it is told once more, and no look finds it news.
-    await here.spool.flush();
-    const again = await here.spool.claim(bob, [id], LEASE);
-    await here.spool.release(again, [id], { because: 'test' });
+    await here.mailboxes.flush();
+    const again = await here.mailboxes.claim(bob, [id], LEASE);
+    await here.mailboxes.release(again, [id], { because: 'test' });
     await new Promise((resolve) => setTimeout(resolve, 700));
     expect(watcher.told).toEqual([id, id, id]);
     watcher.close();
@@ -334,17 +337,17 @@ describe('a watcher', () => {
 it('keeps the ledger’s log short under steady load', async () => {
   const body = 'x'.repeat(4000);
   for (let round = 0; round < 80; round += 1) {
-    const puts = await Promise.all(Array.from({ length: 100 }, () => here.spool.put(anEntry({ body }))));
+    const puts = await Promise.all(Array.from({ length: 100 }, () => here.mailboxes.put(anEntry({ body }))));
     const ids = puts.map(({ message }) => message.id);
     // Taken before they have files: this is about the log.
-    expect(await here.spool.settle(await here.spool.claim(bob, ids, LEASE), ids, DONE)).toBe(true);
+    expect(await here.mailboxes.settle(await here.mailboxes.claim(bob, ids, LEASE), ids, DONE)).toBe(true);
   }
   // Twice what it has before it is restarted. All that was written is over 200 MB.
   expect(statSync(`${home}/ledger.db-wal`).size).toBeLessThan(150 * 1024 * 1024);
 });
 
 it.if(process.platform === 'linux')('lets the files come second at the processor', async () => {
-  await here.spool.put(anEntry());
+  await here.mailboxes.put(anEntry());
   // The nineteenth of what the system says of a thread, counted from its number.
   const niceness = (path: string): number => Number(readFileSync(path, 'utf8').split(') ').at(-1)?.split(' ')[16]);
   const own = niceness('/proc/self/stat');

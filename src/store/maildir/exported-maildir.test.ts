@@ -16,7 +16,7 @@ async function subject() {
   const another = async () => {
     const other = await openServerHome(root, { now });
     opened.push(other);
-    return other.spool;
+    return other.mailboxes;
   };
   return {
     ...home,

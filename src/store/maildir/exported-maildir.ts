@@ -62,7 +62,7 @@ export interface ExportedMaildirOptions extends Omit<MaildirOptions, 'exporter'>
  * | power cut after a settle | –                 | stored again, if nobody flushed | – | at least once, as in send.ts        |
  */
 export class ExportedMaildir implements Mailboxes {
-  readonly ledger: Journal;
+  readonly journal: Journal;
   readonly #maildir: Maildir;
   readonly #exporter: Exporter;
   readonly #group: GroupCommit;
@@ -72,7 +72,7 @@ export class ExportedMaildir implements Mailboxes {
   constructor(readonly options: ExportedMaildirOptions) {
     const { root, journal, mostUnexported = MOST_UNEXPORTED } = options;
     const trouble = (error: unknown): void => options.onTrouble?.(error);
-    this.ledger = journal;
+    this.journal = journal;
     journal.tuneForServer();
     this.#exporter = new Exporter(root, journal, mostUnexported, {
       exported: (copies) => this.#watchers.exported(copies),
@@ -117,10 +117,10 @@ export class ExportedMaildir implements Mailboxes {
   }
 
   async read(mailbox: AgentName, id: MessageId): Promise<WaitingMessage | null> {
-    const standing = await this.ledger.standing(mailbox, id);
+    const standing = await this.journal.standing(mailbox, id);
     if (standing) return { message: messageFrom(standing.text), quiet: standing.quiet };
     // Another program may have left it a moment ago.
-    return (await this.ledger.copy(mailbox, id)) ? null : this.#maildir.read(mailbox, id);
+    return (await this.journal.copy(mailbox, id)) ? null : this.#maildir.read(mailbox, id);
   }
 
   /** A watched mailbox is looked after all the time. */
@@ -174,14 +174,14 @@ export class ExportedMaildir implements Mailboxes {
   }
 
   async lower(mailbox: AgentName, id: MessageId): Promise<void> {
-    const copy = await this.ledger.copy(mailbox, id);
+    const copy = await this.journal.copy(mailbox, id);
     if (!copy) return;
-    await this.ledger.reconsider(mailbox, id, { ...copy.attention, injection: 'tool_mailbox' });
+    await this.journal.reconsider(mailbox, id, { ...copy.attention, injection: 'tool_mailbox' });
     await this.#maildir.lower(mailbox, id);
   }
 
   async raise(mailbox: AgentName, id: MessageId): Promise<boolean> {
-    const standing = await this.ledger.standing(mailbox, id);
+    const standing = await this.journal.standing(mailbox, id);
     const moved = await this.#maildir.raise(mailbox, id);
     const isRaised = moved || (standing?.quiet ?? false);
     if (isRaised) await this.#watchers.tellOf(mailbox, [id]);
@@ -193,7 +193,7 @@ export class ExportedMaildir implements Mailboxes {
   }
 
   async heal(): Promise<void> {
-    const abandoned = await this.ledger.abandoned();
+    const abandoned = await this.journal.abandoned();
     await this.#maildir.heal();
     for (const { mailbox, id } of abandoned) await this.#watchers.tellOf(mailbox, [id]);
   }
@@ -210,7 +210,7 @@ export class ExportedMaildir implements Mailboxes {
   async remove(mailbox: AgentName): Promise<void> {
     const waiting = await this.#standing(mailbox);
     await this.#maildir.remove(mailbox);
-    for (const { id } of waiting) await this.ledger.lost(mailbox, id);
+    for (const { id } of waiting) await this.journal.lost(mailbox, id);
   }
 
   /** Accepts nothing more, and ends when everything that was accepted has its file. */
@@ -229,7 +229,7 @@ export class ExportedMaildir implements Mailboxes {
     await this.adopt(mailbox);
     const all: Standing[] = [];
     for (;;) {
-      const page = await this.ledger.shelf(mailbox, all.at(-1)?.seq ?? 0, PAGE);
+      const page = await this.journal.shelf(mailbox, all.at(-1)?.seq ?? 0, PAGE);
       all.push(...page);
       if (page.length < PAGE) return all;
       await new Promise<void>((resolve) => setImmediate(resolve));
@@ -252,7 +252,7 @@ class Watchers {
   readonly #ours = new Set<number>();
 
   constructor(
-    readonly ledger: JournalExportQueue,
+    readonly journal: JournalExportQueue,
     readonly exporter: Exporter,
     readonly onTrouble: (error: unknown) => void,
   ) {}
@@ -285,7 +285,7 @@ class Watchers {
     if (!this.#watchers.has(mailbox) || ids.length === 0) return;
     this.exporter.expect(mailbox, ids);
     for (const id of ids) {
-      const one = await this.ledger.standing(mailbox, id);
+      const one = await this.journal.standing(mailbox, id);
       if (!one || one.quiet) continue;
       this.#ours.add(one.seq);
       this.tell(mailbox, { seq: one.seq, text: one.text });
@@ -300,7 +300,7 @@ class Watchers {
   async exported(copies: CopyNumber[]): Promise<void> {
     for (const { seq, mailbox } of copies) {
       if (this.#ours.has(seq) || !this.#watchers.has(mailbox)) continue;
-      const [one] = await this.ledger.shelf(mailbox, seq - 1, 1);
+      const [one] = await this.journal.shelf(mailbox, seq - 1, 1);
       if (one?.seq === seq && !one.quiet) this.tell(mailbox, { seq, text: one.text });
     }
     // They are exported in order, so older ones are done with. One message may have copies on both sides of a batch.
@@ -317,7 +317,7 @@ class Watchers {
 
   #begin(mailbox: AgentName): void {
     // Asked now, though answered later: what comes from now on is news.
-    this.ledger
+    this.journal
       .newest()
       .then((seq) => this.#watchers.has(mailbox) && this.exporter.watch(mailbox, seq))
       .catch(this.onTrouble);

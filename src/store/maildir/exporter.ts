@@ -107,7 +107,7 @@ export class Exporter {
 
   constructor(
     readonly root: string,
-    readonly ledger: JournalExportQueue,
+    readonly journal: JournalExportQueue,
     readonly most: number,
     readonly on: ExportEvents,
   ) {
@@ -171,7 +171,7 @@ export class Exporter {
 
   /** Everything accepted has its file, or cannot have one now. */
   async finish(): Promise<void> {
-    while ((await this.ledger.unexportedCount(1)) > 0) {
+    while ((await this.journal.unexportedCount(1)) > 0) {
       if (!this.#lock) await new Promise((resolve) => setTimeout(resolve, 20));
       else if (!(await this.#exportNow())) return;
     }
@@ -257,12 +257,12 @@ export class Exporter {
 
   /** False if nothing could be done. */
   async #exportNow(): Promise<boolean> {
-    const before = await this.ledger.unexportedCount(this.most);
+    const before = await this.journal.unexportedCount(this.most);
     await new Promise<void>((resolve) => {
       this.#finishing.push(resolve);
       this.wake(true);
     });
-    return (await this.ledger.unexportedCount(this.most)) !== before;
+    return (await this.journal.unexportedCount(this.most)) !== before;
   }
 
   #export(): void {
@@ -273,7 +273,7 @@ export class Exporter {
   async #tryLock(): Promise<void> {
     if (this.#lock) return;
     this.#takeLock();
-    this.#count(await this.ledger.unexportedCount(this.most));
+    this.#count(await this.journal.unexportedCount(this.most));
   }
 
   #takeLock(): void {

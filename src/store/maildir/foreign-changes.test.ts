@@ -22,14 +22,14 @@ beforeEach(async () => {
   home = await openHome(root);
   reads = 0;
   now = Date.now();
-  const { ledger } = home;
-  const read = ledger.openCopies.bind(ledger);
-  ledger.openCopies = async (...page) => {
+  const { journal } = home;
+  const read = journal.openCopies.bind(journal);
+  journal.openCopies = async (...page) => {
     reads += 1;
     pass(READ_MS);
     return read(...page);
   };
-  changes = new ForeignChanges(new MaildirFiles(root), () => ledger);
+  changes = new ForeignChanges(new MaildirFiles(root), () => journal);
   pass(READ_MS);
 });
 afterEach(async () => {
@@ -66,7 +66,7 @@ it('streams that come and go do not make the exporter read a huge mailbox again 
 });
 
 it('who comes back to a huge mailbox is told of what a reader had in hand then, and puts back', async () => {
-  const { message } = await home.spool.put(anEntry());
+  const { message } = await home.mailboxes.put(anEntry());
   await opens();
   changes.unwatch(bob);
   const path = (folder: string): string => `${root}/spool/bob/${folder}/${message.id}.json`;
@@ -88,17 +88,17 @@ it('of a huge mailbox that nobody listens to any more nothing is kept when its p
 });
 
 it('a watch that begins while the ledger cannot be read tells of what comes later, and only of that', async () => {
-  const { message } = await home.spool.put(anEntry());
-  const { ledger } = home;
-  const read = ledger.openCopies.bind(ledger);
-  ledger.openCopies = async () => Promise.reject(new Error('it cannot be opened'));
+  const { message } = await home.mailboxes.put(anEntry());
+  const { journal } = home;
+  const read = journal.openCopies.bind(journal);
+  journal.openCopies = async () => Promise.reject(new Error('it cannot be opened'));
   await changes.watch(bob, 1000).catch(() => {});
   await changes.look(bob).catch(() => {});
   // Brought there by ourselves meanwhile.
   const own = aMessage();
   changes.expect(bob, [own.id]);
   leaveFile(root, bob, `${own.id}.json`, '');
-  ledger.openCopies = read;
+  journal.openCopies = read;
   const arrived = async (): Promise<MessageId[]> => {
     pass(3 * REST_MS);
     return (await changes.look(bob)).arrived;

@@ -36,7 +36,7 @@ export class ForeignChanges {
 
   constructor(
     readonly files: MaildirFiles,
-    readonly ledger: () => JournalExportQueue,
+    readonly journal: () => JournalExportQueue,
   ) {}
 
   /**
@@ -131,7 +131,7 @@ export class ForeignChanges {
   /** Everything of a mailbox that waits or is held. Nothing else is done in this thread meanwhile. */
   async *#open(mailbox: AgentName): AsyncGenerator<OpenCopy> {
     for (let page: OpenCopy[], after = 0; ; after = page.at(-1)?.seq ?? 0) {
-      page = await this.ledger().openCopies(mailbox, after, PAGE);
+      page = await this.journal().openCopies(mailbox, after, PAGE);
       yield* page;
       if (page.length < PAGE) return;
     }

@@ -30,7 +30,7 @@ export class GroupCommit {
 
   constructor(
     readonly root: string,
-    readonly ledger: Journal,
+    readonly journal: Journal,
     /** Told after each commit, before the flush. */
     readonly onCommit: (outcomes: Outcome[]) => void,
   ) {}
@@ -59,7 +59,7 @@ export class GroupCommit {
   async #commit(): Promise<void> {
     const group = this.#waiting.splice(0, this.#groupSize());
     try {
-      const outcomes = await this.ledger.acceptTogether(group.map(({ entry }) => entry));
+      const outcomes = await this.journal.acceptTogether(group.map(({ entry }) => entry));
       group.forEach((sender, at) => this.#unflushed.push(Object.assign(sender, { outcome: outcomes[at] })));
       this.onCommit(outcomes);
       this.#flushing ??= this.#flush();
@@ -86,7 +86,7 @@ export class GroupCommit {
       const group = this.#unflushed;
       this.#unflushed = [];
       try {
-        await this.ledger.flush(group.length === 1 && this.#waiting.length === 0);
+        await this.journal.flush(group.length === 1 && this.#waiting.length === 0);
         for (const sender of group) answer(sender);
       } catch (error) {
         for (const { reject } of group) reject(explained(error, this.root, 'it may or may not be stored'));

@@ -32,8 +32,8 @@ async function homeLike(name: string, make: () => Promise<string>): Promise<stri
 async function homeWith(...keys: string[]): Promise<string> {
   return homeLike(keys.join(), async () => {
     const home = temporaryHome();
-    const { spool, close } = await openHome(home);
-    for (const key of keys) await spool.put(entryFor(key));
+    const { mailboxes, close } = await openHome(home);
+    for (const key of keys) await mailboxes.put(entryFor(key));
     await close();
     return home;
   });
@@ -48,10 +48,10 @@ function entryFor(key: string): Entry {
   return anEntry({ to: '#dev', body: 'x'.repeat(100) }, { key: SendKey.parse(key), copies });
 }
 
-async function takeAll({ spool }: OpenHome, mailbox: AgentName): Promise<MessageId[]> {
-  const claim = await spool.claim(mailbox, await spool.ids(mailbox), LEASE);
+async function takeAll({ mailboxes }: OpenHome, mailbox: AgentName): Promise<MessageId[]> {
+  const claim = await mailboxes.claim(mailbox, await mailboxes.ids(mailbox), LEASE);
   const held = claim.copies.map(({ message }) => message.id);
-  return (await spool.settle(claim, held, DONE)) ? held : [];
+  return (await mailboxes.settle(claim, held, DONE)) ? held : [];
 }
 
 function filesOf(home: string, mailbox: AgentName, ...folders: string[]): string[] {
@@ -89,9 +89,9 @@ describe('a send', () => {
       expect((await run({ home, act: 'send', step, nth, keys: ['k'] })).died).toBe(true);
       const isAccepted = isFrom(SEND, 'S2 accepted', [step, nth]);
       const opened = await openHome(home);
-      const copies = [await opened.spool.ids(bob), await opened.spool.ids(carol)];
+      const copies = [await opened.mailboxes.ids(bob), await opened.mailboxes.ids(carol)];
       expect(copies.map((ids) => ids.length)).toEqual(isAccepted ? [1, 1] : [0, 0]);
-      const retry = await opened.spool.put(entryFor('k'));
+      const retry = await opened.mailboxes.put(entryFor('k'));
       expect(retry.first).toBe(!isAccepted);
       if (isAccepted) expect(copies).toEqual([[retry.message.id], [retry.message.id]]);
       expect(await takeAll(opened, bob)).toEqual([retry.message.id]);
@@ -106,11 +106,11 @@ describe('a send', () => {
       const home = await homeWith();
       await run({ home, act: 'send', step, nth, keys: ['k'] });
       const opened = await openHome(home, { heal: false });
-      const { message } = await opened.spool.put(entryFor('k'));
+      const { message } = await opened.mailboxes.put(entryFor('k'));
       expect(await takeAll(opened, bob)).toEqual([message.id]);
-      await opened.spool.heal();
-      expect((await opened.spool.put(entryFor('k'))).message.id).toBe(message.id);
-      expect(await opened.spool.ids(bob)).toEqual([]);
+      await opened.mailboxes.heal();
+      expect((await opened.mailboxes.put(entryFor('k'))).message.id).toBe(message.id);
+      expect(await opened.mailboxes.ids(bob)).toEqual([]);
       expect(await takeAll(opened, carol)).toEqual([message.id]);
       await opened.close();
     },
@@ -120,7 +120,7 @@ describe('a send', () => {
     const home = await homeWith();
     const { stored } = await run({ home, act: 'send', keys: ['k'] });
     const opened = await openHome(home);
-    expect(await opened.spool.ids(bob)).toEqual(stored);
+    expect(await opened.mailboxes.ids(bob)).toEqual(stored);
     expect(filesOf(home, bob, 'tmp', 'quiet', 'held', 'cur')).toEqual([]);
     expect(readdirSync(`${home}/sending`)).toEqual([]);
     await opened.close();
@@ -146,8 +146,8 @@ describe('a send', () => {
     const { stored } = await run({ home, act: 'send', keys: ['k'] });
     restart(home);
     const opened = await openHome(home);
-    expect(await opened.spool.ids(bob)).toEqual(stored);
-    expect(await opened.spool.ids(carol)).toEqual(stored);
+    expect(await opened.mailboxes.ids(bob)).toEqual(stored);
+    expect(await opened.mailboxes.ids(carol)).toEqual(stored);
     await opened.close();
   });
 });
@@ -203,9 +203,9 @@ describe('a raise', () => {
     const home = await homeWith('k1');
     expect((await run({ home, act: 'raise', step, nth })).died).toBe(true);
     const opened = await openHome(home);
-    const ids = await opened.spool.ids(carol);
+    const ids = await opened.mailboxes.ids(carol);
     expect(ids).toHaveLength(1);
-    for (const id of ids) await opened.spool.raise(carol, id);
+    for (const id of ids) await opened.mailboxes.raise(carol, id);
     expect(filesOf(home, carol, 'new')).toHaveLength(1);
     expect(filesOf(home, carol, 'quiet')).toEqual([]);
     expect(await takeAll(opened, carol)).toEqual(ids);
@@ -219,7 +219,7 @@ describe('a withdrawal', () => {
     await run({ home, act: 'withdraw', step, nth });
     expect((await run({ home, act: 'take' })).shown).toEqual([]);
     const opened = await openHome(home);
-    expect(await opened.spool.peek(bob)).toEqual([]);
+    expect(await opened.mailboxes.peek(bob)).toEqual([]);
     await opened.close();
   });
 
@@ -228,7 +228,7 @@ describe('a withdrawal', () => {
     await run({ home, act: 'send', step: 'S2 accepted', keys: ['k'] });
     await run({ home, act: 'withdraw', env: { HEAL: 'no' } });
     const opened = await openHome(home);
-    expect([await opened.spool.ids(bob), await opened.spool.ids(carol)]).toEqual([[], []]);
+    expect([await opened.mailboxes.ids(bob), await opened.mailboxes.ids(carol)]).toEqual([[], []]);
     await opened.close();
   });
 });
@@ -257,10 +257,10 @@ async function brokenHome(): Promise<string> {
 async function homeWithLatecomer(): Promise<string> {
   return homeLike('latecomer', async () => {
     const home = await homeWith('k1');
-    const { spool, ledger, close } = await openHome(home);
-    const ids = await spool.ids(bob);
-    const { owner } = await spool.claim(bob, ids, LEASE);
-    await ledger.release(bob, owner, ids, null, { because: 'test' });
+    const { mailboxes, journal, close } = await openHome(home);
+    const ids = await mailboxes.ids(bob);
+    const { owner } = await mailboxes.claim(bob, ids, LEASE);
+    await journal.release(bob, owner, ids, null, { because: 'test' });
     await close();
     return home;
   });
@@ -272,7 +272,7 @@ describe('a copy that a reader took in hand too late', () => {
     expect(filesOf(home, bob, 'held')).toHaveLength(1);
     expect((await run({ home, act: 'square', step, nth })).died).toBe(true);
     const opened = await openHome(home);
-    await opened.spool.adopt(bob);
+    await opened.mailboxes.adopt(bob);
     expect(await takeAll(opened, bob)).toHaveLength(1);
     expect(await takeAll(opened, bob)).toEqual([]);
     expect(filesOf(home, bob, 'tmp', 'new', 'quiet', 'held')).toEqual([]);
@@ -284,30 +284,30 @@ describe('a copy that a reader took in hand too late', () => {
     const [reader, other] = [await openHome(home), await openHome(home)];
     const ids = filesOf(home, bob, 'held').map((name) => name.slice(0, -5) as MessageId);
     const claims: Claim[] = [];
-    const ledger = new Proxy(other.ledger, {
-      get(target, name: keyof OpenHome['ledger']) {
+    const journal = new Proxy(other.journal, {
+      get(target, name: keyof OpenHome['journal']) {
         if (name !== 'copy') return target[name].bind(target);
         return async (...args: Parameters<typeof target.copy>) => {
           const copy = await target.copy(...args);
-          claims.push(await reader.spool.claim(bob, ids, LEASE));
+          claims.push(await reader.mailboxes.claim(bob, ids, LEASE));
           return copy;
         };
       },
     });
-    await new Maildir({ ...other.spool.options, journal: ledger }).adopt(bob);
+    await new Maildir({ ...other.mailboxes.options, journal }).adopt(bob);
     const [claim] = claims;
     expect(claim?.copies).toHaveLength(1);
     expect([filesOf(home, bob, 'held').length, filesOf(home, bob, 'new').length]).toEqual([1, 0]);
-    expect(claim && (await reader.spool.settle(claim, ids, DONE))).toBe(true);
+    expect(claim && (await reader.mailboxes.settle(claim, ids, DONE))).toBe(true);
     await reader.close();
     await other.close();
   });
 
   it('is put back for anyone who looks, and its trace says so', async () => {
     const opened = await openHome(await homeWithLatecomer());
-    expect(await opened.spool.adopt(bob)).toBe(0);
-    const [id] = await opened.spool.ids(bob);
-    const receipts = (await opened.ledger.trace(id as MessageId))?.copies.find(
+    expect(await opened.mailboxes.adopt(bob)).toBe(0);
+    const [id] = await opened.mailboxes.ids(bob);
+    const receipts = (await opened.journal.trace(id as MessageId))?.copies.find(
       ({ mailbox }) => mailbox === bob,
     )?.receipts;
     expect(receipts?.at(-1)).toMatchObject({
@@ -327,9 +327,9 @@ describe('healing', () => {
       const opened = await openHome(home);
       expect(await takeAll(opened, bob)).toHaveLength(3);
       expect(await takeAll(opened, carol)).toHaveLength(2);
-      await opened.spool.heal();
-      expect([await opened.spool.ids(bob), await opened.spool.ids(carol)]).toEqual([[], []]);
-      expect(await opened.spool.asides()).toEqual([]);
+      await opened.mailboxes.heal();
+      expect([await opened.mailboxes.ids(bob), await opened.mailboxes.ids(carol)]).toEqual([[], []]);
+      expect(await opened.mailboxes.asides()).toEqual([]);
       await opened.close();
     },
   );
@@ -371,8 +371,8 @@ describe('several processes at once', () => {
       const stored = senders.flatMap((sender) => sender.stored).toSorted();
       expect(stored).toHaveLength(8);
       const opened = await openHome(home);
-      expect((await opened.spool.ids(bob)).toSorted()).toEqual(stored);
-      expect((await opened.spool.ids(carol)).toSorted()).toEqual(stored);
+      expect((await opened.mailboxes.ids(bob)).toSorted()).toEqual(stored);
+      expect((await opened.mailboxes.ids(carol)).toSorted()).toEqual(stored);
       await opened.close();
     }
   });
@@ -386,14 +386,14 @@ describe('several processes at once', () => {
     const ended = sender.ended.then(() => true);
     const sizes = new Set<number>();
     const look = async (): Promise<void> => {
-      for (const { message } of await opened.spool.peek(bob)) sizes.add(message.body.length);
+      for (const { message } of await opened.mailboxes.peek(bob)) sizes.add(message.body.length);
     };
     const aMoment = (): Promise<boolean> => new Promise((resolve) => setImmediate(() => resolve(false)));
     do {
       await look();
     } while (!(await Promise.race([ended, aMoment()])));
     await look();
-    expect(await opened.spool.ids(bob)).toHaveLength(40);
+    expect(await opened.mailboxes.ids(bob)).toHaveLength(40);
     expect([...sizes]).toEqual([size]);
     expect(existsSync(`${home}/aside`)).toBe(false);
     await opened.close();
@@ -409,8 +409,8 @@ describe('a reader that falls asleep between its claim and its rename', () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const asleep = Promise.withResolvers<void>();
     const opened = await openHome(home, { now });
-    const ledger = new Proxy(opened.ledger, {
-      get(target, name: keyof OpenHome['ledger']) {
+    const journal = new Proxy(opened.journal, {
+      get(target, name: keyof OpenHome['journal']) {
         if (name !== 'claim') return target[name].bind(target);
         return async (...args: Parameters<typeof target.claim>) => {
           const claimed = await target.claim(...args);
@@ -420,8 +420,8 @@ describe('a reader that falls asleep between its claim and its rename', () => {
         };
       },
     });
-    const spool = new Maildir({ ...opened.spool.options, journal: ledger });
-    return { ...opened, spool, asleep: asleep.promise, wake: resolve };
+    const mailboxes = new Maildir({ ...opened.mailboxes.options, journal });
+    return { ...opened, mailboxes, asleep: asleep.promise, wake: resolve };
   }
 
   it.each([
@@ -431,24 +431,24 @@ describe('a reader that falls asleep between its claim and its rename', () => {
     const home = await homeWith('k1');
     let time = Date.now();
     const [slow, next] = [await sleepy(home, () => time), await sleepy(home, () => time)];
-    const ids = await slow.spool.ids(bob);
-    const late = slow.spool.claim(bob, ids, { ...LEASE, bearer: true });
+    const ids = await slow.mailboxes.ids(bob);
+    const late = slow.mailboxes.claim(bob, ids, { ...LEASE, bearer: true });
     await slow.asleep;
     time += LEASE.ms;
-    await next.spool.heal();
-    const claiming = next.spool.claim(bob, ids, LEASE);
+    await next.mailboxes.heal();
+    const claiming = next.mailboxes.claim(bob, ids, LEASE);
     const woken = early ? [slow, next] : [next, slow];
     for (const one of woken) {
       one.wake();
       await (one === slow ? late : claiming);
     }
     let shown = 0;
-    expect(await slow.spool.settle(await late, ids, DONE, () => (shown += 1))).toBe(false);
+    expect(await slow.mailboxes.settle(await late, ids, DONE, () => (shown += 1))).toBe(false);
     expect(shown).toBe(0);
     expect((await claiming).copies.map(({ message }) => message.id)).toEqual(ids);
-    expect(await next.spool.settle(await claiming, ids, DONE, () => (shown += 1))).toBe(true);
+    expect(await next.mailboxes.settle(await claiming, ids, DONE, () => (shown += 1))).toBe(true);
     expect(shown).toBe(1);
-    expect(await next.spool.asides()).toEqual([]);
+    expect(await next.mailboxes.asides()).toEqual([]);
     await slow.close();
     await next.close();
   });

@@ -13,10 +13,10 @@ import { PartlyShown } from '../../core/disk.ts';
 const LEASE = { ms: 30_000 };
 const DONE = { disposition: 'acknowledged', by: { test: true } } as const;
 
-async function take({ spool }: OpenHome, ids: MessageId[], keep = false): Promise<MessageId[]> {
-  const claim = await spool.claim(bob, ids, LEASE);
+async function take({ mailboxes }: OpenHome, ids: MessageId[], keep = false): Promise<MessageId[]> {
+  const claim = await mailboxes.claim(bob, ids, LEASE);
   const held = claim.copies.map(({ message }) => message.id);
-  return (await spool.settle(claim, held, { ...DONE, keep })) ? held : [];
+  return (await mailboxes.settle(claim, held, { ...DONE, keep })) ? held : [];
 }
 
 describe('mail that was shown and could not be settled', () => {
@@ -29,25 +29,25 @@ describe('mail that was shown and could not be settled', () => {
       if (step === (before ? 'T3 settle' : 'T3 shown')) throw Object.assign(new Error('full'), { code: 'ENOSPC' });
     };
     const failing = await openHome(home, { onStep: fails });
-    const { id } = (await failing.spool.put(anEntry())).message;
-    const claim = await failing.spool.claim(bob, [id], LEASE);
+    const { id } = (await failing.mailboxes.put(anEntry())).message;
+    const claim = await failing.mailboxes.claim(bob, [id], LEASE);
     let shown = 0;
-    const settling = failing.spool.settle(claim, [id], DONE, before ? 'shown' : () => (shown += 1));
+    const settling = failing.mailboxes.settle(claim, [id], DONE, before ? 'shown' : () => (shown += 1));
     await expect(settling).rejects.toThrow('what was shown is not settled and comes again, marked as redelivered');
     expect(shown).toBe(before ? 0 : 1);
-    expect((await failing.spool.claim(bob, [id], LEASE)).copies).toMatchObject([{ message: { id }, attempt: 1 }]);
+    expect((await failing.mailboxes.claim(bob, [id], LEASE)).copies).toMatchObject([{ message: { id }, attempt: 1 }]);
     await failing.close();
   });
 
   it('comes again, marked, if a part of it was written', async () => {
     const opened = await openHome(temporaryHome());
-    const { id } = (await opened.spool.put(anEntry())).message;
-    const claim = await opened.spool.claim(bob, [id], LEASE);
+    const { id } = (await opened.mailboxes.put(anEntry())).message;
+    const claim = await opened.mailboxes.claim(bob, [id], LEASE);
     const half = (): never => {
       throw new PartlyShown(Object.assign(new Error('nobody reads'), { code: 'EPIPE' }));
     };
-    await expect(opened.spool.settle(claim, [id], DONE, half)).rejects.toMatchObject({ code: 'EPIPE' });
-    expect((await opened.spool.claim(bob, [id], LEASE)).copies).toMatchObject([{ attempt: 1 }]);
+    await expect(opened.mailboxes.settle(claim, [id], DONE, half)).rejects.toMatchObject({ code: 'EPIPE' });
+    expect((await opened.mailboxes.claim(bob, [id], LEASE)).copies).toMatchObject([{ attempt: 1 }]);
     await opened.close();
   });
 });
@@ -62,12 +62,12 @@ describe('on the disk', () => {
       }
     };
     const opened = await openHome(home, { onStep: (step) => /^S[2-5]/.test(step) && look() });
-    const { message } = await opened.spool.put(anEntry());
+    const { message } = await opened.mailboxes.put(anEntry());
     expect(seen).toEqual(['tmp', 'new']);
     expect(readdirSync(`${home}/spool/bob/new`)).toEqual([`${message.id}.json`]);
     const [kept] = await take(opened, [message.id], true);
     expect(readdirSync(`${home}/spool/bob/cur`)).toEqual([`${kept}.json`]);
-    const other = (await opened.spool.put(anEntry())).message;
+    const other = (await opened.mailboxes.put(anEntry())).message;
     await take(opened, [other.id]);
     const left = ['tmp', 'new', 'cur', 'held', 'quiet'].flatMap((folder) => readdirSync(`${home}/spool/bob/${folder}`));
     expect(left).toEqual([`${kept}.json`]);
@@ -79,8 +79,8 @@ describe('on the disk', () => {
     mkdirSync(home);
     const opened = await openHome(home);
     rmSync(home, { recursive: true });
-    await opened.spool.heal();
-    const { message } = await opened.spool.put(anEntry());
+    await opened.mailboxes.heal();
+    const { message } = await opened.mailboxes.put(anEntry());
     expect(await take(opened, [message.id])).toEqual([message.id]);
     await opened.close();
   });
@@ -88,7 +88,7 @@ describe('on the disk', () => {
   it('a message file is its compact JSON and nothing more [BC-B1.2]', async () => {
     const home = temporaryHome();
     const opened = await openHome(home);
-    const { message } = await opened.spool.put(anEntry({ body: 'two\nlines, ünï' }));
+    const { message } = await opened.mailboxes.put(anEntry({ body: 'two\nlines, ünï' }));
     expect(readFileSync(`${home}/spool/bob/new/${message.id}.json`, 'utf8')).toBe(JSON.stringify(message));
     await opened.close();
   });
@@ -99,15 +99,15 @@ describe('on the disk', () => {
       const home = temporaryHome();
       const opened = await openHome(home);
       await new FilesDirectory(home, Date.now).register(bob, 'agent');
-      await opened.spool.put({
+      await opened.mailboxes.put({
         message: aMessage(),
         copies: [...copiesFor(bob), { mailbox: carol, attention: QUIET }],
       });
-      await take(opened, await opened.spool.ids(bob), true);
-      await opened.spool.put(anEntry());
+      await take(opened, await opened.mailboxes.ids(bob), true);
+      await opened.mailboxes.put(anEntry());
       chmodSync(leaveFile(home, bob, 'x.json', '{'), 0o600);
       await opened.close();
-      await (await openHome(home, { now: () => Date.now() + 20_000 })).spool.peek(bob);
+      await (await openHome(home, { now: () => Date.now() + 20_000 })).mailboxes.peek(bob);
       const all = readdirSync(home, { recursive: true }) as string[];
       expect(all).toContain('aside/bob');
       const open = all.filter((name) => {
@@ -177,7 +177,7 @@ describe('when the disk says no', () => {
     const opened = await openHome(home);
     const body = 'x'.repeat(20_000);
     const stored: MessageId[] = [];
-    for (let n = 0; n < 5; n += 1) stored.push((await opened.spool.put(anEntry({ body }))).message.id);
+    for (let n = 0; n < 5; n += 1) stored.push((await opened.mailboxes.put(anEntry({ body }))).message.id);
     const refusals: string[] = [];
     // Every amount of free space from none upwards, so that each step in turn is the one that finds the disk full.
     for (let free = 0; free <= 20; free += 1) {
@@ -185,7 +185,7 @@ describe('when the disk says no', () => {
       makeRoomInLog(home);
       fill(free * 4096);
       try {
-        stored.push((await opened.spool.put(anEntry({ body }, { copies: copiesFor(bob, carol) }))).message.id);
+        stored.push((await opened.mailboxes.put(anEntry({ body }, { copies: copiesFor(bob, carol) }))).message.id);
       } catch (error) {
         refusals.push((error as { code: string }).code);
         expect((error as Error).message).toMatch(/space/);
@@ -195,13 +195,13 @@ describe('when the disk says no', () => {
     expect(new Set(refusals)).toEqual(new Set(['storage_failed']));
     expect(stored.length).toBeGreaterThan(8);
     rmSync(`${disk.path}/filler`);
-    await opened.spool.heal();
-    const waiting = await opened.spool.peek(bob);
+    await opened.mailboxes.heal();
+    const waiting = await opened.mailboxes.peek(bob);
     expect(waiting.map(({ message }) => message.id).toSorted()).toEqual(stored.toSorted());
     expect(new Set(waiting.map(({ message }) => message.body.length))).toEqual(new Set([body.length]));
     expect(readdirSync(`${home}/spool/bob/tmp`)).toEqual([]);
     expect(readdirSync(`${home}/sending`)).toEqual([]);
-    const after = (await opened.spool.put(anEntry({ body }))).message.id;
+    const after = (await opened.mailboxes.put(anEntry({ body }))).message.id;
     expect(await take(opened, [...stored, after])).toEqual([...stored, after]);
     await opened.close();
   });
@@ -209,7 +209,7 @@ describe('when the disk says no', () => {
   onTinyDisk(`a full one may refuse a take, and the message waits on${why} [BC-8]`, async () => {
     const home = homeOn('take');
     const opened = await openHome(home);
-    const { id } = (await opened.spool.put(anEntry())).message;
+    const { id } = (await opened.mailboxes.put(anEntry())).message;
     fill(0);
     const outcome = await take(opened, [id]).catch((error: { code: string }) => error.code);
     rmSync(`${disk.path}/filler`);
@@ -222,22 +222,22 @@ describe('when the disk says no', () => {
   onFrozenDisk('a read-only one gives one clear refusal, and what was stored is there afterwards', async () => {
     const home = temporaryHome();
     const opened = await openHome(home);
-    const { id } = (await opened.spool.put(anEntry())).message;
+    const { id } = (await opened.mailboxes.put(anEntry())).message;
     const refused = { name: 'Refusal', code: 'storage_failed' };
     const thaw = freeze(home);
     try {
-      await expect(opened.spool.put(anEntry())).rejects.toMatchObject(refused);
-      await expect(opened.spool.put(anEntry({}, { copies: copiesFor(carol) }))).rejects.toMatchObject(refused);
-      await expect(opened.spool.claim(bob, [id], LEASE)).rejects.toMatchObject(refused);
+      await expect(opened.mailboxes.put(anEntry())).rejects.toMatchObject(refused);
+      await expect(opened.mailboxes.put(anEntry({}, { copies: copiesFor(carol) }))).rejects.toMatchObject(refused);
+      await expect(opened.mailboxes.claim(bob, [id], LEASE)).rejects.toMatchObject(refused);
       await expect(new FilesDirectory(home, Date.now).register(bob, 'agent')).rejects.toMatchObject(refused);
-      expect((await opened.spool.peek(bob)).map(({ message }) => message.id)).toEqual([id]);
+      expect((await opened.mailboxes.peek(bob)).map(({ message }) => message.id)).toEqual([id]);
       await opened.close();
       await expect(sendIn(home)).rejects.toMatchObject(refused);
     } finally {
       thaw();
     }
     const again = await openHome(home, { now: () => Date.now() + LEASE.ms });
-    expect(await again.spool.ids(bob)).toEqual([id]);
+    expect(await again.mailboxes.ids(bob)).toEqual([id]);
     expect(await take(again, [id])).toEqual([id]);
     await again.close();
   });
@@ -259,7 +259,7 @@ describe('when the disk says no', () => {
   async function sendIn(home: string): Promise<void> {
     const opened = await openHome(home);
     try {
-      await opened.spool.put(anEntry());
+      await opened.mailboxes.put(anEntry());
     } finally {
       await opened.close();
     }

@@ -43,18 +43,18 @@ describe('in a home that is shared with other programs', () => {
     leaveFile(home, bob, `${message.id}.json`, JSON.stringify(message));
   }
   async function waiting(): Promise<MessageId[]> {
-    return (await opened.spool.peek(bob)).map(({ message }) => message.id);
+    return (await opened.mailboxes.peek(bob)).map(({ message }) => message.id);
   }
   async function take(...ids: MessageId[]): Promise<MessageId[]> {
-    const claim = await opened.spool.claim(bob, ids, LEASE);
+    const claim = await opened.mailboxes.claim(bob, ids, LEASE);
     const held = claim.copies.map(({ message }) => message.id);
-    return held.length > 0 && (await opened.spool.settle(claim, held, DONE)) ? held : [];
+    return held.length > 0 && (await opened.mailboxes.settle(claim, held, DONE)) ? held : [];
   }
 
   it('a message that a plain script wrote is read, whatever it lacks [BC-1]', async () => {
     const id = anId();
     leaveFile(home, bob, `${id}.json`, `{"id":"${id}","from":"script","to":"@bob","colour":"red"}`);
-    const [copy] = await opened.spool.peek(bob);
+    const [copy] = await opened.mailboxes.peek(bob);
     expect(copy?.message).toMatchObject({ id, from: 'script', body: '', priority: 'normal' });
     expect(copy?.message).not.toHaveProperty('colour');
     expect(await take(id)).toEqual([id]);
@@ -64,44 +64,44 @@ describe('in a home that is shared with other programs', () => {
     const [loud, quiet] = [aMessage(), aMessage({ to: '#dev' })];
     leave(loud);
     leave(quiet);
-    expect(await opened.spool.adopt(bob)).toBe(2);
+    expect(await opened.mailboxes.adopt(bob)).toBe(2);
     expect([existsSync(path('new', loud.id)), existsSync(path('quiet', quiet.id))]).toEqual([true, true]);
-    expect((await opened.ledger.copy(bob, quiet.id))?.attention).toEqual(QUIET);
+    expect((await opened.journal.copy(bob, quiet.id))?.attention).toEqual(QUIET);
   });
 
   describe('another taker', () => {
     it('that renames before us wins: we show nothing and say that it is gone [BC-6]', async () => {
-      const { id } = (await opened.spool.put(anEntry())).message;
+      const { id } = (await opened.mailboxes.put(anEntry())).message;
       steps['T1 claimed'] = () => renameSync(path('new', id), path('cur', id));
-      const claim = await opened.spool.claim(bob, [id], LEASE);
+      const claim = await opened.mailboxes.claim(bob, [id], LEASE);
       expect(claim.copies).toEqual([]);
       let shown = 0;
-      expect(await opened.spool.settle(claim, [id], DONE, () => (shown += 1))).toBe(false);
+      expect(await opened.mailboxes.settle(claim, [id], DONE, () => (shown += 1))).toBe(false);
       expect(shown).toBe(0);
-      const [copy] = (await opened.ledger.trace(id))?.copies ?? [];
+      const [copy] = (await opened.journal.trace(id))?.copies ?? [];
       expect([copy?.state, copy?.receipts.map(({ step }) => step)]).toEqual(['gone', ['taken_elsewhere']]);
       expect(existsSync(path('cur', id))).toBe(true);
     });
 
     it('that renames after us loses: the file is not there [BC-6]', async () => {
-      const { id } = (await opened.spool.put(anEntry())).message;
+      const { id } = (await opened.mailboxes.put(anEntry())).message;
       steps['T2 in hand'] = () => expect(() => renameSync(path('new', id), path('cur', id))).toThrow('ENOENT');
       expect(await take(id)).toEqual([id]);
     });
 
     it('that took a copy is found out by the sender who withdraws it', async () => {
-      const { id } = (await opened.spool.put(anEntry())).message;
+      const { id } = (await opened.mailboxes.put(anEntry())).message;
       renameSync(path('new', id), path('cur', id));
-      const copies = await opened.spool.withdraw(id, { withdrawn: true });
+      const copies = await opened.mailboxes.withdraw(id, { withdrawn: true });
       expect(copies.map(({ state }) => state)).toEqual(['gone']);
-      expect((await opened.ledger.copy(bob, id))?.state).toBe('gone');
+      expect((await opened.journal.copy(bob, id))?.state).toBe('gone');
     });
 
     it('that took a copy does not make a retry bring it back [BC-10]', async () => {
       const entry = anEntry();
-      await opened.spool.put(entry);
+      await opened.mailboxes.put(entry);
       renameSync(path('new', entry.message.id), path('cur', entry.message.id));
-      await opened.spool.put(entry);
+      await opened.mailboxes.put(entry);
       expect(await waiting()).toEqual([]);
     });
   });
@@ -113,7 +113,7 @@ describe('in a home that is shared with other programs', () => {
       leaveFile(home, bob, `${message.id}.json`, text.slice(0, 40));
       expect(await waiting()).toEqual([]);
       expect(await take(message.id)).toEqual([]);
-      expect(await opened.spool.adopt(bob)).toBe(0);
+      expect(await opened.mailboxes.adopt(bob)).toBe(0);
       leaveFile(home, bob, `${message.id}.json`, text);
       expect(await waiting()).toEqual([message.id]);
       expect(await take(message.id)).toEqual([message.id]);
@@ -133,7 +133,7 @@ describe('in a home that is shared with other programs', () => {
       ahead = 11_000;
       expect(await waiting()).toEqual([]);
       expect(await take(id)).toEqual([]);
-      const asides = await opened.spool.asides();
+      const asides = await opened.mailboxes.asides();
       expect(asides).toEqual([expect.stringContaining(id)]);
       expect(readFileSync(asides[0] ?? '', 'utf8')).toBe(text);
     });
@@ -148,9 +148,9 @@ describe('in a home that is shared with other programs', () => {
       let clock = written * 1000 + 9_999;
       const other = await openHome(home, { now: () => clock });
       const look = async (): Promise<unknown[]> => [
-        await other.spool.peek(bob),
+        await other.mailboxes.peek(bob),
         existsSync(path('new', id)),
-        (await other.spool.asides()).length,
+        (await other.mailboxes.asides()).length,
       ];
       expect(await look()).toEqual([[], true, 0]);
       clock += 1;
@@ -160,7 +160,7 @@ describe('in a home that is shared with other programs', () => {
 
     it('hides nobody else’s message', async () => {
       leaveFile(home, bob, `${anId()}.json`, '{');
-      const { id } = (await opened.spool.put(anEntry())).message;
+      const { id } = (await opened.mailboxes.put(anEntry())).message;
       ahead = 11_000;
       expect(await waiting()).toEqual([id]);
       expect(await take(id)).toEqual([id]);
@@ -171,7 +171,7 @@ describe('in a home that is shared with other programs', () => {
       ahead = 11_000;
       expect(await waiting()).toEqual([]);
       expect(readdirSync(`${home}/spool/bob/new`)).toHaveLength(5);
-      expect(await opened.spool.asides()).toEqual([]);
+      expect(await opened.mailboxes.asides()).toEqual([]);
     });
   });
 
@@ -188,12 +188,12 @@ describe('in a home that is shared with other programs', () => {
       writeFileSync(target, secret);
       leaveFile(home, bob, 'first.txt', '');
       make(path('new', 'link'), target);
-      const { id } = (await opened.spool.put(anEntry())).message;
+      const { id } = (await opened.mailboxes.put(anEntry())).message;
       expect(await waiting()).toEqual([id]);
       expect(await take('link' as MessageId)).toEqual([]);
       ahead = 11_000;
       expect(await waiting()).toEqual([id]);
-      expect(await opened.spool.asides()).toEqual([expect.stringContaining('link')]);
+      expect(await opened.mailboxes.asides()).toEqual([expect.stringContaining('link')]);
       expect(readFileSync(target, 'utf8')).toBe(secret);
     });
   });
@@ -209,38 +209,38 @@ describe('in a home that is shared with other programs', () => {
     symlinkSync(`${home}/target.json`, path('new', 'link'));
     Bun.spawnSync(['mkfifo', path('new', 'pipe')]);
     mkdirSync(path('new', 'folder'));
-    const first = await opened.spool.peek(bob);
+    const first = await opened.mailboxes.peek(bob);
     expect(first.map(({ message }) => message)).toEqual([...many, long]);
-    expect(await opened.spool.asides()).toEqual([]);
+    expect(await opened.mailboxes.asides()).toEqual([]);
     ahead = 11_000;
     expect(await waiting()).toEqual([...many, long].map(({ id }) => id));
-    const asides = (await opened.spool.asides()).map((one) => one.replace(/^.*\/(\w+)\..*$/, '$1'));
+    const asides = (await opened.mailboxes.asides()).map((one) => one.replace(/^.*\/(\w+)\..*$/, '$1'));
     expect(asides.toSorted()).toEqual(['empty', 'folder', 'half', 'link', 'other', 'pipe']);
   });
 
   describe('a message that comes back from the dead', () => {
     it('is not given out again, and is set aside at the first try [BC-10]', async () => {
-      const { message } = await opened.spool.put(anEntry());
+      const { message } = await opened.mailboxes.put(anEntry());
       expect(await take(message.id)).toEqual([message.id]);
       leave(message);
-      expect(await opened.spool.adopt(bob)).toBe(0);
+      expect(await opened.mailboxes.adopt(bob)).toBe(0);
       expect(await take(message.id)).toEqual([]);
       expect(await waiting()).toEqual([]);
-      expect(await opened.spool.asides()).toHaveLength(1);
+      expect(await opened.mailboxes.asides()).toHaveLength(1);
     });
   });
 
   it('a copy that somebody puts back under its reader’s hands is settled all the same, and does not wait again', async () => {
-    const { id } = (await opened.spool.put(anEntry())).message;
-    const claim = await opened.spool.claim(bob, [id], LEASE);
+    const { id } = (await opened.mailboxes.put(anEntry())).message;
+    const claim = await opened.mailboxes.claim(bob, [id], LEASE);
     renameSync(path('held', id), path('new', id));
-    expect(await opened.spool.settle(claim, [id], DONE)).toBe(true);
+    expect(await opened.mailboxes.settle(claim, [id], DONE)).toBe(true);
     expect(await waiting()).toEqual([]);
   });
 
   it('an odd but legal id stays a file of its folder', async () => {
     for (const id of ['.', '..', '-', '_x.y', 'A'.repeat(128)] as MessageId[]) {
-      await opened.spool.put(anEntry({ id }));
+      await opened.mailboxes.put(anEntry({ id }));
       expect(existsSync(path('new', id))).toBe(true);
       expect(await take(id)).toEqual([id]);
     }
@@ -256,10 +256,10 @@ describe('in a home that is shared with other programs', () => {
   });
 
   it('a mailbox that is removed by one process can be written by another at once', async () => {
-    await opened.spool.put(anEntry());
+    await opened.mailboxes.put(anEntry());
     const other = await openHome(home);
-    await other.spool.remove(bob);
-    const { id } = (await opened.spool.put(anEntry())).message;
+    await other.mailboxes.remove(bob);
+    const { id } = (await opened.mailboxes.put(anEntry())).message;
     expect(await waiting()).toEqual([id]);
     await other.close();
   });
@@ -268,47 +268,47 @@ describe('in a home that is shared with other programs', () => {
 describe('what another program took', () => {
   it('is noted when somebody looks, and is nobody’s any more', async () => {
     const root = temporaryHome();
-    const { spool, ledger, close } = await openHome(root);
-    const { message } = await spool.put(anEntry());
+    const { mailboxes, journal, close } = await openHome(root);
+    const { message } = await mailboxes.put(anEntry());
     renameSync(`${root}/spool/bob/new/${message.id}.json`, `${root}/spool/bob/cur/${message.id}.json`);
-    await spool.adopt(bob);
-    expect(await ledger.copy(bob, message.id)).toMatchObject({ state: 'gone' });
+    await mailboxes.adopt(bob);
+    expect(await journal.copy(bob, message.id)).toMatchObject({ state: 'gone' });
     await close();
   });
 
   it('is not given to a reader who read it while it waited', async () => {
     const root = temporaryHome();
-    const { spool, ledger, close } = await openHome(root);
-    const { message } = await spool.put(anEntry());
-    const other = (await spool.put(anEntry())).message;
-    const read = new Map((await spool.peek(bob)).map((one) => [one.message.id, one.message]));
+    const { mailboxes, journal, close } = await openHome(root);
+    const { message } = await mailboxes.put(anEntry());
+    const other = (await mailboxes.put(anEntry())).message;
+    const read = new Map((await mailboxes.peek(bob)).map((one) => [one.message.id, one.message]));
     renameSync(`${root}/spool/bob/new/${message.id}.json`, `${root}/spool/bob/cur/${message.id}.json`);
-    const claim = await spool.claim(bob, [message.id, other.id], { ms: 1000 }, read);
+    const claim = await mailboxes.claim(bob, [message.id, other.id], { ms: 1000 }, read);
     expect(claim.copies.map((copy) => copy.message)).toEqual([other]);
-    expect(await ledger.copy(bob, message.id)).toMatchObject({ state: 'gone' });
+    expect(await journal.copy(bob, message.id)).toMatchObject({ state: 'gone' });
     await close();
   });
 
   it('can be taken again if that program puts it back, marked as a redelivery', async () => {
     const root = temporaryHome();
-    const { spool, close } = await openHome(root);
-    const { message } = await spool.put(anEntry());
+    const { mailboxes, close } = await openHome(root);
+    const { message } = await mailboxes.put(anEntry());
     const [here, there] = [`${root}/spool/bob/new/${message.id}.json`, `${root}/spool/bob/cur/${message.id}.json`];
     renameSync(here, there);
-    await spool.adopt(bob);
+    await mailboxes.adopt(bob);
     renameSync(there, here);
-    const claim = await spool.claim(bob, [message.id], { ms: 1000 });
+    const claim = await mailboxes.claim(bob, [message.id], { ms: 1000 });
     expect(claim.copies).toMatchObject([{ message: { id: message.id }, attempt: 1 }]);
     await close();
   });
 
   it('is not said of a copy that a sender has accepted and not yet published', async () => {
     const root = temporaryHome();
-    const { spool, ledger, close } = await openHome(root);
-    const { message } = await spool.put(anEntry());
+    const { mailboxes, journal, close } = await openHome(root);
+    const { message } = await mailboxes.put(anEntry());
     renameSync(`${root}/spool/bob/new/${message.id}.json`, `${root}/spool/bob/tmp/${message.id}.json`);
-    await spool.adopt(bob);
-    expect(await ledger.copy(bob, message.id)).toMatchObject({ state: 'stored' });
+    await mailboxes.adopt(bob);
+    expect(await journal.copy(bob, message.id)).toMatchObject({ state: 'stored' });
     await close();
   });
 });

@@ -12,7 +12,7 @@ mailboxesContract('maildir', async () => {
   const another = async () => {
     const other = await openHome(root, { now });
     opened.push(other);
-    return other.spool;
+    return other.mailboxes;
   };
   return {
     ...home,

@@ -25,10 +25,10 @@ function filesIn(home: string, folder: 'new' | 'quiet'): string[] {
 describe('a raised copy', () => {
   it('stands in new/ and no longer in quiet/', async () => {
     const home = temporaryHome();
-    const { spool, close } = await openHome(home);
-    const { message } = await spool.put(aQuietEntry());
+    const { mailboxes, close } = await openHome(home);
+    const { message } = await mailboxes.put(aQuietEntry());
     expect(filesIn(home, 'quiet')).toEqual([`${message.id}.json`]);
-    await spool.raise(bob, message.id);
+    await mailboxes.raise(bob, message.id);
     expect(filesIn(home, 'new')).toEqual([`${message.id}.json`]);
     expect(filesIn(home, 'quiet')).toEqual([]);
     await close();
@@ -36,12 +36,12 @@ describe('a raised copy', () => {
 
   it('of a relay stands in new/, whether it had its file before or gets it later', async () => {
     const home = temporaryHome();
-    const { spool, close } = await openServerHome(home);
-    const early = (await spool.put(aQuietEntry())).message;
-    await spool.flush();
-    const late = (await spool.put(aQuietEntry())).message;
-    for (const { id } of [early, late]) expect(await spool.raise(bob, id)).toBe(true);
-    await spool.flush();
+    const { mailboxes, close } = await openServerHome(home);
+    const early = (await mailboxes.put(aQuietEntry())).message;
+    await mailboxes.flush();
+    const late = (await mailboxes.put(aQuietEntry())).message;
+    for (const { id } of [early, late]) expect(await mailboxes.raise(bob, id)).toBe(true);
+    await mailboxes.flush();
     expect(filesIn(home, 'new').toSorted()).toEqual([early, late].map(({ id }) => `${id}.json`).toSorted());
     expect(filesIn(home, 'quiet')).toEqual([]);
     await close();
@@ -49,14 +49,14 @@ describe('a raised copy', () => {
 
   it('of a relay stands in new/ also if its file was just being written into quiet/', async () => {
     const home = temporaryHome();
-    const { spool, ledger, close } = await openHome(home);
+    const { mailboxes, journal, close } = await openHome(home);
     const entry = aQuietEntry();
-    await ledger.acceptTogether([entry]);
-    const copies = await ledger.unexported(FIRST, 10);
+    await journal.acceptTogether([entry]);
+    const copies = await journal.unexported(FIRST, 10);
     expect(copies).toMatchObject([{ quiet: true }]);
     // Not there yet, so nothing is moved.
-    expect(await spool.raise(bob, entry.message.id)).toBe(false);
-    await new ExportFiles(new MaildirFiles(home)).exportBatch(ledger, copies, fail);
+    expect(await mailboxes.raise(bob, entry.message.id)).toBe(false);
+    await new ExportFiles(new MaildirFiles(home)).exportBatch(journal, copies, fail);
     expect(filesIn(home, 'new')).toEqual([`${entry.message.id}.json`]);
     expect(filesIn(home, 'quiet')).toEqual([]);
     await close();

@@ -4,9 +4,9 @@ import { openHome } from '../support/maildir.ts';
 import { leave, LEASE, say, standReady, TAKEN, thePlan } from './at-work.ts';
 
 const { root } = thePlan() as { root: string };
-const { spool } = await openHome(root);
-const claim = await spool.claim(bob, await spool.ids(bob), LEASE);
+const { mailboxes } = await openHome(root);
+const claim = await mailboxes.claim(bob, await mailboxes.ids(bob), LEASE);
 const ids = claim.copies.map(({ message }) => message.id);
 await standReady();
-say({ held: ids.length, kept: await spool.settle(claim, ids, TAKEN) });
+say({ held: ids.length, kept: await mailboxes.settle(claim, ids, TAKEN) });
 leave();
