@@ -22,7 +22,7 @@ export function isUnread({ label, root, remote }: Home, record: AgentRecord, now
 export async function unreadAdvice(name: AgentName): Promise<string> {
   const isClient = CLIENT_NAMES.some((client) => client === name);
   const install = isClient ? `parley install ${name}` : `parley install <client> --as ${name}`;
-  return `nobody reads @${name}: no client is bound to it, and nothing has read its mail lately. Next: ${install}, or parley inbox --as ${name}`;
+  return `nobody reads @${name} yet. Next: ${install}, or parley inbox --as ${name}`;
 }
 
 /** A file that cannot be read is no reason to warn: `parley doctor` and the hook name it. */

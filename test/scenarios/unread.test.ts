@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { utimesSync, writeFileSync } from 'node:fs';
 import { InstallMachine } from '../support/install-home.ts';
 
-const NOBODY = 'nobody reads @codex: ';
+const NOBODY = 'nobody reads @codex yet. ';
 const DAY = 24 * 60 * 60 * 1000;
 
 async function aMachine(): Promise<InstallMachine> {
@@ -20,7 +20,7 @@ async function noteOf(machine: InstallMachine, args: string[]): Promise<string> 
 describe('a mailbox that nobody reads', () => {
   it('is named by `send` and `agents`, with what to do', async () => {
     const machine = await aMachine();
-    const line = `${NOBODY}no client is bound to it, and nothing has read its mail lately. Next: parley install codex, or parley inbox --as codex\n`;
+    const line = `${NOBODY}Next: parley install codex, or parley inbox --as codex\n`;
     expect(await noteOf(machine, ['send', '@codex', 'hello'])).toBe(line);
     expect(await noteOf(machine, ['agents'])).toBe(line);
     const agents = JSON.parse(await machine.does('parley', ['agents', '--json'])) as {
