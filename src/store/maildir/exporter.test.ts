@@ -40,10 +40,10 @@ it('who waits for an export worker that dies is told so, and the next request is
   }`;
   const script = `
     const { openServerHome } = await import('${SOURCE}../test/support/server-home.ts');
-    const { spool, close } = await openServerHome(process.cwd() , { heal: false });
+    const { mailboxes, close } = await openServerHome(process.cwd() , { heal: false });
     const alive = setInterval(() => {}, 1000);
-    console.log(await spool.heal().catch((error) => error.message));
-    console.log(await spool.heal());
+    console.log(await mailboxes.heal().catch((error) => error.message));
+    console.log(await mailboxes.heal());
     await close();
     clearInterval(alive);
     process.exit();`;
