@@ -1,3 +1,4 @@
+import { COMMAND_LIMIT, START } from './command.ts';
 import { closeSync, constants, existsSync, mkdirSync, openSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
 import { c2cHookScript } from '../../src/delivery/hook-script.ts';
 import type { AgentName } from '../../src/core/names.ts';
@@ -9,8 +10,6 @@ import { BODY, openInboxes } from '../mailroom.ts';
 import { interleave, summary } from '../measure.ts';
 import { run } from '../program.ts';
 import { wakeRows } from './wake.ts';
-
-const START = '`bun -e 0`';
 
 /** The program under its c2c name, with three sessions in a broker of its own. */
 interface Place {
@@ -41,7 +40,7 @@ export async function c2cFigure(bench: Bench): Promise<Row[]> {
   // The first look notes that everything is in its place.
   run([still.c2c, 'poll-inbox'], still.env);
   const times = await interleave(bench.quick ? 30 : 150, {
-    bun: () => run([process.execPath, '-e', '0'], env),
+    node: () => run(['node', '-e', '0'], env),
     poll: () => run([still.c2c, 'poll-inbox', '--json'], still.env),
     send: () => run([c2c, 'send', 'bob', BODY], env),
     // Nobody reads here: each send finds one more waiting.
@@ -50,11 +49,17 @@ export async function c2cFigure(bench: Bench): Promise<Row[]> {
     mcp: () => initialized([c2c, 'mcp'], env),
   });
   return [
-    beside('`c2c poll-inbox`, empty, compiled', START, 3, times.poll, times.bun),
-    beside('the same with a message to take', START, null, times.take, times.bun),
-    beside('`c2c send`, compiled and durable, into an inbox that is read', START, 3, times.send, times.bun),
-    beside('the same into one that nobody reads, up to 165 waiting', START, 3, times.heap, times.bun),
-    beside('`c2c mcp`: start to the answer to `initialize`', START, 15, times.mcp, times.bun),
+    beside('`c2c poll-inbox`, empty, compiled', START, COMMAND_LIMIT, times.poll, times.node),
+    beside('the same with a message to take', START, null, times.take, times.node),
+    beside(
+      '`c2c send`, compiled and durable, into an inbox that is read',
+      START,
+      COMMAND_LIMIT,
+      times.send,
+      times.node,
+    ),
+    beside('the same into one that nobody reads, up to 165 waiting', START, COMMAND_LIMIT, times.heap, times.node),
+    beside('`c2c mcp`: start to the answer to `initialize`', START, null, times.mcp, times.node),
     ...(await hookRows(bench)),
     ...(await roomRows(bench)),
     ...(await wakeRows(bench)),

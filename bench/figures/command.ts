@@ -9,20 +9,30 @@ const BECAUSE =
   'about a third is the start of the runtime, a tenth loading our own code, a tenth opening and healing the ledger, and the ' +
   'rest deciding who sees it how, and storing it with two flushes';
 
-/** One durable send by the compiled program, beside the empty start of two runtimes. */
+/** What a command may take beside the empty start of Node. */
+export const COMMAND_LIMIT = 0.75;
+export const START = '`node -e 0`';
+
+/** Commands of the compiled program beside the empty start of Node. */
 export async function commandFigure(bench: Bench): Promise<Row[]> {
   const env = envOf(bench.fresh());
   for (const name of ['alice', 'bob']) run([bench.program(), 'init', name], env);
   const send = [bench.program(), 'send', '@bob', BODY];
+  const bch = (...words: string[]): string[] => [bench.program(), 'bch', ...words];
+  for (const name of ['alice', 'bob']) run(bch('init', name), env);
   const times = await interleave(bench.quick ? 30 : 150, {
-    bun: () => run([process.execPath, '-e', '0'], env),
     node: () => run(['node', '-e', '0'], env),
     send: () => run(send, env),
+    inbox: () => run([bench.program(), 'inbox'], env),
+    bchSend: () => run(bch('send', '@alice', BODY), env),
   });
-  const what = '`parley send`, compiled and durable';
   return [
-    { ...beside(what, '`bun -e 0`', 2.5, times.send, times.bun), because: BECAUSE },
-    beside(what, '`node -e 0`', 0.6, times.send, times.node),
+    {
+      ...beside('`parley send`, compiled and durable', START, COMMAND_LIMIT, times.send, times.node),
+      because: BECAUSE,
+    },
+    beside('`parley inbox`, nothing waiting', START, COMMAND_LIMIT, times.inbox, times.node),
+    beside('`bch send`, compiled and durable', START, COMMAND_LIMIT, times.bchSend, times.node),
     flushes(send, env, bench),
   ];
 }

@@ -18,9 +18,9 @@ export async function drainFigure(bench: Bench): Promise<Row[]> {
   const what = `drain of ${count.toLocaleString('en')}`;
   const other = 'the same with files that were never flushed';
   const note = 'deleting a file that was flushed, as all sent mail is, costs this disk much more than all the rest';
-  if (bench.quick) return [flushed(what, 1.5), notMeasured(other, FLOOR, null, 'left out by --quick')];
+  if (bench.quick) return [flushed(what, 2), notMeasured(other, FLOOR, null, 'left out by --quick')];
   const young = await drains(bench, 4, () => {});
-  return [flushed(what, 1.5), young(other, null, note)];
+  return [flushed(what, 2), young(other, null, note)];
 }
 
 /** Looking at a full mailbox, beside reading the files. */
@@ -41,7 +41,7 @@ export async function peekFigure(bench: Bench): Promise<Row[]> {
   });
   await room.journal.close();
   const what = `peek with ${count.toLocaleString('en')} waiting`;
-  return [beside(what, 'readdir, then read and parse each', 1.25, times.peek, times.bare)];
+  return [beside(what, 'readdir, then read and parse each', 2, times.peek, times.bare)];
 }
 
 function countFor(bench: Bench): number {

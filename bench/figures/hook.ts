@@ -10,7 +10,7 @@ const FLOOR = '`/bin/true`, started the same way';
 /** A hook that has nothing to say, beside the cheapest process there is. */
 export async function hookFigure(bench: Bench): Promise<Row[]> {
   if (!existsSync('/bin/true') || !Bun.which('dash')) {
-    return [notMeasured('empty hook under dash', FLOOR, 1.5, 'dash or /bin/true is not installed')];
+    return [notMeasured('empty hook under dash', FLOOR, 1.6, 'dash or /bin/true is not installed')];
   }
   const empty = boundSession(bench, 0);
   const quiet = bench.quick ? 1000 : 10_000;
@@ -22,8 +22,8 @@ export async function hookFigure(bench: Bench): Promise<Row[]> {
     long: () => empty.call(empty.hook, LONG_EVENT),
   });
   return [
-    beside('empty hook under dash', FLOOR, 1.5, times.empty, times.true),
-    beside(`the same with ${quiet.toLocaleString('en')} quiet copies`, FLOOR, 1.5, times.full, times.true),
+    beside('empty hook under dash', FLOOR, 1.6, times.empty, times.true),
+    beside(`the same with ${quiet.toLocaleString('en')} quiet copies`, FLOOR, 1.6, times.full, times.true),
     beside(
       'empty hook with an event of 8 KB',
       FLOOR,
