@@ -41,7 +41,7 @@ export async function peekFigure(bench: Bench): Promise<Row[]> {
   });
   await room.journal.close();
   const what = `peek with ${count.toLocaleString('en')} waiting`;
-  return [beside(what, 'readdir, then read and parse each', 2, times.peek, times.bare)];
+  return [beside(what, 'readdir, then read and parse each', null, times.peek, times.bare)];
 }
 
 function countFor(bench: Bench): number {
