@@ -4,6 +4,7 @@ import type { AgentName, MessageId, SendKey } from '../names.ts';
 import type { Disposition, Evidence, Receipt } from '../receipt.ts';
 import type { Obligations } from './obligations.ts';
 import type { Refusal } from '../refusal.ts';
+import type { SessionStore } from './session-store.ts';
 
 /** One recipient's copy, with the decision how that recipient sees it. */
 export interface Copy {
@@ -174,6 +175,8 @@ export interface Claimed {
  * The write half below is for spools, which pair each step with their files; see mailboxes.ts.
  */
 export interface Journal extends Records, JournalExportQueue, Obligations {
+  /** Prompts for sessions, and what they answered. Closed with the journal. */
+  sessionStore(): SessionStore;
   /** Stores an entry in one transaction, or returns the entry that is already there under that sender and key. */
   accept(entry: Entry): Promise<Acceptance>;
   /** Makes rows for files without one, as waiting or as kept after reading. Existing rows stay unchanged. */
