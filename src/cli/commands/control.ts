@@ -14,7 +14,11 @@ import type { Context } from '../context.ts';
 const QUESTION_OPEN = 2;
 const TIMED_OUT = 3;
 
-const FROM = { type: 'string', value: 'name', help: 'who asks, as the history shows it (default: your agent)' } as const;
+const FROM = {
+  type: 'string',
+  value: 'name',
+  help: 'who asks, as the history shows it (default: your agent)',
+} as const;
 const RAW = { type: 'boolean', help: 'a command of the client, such as /compact, if allow_commands is set' } as const;
 
 const askCommand = command({
@@ -115,7 +119,9 @@ const sessionsCommand = command({
       const { name, status, cwd, last_activity: last, waiting_for: waits } = one;
       const when = last === 0 ? '' : context.paint.dim(`  ${ago(new Date(last * 1000).toISOString(), Date.now())}`);
       const what = waits === undefined ? status : `${status}, waits for a person: ${lineForModel(waits)}`;
-      context.say(`${context.paint.bold(lineForModel(name).padEnd(width))}  ${what.padEnd(7)}  ${lineForModel(cwd)}${when}`);
+      context.say(
+        `${context.paint.bold(lineForModel(name).padEnd(width))}  ${what.padEnd(7)}  ${lineForModel(cwd)}${when}`,
+      );
     }
   },
 });
@@ -128,7 +134,9 @@ async function follow(context: Context): Promise<void> {
     if (context.json) process.stdout.write(`${JSON.stringify(event)}\n`);
     else if (event['event'] === 'status') {
       const waits = event['waiting_for'] === undefined ? '' : `, waits for a person: ${String(event['waiting_for'])}`;
-      context.say(`${clockTime(Date.now())}  ${lineForModel(`${String(event['session'])}  ${String(event['status'])}${waits}`)}`);
+      context.say(
+        `${clockTime(Date.now())}  ${lineForModel(`${String(event['session'])}  ${String(event['status'])}${waits}`)}`,
+      );
     }
   }
   throw new Refusal('unreachable', 'the control server has ended');
@@ -227,7 +235,9 @@ const queueCommand = command({
     for (const { id, session: name, state, ts, text, because } of queued) {
       const when = context.paint.dim(ago(new Date(ts * 1000).toISOString(), Date.now()));
       const why = because === undefined ? '' : ` (${lineForModel(because)})`;
-      context.say(`${context.paint.bold(String(id))}  ${lineForModel(name)}  ${state}${why}  ${when}\n  ${lineForModel(text)}`);
+      context.say(
+        `${context.paint.bold(String(id))}  ${lineForModel(name)}  ${state}${why}  ${when}\n  ${lineForModel(text)}`,
+      );
     }
   },
 });
@@ -248,7 +258,8 @@ const screenshotCommand = command({
 
 const questionsCommand = command({
   usage: 'questions <session>',
-  about: 'What a session asks its user. Questions are not collected in this version yet: `parley screenshot` shows them.',
+  about:
+    'What a session asks its user. Questions are not collected in this version yet: `parley screenshot` shows them.',
   words: [1, 1],
   examples: ['parley questions api'],
   async run(context: Context, _values, [session]) {
@@ -295,7 +306,9 @@ export async function tellSessionHistory(context: Context, session: string, limi
     const who = from === 'api' ? `[${agent ?? 'api'}]` : from === 'human' ? `${username ?? 'a person'}` : from;
     const when = context.paint.dim(ago(new Date(ts * 1000).toISOString(), Date.now()));
     const end = status === undefined ? '' : `  ${lineForModel(status)}`;
-    context.say(`${context.paint.bold(String(id))}  ${lineForModel(who)}  ${when}${end}\n  ${visible(text).replaceAll('\n', '\n  ')}`);
+    context.say(
+      `${context.paint.bold(String(id))}  ${lineForModel(who)}  ${when}${end}\n  ${visible(text).replaceAll('\n', '\n  ')}`,
+    );
   }
 }
 

@@ -80,7 +80,13 @@ const COMMANDS: Record<string, Handler> = {
     const sent = await deps.control.send({ ...promptIn(deps, request), deadline: null });
     if (sent.outcome !== 'sent') throw new ControlError(endSaid(sent, false));
     const { id, status, because, started } = sent;
-    return { ok: true, message_id: id, status, ...(because && { because: line(because) }), ...(started && { started }) };
+    return {
+      ok: true,
+      message_id: id,
+      status,
+      ...(because && { because: line(because) }),
+      ...(started && { started }),
+    };
   },
 
   async continue(deps, request) {
@@ -215,7 +221,9 @@ function promptIn(deps: ControlDeps, request: ControlRequest) {
 function lastOf(name: string, last: HistoryLine | null): Record<string, unknown> {
   if (!last) return { name, lastMessageId: 0, lastMessageTs: 0 };
   const { id, ts, from, type, text } = last;
-  const words = String((type === 'voice' ? last['transcription'] : type === 'photo' ? last['caption'] : text) ?? text ?? '');
+  const words = String(
+    (type === 'voice' ? last['transcription'] : type === 'photo' ? last['caption'] : text) ?? text ?? '',
+  );
   const characters = [...words.slice(0, 3 * GIST_CHARACTERS)];
   const gist = characters.slice(0, GIST_CHARACTERS).join('');
   const lastText = characters.length > GIST_CHARACTERS ? `${gist}...` : gist;

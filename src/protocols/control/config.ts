@@ -32,7 +32,13 @@ const ControlSettings = new Schema(() =>
     bot_token: v.nullish(v.string(), ''),
     chat_id: v.nullish(v.number(), 0),
     group_id: v.nullish(v.number(), 0),
-    sessions: v.nullish(v.record(v.string(), SessionEntry.inner), {}),
+    sessions: v.nullish(
+      v.pipe(
+        v.custom((given) => !Array.isArray(given), 'use an object'),
+        v.record(v.string(), SessionEntry.inner),
+      ),
+      {},
+    ),
     projects_dir: v.nullish(v.string(), ''),
     transcription_cmd: v.nullish(v.string(), ''),
     away: v.nullish(v.boolean(), false),

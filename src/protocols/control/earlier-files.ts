@@ -132,7 +132,7 @@ async function* chunksOf(path: string, way: 'forward' | 'backward'): AsyncGenera
     const { size } = await file.stat();
     // Pieces of the line that is cut by the edge of what was read, in the order of the file.
     let edge: Uint8Array[] = [];
-    for (let done = 0; done < size; ) {
+    for (let done = 0; done < size;) {
       const length = Math.min(CHUNK_BYTES, size - done);
       const chunk = new Uint8Array(length);
       const { bytesRead } = await file.read(chunk, 0, length, way === 'forward' ? done : size - done - length);

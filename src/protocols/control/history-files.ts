@@ -1,4 +1,14 @@
-import { chmodSync, closeSync, fstatSync, mkdirSync, openSync, readdirSync, readSync, statSync, writeSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
 import { ifThere } from '../../core/disk.ts';
 import type { SessionMessage, SessionStore } from '../../core/ports/session-store.ts';
 import { fileNameOf } from './config.ts';
@@ -74,7 +84,7 @@ export class HistoryFiles {
       const messages = await this.store.unexported(BATCH);
       if (messages.length === 0) return;
       for (const [path, some] of Map.groupBy(messages, (message) => this.#pathOf(message))) this.#append(path, some);
-      await this.store.exported(messages.map(({ id }) => id));
+      await this.store.exported(messages);
     }
   }
 
@@ -137,5 +147,5 @@ function prepareFile(fd: number, lines: readonly Buffer[]): Set<string> {
 }
 
 function writeWhole(fd: number, bytes: Buffer): void {
-  for (let from = 0; from < bytes.length; ) from += writeSync(fd, bytes, from);
+  for (let from = 0; from < bytes.length;) from += writeSync(fd, bytes, from);
 }

@@ -67,7 +67,12 @@ export class SessionHistory {
     return line ?? null;
   }
 
-  async #before(earlier: EarlierFiles, folder: string, limit: number, from?: SessionMessage['from']): Promise<HistoryLine[]> {
+  async #before(
+    earlier: EarlierFiles,
+    folder: string,
+    limit: number,
+    from?: SessionMessage['from'],
+  ): Promise<HistoryLine[]> {
     return earlier.lastId === 0 ? [] : earlier.newest(folder, { limit, from });
   }
 

@@ -14,6 +14,8 @@ const MOST_CONNECTIONS = 1000;
 /** Requests of one connection that wait behind an `ask`. */
 const MOST_WAITING = 1000;
 const MOST_WAITING_BYTES = 16 * 1024 * 1024;
+/** How long a caller may go on writing after a line that is too long. */
+const CLOSE_MS = 1000;
 /** How long open requests may take to be answered when the server stops. */
 const STOP_MS = 2000;
 
@@ -88,13 +90,13 @@ class ControlConnection implements Receiver {
       });
   }
 
-  /** What comes behind such a line cannot be trusted to begin where a line begins. */
+  /** The connection is closed after that, but not at once: a caller that still writes would not come to read why. */
   tooLong(): void {
     if (this.#isOver || this.#stream) return;
     this.#isOver = true;
     this.#last = this.#last.then(() => {
       this.#write({ ok: false, error: SAID.lineTooLong });
-      void this.connection.close(SAID.lineTooLong);
+      setTimeout(() => void this.connection.close(SAID.lineTooLong), CLOSE_MS);
     });
   }
 
@@ -124,7 +126,9 @@ class ControlConnection implements Receiver {
       this.#write(await answerTo(this.deps, request));
     } catch (error) {
       if (!(error instanceof ControlError || error instanceof Refusal))
-        this.deps.log('control_failed', { error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+        this.deps.log('control_failed', {
+          error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+        });
       this.#write(errorAnswer(error));
     }
   }
