@@ -67,13 +67,39 @@ describe('a prompt for Claude Code', () => {
     expect(preparePrompt(text)).toBe(prepared);
   });
 
-  it.each(['', ' \n\t', '\u200B\uFEFF', `${ESC}[0m`])('is refused where nothing is left of it: %j [CCC-174]', (text) => {
-    expect(() => preparePrompt(text)).toThrow('nothing is left');
-  });
+  it.each(['', ' \n\t', '\u200B\uFEFF', `${ESC}[0m`])(
+    'is refused where nothing is left of it: %j [CCC-174]',
+    (text) => {
+      expect(() => preparePrompt(text)).toThrow('nothing is left');
+    },
+  );
 
   it('is always one paste that the client takes at the first Enter, whatever the text [CCC-58, CCC-173, CCC-174]', () => {
-    const nasty = fc.constantFrom('!', '/', '\\', ' ', '\n', '\r', ESC, '[201~', '\u200B', '\u200D', '\u202E', 'exit', 'a', 'é', '👩', '\u0000', '\u009B', '\uD800', '.png');
-    const texts = fc.oneof(fc.array(nasty, { maxLength: 12 }).map((parts) => parts.join('')), fc.string({ unit: 'binary', maxLength: 40 }));
+    const nasty = fc.constantFrom(
+      '!',
+      '/',
+      '\\',
+      ' ',
+      '\n',
+      '\r',
+      ESC,
+      '[201~',
+      '\u200B',
+      '\u200D',
+      '\u202E',
+      'exit',
+      'a',
+      'é',
+      '👩',
+      '\u0000',
+      '\u009B',
+      '\uD800',
+      '.png',
+    );
+    const texts = fc.oneof(
+      fc.array(nasty, { maxLength: 12 }).map((parts) => parts.join('')),
+      fc.string({ unit: 'binary', maxLength: 40 }),
+    );
     fc.assert(
       fc.property(texts, fc.boolean(), (text, raw) => {
         let prepared: string;
@@ -83,7 +109,9 @@ describe('a prompt for Claude Code', () => {
           return;
         }
         // oxlint-disable-next-line no-control-regex -- none of these may be in it.
-        expect(prepared).not.toMatch(/[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/);
+        expect(prepared).not.toMatch(
+          /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/,
+        );
         expect(prepared.isWellFormed()).toBe(true);
         expect(prepared).not.toMatch(/^[!\p{Default_Ignorable_Code_Point}]/u);
         expect(prepared).not.toMatch(/\\$/);

@@ -56,7 +56,10 @@ export function isCommand(text: string): boolean {
 }
 
 function asText(text: string): string {
-  const isImage = text.trim().split('\n').every((line) => IMAGE.test(line));
+  const isImage = text
+    .trim()
+    .split('\n')
+    .every((line) => IMAGE.test(line));
   if (isCommand(text) || ENDING.test(text) || isImage) return `${HEADING}${text}`;
   return text.startsWith('!') ? ` ${text}` : text;
 }
