@@ -155,7 +155,7 @@ const sessionCommand = command({
   examples: ['parley session add api ~/Projects/api', 'parley session add fixer --client codex', 'parley session list'],
   async run(context: Context, values, [verb, name, folder]) {
     const file = ControlFile.of(context.env);
-    if (verb === 'list' && name === undefined) return list(context, file);
+    if (verb === 'list' && name === undefined) return tellConfigured(context, file);
     if (name === undefined || (verb !== 'add' && (verb !== 'remove' || folder !== undefined)))
       throw new Refusal('invalid_request', 'usage: parley session <add <name> [folder] | remove <name> | list>');
     if (verb === 'remove') {
@@ -168,7 +168,8 @@ const sessionCommand = command({
   },
 });
 
-function list(context: Context, file: ControlFile): void {
+/** What is in the file. */
+export function tellConfigured(context: Context, file: ControlFile): void {
   const sessions = file.sessions();
   if (context.json)
     return context.sayJson(

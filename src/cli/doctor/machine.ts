@@ -53,8 +53,6 @@ function names(env: Env): Finding[] {
     if (!found) return [];
     const isOurs = isSameFile(found, process.execPath) || (own !== null && isSameFile(found, own));
     if (!isOurs) return [ok(`${name} is another program (${found}) and is left alone`)];
-    if (name === 'ccc')
-      return [warn(`ccc is ${found}, and only says that it is not there yet`, 'use `parley` or `bch` instead')];
     return [ok(`${name} is ${found}`)];
   });
   return [first, ...others];

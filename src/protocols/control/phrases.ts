@@ -45,6 +45,8 @@ export function endSaid(end: Exclude<PromptEnd, { outcome: 'answered' }>, isLate
       return 'interrupted';
     case 'stopped':
       return 'session stopped';
+    case 'closed':
+      return 'failed to send: the server is stopping; the answer will be in the history';
   }
 }
 
