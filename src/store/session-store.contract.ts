@@ -13,10 +13,13 @@ export function sessionStoreContract(
   openStore: () => Promise<{ store: SessionStore; close(): Promise<void> }>,
 ): void {
   describe(`the ${name} store of sessions`, () => {
+    let here: Awaited<ReturnType<typeof openStore>>;
     let store: SessionStore;
-    let close: () => Promise<void>;
-    beforeEach(async () => ({ store, close } = await openStore()));
-    afterEach(() => close());
+    beforeEach(async () => {
+      here = await openStore();
+      ({ store } = here);
+    });
+    afterEach(() => here.close());
 
     const ask = (text = 'hello', fields: Partial<NewSessionMessage> = {}): Promise<StoredPrompt> =>
       store.enqueue(aLine({ from: 'api', agent: 'ci', text, ...fields }), {
@@ -79,7 +82,7 @@ export function sessionStoreContract(
       expect(ids[0]).toBeGreaterThan(0);
     });
 
-    it('has one line of each sender for a turn, however often it is recorded', async () => {
+    it('has one question and one answer of a turn, however often they are recorded', async () => {
       const first = await store.record(aLine({ text: 'typed' }), 'turn 1');
       expect(await store.record(aLine({ text: 'typed' }), 'turn 1')).toEqual(first);
       const answer = await store.record(aLine({ from: 'claude', reply_to: first.id }), 'turn 1');
@@ -87,6 +90,15 @@ export function sessionStoreContract(
       await store.record(aLine({ text: 'more' }), 'turn 2');
       expect((await store.history(ALL)).map(({ id }) => id)).toHaveLength(3);
       expect(await store.replyTo(first.id)).toEqual(answer);
+    });
+
+    it('does not record a prompt of ours as what a person typed, nor its answer', async () => {
+      const { id } = await begun();
+      await store.submitted(id, 'turn 1');
+      const answer = await store.answer(id, reply());
+      expect(await store.record(aLine(), 'turn 1')).toMatchObject({ id, from: 'api' });
+      expect(await store.record(reply(), 'turn 1')).toEqual(answer);
+      expect(await store.history(ALL)).toHaveLength(2);
     });
 
     it('records the same text as often as it is said outside of turns', async () => {

@@ -75,8 +75,8 @@ export interface SessionStore {
     prompt: { key: string; raw: boolean; at: number; deadline: number | null },
   ): Promise<StoredPrompt>;
   /**
-   * Stores a line that is no prompt of ours: what a person typed, an answer to that, a choice. Of one `turn` of the client each sender has
-   * one line, however often it is recorded: later calls get the first line.
+   * Stores a line that is no prompt of ours: what a person typed, an answer to that, a choice. A `turn` of the client has one question and
+   * one answer, however often they are recorded: later calls get the first line, also where that is a prompt of ours.
    */
   record(message: NewSessionMessage, turn?: string): Promise<SessionMessage>;
   /** Prompts without an end, oldest first. */

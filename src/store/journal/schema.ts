@@ -156,7 +156,8 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX session_lines_session ON session_lines (session, id);
   CREATE INDEX session_lines_sender ON session_lines (session, sender, id);
   CREATE INDEX session_lines_reply ON session_lines (reply_to, id) WHERE reply_to IS NOT NULL;
-  CREATE UNIQUE INDEX session_lines_turn ON session_lines (session, turn, sender) WHERE turn IS NOT NULL;
+  -- A turn has one question and one answer.
+  CREATE UNIQUE INDEX session_lines_turn ON session_lines (session, turn, sender = 'claude') WHERE turn IS NOT NULL;
   CREATE INDEX session_lines_unexported ON session_lines (id) WHERE unexported = 1;
 
   CREATE TABLE session_prompts (

@@ -50,7 +50,7 @@ export const SESSION_PAGES = {
   },
   turn: {
     index: 'session_lines_turn',
-    sql: 'SELECT * FROM session_lines WHERE session = ? AND turn = ? AND sender = ?',
+    sql: "SELECT * FROM session_lines WHERE session = ? AND turn = ? AND (sender = 'claude') = ?",
   },
   unexported: {
     index: 'session_lines_unexported',
@@ -108,7 +108,10 @@ export class SqliteSessions implements SessionStore {
 
   async submitted(id: number, turn: string | null): Promise<void> {
     const sql = `UPDATE session_prompts SET state = 'submitted', turn = ifnull(?, turn) WHERE id = ? AND ended = 0`;
-    this.connection.write((db) => db.query(sql).run(turn, id));
+    this.connection.write((db) => {
+      if (db.query(sql).run(turn, id).changes === 0 || turn === null) return;
+      db.query('UPDATE OR IGNORE session_lines SET turn = ? WHERE id = ?').run(turn, id);
+    });
   }
 
   async answer(id: number, reply: NewSessionMessage): Promise<SessionMessage> {
@@ -118,7 +121,9 @@ export class SqliteSessions implements SessionStore {
       // A failed prompt may still be answered: its client came back to it.
       const sql = `UPDATE session_prompts SET state = 'answered', because = NULL, ended = 1 WHERE id = ?`;
       db.query(sql).run(id);
-      return lineIn(db, insertLine(db, { ...reply, reply_to: id }, null));
+      const turn = promptIn(db, id)?.turn ?? null;
+      const isFirst = turn !== null && !lineOfTurn(db, reply, turn);
+      return lineIn(db, insertLine(db, { ...reply, reply_to: id }, isFirst ? turn : null));
     });
   }
 
@@ -230,7 +235,8 @@ function lineIn(db: Database, id: number): SessionMessage {
 }
 
 function lineOfTurn(db: Database, { session, from }: NewSessionMessage, turn: string): SessionMessage | null {
-  const row = db.query<LineRow, [string, string, string]>(SESSION_PAGES.turn.sql).get(session, turn, from);
+  const isAnswer = from === 'claude' ? 1 : 0;
+  const row = db.query<LineRow, [string, string, number]>(SESSION_PAGES.turn.sql).get(session, turn, isAnswer);
   return row && lineFrom(row);
 }
 
