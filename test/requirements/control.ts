@@ -202,4 +202,19 @@ export const CONTROL = {
     'keys survive.',
   'CCC-162': 'A session without a chat topic has history too, under its own id.',
   'CCC-163': 'A session that waits for a person is `idle` with an extra field `waiting_for`.',
+
+  // Sessions and names
+  'CCC-165': 'Two names of sessions never share a tmux target.',
+
+  // What is typed, and where
+  'CCC-173': 'What is sent is never a command of the client, unless it is sent as one.',
+  'CCC-174': 'Control bytes and characters that cannot be seen are removed, and no text stays in the composer.',
+  'CCC-175': 'Nothing is typed unless the client itself runs in that pane, says idle, and has an empty composer.',
+
+  // Start, resume, stop
+  'CCC-176': 'A session is started with its own conversation, else with the newest of its folder, else afresh.',
+  'CCC-177': "A start waits for the client's own sign, and ends at once with its last line if the client ends.",
+  'CCC-178': 'Two sessions in one folder keep their own conversations and answers.',
+  'CCC-179': 'A person attached to the pane sees everything, and control changes neither size, selection nor mode.',
+  'CCC-180': 'A turn that is cut off by Esc, by a restart or by the death of the client ends within 2 s, and says so.',
 } as const;
