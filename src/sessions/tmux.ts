@@ -44,6 +44,8 @@ class Hangs extends Refusal {}
 /** A command that takes longer is given up: a tmux that hangs must delay nobody else. */
 const ANSWER_MS = 5000;
 
+const NOT_HERE = 'tmux is not installed here; install it, or use another way in';
+
 /** One tmux server. Each request is one `tmux` command, which draws nothing, changes no size, and selects nothing. */
 export class TmuxServer {
   readonly #flags: string[];
@@ -66,8 +68,6 @@ export class TmuxServer {
   }
 
   static async open(options: TmuxOptions = {}): Promise<TmuxServer> {
-    if (!Bun.which('tmux', { PATH: (options.env ?? process.env)['PATH'] ?? '' }))
-      throw new Refusal('unreachable', 'tmux is not installed here; install it, or use another way in');
     const server = new TmuxServer(options);
     await server.run(['display-message', '-p', 'is it here?']);
     return server;
@@ -99,6 +99,7 @@ export class TmuxServer {
   }
 
   async #run(words: readonly string[], input: string, env: Record<string, string | undefined>): Promise<string> {
+    if (!Bun.which('tmux', { PATH: this.#ownEnv['PATH'] ?? '' })) throw new Refusal('unreachable', NOT_HERE);
     const child = Bun.spawn(['tmux', '-u', ...this.#flags, ...words], {
       env,
       stdin: new Blob([input]),

@@ -25,7 +25,7 @@ const NEW_LINE = /\r\n?|[\u0085\u2028\u2029]/g;
 const UNSEEN = /\p{Default_Ignorable_Code_Point}/gu;
 /** The same; but what joins the parts of an emoji, or the letters of a script that needs it, is a part of the text. */
 const UNSEEN_OR_JOINED =
-  /(\u{1f3f4}[\u{e0030}-\u{e0039}\u{e0061}-\u{e007a}]{2,6}\u{e007f}|[#*0-9]\ufe0f\u20e3|(?<=[^\p{ASCII}\p{Script=Latin}\p{White_Space}\p{Default_Ignorable_Code_Point}]\ufe0f?)[\u200c\u200d\ufe0e\ufe0f])|\p{Default_Ignorable_Code_Point}/gu;
+  /(\u{1f3f4}[\u{e0030}-\u{e0039}\u{e0061}-\u{e007a}]{2,6}\u{e007f}|[#*0-9]\ufe0f\u20e3|(?<=[^\p{ASCII}\p{Script=Latin}\p{White_Space}\p{Default_Ignorable_Code_Point}]\ufe0f?)(?:\u200c|\u200d|\ufe0e|\ufe0f))|\p{Default_Ignorable_Code_Point}/gu;
 
 const COMMAND = /^\s*\/[^\s/]*(?:\s|$)/;
 /** Words that end the client. */
