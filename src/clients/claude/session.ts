@@ -159,7 +159,7 @@ export class ClaudeSessionDriver implements SessionDriver {
         // Only what it was to go on with is missing.
         if (started === 'resumed' && NOTHING_THERE.test(said)) continue;
         await this.#session.end();
-        throw new Refusal('unreachable', said || 'Claude Code ended as soon as it was started');
+        throw new Refusal('outcome_unknown', said || 'Claude Code ended as soon as it was started');
       }
       throw new Refusal('unreachable', 'Claude Code could not be started');
     } finally {
@@ -265,7 +265,7 @@ export class ClaudeSessionDriver implements SessionDriver {
         const said = await this.#session.lastLine();
         const seconds = this.target.startTimeoutMs / 1000;
         throw new Refusal(
-          'unreachable',
+          'outcome_unknown',
           `Claude Code was not ready within ${seconds} s${said && `; it shows: ${said}`}`,
         );
       }

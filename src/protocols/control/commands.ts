@@ -95,9 +95,9 @@ const COMMANDS: Record<string, Handler> = {
       await deps.control.restart(request.session);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      // `unreachable`: there is no terminal to start it in. Otherwise it was started and did not come up.
-      if (error.code === 'unreachable') throw new ControlError(`failed to start: ${line(error.message)}`);
-      throw new ControlError(SAID.notInitialized, { reason: line(error.message) });
+      // `outcome_unknown`: it was started and did not come up. Otherwise nothing could be started.
+      if (error.code === 'outcome_unknown') throw new ControlError(SAID.notInitialized, { reason: line(error.message) });
+      throw new ControlError(`failed to start: ${line(error.message)}`);
     }
     return { ok: true };
   },
@@ -180,7 +180,8 @@ export async function answerTo(deps: ControlDeps, request: ControlRequest): Prom
     return await handler(deps, request);
   } catch (error) {
     // Deleted by another process in this very moment.
-    if (error instanceof Refusal && error.code === 'not_found') throw new ControlError(SAID.notFound);
+    const isGone = request.session !== '' && !deps.config.session(request.session);
+    if (error instanceof Refusal && error.code === 'not_found' && isGone) throw new ControlError(SAID.notFound);
     throw error;
   }
 }
