@@ -191,7 +191,7 @@ export class SessionWorker {
       return;
     }
     if (this.#starting || this.#isClosing) return;
-    await this.#record.keep(this.#quietMs(state) >= this.deps.limits.lostMs);
+    await this.#keepPlace(state);
     await this.#client.renew(this.target);
     await this.#next(open, state);
   }
@@ -285,6 +285,14 @@ export class SessionWorker {
   /** For how long the session has been doing nothing, and recorded nothing. */
   #quietMs({ status }: SessionState): number {
     return status === 'idle' || status === 'stopped' ? this.deps.now() - this.#quietSince : -1;
+  }
+
+  /** A turn that has no end in the record when the client stopped, or was quiet for long, gets none. */
+  async #keepPlace(state: SessionState): Promise<void> {
+    const { lostMs } = this.deps.limits;
+    const quiet = this.#quietMs(state);
+    const isKept = await this.#record.keep(state.status === 'stopped' || quiet >= lostMs);
+    if (!isKept) this.#lookAfter(lostMs, quiet);
   }
 
   /** Looks again when the session has been quiet for this long. While it is not, its next change is the time to look. */
