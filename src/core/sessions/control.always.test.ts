@@ -24,7 +24,7 @@ const Act = fc.oneof(
   ),
 );
 /** What happens, and how many turns of the event loop pass before the next. */
-const Story = fc.array(fc.record({ act: Act, then: fc.nat(12) }), { minLength: 1, maxLength: 25 });
+const Story = fc.array(fc.record({ act: Act, pause: fc.nat(12) }), { minLength: 1, maxLength: 25 });
 type Act = typeof Act extends fc.Arbitrary<infer T> ? T : never;
 
 const echo = (text: string): string => `re: ${text}`;
@@ -157,9 +157,9 @@ it('types every prompt at most once and in order, and stores the answer of each 
     fc.asyncProperty(Story, async (story) => {
       const play = new Play(`${quickFolder()}/ledger.db`);
       await play.begin();
-      for (const { act, then } of story) {
+      for (const { act, pause } of story) {
         await play.act(act);
-        await turns(then);
+        await turns(pause);
       }
       await play.finish();
       await play.check();

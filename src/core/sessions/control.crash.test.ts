@@ -49,7 +49,7 @@ it('after every kill -9 each prompt that was stored is answered in the history, 
     const child = await startControl();
     for (let n = 0; n < PROMPTS; n += 1) {
       for (const session of SESSIONS) {
-        child.stdin.write(`${JSON.stringify({ session, prompt: `${session} ${life} ${n}` })}\n`);
+        await child.stdin.write(`${JSON.stringify({ session, prompt: `${session} ${life} ${n}` })}\n`);
       }
     }
     await child.stdin.flush();

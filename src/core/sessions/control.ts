@@ -175,9 +175,14 @@ class Control implements SessionControl {
     const { promise, resolve } = Promise.withResolvers<PromptNews>();
     const { id, worker, forget } = await this.#enqueue(request, resolve);
     try {
-      let news: PromptNews | null;
-      do news = await withLimit(promise, this.#limits.sendMs);
-      while (news === null && worker.isComingUp);
+      const seenBy = this.deps.now() + this.#limits.stateMs;
+      let news: PromptNews | null = null;
+      let isUp = false;
+      while (news === null && !isUp) {
+        news = await withLimit(promise, this.#limits.sendMs);
+        const status = worker.state?.status ?? 'stopped';
+        isUp = !worker.isStarting && (status !== 'stopped' || this.deps.now() > seenBy);
+      }
       return await this.#sent(id, worker, news);
     } finally {
       forget();
@@ -199,7 +204,7 @@ class Control implements SessionControl {
   async queue(session?: string): Promise<StoredPrompt[]> {
     const open = await this.deps.store.open(session);
     return open.map((prompt) => {
-      const because = prompt.because ?? this.#workers.get(prompt.session)?.reason ?? null;
+      const because = this.#workers.get(prompt.session)?.reason ?? prompt.because;
       return prompt.state === 'queued' ? { ...prompt, because } : prompt;
     });
   }
@@ -291,7 +296,7 @@ class Control implements SessionControl {
         return { outcome: 'failed', because: prompt?.because ?? 'withdrawn' };
       case undefined:
       case 'closed': {
-        const because = prompt?.because ?? worker.reason;
+        const because = worker.reason ?? prompt?.because ?? null;
         return { outcome: 'sent', id, status: 'queued', ...(because !== null && { because }) };
       }
       default: {

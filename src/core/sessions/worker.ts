@@ -95,10 +95,8 @@ export class SessionWorker {
     return this.#state;
   }
 
-  /** Nobody knows yet whether it can take prompts. */
-  get isComingUp(): boolean {
-    const status = this.#state?.status ?? 'stopped';
-    return this.#starting !== null || status === 'stopped' || status === 'starting';
+  get isStarting(): boolean {
+    return this.#starting !== null || this.#state?.status === 'starting';
   }
 
   /** Why the head of its queue waits. */
@@ -243,10 +241,12 @@ export class SessionWorker {
       if (current.turn !== null || !this.#driver.isOurs(event, { key, text: current.text })) return false;
       await this.#queue.submitted(id, event.turn);
       current.turn = event.turn;
+      this.#vainStarts = 0;
       return true;
     }
     if (event.turn !== current.turn) return false;
     if (event.how === 'done') await this.#queue.answer(id, event.text);
+    else if (this.#state?.status === 'stopped') await this.#queue.fail(id, 'session stopped', { outcome: 'stopped' });
     else if (event.how === 'interrupted') await this.#queue.fail(id, 'interrupted', { outcome: 'interrupted' });
     else await this.#queue.fail(id, event.text || 'the turn failed');
     return true;
@@ -264,12 +264,17 @@ export class SessionWorker {
       if (quiet < silenceMs) return this.#lookAfter(silenceMs, quiet);
       return this.#giveBack(current, 'it was not typed');
     }
-    if (isGone) return this.#queue.fail(prompt.id, 'session stopped', { outcome: 'stopped' });
+    if (isGone) return this.#cutOff(current, 'session stopped', 'stopped');
     const limit = turn === null && prompt.raw ? silenceMs : lostMs;
     if (quiet < limit) return this.#lookAfter(limit, quiet);
     if (turn === null) return this.#queue.fail(prompt.id, 'no turn');
-    this.#record.leave(turn, prompt.id);
-    return this.#queue.fail(prompt.id, 'interrupted', { outcome: 'interrupted' });
+    return this.#cutOff(current, 'interrupted', 'interrupted');
+  }
+
+  /** The turn has no end in the record. If one comes all the same, it is still stored. */
+  async #cutOff({ prompt, turn }: Current, because: string, outcome: 'stopped' | 'interrupted'): Promise<void> {
+    if (turn !== null) this.#record.leave(turn, prompt.id);
+    await this.#queue.fail(prompt.id, because, { outcome });
   }
 
   /** It may have been typed, and the record does not have it. */
@@ -392,6 +397,6 @@ export class SessionWorker {
     const current = this.#current;
     if (!current) return;
     if (current.turn === null && current.isUnknown) await this.#giveBack(current, 'the session was stopped before');
-    else await this.#queue.fail(current.prompt.id, 'session stopped', { outcome: 'stopped' });
+    else await this.#cutOff(current, 'session stopped', 'stopped');
   }
 }
