@@ -86,6 +86,19 @@ describe('the source tree', () => {
     expect(files.filter((path) => /\/(utils?|helpers?|common|manager|index)\.ts$/.test(path))).toEqual([]);
   });
 
+  it('gives an exported name one meaning', () => {
+    const owners = new Map<string, Set<string>>();
+    for (const path of files) {
+      for (const name of exportsOf(readFileSync(path, 'utf8')))
+        owners.set(name, (owners.get(name) ?? new Set()).add(path));
+    }
+    // Each file with commands has them under this name, for the table that loads them.
+    owners.delete('commands');
+    expect(owners.size).toBeGreaterThan(1000);
+    const shared = [...owners].filter(([, paths]) => paths.size > 1);
+    expect(shared.map(([name, paths]) => `${name}: ${[...paths].join(', ')}`)).toEqual([]);
+  });
+
   it('gives a reason for every file above 500 lines', () => {
     const long = files.filter((path) => {
       const lines = readFileSync(path, 'utf8').split('\n');
@@ -110,6 +123,12 @@ function valueImportsIn(path: string): Import[] {
   const text = readFileSync(path, 'utf8');
   const found = text.matchAll(/^(?:import|export) (?!type\b)[^;]*?from '(\.[^']+\.ts)'/gm);
   return [...found].map(([, target = '']) => ({ path, target: normalize(join(dirname(path), target)) }));
+}
+
+function exportsOf(text: string): string[] {
+  const kinds = 'const|let|function|class|interface|type|enum';
+  const found = text.matchAll(new RegExp(`^export (?:declare |abstract |async )*(?:${kinds})\\*? ([\\w$]+)`, 'gm'));
+  return [...found].map(([, name = '']) => name);
 }
 
 function isAllowed({ path, target }: Import): boolean {

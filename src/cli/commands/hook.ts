@@ -53,7 +53,7 @@ export default command({
     const client = hookClient(name);
     try {
       const event = readEvent(values.relay !== undefined);
-      await answer(context, client, event, { as: values.as, fineTimes: values.relay === 'fine' });
+      await answerHook(context, client, event, { as: values.as, fineTimes: values.relay === 'fine' });
     } catch (error) {
       complain('parley hook', error);
     }
@@ -68,7 +68,7 @@ export interface Circumstances {
 }
 
 /** Binds the session of this event and says what waits for it. */
-export async function answer(
+export async function answerHook(
   context: Context,
   client: HookClient,
   event: HookEvent,

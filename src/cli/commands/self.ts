@@ -10,7 +10,7 @@ import type { Context } from '../context.ts';
 import { tablesLine } from '../../clients/codex/trust.ts';
 import { removedLine } from '../../clients/settings/installer.ts';
 import { forgetHookState, isInClients, leaveClients } from '../self/leave-clients.ts';
-import { installProgram, isSameFile, readManifest, uninstallProgram } from '../../clients/program-files.ts';
+import { installProgram, isSameFile, readInstalled, uninstallProgram } from '../../clients/program-files.ts';
 import { holdings, purge, refuseUnsafe } from '../self/purge.ts';
 import { isOnPath, onPath } from '../../platform/search-path.ts';
 
@@ -78,7 +78,7 @@ function installed(context: Context, manifest: string, dir: string | undefined, 
 async function uninstalled(context: Context, manifest: string, withHome: boolean, sure: boolean): Promise<void> {
   const root = parleyHome(context.env);
   const inClients = isInClients(context.env);
-  if (!withHome && !inClients && readManifest(manifest).files.length === 0) {
+  if (!withHome && !inClients && readInstalled(manifest).files.length === 0) {
     throw new Refusal(
       'not_found',
       `nothing was installed by \`parley self install\` (no ${manifest}); what npm installed goes with: npm rm -g parley-mail`,

@@ -7,7 +7,7 @@ import { existsSync, lstatSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { applyChange, changeFor, rollBack, undo } from './changes.ts';
 import type { Addition, Change, NoChange, ReadFile } from './changes.ts';
-import { isSame, readManifest } from './manifest.ts';
+import { isSameAddition, readManifest } from './manifest.ts';
 import type { Recorded } from './manifest.ts';
 import { NotEditable } from './text-edit.ts';
 import { Refusal } from '../../core/refusal.ts';
@@ -79,7 +79,7 @@ export class Installer {
         const backup = this.#guarded(one.path, () => applyChange(change, this.manifest)) ?? null;
         changes.push(change);
         const { target } = change.found;
-        const outcome = before.noted.some((known) => isSame(known, { ...one, target })) ? 'replaced' : 'added';
+        const outcome = before.noted.some((known) => isSameAddition(known, { ...one, target })) ? 'replaced' : 'added';
         return { path: one.path, what: one.what, outcome, backup };
       });
     } catch (error) {

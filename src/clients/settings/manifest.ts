@@ -86,10 +86,10 @@ export function withRecords(manifest: Manifest, target: string, records: readonl
 }
 
 /** The same addition to the same file, perhaps with another content. */
-export function isSame(one: Recorded, other: Pick<Recorded, 'by' | 'owner' | 'what' | 'target'>): boolean {
+export function isSameAddition(one: Recorded, other: Pick<Recorded, 'by' | 'owner' | 'what' | 'target'>): boolean {
   return one.by === other.by && one.owner === other.owner && one.what === other.what && one.target === other.target;
 }
 
-export function hashOf(text: string): string {
+export function contentHash(text: string): string {
   return `sha256:${new Bun.CryptoHasher('sha256').update(text).digest('hex')}`;
 }

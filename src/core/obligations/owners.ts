@@ -172,7 +172,7 @@ export async function post(
 }
 
 /** A key that any id and name fit into. */
-export function keyOf(text: string): SendKey {
+export function sendKeyOf(text: string): SendKey {
   return SendKey.parse(text.replace(/\p{Cc}/gu, ' ').slice(0, 200));
 }
 
@@ -185,7 +185,7 @@ const TOLD: Attention = {
 };
 
 function noticeTo(name: string, { key, body, thread, intent = 'fyi' }: OwnerNotice) {
-  return { to: `@${name}`, body, intent, key: keyOf(key), ...(thread && { thread }) };
+  return { to: `@${name}`, body, intent, key: sendKeyOf(key), ...(thread && { thread }) };
 }
 
 function written(workspace: Workspace, draft: Partial<Draft> & Pick<Draft, 'to' | 'body'>): Message {

@@ -13,7 +13,7 @@ import type { CopyRecord } from '../ports/journal.ts';
 import { afterEnd, endObligation, enterObligations, standOf } from './obligation.ts';
 import { isAgent, isQuietAt } from '../mail/attend.ts';
 import { escalate } from './escalate.ts';
-import { keyOf, post, sendHeld } from './owners.ts';
+import { sendKeyOf, post, sendHeld } from './owners.ts';
 import { applyLate } from './react.ts';
 import { isOffered, passOn } from './responders.ts';
 
@@ -269,7 +269,7 @@ async function comeBack(
     {
       to: `@${obligation.mailbox}`,
       body: `@${obligation.from} ${asked}: message ${short}. Answer with \`parley reply ${short} "…"\`. It said:\n\n${text}`,
-      key: keyOf(`return/${obligation.mailbox}/${obligation.id}/${obligation.returns}`),
+      key: sendKeyOf(`return/${obligation.mailbox}/${obligation.id}/${obligation.returns}`),
       thread: obligation.id,
     },
     obligation.mailbox,

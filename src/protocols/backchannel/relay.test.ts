@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test';
-import { isLoopback, relayOrder, warningsAbout } from './relay.ts';
+import { isLoopbackHost, relayOrder, warningsAbout } from './relay.ts';
 
 const HOUSE = { root: '/home/you/.backchannel', bodyLimit: 1000, durability: 'normal' } as const;
 const TOKEN = 'a'.repeat(32);
@@ -83,6 +83,6 @@ describe('the order for a relay', () => {
     ['127.0.0.1.example.org', false],
     ['10.0.0.1', false],
   ])('knows whether %s is this machine only', (host, loopback) => {
-    expect(isLoopback(host)).toBe(loopback);
+    expect(isLoopbackHost(host)).toBe(loopback);
   });
 });

@@ -99,7 +99,7 @@ export class RelayHttp {
       method,
       redirect: 'manual',
       // Bun asks a proxy even about this machine itself.
-      ...(isLoopback(new URL(this.url)) && { proxy: false }),
+      ...(isLoopbackUrl(new URL(this.url)) && { proxy: false }),
       ...(body !== undefined && { body: JSON.stringify(body) }),
       headers: {
         ...(body !== undefined && { 'content-type': 'application/json' }),
@@ -282,14 +282,14 @@ export function troubleFrom(code: string | undefined, url: string, answerMs: num
 }
 
 /** This machine itself: nothing said to it can be overheard on a network, and no proxy stands between. */
-export function isLoopback({ hostname }: URL): boolean {
+export function isLoopbackUrl({ hostname }: URL): boolean {
   return /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/i.test(hostname);
 }
 
 /** A proxy from the environment makes the connections in our place: then only it knows whether a host can be reached. */
 export function isProxied(url: URL): boolean {
   const variable = url.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY';
-  return !isLoopback(url) && Boolean(process.env[variable] ?? process.env[variable.toLowerCase()]);
+  return !isLoopbackUrl(url) && Boolean(process.env[variable] ?? process.env[variable.toLowerCase()]);
 }
 
 /**

@@ -171,7 +171,7 @@ const PATIENCE_MS = 5000;
 type Said = ToolArguments<'chat.send_message'>;
 
 /** Says something. For a moment only where a surface can do that, and to one person there: it is never shown to more. */
-export async function speak(context: HostContext, who: Who, said: Said): Promise<Sent> {
+async function speak(context: HostContext, who: Who, said: Said): Promise<Sent> {
   const { workspace } = context.deps;
   if (said.visibility !== 'ephemeral') return say(workspace, who, said);
   const surface = context.surfaceOf(said.target.replace(/^@/, ''));
