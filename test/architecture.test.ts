@@ -1,7 +1,7 @@
 import { Glob } from 'bun';
 import { describe, expect, it } from 'bun:test';
 import { readFileSync } from 'node:fs';
-import { dirname, join, normalize } from 'node:path';
+import { basename, dirname, join, normalize } from 'node:path';
 
 /** The import rule of ARCHITECTURE.md. A folder imports from the rows above its own, and from itself. */
 const LAYERS = [
@@ -97,6 +97,15 @@ describe('the source tree', () => {
     expect(owners.size).toBeGreaterThan(1000);
     const shared = [...owners].filter(([, paths]) => paths.size > 1);
     expect(shared.map(([name, paths]) => `${name}: ${[...paths].join(', ')}`)).toEqual([]);
+  });
+
+  it('names a test file for the module beside it', () => {
+    const tests = [...new Glob('src/**/*.test.ts').scanSync()];
+    const modules = new Set(
+      [...new Glob('src/**/*.ts').scanSync()].map((path) => path.replace(/(\.contract)?\.ts$/, '')),
+    );
+    const module = (path: string): string => join(dirname(path), basename(path).split('.')[0] ?? '');
+    expect(tests.filter((path) => !modules.has(module(path)))).toEqual([]);
   });
 
   it('gives a reason for every file above 500 lines', () => {
