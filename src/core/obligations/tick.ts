@@ -26,10 +26,10 @@ const NAMED = 20;
  * crash in between repeats neither. Returns how many ended.
  */
 export async function expire(workspace: Workspace, reader: Who, before: number): Promise<number> {
-  const shelf = new WaitingPages(reader);
+  const pages = new WaitingPages(reader);
   let ended = 0;
-  while (!shelf.isRead) {
-    const page = (await shelf.next()).map(({ text }) => readMessage(JSON.parse(text))).filter((one) => one !== null);
+  while (!pages.isRead) {
+    const page = (await pages.next()).map(({ text }) => readMessage(JSON.parse(text))).filter((one) => one !== null);
     const old: Message[] = [];
     for (const message of page) {
       // They stand in order of arrival: behind a young one there is nothing old.

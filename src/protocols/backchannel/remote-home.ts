@@ -20,7 +20,7 @@ import { isNoSuchRoute, Post } from './post.ts';
 import type { Remote } from '../../core/ports/remote.ts';
 
 export interface RelayOptions {
-  /** The identity's folder: its shelf, its ledger, its outbox. */
+  /** The identity's folder: its local mailbox, its ledger, its outbox. */
   root: string;
   identity: Identity;
   durability: 'normal' | 'full';
@@ -44,7 +44,7 @@ export interface OpenRelay {
   remote: Remote;
 }
 
-/** One agent at one relay, with a shelf on this machine. Opening it says nothing to the relay. */
+/** One agent at one relay, with a local mailbox as its cache. Opening it says nothing to the relay. */
 export function openRelay(options: RelayOptions): OpenRelay {
   const { root, identity, tell } = options;
   const { agent } = identity;
@@ -65,7 +65,7 @@ export function openRelay(options: RelayOptions): OpenRelay {
   const journal = openSqliteJournal({ path: `${root}/ledger.db`, durability: options.durability });
   const known = { journal, directory: new OfflineDirectory(http, self) };
   const judge = (mailbox: AgentName, message: Message): Promise<Judgement> => options.judge(known, mailbox, message);
-  const shelf = new Maildir({ root, journal, judge, now: Date.now });
+  const local = new Maildir({ root, journal, judge, now: Date.now });
   const cache = new InboxCache({ root, files: new MaildirFiles(root), http, abilities });
   const outbox = options.queues ? new Outbox(root) : null;
   const aliases = new Aliases(root, Date.now);
@@ -73,7 +73,7 @@ export function openRelay(options: RelayOptions): OpenRelay {
   const mailboxes = new RemoteMailboxes({
     agent,
     http,
-    shelf,
+    local,
     journal,
     cache,
     post,

@@ -114,7 +114,7 @@ export class SurfaceOutbox {
   async #look(mailbox: AgentName): Promise<void> {
     const { journal } = this.context.deps.home;
     for (;;) {
-      const page = await journal.shelf(mailbox, this.#seen.get(mailbox) ?? 0, PAGE);
+      const page = await journal.waitingCopies(mailbox, this.#seen.get(mailbox) ?? 0, PAGE);
       for (const { seq, text, attention } of page) {
         if (this.#isOver || this.#out >= MOST_OUT) return;
         this.#seen.set(mailbox, seq);
