@@ -1,32 +1,64 @@
-import { mentionsIn } from '../../core/attention/text.ts';
-import { deadlineOf } from '../../core/obligations/rules.ts';
-import { replyOutcome, refusalOf } from '../../core/attention/reply-rules.ts';
-import type { Reply } from '../../core/attention/reply-rules.ts';
-import type { Obligation } from '../../core/obligations/rules.ts';
-import type { ToolArguments } from './shapes.ts';
-import { isBlank } from '../../core/message.ts';
-import type { Message } from '../../core/message.ts';
-import type { MessageId } from '../../core/names.ts';
-import { Refusal } from '../../core/refusal.ts';
-import type { CopyRecord } from '../../core/ports/journal.ts';
-import { renewClaim, standingClaim } from '../../core/obligations/claim.ts';
-import { isOfferedToSeveral, rootOf } from '../../core/mail/conversation.ts';
-import type { Workspace, Home, Who } from '../../core/mail/workspace.ts';
-import { enterObligations, standOf } from '../../core/obligations/obligation.ts';
-import { refuseExposure } from '../../core/mail/private.ts';
-import { route } from '../../core/mail/route.ts';
-import { arrivalOf, setAside } from '../../core/mail/arrival.ts';
-import { send } from '../../core/mail/send.ts';
-import type { Sent } from '../../core/mail/send.ts';
-import { settleIfOpen } from '../../core/mail/settle.ts';
-import { visible } from '../../core/history/sight.ts';
-import type { Seen } from '../../core/history/sight.ts';
+import { mentionsIn } from '../attention/text.ts';
+import { deadlineOf } from '../obligations/rules.ts';
+import { replyOutcome, refusalOf } from '../attention/reply-rules.ts';
+import type { Reply } from '../attention/reply-rules.ts';
+import type { Obligation } from '../obligations/rules.ts';
+import type { Directedness } from '../attention/attention.ts';
+import { isBlank } from '../message.ts';
+import type { Blocking, Intent, Message, Priority } from '../message.ts';
+import { shortId } from '../names.ts';
+import type { MessageId, SendKey } from '../names.ts';
+import { Refusal } from '../refusal.ts';
+import type { CopyRecord } from '../ports/journal.ts';
+import { renewClaim, standingClaim } from '../obligations/claim.ts';
+import { isOfferedToSeveral, rootOf } from './conversation.ts';
+import type { Workspace, Home, Who } from './workspace.ts';
+import { enterObligations, standOf } from '../obligations/obligation.ts';
+import { refuseExposure } from './private.ts';
+import { route } from './route.ts';
+import { arrivalOf, setAside } from './arrival.ts';
+import { replyAddress, send } from './send.ts';
+import type { Sent } from './send.ts';
+import { settleIfOpen } from './settle.ts';
+import { visible } from '../history/sight.ts';
+import type { Seen } from '../history/sight.ts';
 
-type Said = ToolArguments<'chat.send_message'>;
+/** What an agent says by a tool. Without directedness and visibility nothing is asked for: the address and the text decide, as for a command. */
+export interface Said {
+  /** `@name`, `#channel`, or `thread:<id>`: those whom that thread is with. */
+  target: string;
+  text: string;
+  inReplyTo?: string | undefined;
+  idempotencyKey: SendKey;
+  visibility?: 'dm' | 'thread' | 'channel' | 'ephemeral' | undefined;
+  directedness?: Directedness | undefined;
+  intent: Intent;
+  priority: Priority;
+  refs?: string[] | undefined;
+  obligation?: Blocking | undefined;
+}
 
 /** How much of what somebody owes is looked through for what a message without a thread answers. */
 const OWED_LOOK = 50;
 const EXCHANGE = 50;
+
+/**
+ * Answers a message as `parley reply` does: its sender, in its thread. Unlike the command it refuses what the message does not allow.
+ */
+export async function reply(
+  workspace: Workspace,
+  who: Who,
+  id: MessageId,
+  said: Omit<Said, 'target' | 'inReplyTo'>,
+): Promise<Sent> {
+  const { home, message, recipients } = await visible([who], id);
+  if (message.from === who.name && !recipients.includes(who.name))
+    throw new Refusal(
+      'invalid_request',
+      `message ${shortId(id)} is your own; to write on, use send with re: ${shortId(id)}`,
+    );
+  return say(workspace, who, { ...said, target: await replyAddress(home, message), inReplyTo: id });
+}
 
 /**
  * `chat.send_message`: says something, once per key, if the event that it answers allows it. A refusal is kept with the event, and
