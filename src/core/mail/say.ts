@@ -9,6 +9,7 @@ import type { Blocking, Intent, Message, Priority } from '../message.ts';
 import { shortId } from '../names.ts';
 import type { MessageId, SendKey } from '../names.ts';
 import { Refusal } from '../refusal.ts';
+import { HOST_NAME } from '../signal.ts';
 import type { CopyRecord } from '../ports/journal.ts';
 import { renewClaim, standingClaim } from '../obligations/claim.ts';
 import { isOfferedToSeveral, rootOf } from './conversation.ts';
@@ -36,6 +37,8 @@ export interface Said {
   priority: Priority;
   refs?: string[] | undefined;
   obligation?: Blocking | undefined;
+  /** After the deadline it may be said without a look at the thread. */
+  mayBeLate?: boolean | undefined;
 }
 
 /** How much of what somebody owes is looked through for what a message without a thread answers. */
@@ -43,7 +46,8 @@ const OWED_LOOK = 50;
 const EXCHANGE = 50;
 
 /**
- * Answers a message as `parley reply` does: its sender, in its thread. Unlike the command it refuses what the message does not allow.
+ * Answers a message as `parley reply` does: its sender, in its thread. Unlike the command it refuses what the message does not allow. A
+ * late answer needs a look at the thread only if there is something to see: a hook may have shown the message long after it was sent.
  */
 export async function reply(
   workspace: Workspace,
@@ -57,7 +61,19 @@ export async function reply(
       'invalid_request',
       `message ${shortId(id)} is your own; to write on, use send with re: ${shortId(id)}`,
     );
-  return say(workspace, who, { ...said, target: await replyAddress(home, message), inReplyTo: id });
+  return say(workspace, who, {
+    ...said,
+    target: await replyAddress(home, message),
+    inReplyTo: id,
+    mayBeLate: !(await wentOn(who, home, message)),
+  });
+}
+
+/** Did others say something in the exchange after this message? */
+async function wentOn(who: Who, home: Home, message: Message): Promise<boolean> {
+  const exchange = await home.journal.exchange(rootOf(message), EXCHANGE);
+  const since = exchange.slice(exchange.findIndex(({ id }) => id === message.id) + 1);
+  return since.some(({ from, parley }) => from !== who.name && from !== HOST_NAME && parley?.signal === undefined);
 }
 
 /**
@@ -139,6 +155,7 @@ async function refuseReply(workspace: Workspace, who: Who, said: Said, to: strin
   const about = seen ? await standingOf(workspace, who, seen) : FREE;
   const refusal = refusalOf({
     ...about,
+    stale: about.stale && !said.mayBeLate,
     text: said.text,
     directedness: said.directedness,
     visibility: said.visibility,
