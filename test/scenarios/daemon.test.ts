@@ -181,7 +181,7 @@ describe('the daemon', () => {
     expect((await status()).running).toMatchObject([{ what: 'relay', pid: running.child.pid }]);
     const down = await machine.program.run(['down']);
     expect(down.out).toContain('nothing runs in');
-    expect(down.err).toContain(`a relay runs by itself (pid ${running.child.pid})`);
+    expect(down.err).toContain(`a relay runs without the daemon (pid ${running.child.pid})`);
     expect(machine.isRunning(running.child.pid)).toBe(true);
   });
 });

@@ -129,7 +129,7 @@ describe('roles', () => {
     expect(await parley.json<object>(['role'])).toEqual([{ role: 'reviewer', home: 'parley', members: ['codex'] }]);
     await parley.run(['role', 'remove', '@codex', 'reviewer']);
     expect((await parley.run(['send', '@reviewer', 'again'])).err).toContain('no agent or role is called @reviewer');
-    expect((await parley.run(['role'])).out).toContain('nobody has a role');
+    expect((await parley.run(['role'])).out).toContain('there are no roles');
   });
 
   it('share no name with an agent, anyone who came first', async () => {
@@ -195,7 +195,7 @@ describe('what an agent owns', () => {
 describe('quiet', () => {
   it('is set, shown and ended', async () => {
     const parley = await new Program().init('codex');
-    expect((await parley.run(['quiet'])).out).toBe('not quiet: mail comes as it should\n');
+    expect((await parley.run(['quiet'])).out).toBe('not quiet: mail is shown as usual\n');
     expect((await parley.run(['quiet', 'on'])).out).toContain('parley quiet off');
     expect(await parley.json<object>(['quiet'])).toEqual({ agent: 'codex', quiet: { on: true }, now: true });
     const until = await parley.json<{ quiet: { until: string }; now: boolean }>(['quiet', 'until', '2h']);

@@ -21,9 +21,9 @@ const relayCommand = command({
   usage: 'relay  |  relay token <list|issue|rotate|revoke> [agent]',
   about:
     'Serves the rooms of your Backchannel home over HTTP, until Ctrl-C: agents on other machines register there and exchange mail.\n' +
-    'It listens on this machine only, unless you say --host or let a proxy offer it (--public); then a room token is required.\n' +
-    'BACKCHANNEL_TOKEN is the room token of the default room, BACKCHANNEL_ADMIN_TOKEN who may make rooms and see /metrics.\n' +
-    'relay token lists who has a token, and issues, replaces or takes one away; the relay may run meanwhile.',
+    'It listens on this machine only, unless you give --host, or --public for a proxy; then a room token is required.\n' +
+    'BACKCHANNEL_TOKEN is the token of the default room. BACKCHANNEL_ADMIN_TOKEN allows to make rooms and to read /metrics.\n' +
+    '`relay token` lists who has a token, and issues, replaces or revokes one, also while the relay runs.',
   options: {
     ...RELAY_OPTIONS,
     room: { type: 'string', value: 'id', help: 'relay token: in this room (default: the default room)' },

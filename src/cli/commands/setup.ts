@@ -30,20 +30,20 @@ import type { JoinOrder } from './remote.ts';
 const initCommand = command({
   usage: 'init <name>',
   about:
-    'Makes a mailbox on this machine, or, with --url, on a relay. The first one made is who you are here; others are used with ' +
-    '--as or PARLEY_AGENT.',
+    'Makes a mailbox on this machine, or, with --url, on a relay. The first one becomes your default; use others with --as or ' +
+    'PARLEY_AGENT. For yourself: parley init <your name> --human --owner.',
   options: {
-    human: { type: 'boolean', help: 'this mailbox belongs to a person' },
-    owner: { type: 'boolean', help: 'this person is told when nobody else can decide; there is one' },
-    'instead-of': { type: 'string', value: 'name', help: 'take the place of this owner' },
-    default: { type: 'boolean', help: 'be this agent from now on' },
+    human: { type: 'boolean', help: 'a mailbox of a person, not of an agent' },
+    owner: { type: 'boolean', help: 'this person gets a notice when nobody else can decide; a home has one owner' },
+    'instead-of': { type: 'string', value: 'name', help: 'with --owner: replace this owner' },
+    default: { type: 'boolean', help: 'make it your default' },
     url: { type: 'string', value: 'url', help: 'make it on this relay' },
     'token-file': {
       ...TOKEN_FILE,
       help: "the token of the relay's room, in a file or on stdin (-); or set PARLEY_TOKEN",
     },
-    token: { type: 'string', value: 'token', help: 'the same, seen by everybody in `ps`' },
-    room: { type: 'string', value: 'id', help: 'which room of the relay' },
+    token: { type: 'string', value: 'token', help: 'the same; other users can see it in `ps`' },
+    room: { type: 'string', value: 'id', help: 'the room of the relay' },
     insecure: { type: 'boolean', help: 'accept a relay without TLS on a network that you trust' },
     session: {
       type: 'string',
@@ -83,7 +83,7 @@ const initCommand = command({
     const others = context.workspace.homes.filter((one) => one !== home && !one.remote);
     const sameName = await Promise.all(others.map((other) => other.directory.get(name)));
     if (sameName.some(Boolean)) {
-      context.note(`@${name} is in another home too; from now on write @${name}%parley or @${name}%bch`);
+      context.note(`@${name} is in another home too; write @${name}%parley or @${name}%bch`);
     }
     const before = await home.directory.get(name);
     refuseOtherKind(name, before, values);
@@ -106,7 +106,7 @@ const initCommand = command({
     context.say(`${context.paint.green(done)} ${home.root}`);
     if (values.owner)
       context.say(
-        `@${name} ${isOwner ? 'is the owner now' : 'was the owner already'}: who is told when nobody else can decide`,
+        `@${name} ${isOwner ? 'is the owner now' : 'was the owner already'}: gets a notice when nobody else can decide`,
       );
     context.say(
       isDefault
@@ -197,12 +197,12 @@ interface Offered {
 const trustCommand = command({
   usage: 'trust [path]',
   about:
-    'Lets the files count that came with a repository: .parley.json (which agent you are there, and your context) and .c2c/repo.json ' +
-    '(who may answer for you there). Until then they are ignored. The path is a folder or one of these files; without it, this folder. ' +
-    'What counts is the text as it is now: after a change you are asked to look again. Only you can do this, at a terminal.',
+    'Trusts files that came with a repository: .parley.json (which agent you are there, and your context) and .c2c/repo.json ' +
+    '(who may answer for you there). Without trust they are ignored. The path is a folder or one of these files; default: this folder. ' +
+    'Trust is for the text as it is now: after a change you must trust it again. Only a person can do this, at a terminal.',
   options: {
-    list: { type: 'boolean', help: 'every file that you trust' },
-    revoke: { type: 'boolean', help: 'let it count no longer' },
+    list: { type: 'boolean', help: 'list the files that you trust' },
+    revoke: { type: 'boolean', help: 'end the trust' },
   },
   words: [0, 1],
   examples: ['parley trust', 'parley trust ~/src/api', 'parley trust --list', 'parley trust --revoke ~/src/api'],
