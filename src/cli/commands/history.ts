@@ -94,6 +94,9 @@ function policyFrom(text: string): Policy {
   throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is no policy; use ${POLICIES.join(', ')}`);
 }
 
+/** The beginning of an id names the message as well, and is easier to read. */
+const UUID = /\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g;
+
 const whyCommand = command({
   usage: 'why <id>',
   about:
@@ -109,7 +112,7 @@ const whyCommand = command({
     const rows = lines.map(({ at, who, what, why: because }) => ({ at, who: named(who), what, because }));
     const width = Math.max(...rows.map(({ who }) => who.length));
     for (const { at, who, what, because } of rows) {
-      const reason = because === '' ? '' : context.paint.dim(`  ${lineForModel(because)}`);
+      const reason = because === '' ? '' : context.paint.dim(`  ${lineForModel(because.replaceAll(UUID, '$1'))}`);
       context.say(`${at}  ${context.paint.bold(who.padEnd(width))}  ${lineForModel(what)}${reason}`);
     }
   },

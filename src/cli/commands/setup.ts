@@ -106,7 +106,7 @@ const initCommand = command({
     context.say(`${context.paint.green(done)} ${home.root}`);
     if (values.owner)
       context.say(
-        `@${name} ${isOwner ? 'is the owner now' : 'was the owner already'}: gets a notice when nobody else can decide`,
+        `@${name} ${isOwner ? 'is the owner now' : 'was the owner already'}, and gets a notice when nobody else can decide`,
       );
     context.say(
       isDefault
