@@ -235,7 +235,7 @@ function readProject(env: Env, path: string, warnings: string[]): Project {
     const names = Object.keys(sets) as SettingName[];
     if (trust !== 'trusted') {
       const why = trust === 'changed' ? 'has changed since you trusted it' : 'came with this folder and is not trusted';
-      const ignored = `${shown} ${why}, so it does not count: look at it, then \`parley trust\`; ${without}`;
+      const ignored = `${shown} ${why}, so it is ignored: read it, then \`parley trust\`; ${without}`;
       warnings.push(ignored);
       return { path, values: {}, names, ignored };
     }
@@ -248,7 +248,7 @@ function readProject(env: Env, path: string, warnings: string[]): Project {
     return { path, values, names, ignored: null };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    const ignored = `${visibleLine(error.message, 800)}; this file does not count (${without})`;
+    const ignored = `${visibleLine(error.message, 800)}; this file is ignored (${without})`;
     warnings.push(ignored);
     return { path, values: {}, names: OF_A_PROJECT, ignored };
   }

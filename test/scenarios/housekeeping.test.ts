@@ -319,7 +319,7 @@ describe('parley forget', () => {
 
   it.each([
     ['an unknown name, with the nearest', 'bobb', 66, 'did you mean bob?'],
-    ['a path', '../bob', 64, 'is no recipient'],
+    ['a path', '../bob', 64, 'is not a recipient'],
     ['a channel', '#general', 64, 'name an agent'],
   ])('refuses %s', async (_name, word, code, said) => {
     const run = await (await anExchange()).run(['forget', word, '--yes']);

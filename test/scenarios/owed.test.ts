@@ -190,7 +190,7 @@ describe('deferring', () => {
     const parley = await asked();
     expect((await parley.run(['defer', parley.id], { as: 'codex' })).err).toContain('--reason "…"');
     const late = await parley.run(['defer', parley.id, '--reason', 'x', '--until', '2020-01-01'], { as: 'codex' });
-    expect(late.err).toContain('is over; name a time to come');
+    expect(late.err).toContain('is in the past; give a later time');
   });
 });
 
@@ -270,7 +270,7 @@ describe('parley events', () => {
     expect(page.events.map((one) => one.id)).toEqual([id]);
     expect(await list('codex', '--cursor', page.cursor)).toEqual([parley.id]);
     expect((await parley.run(['events', '--policy', 'loud'], { as: 'codex' })).err).toContain(
-      'is no policy; use must_respond',
+      'is not a policy; use must_respond',
     );
   });
 });

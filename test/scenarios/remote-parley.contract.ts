@@ -336,7 +336,7 @@ export function parleyAtARelay(
       const tokens = files.map((file) => (JSON.parse(readFileSync(file, 'utf8')) as { token: string }).token);
       expect(new Set(tokens).size).toBe(2);
       expect(await machine.tells('init', 'ann', '--url', machine.wire.url, '--token', 'room')).toContain(
-        'you were here already',
+        'mailbox exists already',
       );
       expect(files.map((file) => (JSON.parse(readFileSync(file, 'utf8')) as { token: string }).token)).toEqual(tokens);
     });

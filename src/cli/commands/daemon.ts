@@ -101,11 +101,11 @@ function wanted(names: readonly string[]): ServiceRow[] {
     const shown = name.replace(/\p{Cc}/gu, '?').slice(0, 40);
     throw new Refusal(
       'invalid_request',
-      `there is no service "${shown}"; ${near ? `did you mean --with ${near}?` : `there is ${known.join(', ')}`}`,
+      `unknown service "${shown}"; ${near ? `did you mean --with ${near}?` : `use ${known.join(', ')}`}`,
     );
   });
   if (rows.length > 0) return rows;
-  throw new Refusal('invalid_request', `nothing to run; say which service: --with ${known.join(', --with ')}`);
+  throw new Refusal('invalid_request', `name a service to run: --with ${known.join(', --with ')}`);
 }
 
 function runsAlready(context: Context): Refusal {
@@ -319,7 +319,7 @@ function tellUp(context: Context, home: string, notice: DaemonNotice, log: strin
   if (context.json) return context.sayJson({ ...notice, home, log });
   context.say(`up in ${home} (pid ${notice.pid})`);
   for (const { name, address } of notice.doors) context.say(`  ${name} on ${address}`);
-  context.say(`log: ${log}      look: parley status      end: parley down`);
+  context.say(`log: ${log}      state: parley status      stop: parley down`);
 }
 
 /** It runs already. For a service that it does not run it has to be ended first. */
@@ -332,7 +332,7 @@ function tellRunning(context: Context, home: string, notice: DaemonNotice, rows:
       `the daemon of ${home} runs already (pid ${notice.pid}) without ${names}; \`parley down\` first, then \`parley up\` with everything you want`,
     );
   }
-  if (!context.json) context.note(`it ran already, since ${notice.since}; nothing was changed`);
+  if (!context.json) context.note(`it was already running, since ${notice.since}; nothing was changed`);
   tellUp(context, home, notice, `${home}/daemon.log`);
 }
 

@@ -91,7 +91,7 @@ function line(
 function policyFrom(text: string): Policy {
   const policy = POLICIES.find((one) => one === text.replaceAll(/[\s-]/g, '_'));
   if (policy) return policy;
-  throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is no policy; use ${POLICIES.join(', ')}`);
+  throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is not a policy; use ${POLICIES.join(', ')}`);
 }
 
 /** The beginning of an id names the message as well, and is easier to read. */

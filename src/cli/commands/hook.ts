@@ -43,12 +43,12 @@ export default command({
       const script = writeScript(context.env);
       return context.json
         ? context.sayJson({ script })
-        : context.say(`wrote ${script}; what to paste where: parley hook --help`);
+        : context.say(`wrote ${script}; the settings to paste: parley hook --help`);
     }
     if (!name)
       throw new Refusal(
         'invalid_request',
-        `name the client (${NAMES.join(', ')}); what to paste where: parley hook --help`,
+        `name the client (${NAMES.join(', ')}); the settings to paste: parley hook --help`,
       );
     const client = hookClient(name);
     try {

@@ -80,7 +80,7 @@ export default command({
     if (clients.length === 0)
       throw new Refusal(
         'not_found',
-        `no client that Parley knows is here; name it if it comes later: parley install ${CLIENT_NAMES[0]}`,
+        `no known client is installed; to prepare for one: parley install ${CLIENT_NAMES[0]}`,
       );
     const permit: Permit = { grant: grantFrom(values.allow, context.env), reach: await reachOf(context) };
     const plans: Plan[] = [];
@@ -98,7 +98,7 @@ export default command({
     if (dry) return;
     if (!isAsked && (context.json || !isTerminal(0)))
       return context.note('nothing was changed; to do this: parley install --yes');
-    if (!isAsked && !isSure(context, 'Shall this be done?')) return context.note('nothing was changed');
+    if (!isAsked && !isSure(context, 'Make these changes?')) return context.note('nothing was changed');
     if (!isAsked) permit.grant ??= grantAtTerminal(context, target, clients, permit.reach);
     for (const { mailbox, refused } of plans)
       if (mailbox?.isMissing && refused === null) await makeMailbox(context, mailbox.agent);
@@ -160,7 +160,7 @@ async function planFor(
     const former = formerMailbox(installer.recorded('parley', [client.name]));
     if (former !== undefined && former !== mailbox.agent)
       plan.advice.push(
-        `its older lines said @${former}; it is @${mailbox.agent} from now on. To keep that one: ${again} --as ${former}`,
+        `its older settings named @${former}; its mailbox is @${mailbox.agent} now. To keep @${former}: ${again} --as ${former}`,
       );
     return { ...plan, mailbox, applied: plan.apply(true, order.grant) };
   } catch (error) {

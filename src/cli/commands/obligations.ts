@@ -228,7 +228,7 @@ function hoursFrom(text: string): string {
   if (from === undefined || from === to)
     throw new Refusal(
       'invalid_request',
-      `"${text.slice(0, 40)}" are no hours; write two different times such as 22:00-07:00`,
+      `"${text.slice(0, 40)}" is not a range of hours; write two different times such as 22:00-07:00`,
     );
   return text;
 }

@@ -90,7 +90,7 @@ const readCommand = command({
     if (!message || (!copy && message.from !== who.name)) {
       throw new Refusal(
         'not_yours',
-        `message ${prefix} is neither from you nor to you; \`parley trace ${prefix}\` says what became of it`,
+        `message ${prefix} is neither from you nor to you; \`parley trace ${prefix}\` shows what happened to it`,
       );
     }
     const attention = copy && asOwed(copy.attention, (await claimedBy({ ...who, home })).has(id));
@@ -325,7 +325,7 @@ export const overview = command({
       if (context.json) return context.sayJson({ agent: null, next: 'parley init <name>' });
       const isUnnamed = context.settings.agent === undefined;
       context.say(isUnnamed ? 'You have no mailbox here yet.' : `You have no mailbox here: ${who.message}.`);
-      return context.say('Next: parley init <name>      See it work first: parley demo      Everything: parley help');
+      return context.say('Next: parley init <name>      See it work first: parley demo      Help: parley help');
     }
     const mail = await waiting(who, { any: true });
     const loud = mail.filter((one) => !one.quiet);
@@ -348,7 +348,7 @@ export const overview = command({
     context.say(
       mail.length > 0
         ? 'Next: parley inbox'
-        : 'Next: parley send @<someone> "…"      Who is here: parley agents      Everything: parley help',
+        : 'Next: parley send @<someone> "…"      Who is here: parley agents      Help: parley help',
     );
     await forgetDaily(context, who.home);
   },

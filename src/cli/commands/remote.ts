@@ -88,7 +88,7 @@ const inviteCommand = command({
     const url = relayAddress(given, true);
     const room = values.room ?? (url === here?.url ? here.room : undefined);
     if (room !== undefined && !RoomId.safeParse(room).success)
-      throw new Refusal('invalid_request', `"${room}" is no room id; use 1 to 64 letters, digits, _ -`);
+      throw new Refusal('invalid_request', `"${room}" is not a room id; use 1 to 64 letters, digits, _ -`);
     const channels = (values.channel ?? []).map(channelName);
     const invite = writeInvite({ url, token, room, channels });
     if (context.json) return context.sayJson({ url, room, channels, invite });

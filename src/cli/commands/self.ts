@@ -151,7 +151,7 @@ function namesFrom(text = ''): string[] {
     const [near] = nearest(name, NAMES);
     throw new Refusal(
       'invalid_request',
-      `"${name.replace(/\p{Cc}/gu, '?').slice(0, 40)}" is no name of this program; ${near ? `did you mean ${near}?` : `use ${NAMES.join(', ')}`}`,
+      `"${name.replace(/\p{Cc}/gu, '?').slice(0, 40)}" is not a name of this program; ${near ? `did you mean ${near}?` : `use ${NAMES.join(', ')}`}`,
     );
   }
   return names;

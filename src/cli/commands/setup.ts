@@ -68,7 +68,7 @@ const initCommand = command({
       if (values.human || values.owner)
         throw new Refusal(
           'invalid_request',
-          '--human and --owner are for a mailbox on this machine; a relay knows no people',
+          '--human and --owner are for a mailbox on this machine; a relay has no people',
         );
       const byDefault = values.default ?? false;
       const token = tokenFrom(values, context.cwd, context.env['PARLEY_TOKEN']);
@@ -125,10 +125,7 @@ function refuseOtherKind(
   if (insteadOf !== undefined && !owner) throw new Refusal('invalid_request', '--instead-of goes with --owner');
   const kind = before ? (before.parley?.kind ?? 'agent') : human ? 'human' : 'agent';
   if (human && kind !== 'human')
-    throw new Refusal(
-      'name_taken',
-      `@${name} is here as an agent and stays one; make a person's mailbox under another name`,
-    );
+    throw new Refusal('name_taken', `@${name} is the mailbox of an agent; make a person's mailbox under another name`);
   if (owner && kind !== 'human')
     throw new Refusal(
       'invalid_request',
@@ -146,10 +143,7 @@ function refusePersonsSession(name: AgentName, isPerson: boolean, session: strin
 export async function refuseSurfaceName(home: Home, name: AgentName): Promise<void> {
   const platform = AgentName.safeParse(name.split('.')[0]);
   if (!name.includes('.') || !platform.success || !(await home.directory.get(bridgeName(platform.data)))) return;
-  throw new Refusal(
-    'name_taken',
-    `names that begin with "${platform.data}." are those of a surface; pick another name`,
-  );
+  throw new Refusal('name_taken', `names that begin with "${platform.data}." belong to a surface; pick another name`);
 }
 
 /** Who loses that place is told so: nobody should learn late that another decides now. */
@@ -171,7 +165,7 @@ async function initAtRelay(context: Context, order: JoinOrder): Promise<void> {
   const done = await joinRelay(context, order);
   const { url, root: home, isDefault, existed } = done;
   if (context.json) return context.sayJson({ agent, url, room, home, default: isDefault, existed });
-  context.say(`${context.paint.green(existed ? 'you were here already:' : 'made mailbox')} @${agent} at ${url}`);
+  context.say(`${context.paint.green(existed ? 'mailbox exists already:' : 'made mailbox')} @${agent} at ${url}`);
   welcome(context, agent, done);
 }
 
@@ -234,7 +228,7 @@ function list(context: Context): void {
 
 function stateOf({ env }: Context, path: string): string {
   if (!existsSync(path)) return 'gone';
-  return trustOf(env, path, readFileSync(path, 'utf8')) === 'trusted' ? 'trusted' : 'changed, so it does not count';
+  return trustOf(env, path, readFileSync(path, 'utf8')) === 'trusted' ? 'trusted' : 'changed, so it is ignored';
 }
 
 function revoke(context: Context, path: string): void {
@@ -244,7 +238,7 @@ function revoke(context: Context, path: string): void {
   if (context.json) return context.sayJson(revoked);
   if (revoked.length === 0)
     throw new Refusal('invalid_request', `you trust nothing at ${path}; see \`parley trust --list\``);
-  for (const file of revoked) context.say(`${lineForModel(file, 400)} does not count any more`);
+  for (const file of revoked) context.say(`${lineForModel(file, 400)} is not trusted any more`);
 }
 
 /** The file itself, or those of a folder: the nearest .parley.json upwards, and the repository's .c2c/repo.json. */
@@ -260,7 +254,7 @@ function filesAt(path: string): string[] {
 function offeredBy({ env }: Context, path: string): Offered {
   if (basename(path) === '.parley.json') {
     const [own] = projectFiles(dirname(path));
-    if (own !== path) throw new Refusal('bad_config', `${path} is not a file of yours, so it cannot count`);
+    if (own !== path) throw new Refusal('bad_config', `${path} does not belong to you, so it cannot be trusted`);
     const { text, sets } = readProjectFile(path);
     const said = Object.entries(sets).map(([name, value]) => `${name} ${lineForModel(JSON.stringify(value), 200)}`);
     return { path, text, sets: said.join(', ') || 'it sets nothing', agent: sets['agent'] };
@@ -269,7 +263,7 @@ function offeredBy({ env }: Context, path: string): Offered {
     throw new Refusal('invalid_request', `${path} is neither a folder, nor a .parley.json, nor a .c2c/repo.json`);
   const file = readRepoFile(env, path);
   if (!file || file.trouble !== null)
-    throw new Refusal('bad_config', `${path} cannot count: ${file?.trouble ?? 'it is gone'}`);
+    throw new Refusal('bad_config', `${path} cannot be trusted: ${file?.trouble ?? 'it is gone'}`);
   const names = file.supervisors.map((name) => lineForModel(name, 64)).join(', ');
   return { path, text: file.text, sets: `supervisors ${names || 'nobody'}` };
 }
