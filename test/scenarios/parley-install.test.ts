@@ -117,6 +117,17 @@ describe('`parley install`', () => {
     expect(machine.json('.gemini/settings.json')).toHaveProperty('mcpServers.parley');
   });
 
+  it('names the copy of each file once', async () => {
+    const machine = new InstallMachine().with({ '.claude/settings.json': '{}', '.claude.json': '{}' });
+    const said = await machine.does('parley', ['install', 'claude']);
+    const copies = said.split('\n').filter((line) => line.includes('.before-parley'));
+    expect(copies).toEqual(
+      ['.claude/settings.json', '.claude.json'].map(
+        (path) => `  copied     ${machine.at(path)} as it was: ${machine.at(path)}.before-parley`,
+      ),
+    );
+  });
+
   it('needs a client that it knows', async () => {
     const machine = new InstallMachine();
     expect((await machine.run('parley', ['install', 'vim'])).err).toContain(

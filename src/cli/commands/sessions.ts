@@ -106,13 +106,18 @@ const agentsCommand = command({
   },
 });
 
-/** The agents of a relay are listed only for the mailbox that one acts as. */
+/** The agents of a relay are listed only for the mailbox that one acts as. A broken file of another must not stop the list. */
 function noteRelayMailboxes(context: Context): void {
-  const roots = context.workspace.homes.map(({ root }) => root);
-  const others = relayMailboxes(parleyHome(context.env)).filter(({ root }) => !roots.includes(root));
-  if (others.length === 0) return;
-  const names = others.map(({ agent, url }) => `@${agent} at ${url}`).join(', ');
-  context.note(`you also have ${names}; use --as, or see \`parley agents --mine\``);
+  try {
+    const roots = context.workspace.homes.map(({ root }) => root);
+    const others = relayMailboxes(parleyHome(context.env)).filter(({ root }) => !roots.includes(root));
+    if (others.length === 0) return;
+    const names = others.map(({ agent, url }) => `@${agent} at ${url}`).join(', ');
+    context.note(`you also have ${names}; use --as, or see \`parley agents --mine\``);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    context.note(error.message);
+  }
 }
 
 /** A mailbox of this user. `waiting` is null if the relay did not say. */
