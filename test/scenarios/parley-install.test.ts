@@ -186,7 +186,7 @@ describe('the mailbox of a client', () => {
     expect(machine.runsLine(lineIn(machine, '.codex/hooks.json')).out).toContain('CANARY');
     const server = new McpClient({ home: machine.program.home, env: machine.env(), command: serverOf(machine) });
     await server.initialize();
-    expect((await server.call('chat_who')).text).toStartWith('you are @reviewer');
+    expect((await server.call('agents')).text).toStartWith('you are @reviewer');
     await server.end();
     expect(await machine.does('parley', ['install', 'codex'])).toStartWith('Codex, as @reviewer:');
   });
@@ -214,7 +214,7 @@ describe('the mailbox of a client', () => {
     const command = [PARLEY, 'mcp', '--client', 'codex'];
     const server = new McpClient({ home: machine.program.home, env: machine.env(), command });
     await server.initialize();
-    expect(await server.call('chat_who')).toEqual({
+    expect(await server.call('agents')).toEqual({
       isError: true,
       text: 'codex has no mailbox here; run `parley install codex` first',
     });
@@ -257,7 +257,7 @@ describe('the lines that 0.1.0 wrote', () => {
     expect(machine.runsLine(line).out).toContain('CANARY');
     const server = new McpClient({ home: machine.program.home, env: machine.env() }, ['--as', 'claude']);
     await server.initialize();
-    expect((await server.call('chat_who')).text).toStartWith('you are @claude');
+    expect((await server.call('agents')).text).toStartWith('you are @claude');
     await server.end();
   });
 

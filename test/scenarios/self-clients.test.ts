@@ -10,7 +10,7 @@ function codexWrites(machine: InstallMachine, places: string[]): void {
   const tables = places.map(
     (place) => `\n[hooks.state."${machine.at('.codex/hooks.json')}:${place}"]\ntrusted_hash = "sha256:00"\n`,
   );
-  const tool = '\n[mcp_servers.parley.tools.chat_who]\napproval_mode = "approve"\n';
+  const tool = '\n[mcp_servers.parley.tools.agents]\napproval_mode = "approve"\n';
   appendFileSync(machine.at('.codex/config.toml'), `\n[hooks.state]\n${tables.join('')}${tool}`);
 }
 

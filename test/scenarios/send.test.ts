@@ -101,8 +101,7 @@ describe('a text that says nothing', () => {
     const program = await new Program().init('alice', 'bob');
     const client = new McpClient(program, ['--as', 'alice']);
     await client.initialize();
-    const given = { target: '@bob', text: ' \n', idempotencyKey: 'k', visibility: 'dm', directedness: 'to_me' };
-    expect(await client.call('chat_send_message', given)).toEqual({
+    expect(await client.call('send', { to: '@bob', text: ' \n' })).toEqual({
       text: 'text is empty: write what you want to say',
       isError: true,
     });

@@ -28,7 +28,7 @@ import { Refusal } from '../../core/refusal.ts';
 import { bindClient, clientBindings, clientOf, unbindClient } from '../client-bindings.ts';
 import { agentName, Context } from '../context.ts';
 import { scriptText, writeScript } from '../hook-setup.ts';
-import { grantAdvice, grantAtTerminal, grantFrom, reachOf, toolsOf } from '../install/allow.ts';
+import { grantAdvice, grantAtTerminal, grantFrom, grantWith, reachOf, toolsOf } from '../install/allow.ts';
 import type { Grant } from '../install/allow.ts';
 import { recordChangedHooks, tablesLine } from '../../clients/codex/trust.ts';
 import type { Applied, Removed } from '../../clients/settings/installer.ts';
@@ -82,7 +82,8 @@ export default command({
         'not_found',
         `no known client is installed; to prepare for one: parley install ${CLIENT_NAMES[0]}`,
       );
-    const permit: Permit = { grant: grantFrom(values.allow, context.env), reach: await reachOf(context) };
+    const grant = grantFrom(values.allow, context.env);
+    const reach = await reachOf(context);
     const plans: Plan[] = [];
     for (const client of clients)
       plans.push(
@@ -90,22 +91,23 @@ export default command({
           as: values.as === undefined ? undefined : agentName(values.as),
           project: values.project ?? false,
           hooks: !values['no-hooks'],
-          grant: permit.grant,
+          grant,
         }),
       );
     const isAsked = named.length > 0 || values.yes === true;
-    if (dry || !isAsked) report(context, target, plans, permit, true);
+    if (dry || !isAsked) report(context, target, plans, reach, true);
     if (dry) return;
     if (!isAsked && (context.json || !isTerminal(0)))
       return context.note('nothing was changed; to do this: parley install --yes');
     if (!isAsked && !isSure(context, 'Make these changes?')) return context.note('nothing was changed');
-    if (!isAsked) permit.grant ??= grantAtTerminal(context, target, clients, permit.reach);
+    const asking = plans.filter((plan) => plan.grant === null).map(({ client }) => client);
+    const added = isAsked ? null : grantAtTerminal(context, target, asking);
     for (const { mailbox, refused } of plans)
       if (mailbox?.isMissing && refused === null) await makeMailbox(context, mailbox.agent);
     oneAtATime(context.env, () => {
       keepScript(context);
-      const done = plans.map((plan) => applyPlan(context, plan, permit.grant));
-      report(context, target, done, permit, false);
+      const done = plans.map((plan) => applyPlan(context, { ...plan, grant: plan.grant ?? added }));
+      report(context, target, done, reach, false);
     });
   },
 });
@@ -121,16 +123,12 @@ function clientCalled(name: string): ClientSettings {
   );
 }
 
-/** What the models may do without a dialog, and where the mail goes that they send so. */
-interface Permit {
-  grant: Grant | null;
-  reach: string;
-}
-
 /** What one client gets, or why it gets nothing. A refused client does not stop the others. */
 interface Plan {
   client: ClientSettings;
   mailbox: ClientMailbox | null;
+  /** What its model may do without a dialog. */
+  grant: Grant | null;
   apply: (dry: boolean, grant: Grant | null) => Applied[];
   applied: Applied[];
   refused: string | null;
@@ -150,6 +148,7 @@ async function planFor(
   const plan: Plan = {
     client,
     mailbox: null,
+    grant: order.grant,
     apply: (dry, grant) => installer.apply(additionsOf(client, target, { ...profile, allow: toolsOf(grant) }), dry),
     applied: [],
     refused: null,
@@ -157,12 +156,14 @@ async function planFor(
   };
   try {
     const mailbox = await clientMailbox(context, client.name, order.as);
-    const former = formerMailbox(installer.recorded('parley', [client.name]));
+    const recorded = installer.recorded('parley', [client.name]);
+    const grant = grantWith(order.grant, recorded);
+    const former = formerMailbox(recorded);
     if (former !== undefined && former !== mailbox.agent)
       plan.advice.push(
         `its older settings named @${former}; its mailbox is @${mailbox.agent} now. To keep @${former}: ${again} --as ${former}`,
       );
-    return { ...plan, mailbox, applied: plan.apply(true, order.grant) };
+    return { ...plan, mailbox, grant, applied: plan.apply(true, grant) };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return { ...plan, refused: error.message };
@@ -224,8 +225,8 @@ function formerMailbox(recorded: readonly Recorded[]): string | undefined {
 }
 
 /** Writes the settings of a client, then binds its mailbox. */
-function applyPlan({ env }: Context, plan: Plan, grant: Grant | null): Plan {
-  const { client, mailbox, advice } = plan;
+function applyPlan({ env }: Context, plan: Plan): Plan {
+  const { client, mailbox, grant, advice } = plan;
   if (plan.refused !== null || mailbox === null) return plan;
   try {
     const applied = plan.apply(false, grant);
@@ -245,16 +246,10 @@ function trustAdvice({ name }: ClientSettings, applied: readonly Applied[]): str
     : [];
 }
 
-function report(
-  context: Context,
-  target: InstallTarget,
-  given: readonly Plan[],
-  { grant, reach }: Permit,
-  dry: boolean,
-): void {
+function report(context: Context, target: InstallTarget, given: readonly Plan[], reach: string, dry: boolean): void {
   const plans = given.map((plan) => ({
     ...plan,
-    advice: [...plan.advice, ...grantAdvice(plan.client, target, grant, reach)],
+    advice: [...plan.advice, ...grantAdvice(plan.client, target, plan.grant, reach)],
   }));
   if (plans.some(({ refused }) => refused !== null)) process.exitCode = 1;
   if (context.json)

@@ -99,7 +99,7 @@ function missingStep({ name, title }: ClientSettings, held: readonly (Installed 
   if (!parley?.server || parley.hook) return null;
   return HOOK_CLIENTS.some((client) => client.name === name)
     ? `mail waits until its model asks for it: \`parley install ${name}\` adds the hook`
-    : `${title} runs no hooks: mail waits until its model asks for it (chat_list_events)`;
+    : `${title} runs no hooks: mail waits until its model asks for it (with the tool inbox)`;
 }
 
 /** A client whose model has our tools, and may stop at a dialog when it answers. */

@@ -14,6 +14,8 @@ export interface Addition {
   owner: string;
   /** No two additions of one profile to a file of a client have the same name. */
   what: string;
+  /** Its name in an earlier version: what was added under that name is replaced. */
+  formerly?: string | undefined;
   content: SettingsContent;
   /** Is it, or something as good, in this text already? */
   isThere: (text: string) => boolean;
@@ -50,7 +52,7 @@ export function changeFor(addition: Addition, manifestPath: string): Change | No
   if (base === 'changed') return 'theirs';
   const left = (base === 'gone' ? applied : base.records).filter((one) => one !== earlier);
   const before = (base === 'gone' ? found.text : base.text) ?? blankOf(addition.content);
-  const { isThere: _isThere, ...rest } = addition;
+  const { isThere: _isThere, formerly: _formerly, ...rest } = addition;
   const { text, records: added } = putIn([{ ...rest, target: found.target }], before);
   return { found, text, records: [...left, ...added] };
 }

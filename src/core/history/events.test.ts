@@ -10,7 +10,7 @@ import { defer } from '../obligations/defer.ts';
 import { listEvents, readThread } from './events.ts';
 import type { EventFilter } from './events.ts';
 import { react } from '../obligations/react.ts';
-import { say } from '../../protocols/c2a/say.ts';
+import { say } from '../mail/say.ts';
 import { send } from '../mail/send.ts';
 import { why } from './why.ts';
 

@@ -9,7 +9,7 @@ import { claim } from '../../core/obligations/claim.ts';
 import { edit } from './edit.ts';
 import { readThread } from '../../core/history/events.ts';
 import { owe } from '../../core/obligations/owed.ts';
-import { say } from './say.ts';
+import { say } from '../../core/mail/say.ts';
 import { send } from '../../core/mail/send.ts';
 
 const PAGE = { limit: 20 };

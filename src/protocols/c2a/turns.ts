@@ -7,7 +7,7 @@ import { arrivalOf } from '../../core/mail/arrival.ts';
 import { claim, renewClaim } from '../../core/obligations/claim.ts';
 import { isOfferedToSeveral, rootOf } from '../../core/mail/conversation.ts';
 import { endObligation, answerIn } from '../../core/obligations/obligation.ts';
-import { say } from './say.ts';
+import { say } from '../../core/mail/say.ts';
 import type { Sent } from '../../core/mail/send.ts';
 import { why } from './tasks.ts';
 import { noted } from './context.ts';

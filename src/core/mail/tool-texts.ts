@@ -1,65 +1,70 @@
-import { idText, inline, phrase, quotedWhole } from '../../core/gate.ts';
-import type { Who } from '../../core/mail/workspace.ts';
-import type { EventView, listEvents, readThread } from '../../core/history/events.ts';
-import { heldLines } from '../../core/mail/held.ts';
-import type { Reacted } from '../../core/obligations/react.ts';
-import type { Sent } from '../../core/mail/send.ts';
-import type { ShownOutcome } from '../../core/mail/shown.ts';
-import type { Obligation } from '../../core/obligations/rules.ts';
-import type { MessageId } from '../../core/names.ts';
-import type { Signal } from '../../core/signal.ts';
-import type { AgentRecord } from '../../core/ports/directory.ts';
-import type { EventClaim } from '../../core/ports/obligations.ts';
-import type { McpTool } from './mcp.ts';
-
-/** The tool that our texts name for reading the whole text. */
-export const PULL_WITH = 'chat_read_thread' satisfies McpTool;
+import { idText, inline, phrase, quotedWhole } from '../gate.ts';
+import type { Who, Workspace } from './workspace.ts';
+import type { EventView, listEvents, readThread } from '../history/events.ts';
+import { heldLines } from './held.ts';
+import type { Reacted } from '../obligations/react.ts';
+import type { Sent } from './send.ts';
+import type { ShownOutcome } from './shown.ts';
+import type { Obligation } from '../obligations/rules.ts';
+import type { MessageId } from '../names.ts';
+import type { Signal } from '../signal.ts';
+import type { EventClaim } from '../ports/obligations.ts';
 
 /** Characters of one body in a tool's answer, and names in one list. */
 const BODY_SHOWN = 16_000;
 const NAMES_SHOWN = 100;
 
-// What tools answer. It stands in a model's context: short, signals by their words, and text of others is masked and quoted.
-// spec: mcp#answers
+// What the tools over MCP answer, in mail's words and in those of C2A. It stands in a model's context: short, signals by their words, and
+// text of others is masked and quoted. spec: mcp#answers
 
-export function eventList(me: string, { events, cursor }: Awaited<ReturnType<typeof listEvents>>): string {
-  if (events.length === 0) return 'no events';
-  return [
-    `${events.length} ${events.length === 1 ? 'event' : 'events'}, newest first; whole text: ${PULL_WITH}`,
-    ...events.map((event) => `${headline(me, event)}\n> ${gist(event)}`),
-    ...(cursor === null ? [] : [`more: cursor ${cursor}`]),
-  ].join('\n');
-}
+/** How a face says what a message is, in one line. */
+export type Headline = (me: string, message: EventView) => string;
 
 /** Oldest first. */
-export function thread(me: string, { messages, earlier, cursor }: Awaited<ReturnType<typeof readThread>>): string {
+export function thread(
+  me: string,
+  { messages, earlier, cursor }: Awaited<ReturnType<typeof readThread>>,
+  headline: Headline,
+): string {
   return [
     ...(earlier > 0 ? [`${earlier} earlier; more: cursor ${cursor}`] : []),
-    ...messages.map((event) => {
-      const refs = event.refs?.length ? `\nrefs: ${event.refs.map((ref) => inline(ref, 300)).join(', ')}` : '';
-      return `${headline(me, event)}\n${body(event)}${refs}`;
+    ...messages.map((one) => {
+      const refs = one.refs?.length ? `\nrefs: ${one.refs.map((ref) => inline(ref, 300)).join(', ')}` : '';
+      return `${headline(me, one)}\n${body(one)}${refs}`;
     }),
   ].join('\n');
 }
 
-function headline(me: string, event: EventView): string {
-  const { id, from, to, at, attention, disposition, proven, signal, claim, thread: answers } = event;
-  // Its own messages ask nothing of an agent.
-  const asks = from === me ? ['yours'] : [attention.policy, attention.directedness, attention.reason];
+/** A line for each message, and the beginning of its text. */
+export function gists(
+  me: string,
+  { events, cursor }: Awaited<ReturnType<typeof listEvents>>,
+  headline: Headline,
+): string[] {
+  return [
+    ...events.map((one) => `${headline(me, one)}\n> ${gist(one.body)}`),
+    ...(cursor === null ? [] : [`more: cursor ${cursor}`]),
+  ];
+}
+
+/** The facts of a headline, without those that do not hold. */
+export function facts(me: string, message: EventView, asks: readonly string[], state: string): string {
+  const { id, from, to, at, signal, claim, thread: answers } = message;
   return [
     `${shortId(id)} ${name(from)} to ${inline(to)}`,
     inline(at),
-    ...asks,
+    // Its own messages ask nothing of an agent.
+    ...(from === me ? ['yours'] : asks),
     signal ? `reaction ${signal}` : '',
     answers ? `answers ${shortId(answers)}` : '',
-    from === me ? '' : (disposition ?? proven),
+    from === me ? '' : state,
     claim ? `claimed by ${name(claim.holder)}` : '',
   ]
     .filter(Boolean)
     .join(' · ');
 }
 
-function gist({ body }: EventView): string {
+export function gist(body: string | undefined): string {
   return body === undefined ? 'no longer kept' : phrase(body.replace(/\s+/g, ' ').trim(), 120);
 }
 
@@ -68,28 +73,35 @@ function body({ id, body: text }: EventView): string {
   return quotedWhole(text, BODY_SHOWN, (left) => `… ${left} more characters: parley read ${shortId(id)}`);
 }
 
-export function sent({ message, copies, first, leftOut = [] }: Sent, showing: ShownOutcome | null): string {
+export function sent(
+  { message, copies, first, leftOut = [] }: Sent,
+  showing: ShownOutcome | null,
+  by: 'tool' | 'c2a',
+): string {
   const readers = copies.map(({ mailbox }) => name(mailbox));
   const stored = readers.length > 0 ? `for ${readers.slice(0, 10).join(', ')}` : `to ${inline(message.to)}`;
   const more = readers.length > 10 ? ` and ${readers.length - 10} more` : '';
   const without = leftOut.length > 0 ? `; no room left for ${leftOut.map((one) => name(one)).join(', ')}` : '';
-  const there = showing ? atSurfaces(showing) : '';
+  const there = showing ? atSurfaces(showing, by) : '';
   const said = `${first ? 'stored' : 'was stored before'} as ${shortId(message.id)} ${stored}${more}${without}${there}`;
-  return [said, ...heldLines(copies, 'tool')].join('\n');
+  return [said, ...heldLines(copies, by)].join('\n');
 }
 
 const SHOWN: Record<ShownOutcome['state'], string> = {
   shown: ', and shown there',
-  waiting: '; not shown there yet: ask again with the same key',
+  waiting: '; not shown there yet: ',
   withdrawn: '; not shown there: it was taken back or away before',
   refused: '',
 };
 
-function atSurfaces({ state, refused }: ShownOutcome): string {
+/** A message of C2A has a key, by which one can ask again. */
+const NOT_YET = { tool: 'it waits there, do not send it again', c2a: 'ask again with the same key' };
+
+function atSurfaces({ state, refused }: ShownOutcome, face: 'tool' | 'c2a'): string {
   const reasons = refused.map(
     ({ box, by }) => `; refused at ${name(box)}: ${inline(String(by['reason'] ?? 'refused'), 200)}`,
   );
-  return `${SHOWN[state]}${reasons.join('')}`;
+  return `${SHOWN[state]}${state === 'waiting' ? NOT_YET[face] : ''}${reasons.join('')}`;
 }
 
 export function reacted(id: MessageId, signal: Signal, { disposition, final }: Reacted): string {
@@ -114,7 +126,11 @@ export function resolved(id: MessageId, closed: readonly MessageId[]): string {
   return `resolved ${closed.map((one) => shortId(one)).join(', ')}`;
 }
 
-export function whoIsHere(who: Who, here: readonly { home: string; record: AgentRecord }[], now: number): string {
+export async function whoIsHere(workspace: Workspace, who: Who): Promise<string> {
+  const listed = await Promise.all(
+    workspace.homes.map(async (home) => (await home.directory.list()).map((record) => ({ home: home.label, record }))),
+  );
+  const here = listed.flat();
   // Only channels that this agent listens to are shown.
   const mine = here.find(({ home, record }) => home === who.home.label && record.name === who.name)?.record
     .subscriptions;
@@ -129,18 +145,18 @@ export function whoIsHere(who: Who, here: readonly { home: string; record: Agent
         .map((channel) => inline(channel)),
     ].filter(Boolean);
     const where = home === who.home.label ? '' : `%${home}`;
-    return `${name(record.name)}${where}${facts.length > 0 ? ` (${facts.join(', ')})` : ''} seen ${ago(lastSeen, now)}`;
+    return `${name(record.name)}${where}${facts.length > 0 ? ` (${facts.join(', ')})` : ''} seen ${ago(lastSeen, workspace.now())}`;
   });
   const more = here.length > NAMES_SHOWN ? [`and ${here.length - NAMES_SHOWN} more`] : [];
   return [`you are ${name(who.name)}`, ...lines, ...more].join('\n');
 }
 
 /** A name as it is; anything else that another program wrote there is quoted. */
-function name(text: string): string {
+export function name(text: string): string {
   return /^[\w.-]+$/.test(text) ? `@${text}` : inline(text);
 }
 
-function shortId(id: string): string {
+export function shortId(id: string): string {
   return /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(id) ? id.slice(0, 8) : idText(id);
 }
 

@@ -1,0 +1,107 @@
+import type { RecordPlace } from './session.ts';
+
+/** One line of a session's history. Fields beside these come from files of an earlier ccc and are passed through. */
+export interface SessionMessage {
+  /** Unique over all sessions and processes, and increasing. */
+  id: number;
+  session: string;
+  /** Unix seconds. */
+  ts: number;
+  from: 'human' | 'claude' | 'api';
+  text: string;
+  /** Who sent it through the API. */
+  agent?: string;
+  username?: string;
+  type?: 'voice' | 'photo' | 'document';
+  transcription?: string;
+  caption?: string;
+  path?: string;
+  /** The message that this one answers. */
+  reply_to?: number;
+  /** Only where something went wrong. */
+  status?: 'failed' | 'withdrawn' | 'interrupted';
+  error?: string;
+}
+
+export type NewSessionMessage = Omit<SessionMessage, 'id'>;
+
+/**
+ * A prompt on its way. `queued`: nothing was typed. `submitting`: it was about to be typed; after a crash the client's record tells
+ * whether it was. `submitted`: the client has it, in `turn`. The others are ends.
+ */
+export type PromptState = 'queued' | 'submitting' | 'submitted' | 'answered' | 'failed' | 'withdrawn';
+
+export interface StoredPrompt {
+  /** The id of its line in the history. */
+  id: number;
+  session: string;
+  key: string;
+  /** As it was sent; the driver prepares it when it is its turn. */
+  text: string;
+  raw: boolean;
+  state: PromptState;
+  /** When it was stored, ms. */
+  at: number;
+  /** After this (ms) it is not typed any more. */
+  deadline: number | null;
+  /** Where the record of the client ended before it was typed. */
+  place: RecordPlace | null;
+  turn: string | null;
+  /** Why it still waits, or why it failed. */
+  because: string | null;
+}
+
+/** What is remembered of a session between two runs of this program. */
+export interface SessionBinding {
+  /** The client's own id of its conversation. */
+  conversation: string | null;
+  /** Up to where its record was read. */
+  place: RecordPlace | null;
+}
+
+export interface HistoryPage {
+  session: string;
+  /** Only ids greater than this, oldest first. Absent: the newest ones, oldest first. */
+  after?: number | undefined;
+  limit: number;
+  from?: SessionMessage['from'] | undefined;
+}
+
+/** What sessions were told and what they answered, and the prompts that are on their way. Every method commits or does nothing. */
+export interface SessionStore {
+  /** Stores a prompt and its line in the history. */
+  enqueue(
+    message: NewSessionMessage,
+    prompt: { key: string; raw: boolean; at: number; deadline: number | null },
+  ): Promise<StoredPrompt>;
+  /** Stores a line that is no prompt of ours: what a person typed, an answer to that, a choice. */
+  record(message: NewSessionMessage): Promise<SessionMessage>;
+  /** Prompts without an end, oldest first. */
+  open(session?: string): Promise<StoredPrompt[]>;
+  prompt(id: number): Promise<StoredPrompt | null>;
+  /** queued → submitting. False if it is no longer queued: it was withdrawn, or another process has it. */
+  begin(id: number, place: RecordPlace): Promise<boolean>;
+  /** submitting → queued: nothing was typed. */
+  requeue(id: number, because: string): Promise<void>;
+  /** → submitted. */
+  submitted(id: number, turn: string): Promise<void>;
+  /** Stores the answer as a line of the history, and ends the prompt, at once. */
+  answer(id: number, reply: NewSessionMessage): Promise<SessionMessage>;
+  /** → failed or withdrawn, also in the history. False if it had ended before, or, for `withdrawn`, if it may have been typed. */
+  end(id: number, as: 'failed' | 'withdrawn', because: string, status?: SessionMessage['status']): Promise<boolean>;
+  history(page: HistoryPage): Promise<SessionMessage[]>;
+  message(id: number): Promise<SessionMessage | null>;
+  /** The answer to this message, or null. */
+  replyTo(id: number): Promise<SessionMessage | null>;
+  /** The newest line of a session. */
+  last(session: string): Promise<SessionMessage | null>;
+  binding(session: string): Promise<SessionBinding | null>;
+  bind(session: string, binding: SessionBinding): Promise<void>;
+  /** Lines that are not in the history files yet, or changed since, in order. */
+  unexported(limit: number): Promise<SessionMessage[]>;
+  exported(ids: readonly number[]): Promise<void>;
+  /** The smallest id that the next line may get is raised to this: an earlier ccc used the ids below. */
+  raiseIds(above: number): Promise<void>;
+  /** The ids up to this one belong to files of an earlier ccc; null if nobody looked yet. */
+  firstOwnId(): Promise<number | null>;
+}

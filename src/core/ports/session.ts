@@ -1,0 +1,84 @@
+/**
+ * One session of a client, as control needs it: seen from the client's own records, started, stopped, and given prompts of its user.
+ * A screen is read only to forbid typing, never to learn what the session does.
+ */
+
+/** `waiting`: it asks its user something. `starting`: it may lose what is typed. */
+export type SessionStatus = 'active' | 'idle' | 'waiting' | 'starting' | 'stopped';
+
+export interface SessionState {
+  status: SessionStatus;
+  /** What it waits for, in the client's words: `input needed`, `permission prompt`. */
+  waitingFor?: string;
+  /** The client's own id of the conversation. */
+  conversation?: string;
+  pid?: number;
+}
+
+/** Which session is meant, and how it is started. Comes from the user's settings and from what the store remembers. */
+export interface SessionTarget {
+  /** `myproject`, or `msi:backend` on another host. */
+  name: string;
+  host: string;
+  /** The client, by the name of clients/clients.ts. */
+  client: string;
+  /** Where the client is started, absolute. */
+  folder: string;
+  /** The client's program and the options that its user chose for it. */
+  command: readonly string[];
+  /** The conversation that this session had last; null if it never had one. */
+  conversation: string | null;
+  startTimeoutMs: number;
+}
+
+/** A prompt of the user, ready for one client. */
+export interface Prompt {
+  /** Goes with the prompt where a client takes an id (Codex), and comes back in its record. */
+  key: string;
+  /** As `prepare` returned it. */
+  text: string;
+}
+
+/** A place in a client's record. Only the driver that made it can read it; it survives a restart of this program. */
+export type RecordPlace = string;
+
+/** What the client wrote down. `turn` is the client's own id of it. */
+export type TurnEvent =
+  | { kind: 'prompt'; turn: string; text: string; at: number; key?: string }
+  | { kind: 'end'; turn: string; how: 'done' | 'interrupted' | 'failed'; text: string; at: number };
+
+/**
+ * What became of one attempt to submit a prompt. `submitted`: the client has acknowledged it. `left`: nothing went in. `unknown`: it may
+ * have gone in, and only the client's record can tell; it must not be tried again before that.
+ */
+export type Submission =
+  | { outcome: 'submitted' }
+  | { outcome: 'left'; because: string; retry: boolean }
+  | { outcome: 'unknown'; because: string };
+
+export interface SessionDriver {
+  /** What the client says of itself now. Cheap: starts no process. */
+  state(): Promise<SessionState>;
+  /** Calls back when the state or the record may have changed. Calls at least once a second while a client runs. Returns how to stop. */
+  watch(changed: () => void): () => void;
+  /** The text as this client takes it as one prompt that is no command of its own. Throws a Refusal if it cannot be said. */
+  prepare(text: string, options?: { raw?: boolean }): string;
+  /** The end of the client's record. */
+  place(): Promise<RecordPlace>;
+  /** What was recorded since a place, in order, whole entries only; and the place behind it. */
+  events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }>;
+  /** Whether the client recorded this prompt in this event. */
+  isOurs(event: TurnEvent, prompt: Prompt): boolean;
+  /** One attempt. Puts nothing into anything but an idle session of this client with an empty composer. */
+  submit(prompt: Prompt, signal: AbortSignal): Promise<Submission>;
+  /**
+   * Starts the client and returns when it takes prompts: with the conversation that it had, else the newest of its folder, else a fresh one.
+   * Throws a Refusal with the client's last line if it ends, and if it is not ready in time.
+   */
+  start(): Promise<{ started: 'resumed' | 'fresh' }>;
+  /** Ends the client and its terminal. Nothing happens if it does not run. */
+  stop(): Promise<void>;
+  /** The last lines of its terminal. Throws a Refusal if it does not run or has no terminal. */
+  screen(lines: number): Promise<string>;
+  close(): Promise<void>;
+}
