@@ -96,7 +96,7 @@ describe('arguments of a tool that do not fit', () => {
   const MAIL: Wrong[] = [
     ['inbox', { owed: 'foo' }, 'owed: use true or false'],
     ['inbox', { limit: 'x' }, 'limit: use a number'],
-    ['inbox', { since: 'soon' }, '"soon" is no time; write 2h, 1d or an ISO time'],
+    ['inbox', { since: 'soon' }, '"soon" is not a time; write 2h, 1d or an ISO time'],
     ['claim', { id: 'x', release: 'foo' }, 'release: use true or false'],
     ['claim', {}, 'id is missing'],
     [
