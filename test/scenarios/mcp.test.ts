@@ -180,7 +180,7 @@ describe('a model with the tools', () => {
       `nothing is owed for message ${id}; leave it`,
       'id is missing',
       expect.stringMatching(/^signal: use one of seen, agree, /),
-      '"soon" is no time; write 2h, 1d or an ISO time',
+      '"soon" is not a time; write 2h, 1d or an ISO time',
     ]);
     expect((await inboxOf(program, 'alice')).map(({ body }) => body)).toEqual(['hello']);
   });

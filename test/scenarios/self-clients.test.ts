@@ -92,7 +92,7 @@ describe('`parley self uninstall`', () => {
     machine.with({ '.kimi-code/mcp.json': '{"mcpServers":{"parley":{"command":"parley"}}}\n' });
     const gone = await machine.run('parley', ['self', 'uninstall', '--purge', '--yes']);
     expect(gone.code).toBe(0);
-    expect(gone.err).toContain(`kimi: MCP server in ${machine.at('.kimi-code/mcp.json')} still starts it`);
+    expect(gone.err).toContain(`kimi: MCP server in ${machine.at('.kimi-code/mcp.json')} still starts Parley`);
   });
 });
 

@@ -80,7 +80,7 @@ describe('a setting that cannot be used', () => {
   ])('%s as %j is refused in our words: by config, in a file and in the environment', async (name, value, advice) => {
     const program = await new Program().init('alice');
     const { err } = await program.run(['config', 'set', name, value]);
-    expect(err).toBe(`parley: "${value}" is no value for ${name}: ${advice}\n`);
+    expect(err).toBe(`parley: "${value}" is not a value for ${name}: ${advice}\n`);
     const variable = `PARLEY_${name.replace(/[A-Z]/g, '_$&').toUpperCase()}`;
     const env = await new Program(program.home, { [variable]: value }).run(['inbox']);
     expect(env).toEqual({ out: '', err: `parley: ${name} from ${variable} is not usable: ${advice}\n`, code: 78 });
@@ -96,7 +96,7 @@ describe('arguments of a tool that do not fit', () => {
   const MAIL: Wrong[] = [
     ['inbox', { owed: 'foo' }, 'owed: use true or false'],
     ['inbox', { limit: 'x' }, 'limit: use a number'],
-    ['inbox', { since: 'soon' }, '"soon" is no time; write 2h, 1d or an ISO time'],
+    ['inbox', { since: 'soon' }, '"soon" is not a time; write 2h, 1d or an ISO time'],
     ['claim', { id: 'x', release: 'foo' }, 'release: use true or false'],
     ['claim', {}, 'id is missing'],
     [

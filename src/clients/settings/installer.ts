@@ -157,16 +157,21 @@ const REMOVED_WORDS = {
   refused: 'left alone',
 } as const;
 
-/** One line for people. */
-export function appliedLine({ path, what, outcome, backup }: Applied): string {
-  const before = backup === null ? '' : `  (as it was: ${backup})`;
-  const why = outcome === 'theirs' ? '  (not written by this installer, or changed since: look at it)' : '';
-  return `  ${APPLIED_WORDS[outcome].padEnd(10)} ${what}: ${path}${before}${why}`;
+/** For people: one line for each addition, then one for each file of which a copy was kept. */
+export function appliedLines(applied: readonly Applied[]): string[] {
+  const copies = new Map(applied.flatMap(({ path, backup }) => (backup === null ? [] : [[path, backup]])));
+  return [
+    ...applied.map(({ path, what, outcome }) => {
+      const why = outcome === 'theirs' ? '  (not written by this installer, or changed since: look at it)' : '';
+      return `  ${APPLIED_WORDS[outcome].padEnd(10)} ${what}: ${path}${why}`;
+    }),
+    ...[...copies].map(([path, backup]) => `  ${'copied'.padEnd(10)} ${path} as it was: ${backup}`),
+  ];
 }
 
 /** One line for people. */
 export function removedLine({ path, what, outcome, kept, why }: Removed): string {
-  const reason = outcome === 'changed' ? '  (somebody changed it)' : why ? `  (${why})` : '';
+  const reason = outcome === 'changed' ? '  (it was changed by hand)' : why ? `  (${why})` : '';
   return `  ${REMOVED_WORDS[outcome].padEnd(12)} ${what}: ${path}${reason}${kept === null ? '' : `  (as it was before: ${kept})`}`;
 }
 

@@ -63,7 +63,7 @@ export function refuseOtherOwner(
   const others = owners.filter((one) => one !== name);
   const [other] = others;
   if (other && insteadOf === undefined)
-    throw new Refusal('name_taken', `@${other} is the owner; to take that place say --instead-of ${other}`);
+    throw new Refusal('name_taken', `@${other} is the owner; to replace it: --instead-of ${other}`);
   if (insteadOf === undefined || others.includes(insteadOf)) return;
   const who = other ? `@${other} is` : 'nobody is, so leave out --instead-of';
   throw new Refusal('not_found', `@${insteadOf} is not the owner; ${who}`);

@@ -52,8 +52,8 @@ describe('the order for a relay', () => {
     [{ port: '70000' }, '"70000" is no port'],
     [{ port: 'http' }, '"http" is no port'],
     [{ 'tls-cert': 'c.pem' }, 'TLS needs both'],
-    [{ rate: '0' }, '"0" is no count'],
-    [{ quota: 'many' }, '"many" is no count'],
+    [{ rate: '0' }, '"0" is not a count'],
+    [{ quota: 'many' }, '"many" is not a count'],
     [{ 'keep-waiting': '30' }, '"30" is no span'],
   ])('refuses %o', (values, told) => {
     expect(() => order(values)).toThrow(told);

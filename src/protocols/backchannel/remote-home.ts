@@ -49,7 +49,7 @@ export function openRelay(options: RelayOptions): OpenRelay {
   const { root, identity, tell } = options;
   const { agent } = identity;
   const self = selfRecord(agent, options.kind);
-  const http = new RelayHttp(identity);
+  const http = new RelayHttp({ ...identity, ...(options.queues && { ifRefused: refusedToken(identity) }) });
   const abilities = new KnownAbilities(http, Date.now, {
     read: () => identity.abilities,
     write(abilities) {
@@ -87,6 +87,7 @@ export function openRelay(options: RelayOptions): OpenRelay {
     bring: (mailbox, wanted, patienceMs) => mailboxes.bring(mailbox, wanted, patienceMs),
     trace: (id) => traceAt(http, id),
     outbox: async () => outbox?.list() ?? [],
+    sendOutbox: () => post.flush(),
     retry: (key) => post.retry(key),
     drop: (key) => post.drop(key),
     sentAs: async (prefix) => aliases.like(prefix),
@@ -99,6 +100,14 @@ export function openRelay(options: RelayOptions): OpenRelay {
 function selfRecord(name: AgentName, kind: 'agent' | 'foreign'): AgentRecord {
   const known = { name, subscriptions: [], createdAt: '', lastSeen: '' };
   return kind === 'foreign' ? known : { ...known, parley: { v: 1, kind, roles: [] } };
+}
+
+function refusedToken({ agent, url, room }: Identity): string {
+  const at = room === undefined ? '' : ` --room ${room}`;
+  return (
+    `the relay ${url} does not accept the token of @${agent}: it was revoked or replaced. Ask the operator of the relay for a new one ` +
+    `(\`parley relay token issue ${agent}${at}\`), then: parley init ${agent} --url ${url}${at} --token-file <file>`
+  );
 }
 
 async function traceAt(http: RelayHttp, id: string): Promise<unknown> {

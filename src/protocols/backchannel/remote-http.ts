@@ -6,6 +6,8 @@ export interface RelayAddress {
   url: string;
   room?: string | undefined;
   token?: string | undefined;
+  /** What to say if the relay refuses our token, where its own words do not help. */
+  ifRefused?: string;
 }
 
 export interface RelayRequest {
@@ -52,6 +54,8 @@ export class RelayHttp {
   async ask(method: 'GET' | 'POST', path: string, request: RelayRequest = {}): Promise<RelayAnswer> {
     const answer = await this.call(method, path, request);
     if (answer.status < 300) return answer;
+    const { ifRefused } = this.place;
+    if (answer.status === 401 && request.token === undefined && ifRefused) throw new RelayRefusal(401, ifRefused);
     throw this.#refusal(answer);
   }
 
