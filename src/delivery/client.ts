@@ -16,8 +16,6 @@ export interface Client {
   evidence?: (folders: readonly string[], session: string) => ShownEvidence;
   /** Its ways in, the best first. spec: c2c#ways */
   ways: readonly PossibleWay[];
-  /** What it could do besides, and this program does not use. */
-  unused?: string;
 }
 
 /** Where a session of a client runs. */

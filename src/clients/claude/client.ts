@@ -36,5 +36,4 @@ export const claude: Client = {
     new ClaudeStateReader(env['CLAUDE_CONFIG_DIR'] || `${env['HOME']}/.claude`, session, pid),
   evidence: (folders, session) => new ShownInTranscript(folders, session),
   ways: [hook('claude', 'primary', 'its hook looks after every tool call'), wake('claude', 'fallback'), POLL],
-  unused: 'its own messaging socket, which reaches an idle session, is not used yet',
 };
