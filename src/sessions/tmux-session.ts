@@ -69,7 +69,8 @@ export class TmuxSession {
         await this.server.at(there.id, [...keep, ';', 'respawn-pane', '-k', '-t', there.id, ...words, ';', ...said]),
       );
     const make = ['new-session', '-d', '-s', this.name, ...SIZE, ...words];
-    return paneIn(await this.server.create([...make, ';', ...keep, ';', ...said]));
+    const create = (): Promise<string> => this.server.create([...make, ';', ...keep, ';', ...said]);
+    return paneIn(await create().catch((error: unknown) => (isLeaving(error) ? create() : Promise.reject(error))));
   }
 
   /** The last line that its program wrote. */
@@ -120,11 +121,18 @@ export async function lastLines(server: TmuxServer, pane: string, lines: number)
     .join('\n');
 }
 
+/** A server whose last session has just ended goes down; the next command starts another one. */
+function isLeaving(error: unknown): boolean {
+  return error instanceof Refusal && /server exited|lost server/.test(error.message);
+}
+
 /** What tmux says where there is no server, or no such session: nothing is missing then but the thing itself. */
 function isMissing(error: unknown): null {
   if (
     error instanceof Refusal &&
-    /no server running|error connecting|can't find|no sessions|lost server|not installed/.test(error.message)
+    /no server running|error connecting|can't find|no sessions|lost server|server exited|not installed/.test(
+      error.message,
+    )
   )
     return null;
   throw error;

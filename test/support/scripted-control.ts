@@ -1,6 +1,6 @@
 import type { SessionState } from '../../src/core/ports/session.ts';
 import type { SessionStore, StoredPrompt } from '../../src/core/ports/session-store.ts';
-import type { PromptEnd, PromptRequest, Sent, SessionControl, Started } from '../../src/core/sessions/control.ts';
+import type { PromptEnd, PromptRequest, PromptSent, SessionControl, Started } from '../../src/core/sessions/control.ts';
 import { Refusal } from '../../src/core/refusal.ts';
 import { targetOf } from '../../src/protocols/control/config.ts';
 import type { ControlFile } from '../../src/protocols/control/config.ts';
@@ -67,7 +67,7 @@ export class ScriptedControl implements SessionControl {
     return { outcome: 'answered', reply };
   }
 
-  async send(request: PromptRequest): Promise<Sent> {
+  async send(request: PromptRequest): Promise<PromptSent> {
     const { prompt, end } = await this.#say(request);
     void end.then(async (said) => {
       if (typeof said !== 'string') return;

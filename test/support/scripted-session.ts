@@ -268,7 +268,8 @@ export class ControlRig {
   readonly logged: string[] = [];
   targets: SessionTarget[] = [];
   recordsTerminal = true;
-  published = 0;
+  /** How often a driver was made while another one of the same session was open. */
+  overlaps = 0;
   publish: () => Promise<void> = async () => {};
   limits = { ...QUICK };
   readonly store: SessionStore;
@@ -326,14 +327,13 @@ export class ControlRig {
       store,
       targets: async () => (isDead() ? NEVER : this.targets),
       driver: (target) => {
+        const same = this.drivers.filter((one) => one.target.name === target.name && !one.isDead());
+        if (same.some(({ isClosed }) => !isClosed)) this.overlaps += 1;
         const driver = new ScriptedDriver(this.client(target.name), target, isDead);
         this.drivers.push(driver);
         return driver;
       },
-      publish: async () => {
-        this.published += 1;
-        await this.publish();
-      },
+      publish: () => this.publish(),
       recordsTerminal: async () => this.recordsTerminal,
       now: Date.now,
       log: (event, facts) => this.logged.push(`${event} ${JSON.stringify(facts)}`),

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { command } from '../../core/command.ts';
-import { lineForModel, visible } from '../../core/gate.ts';
+import { lineForModel, visibleText } from '../../core/gate.ts';
 import { ago, clockTime, countFrom } from '../../core/time.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { CLIENT_NAMES } from '../../clients/client-names.ts';
@@ -39,7 +39,7 @@ const askCommand = command({
       const answer = await Promise.race([asking, question]);
       if ('waiting_for' in answer) return tellQuestion(context, session, String(answer['waiting_for']));
       if (context.json) return context.sayJson(answer);
-      context.say(visible(String(answer['response'])));
+      context.say(visibleText(String(answer['response'])));
     } catch (error) {
       if (!(error instanceof Refusal) || error.message !== SAID.timeout) throw error;
       context.note(`parley: no answer within the time; \`parley history ${session}\` shows it when it comes`);
@@ -253,7 +253,7 @@ const screenshotCommand = command({
     const limit = countFrom(values.lines, 50);
     const answer = await requestControl(context.env, { cmd: 'screenshot', session, limit });
     if (context.json) return context.sayJson(answer);
-    context.say(visible(String(answer['response'])));
+    context.say(visibleText(String(answer['response'])));
   },
 });
 
@@ -283,7 +283,7 @@ const answerCommand = command({
       option_index: indexFrom(option),
     });
     if (context.json) return context.sayJson(answer);
-    context.say(visible(String(answer['response'])));
+    context.say(visibleText(String(answer['response'])));
   },
 });
 
@@ -308,7 +308,7 @@ export async function tellSessionHistory(context: Context, session: string, limi
     const when = context.paint.dim(ago(new Date(ts * 1000).toISOString(), Date.now()));
     const end = status === undefined ? '' : `  ${lineForModel(status)}`;
     context.say(
-      `${context.paint.bold(String(id))}  ${lineForModel(who)}  ${when}${end}\n  ${visible(text).replaceAll('\n', '\n  ')}`,
+      `${context.paint.bold(String(id))}  ${lineForModel(who)}  ${when}${end}\n  ${visibleText(text).replaceAll('\n', '\n  ')}`,
     );
   }
 }

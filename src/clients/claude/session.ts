@@ -11,7 +11,7 @@ import type {
 } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { typeInto } from '../../delivery/terminal.ts';
-import { isAlive, ttyOf } from '../../platform/process.ts';
+import { isProcessAlive, ttyOf } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { lastLines, paneOn, TmuxSession, tmuxNameOf, type Pane } from '../../sessions/tmux-session.ts';
 import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
@@ -53,6 +53,8 @@ export class ClaudeSessionDriver implements SessionDriver {
   #seen: ClaudeSession | null = null;
   #conversation: string | null;
   #isStarting = false;
+  /** The last state that was told is one of a client that ran. */
+  #wasShown = false;
 
   constructor(
     readonly target: SessionTarget,
@@ -68,6 +70,7 @@ export class ClaudeSessionDriver implements SessionDriver {
 
   async state(): Promise<SessionState> {
     const live = await this.#live();
+    this.#wasShown = live !== null;
     const conversation = this.#conversation === null ? {} : { conversation: this.#conversation };
     if (!live) return { status: this.#isStarting ? 'starting' : 'stopped', ...conversation };
     const { status, waitingFor, pid } = live;
@@ -77,13 +80,13 @@ export class ClaudeSessionDriver implements SessionDriver {
 
   watch(changed: () => void): () => void {
     const folders = new FolderWatch(changed);
-    let [wasRunning, isOver] = [false, false];
+    let isOver = false;
     const look = async (): Promise<void> => {
       const { transcripts } = this.#record;
       folders.set([`${this.#folder}/sessions`, ...(transcripts === null ? [] : [transcripts])]);
       const isRunning = (await this.#live()) !== null;
-      if (!isOver && (isRunning || wasRunning)) changed();
-      wasRunning = isRunning;
+      // One that came and went between two looks was shown all the same.
+      if (!isOver && (isRunning || this.#wasShown)) changed();
     };
     const timer = setInterval(() => void look(), LOOK_MS);
     const stop = (): void => {
@@ -279,7 +282,7 @@ function asLive({ sessionId, startedAt = 0, status, statusUpdatedAt = 0 }: Claud
 }
 
 function isIn({ pid }: ClaudeSession, pane: Pane): boolean {
-  return pid === pane.pid || (pane.tty !== null && isAlive(pid) && ttyOf(pid) === pane.tty);
+  return pid === pane.pid || (pane.tty !== null && isProcessAlive(pid) && ttyOf(pid) === pane.tty);
 }
 
 /** The name of the tmux session in which a client says that it runs: `name:@window.%pane`. */

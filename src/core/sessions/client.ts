@@ -25,12 +25,12 @@ export class SessionClient {
   async renew(target: SessionTarget, conversation: string | null = this.#made.conversation): Promise<void> {
     const wanted = { ...target, conversation };
     if (JSON.stringify(wanted) === JSON.stringify(this.#made)) return;
+    // One after the other: two drivers of one session could claim the same conversation.
     this.#unwatch();
-    const old = this.#driver;
+    await this.#driver.close();
     this.#made = wanted;
     this.#driver = this.make(wanted);
     this.#unwatch = this.#driver.watch(this.changed);
-    await old.close();
   }
 
   /** One attempt. A driver that fails cannot tell whether the prompt went in. */

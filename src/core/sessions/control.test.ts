@@ -153,6 +153,12 @@ describe('a send', () => {
     expect(await rig.typed()).toEqual(['hello']);
   });
 
+  it('to a session of which nothing can be learned returns all the same', async () => {
+    rig.limits.closeMs = 10;
+    rig.client().stateGate = new Promise(() => {});
+    expect(await rig.control.send(aRequest())).toMatchObject({ outcome: 'sent', status: 'queued' });
+  });
+
   it('that the client refuses has failed, and the history says so [CCC-189]', async () => {
     rig.client().attempts.push({ outcome: 'refused', because: 'too long' });
     expect(await rig.control.send(aRequest())).toEqual({ outcome: 'failed', because: 'too long' });
@@ -243,6 +249,14 @@ describe('a turn', () => {
     expect(await cut(() => rig.client().die())).toEqual({ outcome: 'stopped' });
     const [line] = await rig.store.history({ session: 'web', after: 0, limit: 9 });
     expect(line).toMatchObject({ text: 'hello', status: 'failed', error: 'session stopped' });
+  });
+
+  it('ends with the client, also if its record says that it was cut off', async () => {
+    const end = await cut(() => {
+      rig.client().record.push({ kind: 'end', turn: 'web turn 1', how: 'interrupted', text: '', at: 0 });
+      rig.client().die();
+    });
+    expect(end).toEqual({ outcome: 'stopped' });
   });
 
   it('ends when the session is started again [CCC-180]', async () => {

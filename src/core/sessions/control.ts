@@ -83,7 +83,7 @@ export type PromptEnd =
 export type PromptNews = { outcome: 'submitted'; started?: Started } | PromptEnd;
 
 /** How far a prompt is when `send` returns. */
-export type Sent =
+export type PromptSent =
   | { outcome: 'sent'; id: number; status: 'queued' | 'submitted'; because?: string; started?: Started }
   | Extract<PromptEnd, { outcome: 'not_started' | 'failed' }>;
 
@@ -94,7 +94,7 @@ export interface SessionControl {
   /** Sends and waits for the answer to this very prompt. */
   ask(request: PromptRequest): Promise<PromptEnd>;
   /** Stores a prompt, starts the session if it must, and returns. */
-  send(request: PromptRequest): Promise<Sent>;
+  send(request: PromptRequest): Promise<PromptSent>;
   /** Ends the client and starts it again with its conversation. Calls at the same time share one start. Throws why it did not start. */
   restart(session: string): Promise<{ started: Started }>;
   /** Ends the client. Prompts that were not typed are withdrawn. */
@@ -171,13 +171,18 @@ class Control implements SessionControl {
     }
   }
 
-  async send(request: PromptRequest): Promise<Sent> {
+  async send(request: PromptRequest): Promise<PromptSent> {
     const { promise, resolve } = Promise.withResolvers<PromptNews>();
     const { id, worker, forget } = await this.#enqueue(request, resolve);
     try {
-      let news: PromptNews | null;
-      do news = await withLimit(promise, this.#limits.sendMs);
-      while (news === null && worker.isComingUp);
+      const seenBy = this.deps.now() + this.#limits.stateMs;
+      let news: PromptNews | null = null;
+      let isUp = false;
+      while (news === null && !isUp) {
+        news = await withLimit(promise, this.#limits.sendMs);
+        const status = worker.state?.status ?? 'stopped';
+        isUp = !worker.isStarting && (status !== 'stopped' || this.deps.now() > seenBy);
+      }
       return await this.#sent(id, worker, news);
     } finally {
       forget();
@@ -199,7 +204,7 @@ class Control implements SessionControl {
   async queue(session?: string): Promise<StoredPrompt[]> {
     const open = await this.deps.store.open(session);
     return open.map((prompt) => {
-      const because = prompt.because ?? this.#workers.get(prompt.session)?.reason ?? null;
+      const because = this.#workers.get(prompt.session)?.reason ?? prompt.because;
       return prompt.state === 'queued' ? { ...prompt, because } : prompt;
     });
   }
@@ -281,7 +286,7 @@ class Control implements SessionControl {
     }
   }
 
-  async #sent(id: number, worker: SessionWorker, news: PromptNews | null): Promise<Sent> {
+  async #sent(id: number, worker: SessionWorker, news: PromptNews | null): Promise<PromptSent> {
     const prompt = await this.deps.store.prompt(id);
     switch (news?.outcome) {
       case 'failed':
@@ -291,7 +296,7 @@ class Control implements SessionControl {
         return { outcome: 'failed', because: prompt?.because ?? 'withdrawn' };
       case undefined:
       case 'closed': {
-        const because = prompt?.because ?? worker.reason;
+        const because = worker.reason ?? prompt?.because ?? null;
         return { outcome: 'sent', id, status: 'queued', ...(because !== null && { because }) };
       }
       default: {

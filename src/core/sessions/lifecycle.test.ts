@@ -242,6 +242,7 @@ describe('the sessions', () => {
   });
 
   it('that do not answer are called stopped, and hold up nobody [CCC-35]', async () => {
+    rig.limits.closeMs = 10;
     rig.add('far').stateGate = new Promise(() => {});
     expect(await rig.control.sessions()).toMatchObject([
       { state: { status: 'idle' } },
@@ -249,7 +250,6 @@ describe('the sessions', () => {
     ]);
     rig.client().reply = echo;
     expect(await rig.control.ask(aRequest())).toMatchObject({ outcome: 'answered' });
-    rig.limits.closeMs = 10;
   });
 
   it('that do nothing cost nothing: fifty of them are looked at when something happens', async () => {
@@ -270,6 +270,7 @@ describe('the sessions', () => {
     await within(10_000, async () => rig.drivers.at(-1)?.target.command.length === 2);
     await within(10_000, async () => rig.drivers.filter(({ isClosed }) => !isClosed).length === 1);
     expect(rig.client().watchers).toBe(1);
+    expect(rig.overlaps).toBe(0);
   });
 
   it('are followed on if their settings cannot be read for a while', async () => {

@@ -67,14 +67,18 @@ export class SessionRecord {
     return events.length;
   }
 
-  /** Remembers the place. Only while no prompt of ours is open. `isQuiet`: turns that are open now have no end in the record. */
-  async keep(isQuiet: boolean): Promise<void> {
-    if (isQuiet) {
+  /**
+   * Remembers the place, unless a turn is open. Only while no prompt of ours is open. `isOver`: turns that are open now have no end in
+   * the record. Returns false if a turn is open.
+   */
+  async keep(isOver: boolean): Promise<boolean> {
+    if (isOver) {
       for (const [turn, line] of this.#open) this.leave(turn, line);
       this.#open.clear();
     }
-    if (this.#open.size > 0 || this.place === this.#bound.place) return;
-    await this.#bind({ ...this.#bound, place: this.place });
+    if (this.#open.size > 0) return false;
+    if (this.place !== this.#bound.place) await this.#bind({ ...this.#bound, place: this.place });
+    return true;
   }
 
   /** Goes to the end of the record, if the session has another conversation than before. */

@@ -95,10 +95,8 @@ export class SessionWorker {
     return this.#state;
   }
 
-  /** Nobody knows yet whether it can take prompts. */
-  get isComingUp(): boolean {
-    const status = this.#state?.status ?? 'stopped';
-    return this.#starting !== null || status === 'stopped' || status === 'starting';
+  get isStarting(): boolean {
+    return this.#starting !== null || this.#state?.status === 'starting';
   }
 
   /** Why the head of its queue waits. */
@@ -191,7 +189,7 @@ export class SessionWorker {
       return;
     }
     if (this.#starting || this.#isClosing) return;
-    await this.#record.keep(this.#quietMs(state) >= this.deps.limits.lostMs);
+    await this.#keepPlace(state);
     await this.#client.renew(this.target);
     await this.#next(open, state);
   }
@@ -243,10 +241,12 @@ export class SessionWorker {
       if (current.turn !== null || !this.#driver.isOurs(event, { key, text: current.text })) return false;
       await this.#queue.submitted(id, event.turn);
       current.turn = event.turn;
+      this.#vainStarts = 0;
       return true;
     }
     if (event.turn !== current.turn) return false;
     if (event.how === 'done') await this.#queue.answer(id, event.text);
+    else if (this.#state?.status === 'stopped') await this.#queue.fail(id, 'session stopped', { outcome: 'stopped' });
     else if (event.how === 'interrupted') await this.#queue.fail(id, 'interrupted', { outcome: 'interrupted' });
     else await this.#queue.fail(id, event.text || 'the turn failed');
     return true;
@@ -256,7 +256,9 @@ export class SessionWorker {
   async #follow(current: Current, state: SessionState): Promise<void> {
     const { prompt, turn, isUnknown } = current;
     const { silenceMs, lostMs } = this.deps.limits;
-    const quiet = this.#quietMs(state);
+    // A command of the client may open a panel; then no turn begins.
+    const isPanel = prompt.raw && turn === null && state.status === 'waiting';
+    const quiet = this.#quietMs(isPanel ? { ...state, status: 'idle' } : state);
     current.pid ??= state.pid;
     // A client that was started again since does not know of it.
     const isGone = state.status === 'stopped' || (state.pid !== undefined && state.pid !== current.pid);
@@ -264,12 +266,17 @@ export class SessionWorker {
       if (quiet < silenceMs) return this.#lookAfter(silenceMs, quiet);
       return this.#giveBack(current, 'it was not typed');
     }
-    if (isGone) return this.#queue.fail(prompt.id, 'session stopped', { outcome: 'stopped' });
+    if (isGone) return this.#cutOff(current, 'session stopped', 'stopped');
     const limit = turn === null && prompt.raw ? silenceMs : lostMs;
     if (quiet < limit) return this.#lookAfter(limit, quiet);
     if (turn === null) return this.#queue.fail(prompt.id, 'no turn');
-    this.#record.leave(turn, prompt.id);
-    return this.#queue.fail(prompt.id, 'interrupted', { outcome: 'interrupted' });
+    return this.#cutOff(current, 'interrupted', 'interrupted');
+  }
+
+  /** The turn has no end in the record. If one comes all the same, it is still stored. */
+  async #cutOff({ prompt, turn }: Current, because: string, outcome: 'stopped' | 'interrupted'): Promise<void> {
+    if (turn !== null) this.#record.leave(turn, prompt.id);
+    await this.#queue.fail(prompt.id, because, { outcome });
   }
 
   /** It may have been typed, and the record does not have it. */
@@ -285,6 +292,14 @@ export class SessionWorker {
   /** For how long the session has been doing nothing, and recorded nothing. */
   #quietMs({ status }: SessionState): number {
     return status === 'idle' || status === 'stopped' ? this.deps.now() - this.#quietSince : -1;
+  }
+
+  /** A turn that has no end in the record when the client stopped, or was quiet for long, gets none. */
+  async #keepPlace(state: SessionState): Promise<void> {
+    const { lostMs } = this.deps.limits;
+    const quiet = this.#quietMs(state);
+    const isKept = await this.#record.keep(state.status === 'stopped' || quiet >= lostMs);
+    if (!isKept) this.#lookAfter(lostMs, quiet);
   }
 
   /** Looks again when the session has been quiet for this long. While it is not, its next change is the time to look. */
@@ -384,6 +399,6 @@ export class SessionWorker {
     const current = this.#current;
     if (!current) return;
     if (current.turn === null && current.isUnknown) await this.#giveBack(current, 'the session was stopped before');
-    else await this.#queue.fail(current.prompt.id, 'session stopped', { outcome: 'stopped' });
+    else await this.#cutOff(current, 'session stopped', 'stopped');
   }
 }

@@ -96,7 +96,8 @@ const COMMANDS: Record<string, Handler> = {
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       // `outcome_unknown`: it was started and did not come up. Otherwise nothing could be started.
-      if (error.code === 'outcome_unknown') throw new ControlError(SAID.notInitialized, { reason: line(error.message) });
+      if (error.code === 'outcome_unknown')
+        throw new ControlError(SAID.notInitialized, { reason: line(error.message) });
       throw new ControlError(`failed to start: ${line(error.message)}`);
     }
     return { ok: true };
