@@ -69,10 +69,10 @@ export class ScriptedControl implements SessionControl {
 
   async send(request: PromptRequest): Promise<PromptSent> {
     const { prompt, end } = await this.#say(request);
-    void end.then(async (said) => {
-      if (typeof said !== 'string') return;
+    void end.then(async (said): Promise<unknown> => {
+      if (typeof said !== 'string') return null;
       const ts = Math.floor(Date.now() / 1000);
-      await this.store.answer(prompt.id, {
+      return this.store.answer(prompt.id, {
         session: request.session,
         ts,
         from: 'claude',

@@ -87,7 +87,7 @@ const promptCommand = command({
     const from = fromOf(context, values.from);
     const sent = await requestControl(context.env, { cmd: 'send', session, text, from, raw: values.raw });
     if (context.json) return context.sayJson(sent);
-    const because = sent['because'] === undefined ? '' : ` (${lineForModel(String(sent['because']))})`;
+    const because = typeof sent['because'] === 'string' ? ` (${lineForModel(sent['because'])})` : '';
     context.say(`${String(sent['status'])} as ${String(sent['message_id'])}${because}`);
   },
 });
@@ -133,7 +133,8 @@ async function follow(context: Context): Promise<void> {
     if (event['ok'] === false) throw new Refusal('unreachable', String(event['error']));
     if (context.json) process.stdout.write(`${JSON.stringify(event)}\n`);
     else if (event['event'] === 'status') {
-      const waits = event['waiting_for'] === undefined ? '' : `, waits for a person: ${String(event['waiting_for'])}`;
+      const { waiting_for: what } = event;
+      const waits = typeof what === 'string' ? `, waits for a person: ${what}` : '';
       context.say(
         `${clockTime(Date.now())}  ${lineForModel(`${String(event['session'])}  ${String(event['status'])}${waits}`)}`,
       );
@@ -304,7 +305,7 @@ export async function tellSessionHistory(context: Context, session: string, limi
   const said = messages as Said[];
   if (said.length === 0) return context.say('nothing was said yet');
   for (const { id, ts, from, text, agent, username, status } of said) {
-    const who = from === 'api' ? `[${agent ?? 'api'}]` : from === 'human' ? `${username ?? 'a person'}` : from;
+    const who = from === 'api' ? `[${agent ?? 'api'}]` : from === 'human' ? (username ?? 'a person') : from;
     const when = context.paint.dim(ago(new Date(ts * 1000).toISOString(), Date.now()));
     const end = status === undefined ? '' : `  ${lineForModel(status)}`;
     context.say(

@@ -13,7 +13,7 @@ interface Rig {
   files: HistoryFiles;
   history: SessionHistory;
   /** The same home, as the next process sees it. */
-  again(): Promise<Rig>;
+  again: () => Promise<Rig>;
 }
 
 async function aHome(home = temporaryHome()): Promise<Rig> {

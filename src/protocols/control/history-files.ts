@@ -119,7 +119,7 @@ export function hourlyFiles(folder: string): string[] {
 }
 
 /** A message as the files and the socket show it. */
-export function lineOf({ session: _, id, ts, from, text, ...more }: SessionMessage): Record<string, unknown> {
+export function lineOf({ session: _session, id, ts, from, text, ...more }: SessionMessage): Record<string, unknown> {
   return { id, ts, from, text, ...more };
 }
 
