@@ -408,7 +408,7 @@ describe('parley version', () => {
     expect(await parley.json<Record<string, unknown>>(['version'])).toMatchObject({
       version,
       bun: Bun.version,
-      ledgerFormat: 3,
+      ledgerFormat: 4,
       compiled: true,
     });
     expect(readdirSync(parley.home)).toEqual([]);

@@ -40,7 +40,7 @@ export class SessionClient {
     try {
       return await this.#driver.submit(prompt, abort.signal);
     } catch (error) {
-      return { outcome: 'unknown', because: messageOf(error) };
+      return { outcome: 'unknown', because: reasonOf(error) };
     } finally {
       this.#attempt = null;
     }
@@ -57,6 +57,6 @@ export class SessionClient {
   }
 }
 
-export function messageOf(error: unknown): string {
+export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,7 +1,7 @@
 import { Refusal } from '../refusal.ts';
 import type { SessionDriver, SessionState, SessionTarget } from '../ports/session.ts';
 import type { SessionMessage, SessionStore, StoredPrompt } from '../ports/session-store.ts';
-import { messageOf } from './client.ts';
+import { reasonOf } from './client.ts';
 import { SessionWorker } from './worker.ts';
 import { withLimit } from '../wait.ts';
 
@@ -226,7 +226,7 @@ class Control implements SessionControl {
       for (const [name, { state }] of this.#workers) if (state) this.#show(watcher, name, state);
       for (const name of names ?? []) if (!this.#workers.has(name)) this.#show(watcher, name, null);
     };
-    this.#sync().then(first, (error: unknown) => this.deps.log('settings_trouble', { because: messageOf(error) }));
+    this.#sync().then(first, (error: unknown) => this.deps.log('settings_trouble', { because: reasonOf(error) }));
     return () => void this.#watchers.delete(watcher);
   }
 
@@ -281,7 +281,7 @@ class Control implements SessionControl {
       await this.#publish();
       return { outcome: 'withdrawn' };
     } catch (error) {
-      this.deps.log('ask_trouble', { id, because: messageOf(error) });
+      this.deps.log('ask_trouble', { id, because: reasonOf(error) });
       return { outcome: 'timeout' };
     }
   }
@@ -319,7 +319,7 @@ class Control implements SessionControl {
       await this.#sync();
       this.#trouble = '';
     } catch (error) {
-      const because = messageOf(error);
+      const because = reasonOf(error);
       if (because !== this.#trouble) this.deps.log('settings_trouble', { because });
       this.#trouble = because;
     }
@@ -395,7 +395,7 @@ class Control implements SessionControl {
     try {
       watcher.changed(session, state);
     } catch (error) {
-      this.deps.log('watcher_trouble', { session, because: messageOf(error) });
+      this.deps.log('watcher_trouble', { session, because: reasonOf(error) });
     }
   }
 
@@ -404,7 +404,7 @@ class Control implements SessionControl {
     try {
       await this.deps.publish();
     } catch (error) {
-      this.deps.log('publish_trouble', { because: messageOf(error) });
+      this.deps.log('publish_trouble', { because: reasonOf(error) });
     }
   }
 }

@@ -1,10 +1,10 @@
 import { Bell, withLimit } from '../wait.ts';
 import type { StoredPrompt } from '../ports/session-store.ts';
 import type { SessionDriver, SessionState, SessionTarget, TurnEvent } from '../ports/session.ts';
-import { messageOf, SessionClient } from './client.ts';
+import { reasonOf, SessionClient } from './client.ts';
 import type { ControlDeps, ControlLimits, PromptNews, Started } from './control.ts';
 import { PromptQueue } from './queue.ts';
-import { SessionRecord } from './record.ts';
+import { RecordReader } from './record-reader.ts';
 
 export interface WorkerDeps extends Omit<ControlDeps, 'targets' | 'limits'> {
   limits: ControlLimits;
@@ -51,7 +51,7 @@ const TROUBLE_MS = 1000;
  */
 export class SessionWorker {
   readonly #bell = new Bell();
-  readonly #record: SessionRecord;
+  readonly #record: RecordReader;
   readonly #queue: PromptQueue;
   readonly #client: SessionClient;
   #state: SessionState | null = null;
@@ -76,7 +76,7 @@ export class SessionWorker {
     public target: SessionTarget,
     readonly deps: WorkerDeps,
   ) {
-    this.#record = new SessionRecord(target.name, deps);
+    this.#record = new RecordReader(target.name, deps);
     const ended = (id: number): void => {
       if (this.#current?.prompt.id === id) this.#current = null;
       this.#tries.delete(id);
@@ -161,7 +161,7 @@ export class SessionWorker {
         this.#trouble = '';
       } catch (error) {
         if (this.#isClosed) return;
-        const because = messageOf(error);
+        const because = reasonOf(error);
         if (because !== this.#trouble) this.deps.log('session_trouble', { session: this.target.name, because });
         this.#trouble = because;
         this.#bell.ringIn(TROUBLE_MS);
@@ -330,7 +330,7 @@ export class SessionWorker {
     try {
       text = this.#driver.prepare(prompt.text, { raw });
     } catch (error) {
-      return this.#queue.fail(id, messageOf(error));
+      return this.#queue.fail(id, reasonOf(error));
     }
     await this.#record.anchor(this.#driver);
     if (this.#isClosing || !(await store.begin(id, this.#record.place))) return this.#bell.ring();
@@ -379,7 +379,7 @@ export class SessionWorker {
       if (!this.#isClosed) await this.#queue.startedAs(result.started);
       return result;
     } catch (error) {
-      const because = messageOf(error);
+      const because = reasonOf(error);
       if (!this.#isClosing) await this.#exclusive(() => this.#failQueued(because));
       throw error;
     }

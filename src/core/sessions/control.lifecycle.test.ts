@@ -397,14 +397,11 @@ describe('after a crash', () => {
   });
 
   it('a prompt of which the time is over is withdrawn', async () => {
-    rig.client().person('busy');
-    const { control, crash } = rig.openMortal();
-    void control.send(aRequest('late', { deadline: Date.now() + 100 }));
-    await reaches('queued');
-    crash();
-    await Bun.sleep(110);
-    await rig.reopen();
+    const line = { session: 'web', ts: 1, from: 'api', text: 'late' } as const;
+    await rig.store.enqueue(line, { key: 'k', raw: false, at: 1, deadline: Date.now() - 1 });
+    await rig.control.sessions();
     await becomes('web', ['api: late (withdrawn)']);
+    expect(rig.client().typed).toEqual([]);
   });
 
   it('a prompt of a session that is not configured any more is withdrawn', async () => {
