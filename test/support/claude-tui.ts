@@ -75,6 +75,8 @@ export interface ClaudeNoted {
   dialog?: string;
   command?: string;
   ignored?: string;
+  /** Enter took what was offered for the last word. */
+  completed?: string;
 }
 
 export class ClaudeTui {

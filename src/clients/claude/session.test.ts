@@ -46,6 +46,8 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
     ['a hidden shell command', '\u200B!echo'],
     ['letters from right to left', 'a\u202Eb'],
     ['a tab', 'a\tb'],
+    ['a word for which something is offered', 'so :smile'],
+    ['a path at its end', 'see @/etc/hostname'],
     ['100 KB', `${'0123456789'.repeat(10_000)}\nend`],
   ])('takes %s as one prompt, and does nothing else [CCC-58, CCC-173, CCC-174]', async (_what, text) => {
     const { claude, driver, say } = await started();
