@@ -224,7 +224,7 @@ function lastOf(name: string, last: HistoryLine | null): Record<string, unknown>
   if (!last) return { name, lastMessageId: 0, lastMessageTs: 0 };
   const { id, ts, from, type, text, transcription, caption } = last;
   const spoken = type === 'voice' ? transcription : type === 'photo' ? caption : text;
-  const words = typeof spoken === 'string' ? spoken : String(text as string);
+  const words = [spoken, text].find((one) => typeof one === 'string') ?? '';
   const characters = Array.from(words.slice(0, 3 * GIST_CHARACTERS));
   const gist = characters.slice(0, GIST_CHARACTERS).join('');
   const lastText = characters.length > GIST_CHARACTERS ? `${gist}...` : gist;
