@@ -124,7 +124,9 @@ export async function lastLines(server: TmuxServer, pane: string, lines: number)
 function isMissing(error: unknown): null {
   if (
     error instanceof Refusal &&
-    /no server running|error connecting|can't find|no sessions|lost server|not installed/.test(error.message)
+    /no server running|error connecting|can't find|no sessions|no current target|lost server|server exited|not installed/.test(
+      error.message,
+    )
   )
     return null;
   throw error;

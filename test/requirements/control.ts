@@ -217,4 +217,7 @@ export const CONTROL = {
   'CCC-178': 'Two sessions in one folder keep their own conversations and answers.',
   'CCC-179': 'A person attached to the pane sees everything, and control changes neither size, selection nor mode.',
   'CCC-180': 'A turn that is cut off by Esc, by a restart or by the death of the client ends within 2 s, and says so.',
+
+  // Other clients
+  'CCC-205': 'Other clients than Claude Code are sessions, too, and what a client cannot do is said.',
 } as const;
