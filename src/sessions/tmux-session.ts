@@ -130,7 +130,7 @@ function isLeaving(error: unknown): boolean {
 function isMissing(error: unknown): null {
   if (
     error instanceof Refusal &&
-    /no server running|error connecting|can't find|no sessions|lost server|server exited|not installed/.test(
+    /no server running|error connecting|can't find|no sessions|no current target|lost server|server exited|not installed/.test(
       error.message,
     )
   )
