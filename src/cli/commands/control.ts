@@ -193,7 +193,7 @@ export function addSession(
   const name = newSessionName(text);
   const { host, base } = splitName(name);
   if (client !== undefined && !CLIENT_NAMES.some((one) => one === client))
-    throw new Refusal('invalid_request', `--client is ${CLIENT_NAMES.join(', ')}`);
+    throw new Refusal('invalid_request', `--client: use ${CLIENT_NAMES.join(', ')}`);
   const { projects_dir: projects } = file.read();
   const path = host === 'local' ? localFolder(context, folder, projects, base) : (folder ?? base);
   file.add(name, { path, ...(client && { client }), ...(flag && { flags: flag }) });

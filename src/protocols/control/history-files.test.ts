@@ -120,6 +120,16 @@ describe('the history files', () => {
     expect(linesIn(`${messages(home)}/2026-01-16-14.jsonl`)).toHaveLength(20);
   });
 
+  it('are written while somebody edits the settings [CCC-187]', async () => {
+    const { home, store, files } = await aHome();
+    await store.record(said('one'));
+    await files.publish();
+    writeFileSync(`${home}/.ccc.json`, '{"sessions": {');
+    await store.record(said('two'));
+    await files.publish();
+    expect(linesIn(`${messages(home)}/2026-01-16-14.jsonl`)).toHaveLength(2);
+  });
+
   it('go on after a line that a crash cut off [CCC-187]', async () => {
     const { home, store, files } = await aHome();
     mkdirSync(messages(home), { recursive: true });

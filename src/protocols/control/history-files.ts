@@ -55,7 +55,7 @@ export class HistoryFiles {
 
   /** Where the files of a session are. A session without a topic has an id of its own, which is never a number. */
   folderOf(session: string): string {
-    const { sessions } = this.config.read();
+    const { sessions } = this.config.readOrLast();
     const topic = Object.hasOwn(sessions, session) ? sessions[session]?.topic_id : 0;
     return `${this.#root}/${topic ? String(topic) : `session-${fileNameOf(session)}`}/messages`;
   }
