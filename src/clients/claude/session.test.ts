@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs';
 import { ClaudeTui } from '../../../test/support/claude-tui.ts';
 import { within } from '../../../test/support/within.ts';
 import type { SessionTarget, TurnEvent } from '../../core/ports/session.ts';
-import { isAlive } from '../../platform/process.ts';
+import { isProcessAlive } from '../../platform/process.ts';
 import { ClaudeSessionDriver } from './session.ts';
 
 const hasTmux = Bun.which('tmux') !== null;
@@ -225,7 +225,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code that a person opened${why}`,
     expect((await ended(driver, place)).at(-1)).toMatchObject({ how: 'done', text: 're: hello' });
     expect(await driver.screen(5)).toContain('❯');
     await driver.stop();
-    expect(isAlive(pid)).toBe(false);
+    expect(isProcessAlive(pid)).toBe(false);
     expect((await claude.tmux('list-panes', '-s', '-t', '=mine')).trim().split('\n')).toHaveLength(2);
   });
 

@@ -11,7 +11,7 @@ import type {
 } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { typeInto } from '../../delivery/terminal.ts';
-import { isAlive, ttyOf } from '../../platform/process.ts';
+import { isProcessAlive, ttyOf } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { lastLines, paneOn, TmuxSession, tmuxNameOf, type Pane } from '../../sessions/tmux-session.ts';
 import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
@@ -290,7 +290,7 @@ function asLive({ sessionId, startedAt = 0, status, statusUpdatedAt = 0 }: Claud
 }
 
 function isIn({ pid }: ClaudeSession, pane: Pane): boolean {
-  return pid === pane.pid || (pane.tty !== null && isAlive(pid) && ttyOf(pid) === pane.tty);
+  return pid === pane.pid || (pane.tty !== null && isProcessAlive(pid) && ttyOf(pid) === pane.tty);
 }
 
 /** The name of the tmux session in which a client says that it runs: `name:@window.%pane`. */
