@@ -48,6 +48,7 @@ export class ClaudeSessionDriver implements SessionDriver {
   readonly #tmux: TmuxServer;
   readonly #session: TmuxSession;
   readonly #record: ClaudeRecord;
+  readonly #watched = new Set<FolderWatch>();
   readonly #stops = new Set<() => void>();
   /** The client as it was seen last. */
   #seen: ClaudeSession | null = null;
@@ -82,8 +83,7 @@ export class ClaudeSessionDriver implements SessionDriver {
     const folders = new FolderWatch(changed);
     let isOver = false;
     const look = async (): Promise<void> => {
-      const { transcripts } = this.#record;
-      folders.set([`${this.#folder}/sessions`, ...(transcripts === null ? [] : [transcripts])]);
+      this.#follow();
       const isRunning = (await this.#live()) !== null;
       // One that came and went between two looks was shown all the same.
       if (!isOver && (isRunning || this.#wasShown)) changed();
@@ -92,9 +92,11 @@ export class ClaudeSessionDriver implements SessionDriver {
     const stop = (): void => {
       isOver = true;
       clearInterval(timer);
+      this.#watched.delete(folders);
       folders.close();
       this.#stops.delete(stop);
     };
+    this.#watched.add(folders);
     this.#stops.add(stop);
     void look();
     return stop;
@@ -112,7 +114,9 @@ export class ClaudeSessionDriver implements SessionDriver {
   async events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }> {
     // A registry can be read in the moment in which it is written. That a client has ended is said only after two looks.
     const live = (await this.#live()) ?? (await Bun.sleep(PAUSE_MS), await this.#live());
-    return this.#record.events(since, live && asLive(live));
+    const read = this.#record.events(since, live && asLive(live));
+    this.#follow();
+    return read;
   }
 
   isOurs(event: TurnEvent, prompt: Prompt): boolean {
@@ -194,6 +198,13 @@ export class ClaudeSessionDriver implements SessionDriver {
 
   async close(): Promise<void> {
     for (const stop of this.#stops) stop();
+  }
+
+  /** Where its registry and its transcript are written; the second is known only when it is there. */
+  #follow(): void {
+    const { transcripts } = this.#record;
+    const folders = [`${this.#folder}/sessions`, ...(transcripts === null ? [] : [transcripts])];
+    for (const watch of this.#watched) watch.set(folders);
   }
 
   /** The client that is meant, as it says of itself now; null if it does not run. */
