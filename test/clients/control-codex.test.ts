@@ -3,7 +3,7 @@ import { afterEach, describe, expect } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { CodexSession } from '../../src/clients/codex/session.ts';
 import type { Prompt, SessionState, TurnEvent } from '../../src/core/ports/session.ts';
-import { isAlive } from '../../src/platform/process.ts';
+import { isProcessAlive } from '../../src/platform/process.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import type { Model } from './model/model.ts';
@@ -174,7 +174,7 @@ describe(`a session of Codex${real.why}`, () => {
     await terminal.shows('hello back');
     await driver.stop();
     expect(await driver.state()).toMatchObject({ status: 'stopped' });
-    await within(DEADLINE, async () => !isAlive(terminal.pid));
+    await within(DEADLINE, async () => !isProcessAlive(terminal.pid));
   });
 });
 

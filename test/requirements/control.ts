@@ -204,20 +204,72 @@ export const CONTROL = {
   'CCC-163': 'A session that waits for a person is `idle` with an extra field `waiting_for`.',
 
   // Sessions and names
-  'CCC-165': 'Two names of sessions never share a tmux target.',
+  'CCC-164':
+    'Sessions are made by `ccc new`, by `ccc` in a folder and by `parley session add`, ended by `ccc kill` and `parley session remove`, and a running server sees it.',
+  'CCC-165':
+    'A session name is unique, may name a host, works or is refused with words, and never shares a terminal with another.',
+
+  // Connections and input
+  'CCC-166': 'A caller that closed its sending side still gets all its answers, then the server closes the connection.',
+  'CCC-167': 'An answer of up to 16 KB is one write.',
+  'CCC-168': 'Lines after `subscribe` harm nothing, and the end of the sending side does not end the stream.',
+  'CCC-169':
+    'Wrong types, odd numbers, deep nesting, invalid UTF-8 and a byte order mark get an error each, and the connection stays usable.',
+  'CCC-170': 'A `limit` that is absent or below 1 is the default, and none is above 10,000.',
+
+  // Answers and their questions
+  'CCC-171': 'A poll with the id of a sent message finds the reply to that very message, whoever types in between.',
+  'CCC-172':
+    'The 5 minutes of an ask begin with the request; a prompt that was not typed by then never is, and one that was typed is answered into history.',
 
   // What is typed, and where
-  'CCC-173': 'What is sent is never a command of the client, unless it is sent as one.',
-  'CCC-174': 'Control bytes and characters that cannot be seen are removed, and no text stays in the composer.',
-  'CCC-175': 'Nothing is typed unless the client itself runs in that pane, says idle, and has an empty composer.',
+  'CCC-173': 'What is sent is never a command of the client, unless the file allows it and the request says so.',
+  'CCC-174': 'Control bytes and invisible characters never split a prompt, and no text is left in the composer.',
+  'CCC-175': 'Nothing is typed unless the client itself is in that terminal, idle, with an empty composer.',
 
   // Start, resume, stop
-  'CCC-176': 'A session is started with its own conversation, else with the newest of its folder, else afresh.',
-  'CCC-177': "A start waits for the client's own sign, and ends at once with its last line if the client ends.",
+  'CCC-176':
+    'A session is started with its own conversation, else the newest of its folder, else a fresh one, and ask says which.',
+  'CCC-177':
+    'A start waits for the sign of the client, up to a set time, and ends at once with its last line if it exits.',
   'CCC-178': 'Two sessions in one folder keep their own conversations and answers.',
-  'CCC-179': 'A person attached to the pane sees everything, and control changes neither size, selection nor mode.',
-  'CCC-180': 'A turn that is cut off by Esc, by a restart or by the death of the client ends within 2 s, and says so.',
+  'CCC-179': 'A person at the terminal sees everything, and control changes neither its size nor its mode.',
+  'CCC-180': 'A turn that is cut off ends the ask with an error within 2 s, and history says so.',
+  'CCC-181': 'Several starts at once are one start, and all get its result.',
 
-  // Other clients
-  'CCC-205': 'Other clients than Claude Code are sessions, too, and what a client cannot do is said.',
+  // Questions and approvals
+  'CCC-182':
+    'Permission prompts are shown among the questions, and the socket approves none unless a person wrote so into the file.',
+  'CCC-183': 'An answer is bound to its question, and is ok only after the client went on.',
+  'CCC-184': 'The extra Enter is pressed only on a review page.',
+  'CCC-185': '`answer` also takes a free text and several options.',
+
+  // History files
+  'CCC-186': 'History of an earlier ccc is served with its ids, fields and order, and start-up does not read it whole.',
+  'CCC-187': 'The history files are complete and in order at the moment of the answer.',
+  'CCC-188': 'Fields of media survive, and unknown fields are passed through.',
+  'CCC-189': 'A delivery that failed stays in history as failed, with the reason.',
+
+  // Chat
+  'CCC-190': 'The root of the chat API comes from the file or the environment.',
+  'CCC-191': 'A session gets one topic, a deleted topic is made again, and without a group all else works.',
+  'CCC-192': 'Buttons work for any name, and one that is pressed twice or late says so.',
+  'CCC-193': 'Replies reach the topic whole, in pieces that cut no character, in order, at the pace the chat allows.',
+  'CCC-194': 'Only the allowed chat is heard, the token is shown nowhere, and no update counts twice.',
+  'CCC-195': 'A voice message is transcribed within a time limit, and a failure is said and stored.',
+  'CCC-196': 'A photo is saved for the user only, up to a size, and the prompt names it.',
+  'CCC-197': 'The chat commands answer in the topic, and a shell by chat is off unless the file says otherwise.',
+
+  // Setup and service
+  'CCC-198': '`ccc setup` keeps an earlier configuration, asks before it skips permissions, and says what it did.',
+  'CCC-199': '`ccc install-service` overwrites no unit of a person, finds tmux and the client, and can be undone.',
+  'CCC-200': 'After a restart of the service sessions live on, waiting asks end within 2 s, and none is typed twice.',
+
+  // Remote hosts, load, other clients
+  'CCC-201':
+    'A remote host is reached by OpenSSH with its keys checked, over one connection, and a dead one costs others nothing.',
+  'CCC-202': 'Text for a remote session goes through stdin, never through a command line.',
+  'CCC-203': "State of a remote session comes from the far client's own files.",
+  'CCC-204': 'Memory does not grow with answers, history or subscribers that do not read; such a one is dropped.',
+  'CCC-205': 'Other clients are sessions too, and what one of them cannot do is said.',
 } as const;

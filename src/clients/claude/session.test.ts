@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs';
 import { ClaudeTui } from '../../../test/support/claude-tui.ts';
 import { within } from '../../../test/support/within.ts';
 import type { SessionTarget, TurnEvent } from '../../core/ports/session.ts';
-import { isAlive } from '../../platform/process.ts';
+import { isProcessAlive } from '../../platform/process.ts';
 import { ClaudeSessionDriver } from './session.ts';
 
 const hasTmux = Bun.which('tmux') !== null;
@@ -46,6 +46,8 @@ describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
     ['a hidden shell command', '\u200B!echo'],
     ['letters from right to left', 'a\u202Eb'],
     ['a tab', 'a\tb'],
+    ['a word for which something is offered', 'so :smile'],
+    ['a path at its end', 'see @/etc/hostname'],
     ['100 KB', `${'0123456789'.repeat(10_000)}\nend`],
   ])('takes %s as one prompt, and does nothing else [CCC-58, CCC-173, CCC-174]', async (_what, text) => {
     const { claude, driver, say } = await started();
@@ -223,7 +225,7 @@ describe.skipIf(!hasTmux)(`a session of Claude Code that a person opened${why}`,
     expect((await ended(driver, place)).at(-1)).toMatchObject({ how: 'done', text: 're: hello' });
     expect(await driver.screen(5)).toContain('❯');
     await driver.stop();
-    expect(isAlive(pid)).toBe(false);
+    expect(isProcessAlive(pid)).toBe(false);
     expect((await claude.tmux('list-panes', '-s', '-t', '=mine')).trim().split('\n')).toHaveLength(2);
   });
 

@@ -11,7 +11,7 @@ import type {
 } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { typeInto } from '../../delivery/terminal.ts';
-import { isAlive, ttyOf } from '../../platform/process.ts';
+import { isProcessAlive, ttyOf } from '../../platform/process.ts';
 import { FolderWatch } from '../../sessions/follow.ts';
 import { lastLines, paneOn, TmuxSession, tmuxNameOf, type Pane } from '../../sessions/tmux-session.ts';
 import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
@@ -48,6 +48,7 @@ export class ClaudeSessionDriver implements SessionDriver {
   readonly #tmux: TmuxServer;
   readonly #session: TmuxSession;
   readonly #record: ClaudeRecord;
+  readonly #watched = new Set<FolderWatch>();
   readonly #stops = new Set<() => void>();
   /** The client as it was seen last. */
   #seen: ClaudeSession | null = null;
@@ -79,8 +80,7 @@ export class ClaudeSessionDriver implements SessionDriver {
     const folders = new FolderWatch(changed);
     let [wasRunning, isOver] = [false, false];
     const look = async (): Promise<void> => {
-      const { transcripts } = this.#record;
-      folders.set([`${this.#folder}/sessions`, ...(transcripts === null ? [] : [transcripts])]);
+      this.#follow();
       const isRunning = (await this.#live()) !== null;
       if (!isOver && (isRunning || wasRunning)) changed();
       wasRunning = isRunning;
@@ -89,9 +89,11 @@ export class ClaudeSessionDriver implements SessionDriver {
     const stop = (): void => {
       isOver = true;
       clearInterval(timer);
+      this.#watched.delete(folders);
       folders.close();
       this.#stops.delete(stop);
     };
+    this.#watched.add(folders);
     this.#stops.add(stop);
     void look();
     return stop;
@@ -109,7 +111,9 @@ export class ClaudeSessionDriver implements SessionDriver {
   async events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }> {
     // A registry can be read in the moment in which it is written. That a client has ended is said only after two looks.
     const live = (await this.#live()) ?? (await Bun.sleep(PAUSE_MS), await this.#live());
-    return this.#record.events(since, live && asLive(live));
+    const read = this.#record.events(since, live && asLive(live));
+    this.#follow();
+    return read;
   }
 
   isOurs(event: TurnEvent, prompt: Prompt): boolean {
@@ -191,6 +195,13 @@ export class ClaudeSessionDriver implements SessionDriver {
 
   async close(): Promise<void> {
     for (const stop of this.#stops) stop();
+  }
+
+  /** Where its registry and its transcript are written; the second is known only when it is there. */
+  #follow(): void {
+    const { transcripts } = this.#record;
+    const folders = [`${this.#folder}/sessions`, ...(transcripts === null ? [] : [transcripts])];
+    for (const watch of this.#watched) watch.set(folders);
   }
 
   /** The client that is meant, as it says of itself now; null if it does not run. */
@@ -279,7 +290,7 @@ function asLive({ sessionId, startedAt = 0, status, statusUpdatedAt = 0 }: Claud
 }
 
 function isIn({ pid }: ClaudeSession, pane: Pane): boolean {
-  return pid === pane.pid || (pane.tty !== null && isAlive(pid) && ttyOf(pid) === pane.tty);
+  return pid === pane.pid || (pane.tty !== null && isProcessAlive(pid) && ttyOf(pid) === pane.tty);
 }
 
 /** The name of the tmux session in which a client says that it runs: `name:@window.%pane`. */

@@ -34,5 +34,4 @@ export const codex: Client = {
     hook('codex', 'fallback', 'its hook looks after every tool call and at the end of a turn', ' --hooks'),
     POLL,
   ],
-  unused: 'its own queue (`codex queue`) and its daemon, which reach an idle session, are not used yet',
 };

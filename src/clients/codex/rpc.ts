@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { Refusal } from '../../core/refusal.ts';
-import { isAlive, startOf } from '../../platform/process.ts';
+import { isProcessAlive, startOf } from '../../platform/process.ts';
 import { isRecord, JsonRpcPeer, RemoteError } from '../../wire/jsonrpc.ts';
 import type { Params } from '../../wire/jsonrpc.ts';
 
@@ -155,7 +155,7 @@ export class CodexDaemon {
       const file = readFileSync(`${folder}/daemon.pid`, 'utf8');
       const { pid, processIdentity } = JSON.parse(file) as { pid: number; processIdentity?: { startTicks?: number } };
       const [started, ticks] = [startOf(pid), processIdentity?.startTicks];
-      return !isAlive(pid) || (started !== null && ticks !== undefined && started !== String(ticks));
+      return !isProcessAlive(pid) || (started !== null && ticks !== undefined && started !== String(ticks));
     } catch {
       // It is being written.
       return false;

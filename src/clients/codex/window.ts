@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { Env } from '../../core/env.ts';
-import { isAlive, startOf, ttyOf } from '../../platform/process.ts';
+import { isProcessAlive, startOf, ttyOf } from '../../platform/process.ts';
 import { lastLines, TmuxSession, tmuxNameOf } from '../../sessions/tmux-session.ts';
 import { TmuxServer } from '../../sessions/tmux.ts';
 import { codexComposer } from './state.ts';
@@ -142,7 +142,7 @@ export async function endOf(found: Found): Promise<void> {
 }
 
 function isSame({ pid, start }: Found): boolean {
-  return isAlive(pid) && startOf(pid) === start;
+  return isProcessAlive(pid) && startOf(pid) === start;
 }
 
 /** The windows of Codex that were started in this folder. */

@@ -1,6 +1,7 @@
 import type { MessageId } from '../names.ts';
 import type { Evidence } from '../receipt.ts';
 import type { Claim, MailboxReader, WaitingMessage } from '../ports/mailboxes.ts';
+import { Bell } from '../wait.ts';
 import { LEASE_MS, isSelected } from './deliver.ts';
 import type { Delivered, Selection } from './deliver.ts';
 import type { Who } from './workspace.ts';
@@ -138,8 +139,6 @@ export async function watch(who: Who, watching: Watching): Promise<void> {
 class Watcher {
   readonly #bell = new Bell();
   readonly #timers: Timer[];
-  #again: Timer | undefined;
-  #againAt = Infinity;
   /** Handed on in peek mode: never again in this process. */
   readonly #shown = new Set<MessageId>();
   /** Seen and not asked for. */
@@ -167,7 +166,8 @@ class Watcher {
 
   close(): void {
     this.#arrivals.close();
-    for (const timer of [...this.#timers, this.#again]) clearTimeout(timer);
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#bell.close();
   }
 
   #lookAround(): void {
@@ -184,7 +184,7 @@ class Watcher {
       if (!one) continue;
       if (this.watching.peek) this.#shown.add(id);
       const againMs = await this.watching.handle(one);
-      if (againMs !== null) this.#lookAgainIn(againMs);
+      if (againMs !== null) this.#bell.ringIn(againMs);
     }
   }
 
@@ -207,39 +207,6 @@ class Watcher {
     }
     return news.sort((a, b) => (a.ts < b.ts ? -1 : a.ts > b.ts ? 1 : 0));
   }
-
-  /** One timer, for the earliest of all: the look that it brings asks for the next. */
-  #lookAgainIn(ms: number): void {
-    const at = Date.now() + ms;
-    if (at >= this.#againAt) return;
-    this.#againAt = at;
-    clearTimeout(this.#again);
-    this.#again = setTimeout(() => {
-      this.#againAt = Infinity;
-      this.#bell.ring();
-    }, ms + 1);
-  }
 }
 
 type Timer = ReturnType<typeof setTimeout>;
-
-/** Rung any number of times, it is heard once. */
-class Bell {
-  #rung = false;
-  #hear = (): void => {};
-
-  ring(): void {
-    this.#rung = true;
-    this.#hear();
-  }
-
-  /** Waits for the next ring, or for none if there was one since the last time. */
-  async next(): Promise<void> {
-    if (!this.#rung) {
-      await new Promise<void>((resolve) => {
-        this.#hear = resolve;
-      });
-    }
-    this.#rung = false;
-  }
-}

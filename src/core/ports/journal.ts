@@ -4,6 +4,7 @@ import type { AgentName, MessageId, SendKey } from '../names.ts';
 import type { Disposition, Evidence, Receipt } from '../receipt.ts';
 import type { Obligations } from './obligations.ts';
 import type { Refusal } from '../refusal.ts';
+import type { SessionStore } from './session-store.ts';
 
 /** One recipient's copy, with the decision how that recipient sees it. */
 export interface Copy {
@@ -174,6 +175,8 @@ export interface Claimed {
  * The write half below is for spools, which pair each step with their files; see mailboxes.ts.
  */
 export interface Journal extends Records, JournalExportQueue, Obligations {
+  /** Prompts for sessions, and what they answered. Closed with the journal. */
+  sessionStore(): SessionStore;
   /** Stores an entry in one transaction, or returns the entry that is already there under that sender and key. */
   accept(entry: Entry): Promise<Acceptance>;
   /** Makes rows for files without one, as waiting or as kept after reading. Existing rows stay unchanged. */
@@ -245,17 +248,17 @@ export interface CopyNumber {
 }
 
 /** A copy that waits, with its message as it is stored. */
-export interface Standing extends Mail {
+export interface WaitingCopy extends Mail {
   id: MessageId;
   attention: Attention;
   quiet: boolean;
 }
 
 /** Which of the waiting copies are meant. */
-export type Shelved = 'loud' | 'digest' | 'kept';
+export type WaitingKind = 'loud' | 'digest' | 'kept';
 
 /** A waiting copy that somebody should write a file for. */
-export type Unexported = Standing & CopyNumber;
+export type Unexported = WaitingCopy & CopyNumber;
 
 /** A copy that waits or is in a hand: whether it waits, and whether its file should stand in the mailbox. */
 export interface OpenCopy {
@@ -292,12 +295,12 @@ export interface JournalExportQueue {
   /** The number of the newest message. */
   newest(): Promise<number>;
   /** One waiting copy, or null. */
-  standing(mailbox: AgentName, id: MessageId): Promise<Standing | null>;
+  waitingCopy(mailbox: AgentName, id: MessageId): Promise<WaitingCopy | null>;
   /**
    * Like `waiting`, and says of each copy whether it waits quietly. `only`: those that do not, those for a digest, or those that a guard
    * keeps for a digest; of the others no text is read.
    */
-  shelf(mailbox: AgentName, after: number, limit: number, only?: Shelved): Promise<Standing[]>;
+  waitingCopies(mailbox: AgentName, after: number, limit: number, only?: WaitingKind): Promise<WaitingCopy[]>;
   /** Copies of a mailbox that wait or are held, after a number, in order of arrival: there may be very many. */
   openCopies(mailbox: AgentName, after: number, limit: number): Promise<OpenCopy[]>;
   /** The mailboxes whose names begin so and in which something waits or is held, by name. Costs as many as there are, whatever waits. */

@@ -74,18 +74,24 @@ export interface SessionStore {
     message: NewSessionMessage,
     prompt: { key: string; raw: boolean; at: number; deadline: number | null },
   ): Promise<StoredPrompt>;
-  /** Stores a line that is no prompt of ours: what a person typed, an answer to that, a choice. */
-  record(message: NewSessionMessage): Promise<SessionMessage>;
+  /**
+   * Stores a line that is no prompt of ours: what a person typed, an answer to that, a choice. A `turn` of the client has one question and
+   * one answer, however often they are recorded: later calls get the first line, also where that is a prompt of ours.
+   */
+  record(message: NewSessionMessage, turn?: string): Promise<SessionMessage>;
   /** Prompts without an end, oldest first. */
   open(session?: string): Promise<StoredPrompt[]>;
   prompt(id: number): Promise<StoredPrompt | null>;
-  /** queued → submitting. False if it is no longer queued: it was withdrawn, or another process has it. */
+  /**
+   * queued → submitting, on disk when it returns. False if it is no longer queued: it was withdrawn, or another process has it. Of many
+   * that begin at once exactly one succeeds.
+   */
   begin(id: number, place: RecordPlace): Promise<boolean>;
   /** submitting → queued: nothing was typed. */
   requeue(id: number, because: string): Promise<void>;
-  /** → submitted. */
-  submitted(id: number, turn: string): Promise<void>;
-  /** Stores the answer as a line of the history, and ends the prompt, at once. */
+  /** → submitted. The turn may follow in a second call. An ended prompt stays as it is. */
+  submitted(id: number, turn: string | null): Promise<void>;
+  /** Stores the answer as a line of the history, and ends the prompt, at once. A prompt has one answer: later calls get the first. */
   answer(id: number, reply: NewSessionMessage): Promise<SessionMessage>;
   /** → failed or withdrawn, also in the history. False if it had ended before, or, for `withdrawn`, if it may have been typed. */
   end(id: number, as: 'failed' | 'withdrawn', because: string, status?: SessionMessage['status']): Promise<boolean>;
@@ -99,8 +105,9 @@ export interface SessionStore {
   bind(session: string, binding: SessionBinding): Promise<void>;
   /** Lines that are not in the history files yet, or changed since, in order. */
   unexported(limit: number): Promise<SessionMessage[]>;
-  exported(ids: readonly number[]): Promise<void>;
-  /** The smallest id that the next line may get is raised to this: an earlier ccc used the ids below. */
+  /** These lines are in the files as they are here. One whose status has changed meanwhile stays unexported. */
+  exported(lines: readonly Pick<SessionMessage, 'id' | 'status'>[]): Promise<void>;
+  /** Every line from now on gets an id greater than this: an earlier ccc used the ids up to it. Never lowers. */
   raiseIds(above: number): Promise<void>;
   /** The ids up to this one belong to files of an earlier ccc; null if nobody looked yet. */
   firstOwnId(): Promise<number | null>;

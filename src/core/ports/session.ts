@@ -67,7 +67,10 @@ export interface SessionDriver {
   prepare(text: string, options?: { raw?: boolean }): string;
   /** The end of the client's record. */
   place(): Promise<RecordPlace>;
-  /** What was recorded since a place, in order, whole entries only; and the place behind it. */
+  /**
+   * What was recorded since a place, in order, whole entries only; and the place behind it, which is the same if there was nothing. A place
+   * in an earlier conversation of the session leads on into the one that it has now.
+   */
   events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }>;
   /** Whether the client recorded this prompt in this event. */
   isOurs(event: TurnEvent, prompt: Prompt): boolean;

@@ -12,8 +12,10 @@ import type {
 } from '../../core/ports/obligations.ts';
 import { COPY_COLUMNS, copyFrom, messageFrom, entered, setEntered } from './rows.ts';
 import type { CopyRow } from './rows.ts';
-import { numberAt, placeOf } from './rules.ts';
+import { numberAt, placeAt } from './rules.ts';
+import type { SessionStore } from '../../core/ports/session-store.ts';
 import { SqliteSending } from './send.ts';
+import { SqliteSessions } from './sessions.ts';
 
 /** Scans the copies in order of arrival: an extra index would cost every send a page. */
 const UNENTERED = `SELECT ${COPY_COLUMNS}, c.seq, m.json,
@@ -68,6 +70,10 @@ type UnenteredRow = CopyRow & { seq: number; json: string; alone: number };
 
 /** Duties, event claims and sessions complete the SQLite ledger. core/ports/obligations.ts documents each method. */
 export class SqliteObligations extends SqliteSending implements Obligations {
+  sessionStore(): SessionStore {
+    return new SqliteSessions(this.connection);
+  }
+
   async unentered(limit: number): Promise<{ from: number; upTo: number; copies: UnenteredCopy[] }> {
     return this.connection.read((db) => {
       const from = entered(db);
@@ -86,7 +92,7 @@ export class SqliteObligations extends SqliteSending implements Obligations {
         message: messageFrom(row.json),
         alone: row.alone === 1,
       }));
-      return { from, upTo: placeOf(Math.max(last, numberAt(from)), from), copies };
+      return { from, upTo: placeAt(Math.max(last, numberAt(from)), from), copies };
     });
   }
 

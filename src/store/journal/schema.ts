@@ -139,6 +139,44 @@ export const MIGRATIONS: readonly string[] = [
   DROP INDEX messages_sender;
   CREATE TABLE sent (sender TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (sender, seq)) WITHOUT ROWID;
   `,
+  // Prompts for sessions, and their history (see sessions.ts). Nothing here is ever removed. Its numbers are the ids of the control API.
+  `
+  CREATE TABLE session_lines (
+    id INTEGER PRIMARY KEY,
+    session TEXT NOT NULL,
+    sender TEXT NOT NULL,
+    ts INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    reply_to INTEGER,
+    status TEXT,
+    fields TEXT,
+    turn TEXT,
+    unexported INTEGER NOT NULL DEFAULT 1
+  );
+  CREATE INDEX session_lines_session ON session_lines (session, id);
+  CREATE INDEX session_lines_sender ON session_lines (session, sender, id);
+  CREATE INDEX session_lines_reply ON session_lines (reply_to, id) WHERE reply_to IS NOT NULL;
+  -- A turn has one question and one answer.
+  CREATE UNIQUE INDEX session_lines_turn ON session_lines (session, turn, sender = 'claude') WHERE turn IS NOT NULL;
+  CREATE INDEX session_lines_unexported ON session_lines (id) WHERE unexported = 1;
+
+  CREATE TABLE session_prompts (
+    id INTEGER PRIMARY KEY,
+    session TEXT NOT NULL,
+    key TEXT NOT NULL,
+    raw INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    deadline INTEGER,
+    place TEXT,
+    turn TEXT,
+    because TEXT,
+    ended INTEGER NOT NULL DEFAULT 0
+  );
+  CREATE INDEX session_prompts_open ON session_prompts (session, id) WHERE ended = 0;
+
+  CREATE TABLE session_bindings (session TEXT PRIMARY KEY, conversation TEXT, place TEXT) WITHOUT ROWID;
+  `,
 ];
 
 /** The number of a state in the `copies` table; open ones come first. */

@@ -1,0 +1,417 @@
+// Starts, stops, watching, turns of people, and what is left after an end of the program.
+import { afterEach, beforeEach, describe, expect, it } from 'bun:test';
+import { quickFolder } from '../../../test/support/quick-home.ts';
+import { aRequest, aTarget, ControlRig } from '../../../test/support/scripted-session.ts';
+import { within } from '../../../test/support/within.ts';
+
+let rig: ControlRig;
+beforeEach(() => {
+  rig = new ControlRig(`${quickFolder()}/ledger.db`);
+});
+afterEach(() => rig.close());
+
+const echo = (text: string): string => `re: ${text}`;
+const becomes = (session: string, wanted: string[]): Promise<void> =>
+  within(10_000, async () => JSON.stringify(await rig.history(session)) === JSON.stringify(wanted));
+async function reaches(state: string): Promise<void> {
+  await within(10_000, async () => (await rig.store.open())[0]?.state === state);
+}
+
+describe('a stopped session', () => {
+  it.each(['resumed', 'fresh'] as const)(
+    'is started for an ask, which says how: %s [CCC-43, CCC-176]',
+    async (started) => {
+      const client = rig.client();
+      Object.assign(client, { isRunning: false, startsAs: started, reply: echo });
+      expect(await rig.control.ask(aRequest())).toMatchObject({ outcome: 'answered', started });
+      expect(client.starts).toBe(1);
+      expect(await rig.control.ask(aRequest('again'))).not.toHaveProperty('started');
+    },
+  );
+
+  it('is started for a send, which returns when the client has the prompt', async () => {
+    rig.client().die();
+    expect(await rig.control.send(aRequest())).toMatchObject({ status: 'submitted', started: 'resumed' });
+  });
+
+  it('is started once for all that wait for it, and they are typed in order', async () => {
+    const gate = Promise.withResolvers<void>();
+    Object.assign(rig.client(), { isRunning: false, startGate: gate.promise, reply: echo });
+    const ends = ['a', 'b', 'c'].map((text) => rig.control.ask(aRequest(text)));
+    await within(10_000, async () => (await rig.store.open()).length === 3);
+    gate.resolve();
+    expect(await Promise.all(ends)).toMatchObject(['a', 'b', 'c'].map((text) => ({ reply: { text: echo(text) } })));
+    expect(rig.client().starts).toBe(1);
+    expect(rig.client().typed).toEqual(['a', 'b', 'c']);
+  });
+
+  it('that cannot be started ends every prompt that waited for it, with the reason [CCC-177]', async () => {
+    const gate = Promise.withResolvers<void>();
+    const because = 'No conversation found';
+    Object.assign(rig.client(), { isRunning: false, startGate: gate.promise, startFailure: because });
+    const [asked, sent] = [rig.control.ask(aRequest('ask')), rig.control.send(aRequest('send'))];
+    await within(10_000, async () => (await rig.store.open()).length === 2);
+    gate.resolve();
+    expect(await asked).toEqual({ outcome: 'not_started', because });
+    expect(await sent).toEqual({ outcome: 'not_started', because });
+    expect((await rig.history()).toSorted()).toEqual(['api: ask (failed)', 'api: send (failed)']);
+    expect(rig.client().typed).toEqual([]);
+  });
+
+  it('whose client ends at once each time is not started for ever', async () => {
+    const client = rig.client();
+    client.die();
+    client.start = async () => {
+      client.starts += 1;
+      return { started: 'fresh' };
+    };
+    expect(await rig.control.ask(aRequest())).toMatchObject({ outcome: 'not_started' });
+    expect(client.starts).toBe(3);
+  });
+
+  it('does not start again what a person stops, and withdraws what waits for it', async () => {
+    rig.client().person('busy');
+    const end = rig.control.ask(aRequest());
+    await within(10_000, async () => (await rig.store.open()).length === 1);
+    await rig.control.stop('web');
+    expect(await end).toEqual({ outcome: 'stopped' });
+    expect(rig.client()).toMatchObject({ starts: 0, stops: 1, typed: [] });
+  });
+});
+
+describe('a restart', () => {
+  it('of five callers at once is one start, and all get its result [CCC-181]', async () => {
+    const results = await Promise.all(Array.from({ length: 5 }, () => rig.control.restart('web')));
+    expect(results).toEqual(Array.from({ length: 5 }, () => ({ started: 'resumed' })));
+    expect(rig.client()).toMatchObject({ starts: 1, stops: 1 });
+  });
+
+  it('shares the start that a prompt has begun [CCC-181]', async () => {
+    const gate = Promise.withResolvers<void>();
+    Object.assign(rig.client(), { isRunning: false, startGate: gate.promise, reply: echo });
+    const end = rig.control.ask(aRequest());
+    await within(10_000, async () => rig.client().starts === 1);
+    const again = rig.control.restart('web');
+    gate.resolve();
+    expect(await again).toEqual({ started: 'resumed' });
+    expect(await end).toMatchObject({ outcome: 'answered' });
+    expect(rig.client()).toMatchObject({ starts: 1, stops: 0 });
+  });
+
+  it('that fails says why', () => {
+    rig.client().startFailure = 'exit 1';
+    expect(rig.control.restart('web')).rejects.toMatchObject({ message: 'exit 1' });
+  });
+
+  it('keeps what waits in the queue', async () => {
+    rig.client().person('busy');
+    const end = rig.control.ask(aRequest());
+    await within(10_000, async () => (await rig.store.open()).length === 1);
+    rig.client().reply = echo;
+    await rig.control.restart('web');
+    expect(await end).toMatchObject({ outcome: 'answered' });
+  });
+
+  it('gives the driver the conversation that the session had, one for each of two in one folder [CCC-178]', async () => {
+    rig.add('api').conversation = 'conversation-2';
+    for (const session of ['web', 'api']) {
+      await rig.control.send(aRequest('x', { session }));
+      await rig.control.restart(session);
+    }
+    const bound = new Map(rig.drivers.map(({ target }) => [target.name, target.conversation]));
+    expect([...bound]).toEqual([
+      ['web', 'conversation-1'],
+      ['api', 'conversation-2'],
+    ]);
+    await rig.reopen();
+    await rig.control.sessions();
+    await within(10_000, async () => rig.drivers.at(-1)?.target.conversation === 'conversation-2');
+  });
+});
+
+describe('what a person types', () => {
+  it('becomes history with its answer [CCC-34, CCC-83]', async () => {
+    await rig.control.send(aRequest('first'));
+    rig.client().answer('one');
+    rig.client().person('mine');
+    rig.client().answer('yours');
+    await becomes('web', ['api: first', 'claude: one', 'human: mine', 'claude: yours']);
+    const [, , typed, answer] = await rig.store.history({ session: 'web', after: 0, limit: 9 });
+    expect(typed).toMatchObject({ username: 'terminal' });
+    expect(answer).toMatchObject({ reply_to: typed?.id ?? 0 });
+  });
+
+  it('becomes no history where that is switched off', async () => {
+    rig.recordsTerminal = false;
+    await rig.control.send(aRequest('first'));
+    rig.client().answer('one');
+    rig.client().person('mine');
+    rig.client().answer('yours');
+    await becomes('web', ['api: first', 'claude: one']);
+    rig.client().reply = echo;
+    await rig.control.ask(aRequest('second'));
+    expect(await rig.history()).toEqual(['api: first', 'claude: one', 'api: second', 'claude: re: second']);
+  });
+
+  it('is not recorded twice after a restart, and not missed while nobody looked', async () => {
+    await rig.control.sessions();
+    await within(10_000, async () => (await rig.store.binding('web')) !== null);
+    rig.client().person('one');
+    rig.client().answer('1');
+    await becomes('web', ['human: one', 'claude: 1']);
+    await rig.reopen();
+    rig.client().person('two');
+    await becomes('web', ['human: one', 'claude: 1', 'human: two']);
+    await rig.control.close();
+    rig.client().answer('2');
+    rig.client().person('three');
+    rig.client().answer('3');
+    await rig.reopen();
+    const all = ['human: one', 'claude: 1', 'human: two', 'claude: 2', 'human: three', 'claude: 3'];
+    await becomes('web', all);
+    rig.client().reply = echo;
+    await rig.control.ask(aRequest('ours'));
+    await rig.reopen();
+    await rig.control.ask(aRequest('more'));
+    expect(await rig.history()).toEqual([...all, 'api: ours', 'claude: re: ours', 'api: more', 'claude: re: more']);
+  });
+
+  it('before anybody looked at the session is not recorded', async () => {
+    rig.client().person('old');
+    rig.client().answer('older');
+    rig.client().reply = echo;
+    await rig.control.ask(aRequest());
+    expect(await rig.history()).toEqual(['api: hello', 'claude: re: hello']);
+  });
+});
+
+describe('a watcher', () => {
+  it('gets the first state at once, and then changes only [CCC-117, CCC-119]', async () => {
+    const seen: string[] = [];
+    const stop = rig.control.watch([], (session, state) => seen.push(`${session} ${state?.status}`));
+    await within(10_000, async () => seen.length === 1);
+    for (let n = 0; n < 5; n += 1) rig.client().changed();
+    rig.client().person('x');
+    await within(10_000, async () => seen.length === 2);
+    rig.client().set({ dialog: 'input needed' });
+    await within(10_000, async () => seen.length === 3);
+    rig.client().die();
+    await within(10_000, async () => seen.length === 4);
+    expect(seen).toEqual(['web idle', 'web active', 'web waiting', 'web stopped']);
+    stop();
+    await rig.control.restart('web');
+    expect(seen).toHaveLength(4);
+  });
+
+  it('that comes later gets the first state, too', async () => {
+    await rig.control.send(aRequest());
+    const seen: string[] = [];
+    rig.control.watch(['web'], (_session, state) => seen.push(`${state?.status}`));
+    await within(10_000, async () => seen.length > 0);
+    expect(seen[0]).toBe('active');
+  });
+
+  it('is told of sessions that are made later, and of those that are gone [CCC-18, CCC-118]', async () => {
+    const seen: string[] = [];
+    rig.control.watch(['api'], (session, state) => seen.push(`${session} ${state?.status ?? 'is not there'}`));
+    await within(10_000, async () => seen.length === 1);
+    rig.add('api');
+    await within(10_000, async () => seen.length === 2);
+    rig.targets = rig.targets.filter(({ name }) => name !== 'api');
+    await within(10_000, async () => seen.length === 3);
+    expect(seen).toEqual(['api is not there', 'api idle', 'api is not there']);
+  });
+
+  it('that fails disturbs nobody', async () => {
+    rig.control.watch([], () => {
+      throw new Error('no');
+    });
+    rig.client().reply = echo;
+    expect(await rig.control.ask(aRequest())).toMatchObject({ outcome: 'answered' });
+  });
+});
+
+describe('the sessions', () => {
+  it('are all that are configured, each with its state', async () => {
+    rig.add('api').die();
+    expect(await rig.control.sessions()).toMatchObject([
+      { name: 'web', folder: '/project', state: { status: 'idle' } },
+      { name: 'api', state: { status: 'stopped' } },
+    ]);
+    expect(await rig.control.screen('web', 5)).toBe('5 lines of web');
+  });
+
+  it('that do not answer are called stopped, and hold up nobody [CCC-35]', async () => {
+    rig.limits.closeMs = 10;
+    rig.add('far').stateGate = new Promise(() => {});
+    expect(await rig.control.sessions()).toMatchObject([
+      { state: { status: 'idle' } },
+      { state: { status: 'stopped' } },
+    ]);
+    rig.client().reply = echo;
+    expect(await rig.control.ask(aRequest())).toMatchObject({ outcome: 'answered' });
+  });
+
+  it('that do nothing cost nothing: fifty of them are looked at when something happens', async () => {
+    for (let n = 0; n < 50; n += 1) rig.add(`s${n}`);
+    await rig.control.sessions();
+    const looks = (): number => [...rig.clients.values()].reduce((sum, { looks }) => sum + looks, 0);
+    await within(10_000, async () => [...rig.clients.values()].every((client) => client.looks >= 2));
+    await Bun.sleep(50);
+    const before = looks();
+    await Bun.sleep(300);
+    expect(looks()).toBe(before);
+  });
+
+  it('get a new driver when their settings have changed', async () => {
+    await rig.control.send(aRequest());
+    rig.client().answer('x');
+    rig.targets = [aTarget('web', { command: ['claude', '--verbose'] })];
+    await within(10_000, async () => rig.drivers.at(-1)?.target.command.length === 2);
+    await within(10_000, async () => rig.drivers.filter(({ isClosed }) => !isClosed).length === 1);
+    expect(rig.client().watchers).toBe(1);
+    expect(rig.overlaps).toBe(0);
+  });
+
+  it('are followed on if their settings cannot be read for a while', async () => {
+    rig.client().person('busy');
+    const end = rig.control.ask(aRequest());
+    await within(10_000, async () => (await rig.store.open()).length === 1);
+    const { targets } = rig;
+    Object.defineProperty(rig, 'targets', {
+      configurable: true,
+      get: () => {
+        throw new Error('half written');
+      },
+    });
+    await within(10_000, async () => rig.logged.join().includes('half written'));
+    Object.defineProperty(rig, 'targets', { configurable: true, writable: true, value: targets });
+    rig.client().reply = echo;
+    rig.client().answer('done');
+    expect(await end).toMatchObject({ outcome: 'answered' });
+  });
+});
+
+describe('when the program ends', () => {
+  it('waiting asks learn of it, and the next program stores their answers [CCC-200]', async () => {
+    const end = rig.control.ask(aRequest());
+    await reaches('submitted');
+    await rig.control.close();
+    expect(await end).toEqual({ outcome: 'closed' });
+    rig.client().answer('meanwhile');
+    await rig.reopen();
+    await becomes('web', ['api: hello', 'claude: meanwhile']);
+    expect(rig.client().typed).toEqual(['hello']);
+  });
+
+  it('nothing more is typed, and the next program types what waits', async () => {
+    rig.client().person('busy');
+    const sent = await rig.control.send(aRequest('waits'));
+    expect(sent).toMatchObject({ status: 'queued' });
+    await rig.control.close();
+    rig.client().reply = echo;
+    rig.client().answer('done');
+    expect(rig.client().typed).toEqual([]);
+    await rig.reopen();
+    await rig.typed();
+    await within(10_000, async () => (await rig.store.open()).length === 0);
+    expect(await rig.history()).toContain('claude: re: waits');
+  });
+
+  it('it can be ended twice, and takes no more prompts', async () => {
+    await rig.control.sessions();
+    const { control } = rig;
+    await control.close();
+    await control.close();
+    expect(control.ask(aRequest())).rejects.toMatchObject({ code: 'unreachable' });
+    expect(rig.client().watchers).toBe(0);
+  });
+});
+
+describe('after a crash', () => {
+  it('before anything was typed, the prompt is typed once', async () => {
+    rig.client().person('busy');
+    const { control, crash } = rig.openMortal();
+    void control.ask(aRequest());
+    await reaches('queued');
+    crash();
+    rig.client().reply = echo;
+    rig.client().answer('done');
+    await rig.reopen();
+    await becomes('web', ['api: hello', 'claude: re: hello']);
+    expect(rig.client().typed).toEqual(['hello']);
+  });
+
+  it('just before it was typed, the silence of the record decides, and it is typed once', async () => {
+    const gate = Promise.withResolvers<void>();
+    rig.client().submitGate = gate.promise;
+    const { control, crash } = rig.openMortal();
+    void control.ask(aRequest());
+    await reaches('submitting');
+    crash();
+    gate.resolve();
+    rig.client().reply = echo;
+    await rig.reopen();
+    await becomes('web', ['api: hello', 'claude: re: hello']);
+    expect(rig.client().typed).toEqual(['hello']);
+  });
+
+  it.each(['before', 'after'])(
+    'that came after it was typed, and %s it was recorded, it is not typed again',
+    async (when) => {
+      rig.client().attempts.push({ outcome: when === 'before' ? 'unrecorded' : 'submitted' });
+      const { control, crash } = rig.openMortal();
+      void control.ask(aRequest());
+      await rig.typed();
+      crash();
+      rig.client().recordLate();
+      await rig.reopen();
+      await reaches('submitted');
+      rig.client().answer('once');
+      await becomes('web', ['api: hello', 'claude: once']);
+      expect(rig.client().typed).toEqual(['hello']);
+    },
+  );
+
+  it('during a turn that ended meanwhile, its end is found', async () => {
+    const { control, crash } = rig.openMortal();
+    void control.ask(aRequest());
+    await reaches('submitted');
+    crash();
+    rig.client().answer('while nobody looked');
+    rig.client().person('and on');
+    rig.client().answer('they went');
+    await rig.reopen();
+    await becomes('web', ['api: hello', 'claude: while nobody looked', 'human: and on', 'claude: they went']);
+  });
+
+  it('that the client did not survive, the prompt has failed', async () => {
+    const { control, crash } = rig.openMortal();
+    void control.ask(aRequest());
+    await reaches('submitted');
+    crash();
+    rig.client().die();
+    await rig.reopen();
+    await becomes('web', ['api: hello (failed)']);
+    expect(rig.client().starts).toBe(0);
+  });
+
+  it('a prompt of which the time is over is withdrawn', async () => {
+    const line = { session: 'web', ts: 1, from: 'api', text: 'late' } as const;
+    await rig.store.enqueue(line, { key: 'k', raw: false, at: 1, deadline: Date.now() - 1 });
+    await rig.control.sessions();
+    await becomes('web', ['api: late (withdrawn)']);
+    expect(rig.client().typed).toEqual([]);
+  });
+
+  it('a prompt of a session that is not configured any more is withdrawn', async () => {
+    rig.client().person('busy');
+    const { control, crash } = rig.openMortal();
+    void control.send(aRequest());
+    await reaches('queued');
+    crash();
+    rig.targets = [];
+    await rig.reopen();
+    await becomes('web', ['api: hello (withdrawn)']);
+  });
+});

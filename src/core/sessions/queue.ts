@@ -1,0 +1,100 @@
+import type { SessionStore, StoredPrompt } from '../ports/session-store.ts';
+import type { PromptEnd, PromptNews, Started } from './control.ts';
+
+export interface QueueDeps {
+  store: SessionStore;
+  publish(): Promise<void>;
+  now(): number;
+  /** For those who wait for this prompt. */
+  tell(id: number, news: PromptNews): void;
+}
+
+/** The prompts of one session: which are open, and how each ends, in the store and for those who wait for it. */
+export class PromptQueue {
+  /** There may be open prompts in the store. */
+  #hasWork = true;
+  readonly #started = new Map<number, Started>();
+
+  /** `ended` is called with each prompt that ends, `lookIn` with the time until the next deadline. */
+  constructor(
+    readonly session: string,
+    readonly deps: QueueDeps,
+    readonly ended: (id: number) => void,
+    readonly lookIn: (ms: number) => void,
+  ) {}
+
+  /** A prompt was stored. */
+  wake(): void {
+    this.#hasWork = true;
+  }
+
+  /** Prompts without an end, oldest first. Those of which the time is over are withdrawn. */
+  async open(): Promise<StoredPrompt[]> {
+    if (!this.#hasWork) return [];
+    const found = this.deps.store.open(this.session);
+    // What is stored from here on comes with a wake of its own.
+    this.#hasWork = false;
+    const open: StoredPrompt[] = [];
+    for (const prompt of await this.#orAgain(found)) {
+      this.#hasWork = true;
+      const left = prompt.state === 'queued' && prompt.deadline !== null ? prompt.deadline - this.deps.now() : Infinity;
+      if (left <= 0) await this.withdraw(prompt.id, 'it was not typed in time', { outcome: 'withdrawn' });
+      else open.push(prompt);
+      if (left > 0 && left < Infinity) this.lookIn(left);
+    }
+    return open;
+  }
+
+  async #orAgain(found: Promise<StoredPrompt[]>): Promise<StoredPrompt[]> {
+    try {
+      return await found;
+    } catch (error) {
+      this.#hasWork = true;
+      throw error;
+    }
+  }
+
+  async queued(): Promise<StoredPrompt[]> {
+    return (await this.open()).filter(({ state }) => state === 'queued');
+  }
+
+  /** The session was started for all that wait now. */
+  async startedAs(started: Started): Promise<void> {
+    for (const { id } of await this.queued()) this.#started.set(id, started);
+  }
+
+  /** The client has it. */
+  async submitted(id: number, turn: string | null): Promise<void> {
+    await this.deps.store.submitted(id, turn);
+    this.deps.tell(id, { outcome: 'submitted', ...this.#startOf(id) });
+  }
+
+  async answer(id: number, text: string): Promise<void> {
+    const ts = Math.floor(this.deps.now() / 1000);
+    const reply = await this.deps.store.answer(id, { session: this.session, ts, from: 'claude', text });
+    await this.#done(id, { outcome: 'answered', reply, ...this.#startOf(id) });
+  }
+
+  async fail(id: number, because: string, end: PromptEnd = { outcome: 'failed', because }): Promise<void> {
+    const status = end.outcome === 'interrupted' ? 'interrupted' : 'failed';
+    await this.deps.store.end(id, 'failed', because, status);
+    await this.#done(id, end);
+  }
+
+  async withdraw(id: number, because: string, end: PromptEnd): Promise<void> {
+    if (await this.deps.store.end(id, 'withdrawn', because)) await this.#done(id, end);
+  }
+
+  async #done(id: number, end: PromptEnd): Promise<void> {
+    this.ended(id);
+    this.#started.delete(id);
+    await this.deps.publish();
+    this.deps.tell(id, end);
+  }
+
+  /** How the session was started for this prompt, if it was. */
+  #startOf(id: number): { started?: Started } {
+    const started = this.#started.get(id);
+    return started ? { started } : {};
+  }
+}

@@ -1,0 +1,369 @@
+import { openControl } from '../../src/core/sessions/control.ts';
+import type { ControlDeps, ControlLimits, PromptRequest, SessionControl } from '../../src/core/sessions/control.ts';
+import type { SessionStore } from '../../src/core/ports/session-store.ts';
+import type {
+  Prompt,
+  RecordPlace,
+  SessionDriver,
+  SessionState,
+  SessionTarget,
+  Submission,
+  TurnEvent,
+} from '../../src/core/ports/session.ts';
+import { Refusal } from '../../src/core/refusal.ts';
+import { openSqliteJournal } from '../../src/store/journal/sqlite.ts';
+import { within } from './within.ts';
+
+const NEVER = new Promise<never>(() => {});
+
+/** How one attempt goes, if not as usual. */
+export type Attempt =
+  /** It goes in, and the record says so. */
+  | { outcome: 'submitted' }
+  /** It goes in, and the client begins no turn. */
+  | { outcome: 'ignored' }
+  /** It goes in, and the record has it when `record` is called. */
+  | { outcome: 'unrecorded' }
+  /** The driver cannot tell. */
+  | { outcome: 'unknown'; wentIn: boolean; meanwhile?: () => void }
+  | { outcome: 'refused'; because: string }
+  | { outcome: 'throws'; wentIn: boolean };
+
+/** A client as a test plays it. It lives on when its driver is closed, as a real one does. */
+export class ScriptedClient {
+  readonly record: TurnEvent[] = [];
+  /** Every text that went in, by our hand. */
+  readonly typed: string[] = [];
+  readonly attempts: Attempt[] = [];
+  starts = 0;
+  stops = 0;
+  looks = 0;
+  isRunning = true;
+  dialog: string | null = null;
+  draft = '';
+  conversation: string | undefined = 'conversation-1';
+  /** A start takes until this is resolved. */
+  startGate: Promise<void> = Promise.resolve();
+  startFailure: string | null = null;
+  startsAs: 'resumed' | 'fresh' = 'resumed';
+  /** An attempt takes until this is resolved. */
+  submitGate: Promise<void> = Promise.resolve();
+  /** A look takes until this is resolved. */
+  stateGate: Promise<void> = Promise.resolve();
+  /** Answers every prompt at once with this. */
+  reply: ((text: string) => string) | null = null;
+  pid = 1;
+  turn: string | null = null;
+  #turns = 0;
+  #isStarting = false;
+  readonly #watchers = new Set<() => void>();
+  readonly #unrecorded: string[] = [];
+
+  constructor(readonly name = 'web') {}
+
+  state(): SessionState {
+    const { conversation, pid } = this;
+    if (this.#isStarting) return { status: 'starting' };
+    if (!this.isRunning) return { status: 'stopped' };
+    const known = { pid, ...(conversation !== undefined && { conversation }) };
+    if (this.dialog !== null) return { status: 'waiting', waitingFor: this.dialog, ...known };
+    return { status: this.turn === null ? 'idle' : 'active', ...known };
+  }
+
+  changed(): void {
+    for (const tell of this.#watchers) tell();
+  }
+
+  watch(tell: () => void): () => void {
+    this.#watchers.add(tell);
+    return () => void this.#watchers.delete(tell);
+  }
+
+  get watchers(): number {
+    return this.#watchers.size;
+  }
+
+  /** A person types and presses Enter. */
+  person(text: string): void {
+    this.#begin(text);
+    this.changed();
+  }
+
+  answer(text: string): void {
+    this.#end('done', text);
+  }
+
+  interrupt(): void {
+    this.#end('interrupted', '');
+  }
+
+  failTurn(text: string): void {
+    this.#end('failed', text);
+  }
+
+  /** The client ends in its terminal. */
+  die(): void {
+    this.isRunning = false;
+    this.turn = null;
+    this.dialog = null;
+    this.draft = '';
+    this.changed();
+  }
+
+  set(fields: Partial<Pick<ScriptedClient, 'dialog' | 'draft' | 'conversation' | 'turn'>>): void {
+    Object.assign(this, fields);
+    this.changed();
+  }
+
+  /** What went in unrecorded is recorded now. */
+  recordLate(): void {
+    for (const text of this.#unrecorded.splice(0)) this.#begin(text);
+    this.changed();
+  }
+
+  async start(): Promise<{ started: 'resumed' | 'fresh' }> {
+    this.starts += 1;
+    this.#isStarting = true;
+    this.changed();
+    await this.startGate;
+    this.#isStarting = false;
+    this.isRunning = this.startFailure === null;
+    this.pid += 1;
+    this.changed();
+    if (this.startFailure !== null) throw new Refusal('unreachable', this.startFailure);
+    return { started: this.startsAs };
+  }
+
+  stop(): void {
+    this.stops += 1;
+    this.die();
+  }
+
+  /** `isDead`: the process of the driver has ended. */
+  async submit({ text }: Prompt, signal: AbortSignal, isDead: () => boolean): Promise<Submission> {
+    await this.submitGate;
+    if (isDead()) return NEVER;
+    if (signal.aborted) return { outcome: 'left', because: 'it was called off', retry: true };
+    const left = this.#obstacle();
+    if (left !== null) return { outcome: 'left', because: left, retry: true };
+    const attempt = this.attempts.shift() ?? { outcome: 'submitted' };
+    if (attempt.outcome === 'refused') return { outcome: 'left', because: attempt.because, retry: false };
+    const wentIn = !('wentIn' in attempt) || attempt.wentIn;
+    if (wentIn) this.#goIn(text, attempt);
+    if (attempt.outcome === 'throws') throw new Error('the terminal is gone');
+    if (attempt.outcome === 'unknown') attempt.meanwhile?.();
+    if (attempt.outcome === 'unknown') return { outcome: 'unknown', because: 'the terminal did not answer' };
+    return { outcome: 'submitted' };
+  }
+
+  #goIn(text: string, { outcome }: Attempt): void {
+    this.typed.push(text);
+    if (outcome === 'ignored') return;
+    if (outcome === 'unrecorded') this.#unrecorded.push(text);
+    else this.#begin(text);
+    this.changed();
+    if (this.reply) this.#end('done', this.reply(text));
+  }
+
+  #obstacle(): string | null {
+    if (!this.isRunning) return 'the client does not run';
+    if (this.dialog !== null) return `a dialog is open: ${this.dialog}`;
+    if (this.draft !== '') return 'somebody types';
+    return this.turn === null ? null : 'the client is busy';
+  }
+
+  #begin(text: string): void {
+    this.#turns += 1;
+    this.turn = `${this.name} turn ${this.#turns}`;
+    this.record.push({ kind: 'prompt', turn: this.turn, text, at: Date.now() });
+  }
+
+  #end(how: 'done' | 'interrupted' | 'failed', text: string): void {
+    const { turn } = this;
+    if (turn === null) throw new Error('there is no turn');
+    this.turn = null;
+    this.record.push({ kind: 'end', turn, how, text, at: Date.now() });
+    this.changed();
+  }
+}
+
+/** Drives a scripted client. Texts that begin with `/` cannot be said. */
+export class ScriptedDriver implements SessionDriver {
+  isClosed = false;
+
+  constructor(
+    readonly client: ScriptedClient,
+    readonly target: SessionTarget,
+    readonly isDead: () => boolean = () => false,
+  ) {}
+
+  async state(): Promise<SessionState> {
+    this.client.looks += 1;
+    await this.client.stateGate;
+    return this.client.state();
+  }
+
+  watch(changed: () => void): () => void {
+    return this.client.watch(changed);
+  }
+
+  prepare(text: string, options?: { raw?: boolean }): string {
+    if (text.startsWith('/') && options?.raw !== true) throw new Refusal('invalid_request', 'this is a command');
+    return text.trimEnd();
+  }
+
+  async place(): Promise<RecordPlace> {
+    return String(this.client.record.length);
+  }
+
+  async events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }> {
+    return { events: this.client.record.slice(Number(since)), next: await this.place() };
+  }
+
+  isOurs(event: TurnEvent, prompt: Prompt): boolean {
+    return event.kind === 'prompt' && event.text === prompt.text;
+  }
+
+  submit(prompt: Prompt, signal: AbortSignal): Promise<Submission> {
+    return this.client.submit(prompt, signal, this.isDead);
+  }
+
+  start(): Promise<{ started: 'resumed' | 'fresh' }> {
+    return this.client.start();
+  }
+
+  async stop(): Promise<void> {
+    this.client.stop();
+  }
+
+  async screen(lines: number): Promise<string> {
+    return `${lines} lines of ${this.client.name}`;
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true;
+  }
+}
+
+export function aTarget(name = 'web', fields: Partial<SessionTarget> = {}): SessionTarget {
+  const target = { name, host: 'local', client: 'claude', folder: '/project', command: ['claude'] };
+  return { ...target, conversation: null, startTimeoutMs: 1000, ...fields };
+}
+
+/** Times that a test can wait for. What must not happen has no limit in these tests. */
+const QUICK: ControlLimits = {
+  silenceMs: 30,
+  lostMs: 60,
+  retryMs: 5,
+  sendMs: 50,
+  targetsMs: 10,
+  stateMs: 50,
+  closeMs: 1000,
+};
+
+/** Control of scripted clients on a real store. It can be opened again on the same store, as after a restart or a crash. */
+export class ControlRig {
+  readonly clients = new Map<string, ScriptedClient>();
+  readonly drivers: ScriptedDriver[] = [];
+  readonly logged: string[] = [];
+  targets: SessionTarget[] = [];
+  recordsTerminal = true;
+  /** Methods of the store that fail the next time they are called. */
+  readonly failing = new Set<keyof SessionStore>();
+  /** How often a driver was made while another one of the same session was open. */
+  overlaps = 0;
+  publish: () => Promise<void> = async () => {};
+  limits = { ...QUICK };
+  readonly store: SessionStore;
+  readonly #journal: ReturnType<typeof openSqliteJournal>;
+  #control: SessionControl | null = null;
+
+  constructor(path: string, ...names: string[]) {
+    this.#journal = openSqliteJournal({ path, durability: 'normal' });
+    this.store = this.#journal.sessionStore();
+    for (const name of names.length > 0 ? names : ['web']) this.add(name);
+  }
+
+  add(name: string): ScriptedClient {
+    const client = new ScriptedClient(name);
+    this.clients.set(name, client);
+    this.targets = [...this.targets, aTarget(name)];
+    return client;
+  }
+
+  client(name = 'web'): ScriptedClient {
+    const client = this.clients.get(name);
+    if (!client) throw new Error(`no client ${name}`);
+    return client;
+  }
+
+  get control(): SessionControl {
+    return (this.#control ??= openControl(this.#deps(() => false)));
+  }
+
+  /** A control that stops short from the moment on that `crash` is called: as if its process had ended there. */
+  openMortal(): { control: SessionControl; crash: () => void } {
+    let isDead = false;
+    const control = openControl(this.#deps(() => isDead));
+    this.#control = control;
+    const crash = (): void => {
+      isDead = true;
+      this.#control = null;
+    };
+    return { control, crash };
+  }
+
+  /** Ends this control and opens another one on the same store. */
+  async reopen(): Promise<SessionControl> {
+    await this.#control?.close();
+    this.#control = null;
+    return this.control;
+  }
+
+  #deps(isDead: () => boolean): ControlDeps {
+    const store = new Proxy(this.store, {
+      get: (target, name: keyof SessionStore) => {
+        if (isDead()) return () => NEVER;
+        if (this.failing.delete(name)) return () => Promise.reject(new Error('disk full'));
+        return (target[name] as (...args: unknown[]) => unknown).bind(target);
+      },
+    });
+    return {
+      store,
+      targets: async () => (isDead() ? NEVER : this.targets),
+      driver: (target) => {
+        const same = this.drivers.filter((one) => one.target.name === target.name && !one.isDead());
+        if (same.some(({ isClosed }) => !isClosed)) this.overlaps += 1;
+        const driver = new ScriptedDriver(this.client(target.name), target, isDead);
+        this.drivers.push(driver);
+        return driver;
+      },
+      publish: () => this.publish(),
+      recordsTerminal: async () => this.recordsTerminal,
+      now: Date.now,
+      log: (event, facts) => this.logged.push(`${event} ${JSON.stringify(facts)}`),
+      limits: this.limits,
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.#control?.close();
+    await this.#journal.close();
+  }
+
+  /** Waits until so many texts went in. */
+  async typed(count = 1, name = 'web'): Promise<string[]> {
+    await within(10_000, async () => this.client(name).typed.length >= count);
+    return this.client(name).typed;
+  }
+
+  /** The history of a session in short: who said what, and what went wrong. */
+  async history(session = 'web'): Promise<string[]> {
+    const lines = await this.store.history({ session, after: 0, limit: 1000 });
+    return lines.map(({ from, text, status }) => `${from}: ${text}${status ? ` (${status})` : ''}`);
+  }
+}
+
+export function aRequest(text = 'hello', fields: Partial<PromptRequest> = {}): PromptRequest {
+  return { session: 'web', text, from: 'api', agent: 'ci', deadline: null, ...fields };
+}
