@@ -21,7 +21,7 @@ const DEADLINE = 200_000;
 afterEach(closeAll);
 
 describe(`a session of Codex${real.why}`, () => {
-  real.it('is started, gets a prompt, and its answer is the one of that turn [CCC-157]', async () => {
+  real.it('is started, gets a prompt, and its answer is the one of that turn [CCC-157, CCC-205]', async () => {
     const { model, session } = await aMachine(say('CANARY is red'));
     const driver = session('one');
     expect(await driver.state()).toEqual({ status: 'stopped' });
@@ -66,7 +66,7 @@ describe(`a session of Codex${real.why}`, () => {
     expect((await first).end).toMatchObject({ how: 'done', text: 'late' });
   });
 
-  real.it('says that a turn was interrupted, and takes the next prompt', async () => {
+  real.it('says that a turn was interrupted, and takes the next prompt [CCC-180]', async () => {
     const { code, model, session } = await aMachine(say('never', gate().opened), say('after it'));
     const driver = session('one');
     await driver.start();
@@ -78,7 +78,7 @@ describe(`a session of Codex${real.why}`, () => {
     expect((await asks(driver, 'and now?')).end).toMatchObject({ how: 'done', text: 'after it' });
   });
 
-  real.it('goes on with its conversation after it was stopped', async () => {
+  real.it('goes on with its conversation after it was stopped [CCC-176]', async () => {
     const { model, session } = await aMachine(say('first'), say('second'));
     const driver = session('one');
     await driver.start();
@@ -95,7 +95,7 @@ describe(`a session of Codex${real.why}`, () => {
     expect(model.last.has('remember the apple')).toBe(true);
   });
 
-  real.it('keeps its own conversation beside a second one in its folder [CCC-155]', async () => {
+  real.it('keeps its own conversation beside a second one in its folder [CCC-155, CCC-178]', async () => {
     const { model, session } = await aMachine(...['1', '2', '3', '4'].map((text) => say(text)));
     const [one, two] = [session('one'), session('two')];
     await one.start();
@@ -115,7 +115,7 @@ describe(`a session of Codex${real.why}`, () => {
   });
 
   real.it(
-    'is stopped when its daemon is killed in a turn, says that the turn failed, and goes on after a start',
+    'is stopped when its daemon is killed in a turn, says that the turn failed, and goes on after a start [CCC-180]',
     async () => {
       const { code, model, session } = await aMachine(say('never', gate().opened), say('back again'));
       const driver = session('one');
@@ -131,7 +131,7 @@ describe(`a session of Codex${real.why}`, () => {
     },
   );
 
-  real.it('ends its turn when it is stopped', async () => {
+  real.it('ends its turn when it is stopped [CCC-180]', async () => {
     const { model, session } = await aMachine(say('never', gate().opened));
     const driver = session('one');
     await driver.start();
@@ -143,14 +143,14 @@ describe(`a session of Codex${real.why}`, () => {
     await expect(driver.screen(10)).rejects.toThrow('no terminal');
   });
 
-  real.it('says why it did not start', async () => {
+  real.it('says why it did not start [CCC-177]', async () => {
     const { session } = await aMachine();
     const driver = session('one', undefined, ['codex', '--no-such-flag']);
     await expect(driver.start()).rejects.toThrow(/no-such-flag|--help/);
     expect(await driver.state()).toEqual({ status: 'stopped' });
   });
 
-  real.it('waits for its user while its window asks something, and nothing is typed', async () => {
+  real.it('waits for its user while its window asks something, and nothing is typed [CCC-159]', async () => {
     const { code, session } = await aMachine();
     const hooks = { Stop: [{ hooks: [{ type: 'command', command: 'true' }] }] };
     await Bun.write(`${code.folder}/hooks.json`, JSON.stringify({ hooks }));

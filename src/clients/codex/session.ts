@@ -171,8 +171,8 @@ export class CodexSession implements SessionDriver {
     await this.#window.look();
     const thread = this.#current();
     const byHand = this.#window.pid === null && thread ? (this.#window.elsewhere() ?? []) : [];
-    if (byHand.length > 1)
-      throw new Refusal('ambiguous', 'several windows of Codex are open in this folder; end the right one there');
+    if (byHand.length > 1 || (byHand.length === 1 && this.#inFolder().length > 1))
+      throw new Refusal('ambiguous', 'nobody knows which window of Codex in this folder is meant; end it there');
     // Without a window Codex would go on with the turn.
     if (thread && !isFree(thread)) await this.#daemon.interrupt(thread.id).catch(ignore);
     await this.#window.end();
@@ -282,7 +282,7 @@ export class CodexSession implements SessionDriver {
   /** The thread that this session has now. */
   #current(): Thread | null {
     const bound = this.#bound();
-    if (bound || this.#daemon.isStarting) return bound;
+    if (bound || this.#daemon.isStarting || !this.#window.isLookedAt) return bound;
     const free = this.#freeThreads();
     const [only] = free;
     if (!only || free.length > 1) return null;
@@ -295,12 +295,15 @@ export class CodexSession implements SessionDriver {
     return this.#daemon.threads.get(this.#thread ?? '') ?? null;
   }
 
+  /** Those of this folder that no other session has. */
   #freeThreads(isAnywhere = false): Thread[] {
-    const { threads, claims } = this.#daemon;
-    return [...threads.values()].filter(
-      ({ id, cwd, isUsers }) =>
-        isUsers && (isAnywhere || cwd === this.#folder) && (claims.get(id) ?? this.target.name) === this.target.name,
-    );
+    const { name } = this.target;
+    return this.#inFolder(isAnywhere).filter(({ id }) => (this.#daemon.claims.get(id) ?? name) === name);
+  }
+
+  #inFolder(isAnywhere = false): Thread[] {
+    const all = [...this.#daemon.threads.values()];
+    return all.filter(({ cwd, isUsers }) => isUsers && (isAnywhere || cwd === this.#folder));
   }
 
   #adopt(thread: Thread, isNew: boolean): void {
