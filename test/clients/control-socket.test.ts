@@ -1,4 +1,4 @@
-// The control socket as a user runs it, with the real Claude Code.
+// The control socket as a user runs it, with the real Claude Code and the real Codex.
 import { afterEach, describe, expect } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { TmuxServer } from '../../src/sessions/tmux.ts';
@@ -8,24 +8,26 @@ import { PARLEY } from '../support/program.ts';
 import { aModel } from './model/model.ts';
 import { gate, say, type Step } from './model/steps.ts';
 import { aClaude } from './support/claude.ts';
+import { aCodex } from './support/codex.ts';
 import { closeAll, opens } from './support/opened.ts';
 import { aPlace } from './support/place.ts';
 import { client } from './support/where.ts';
 
 const claude = client('claude');
+const codex = client('codex');
 
 afterEach(closeAll);
 
 /** `ccc listen` in a home with one session of the real client. */
-async function aServer(steps: Step[]) {
+async function aServer(name: 'claude' | 'codex', steps: Step[]) {
   const model = opens(aModel(steps));
   const place = await aPlace();
-  const code = aClaude({ place, model });
-  const tmux = new TmuxServer({ env: code.env });
+  const { env } = name === 'claude' ? aClaude({ place, model }) : aCodex({ place, model });
+  const tmux = new TmuxServer({ env });
   opens({ close: async () => void (await tmux.run(['kill-server']).catch(() => 'it ended before')) });
   const settings = {
-    sessions: { app: { path: place.project } },
-    command: { claude: code.program },
+    sessions: { app: { path: place.project, client: name } },
+    command: { [name]: client(name).program },
     flags: { claude: ['--dangerously-skip-permissions'] },
     start_timeout_seconds: 200,
   };
@@ -33,7 +35,7 @@ async function aServer(steps: Step[]) {
   const server = Bun.spawn([PARLEY, 'listen'], {
     argv0: 'ccc',
     cwd: place.home,
-    env: code.env,
+    env,
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'ignore',
@@ -59,7 +61,7 @@ async function aServer(steps: Step[]) {
 
 describe(`the control socket with the real Claude Code${claude.why}`, () => {
   claude.it('starts it, and gives each prompt its own answer, also two at once [CCC-43, CCC-49, CCC-176]', async () => {
-    const { model, ask, request } = await aServer([say('first')]);
+    const { model, ask, request } = await aServer('claude', [say('first')]);
     expect(await ask('one')).toMatchObject({ ok: true, response: 'first', started: 'fresh' });
     const held = gate();
     model.script(say('second', held.opened), say('third'));
@@ -84,5 +86,16 @@ describe(`the control socket with the real Claude Code${claude.why}`, () => {
     expect(model.last.has('three')).toBe(true);
     const shown = await request({ cmd: 'screenshot', session: 'app' });
     expect(String(shown['response'])).toContain('fourth');
+  });
+});
+
+describe(`the control socket with the real Codex${codex.why}`, () => {
+  codex.it('starts it, and gives each prompt its own answer, also two at once [CCC-49, CCC-205]', async () => {
+    const { model, ask, request } = await aServer('codex', [say('first')]);
+    expect(await ask('one')).toMatchObject({ ok: true, response: 'first', started: 'fresh' });
+    model.script(say('second'), say('third'));
+    const [second, third] = await Promise.all([ask('two'), ask('three')]);
+    expect([second['response'], third['response']]).toEqual(['second', 'third']);
+    expect((await request({ cmd: 'sessions' }))['sessions']).toMatchObject([{ name: 'app', client: 'codex' }]);
   });
 });
