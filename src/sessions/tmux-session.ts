@@ -76,16 +76,6 @@ export class TmuxSession {
     return paneIn(await create().catch((error: unknown) => (isLeaving(error) ? create() : Promise.reject(error))));
   }
 
-  /** Its pane, once it is free, or after a while: a shell whose program has just ended comes to the foreground a little later. */
-  async #settled(): Promise<Pane | null> {
-    const until = performance.now() + SETTLE_MS;
-    for (;;) {
-      const pane = await this.pane();
-      if (!pane || isFree(pane) || performance.now() > until) return pane;
-      await Bun.sleep(LOOK_MS);
-    }
-  }
-
   /** The last line that its program wrote. */
   async lastLine(): Promise<string> {
     const pane = await this.pane();
@@ -109,6 +99,16 @@ export class TmuxSession {
   /** Ends it and what runs in it. */
   async end(): Promise<void> {
     await this.server.run(['kill-session', '-t', `=${this.name}`]).catch(isMissing);
+  }
+
+  /** Its pane, once it is free, or after a while: a shell whose program has just ended comes to the foreground a little later. */
+  async #settled(): Promise<Pane | null> {
+    const until = performance.now() + SETTLE_MS;
+    for (;;) {
+      const pane = await this.pane();
+      if (!pane || isFree(pane) || performance.now() > until) return pane;
+      await Bun.sleep(LOOK_MS);
+    }
   }
 }
 
