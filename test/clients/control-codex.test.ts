@@ -2,8 +2,11 @@
 import { afterEach, describe, expect } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { CodexSession } from '../../src/clients/codex/session.ts';
-import type { Prompt, SessionState, TurnEvent } from '../../src/core/ports/session.ts';
+import type { Prompt, SessionState, SessionTarget, TurnEvent } from '../../src/core/ports/session.ts';
+import { openControl } from '../../src/core/sessions/control.ts';
 import { isProcessAlive } from '../../src/platform/process.ts';
+import { openSqliteJournal } from '../../src/store/journal/sqlite.ts';
+import { aRequest } from '../support/scripted-session.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import type { Model } from './model/model.ts';
@@ -159,7 +162,7 @@ describe(`a session of Codex${real.why}`, () => {
     await becomes(driver, 'waiting');
     expect(await driver.state()).toMatchObject({ waitingFor: 'dialog open' });
     expect(await driver.screen(50)).toContain('Hooks need review');
-    await tmux(code, 'send-keys', '-t', '=ccc-one:', '3', 'Enter');
+    await refusesHooks(driver, code);
     expect(await started).toEqual({ started: 'fresh' });
     await becomes(driver, 'idle');
   });
@@ -178,27 +181,59 @@ describe(`a session of Codex${real.why}`, () => {
   });
 });
 
+describe(`control of two sessions of Codex in one folder${real.why}`, () => {
+  real.it(
+    'starts them, gives each ask its own answer, and goes on after it was itself restarted [CCC-155, CCC-205]',
+    async () => {
+      const { model, place, code } = await aMachine(...Array.from({ length: 9 }, (_, n) => say(`answer ${n + 1}`)));
+      const journal = openSqliteJournal({ path: `${place.home}/ledger.db`, durability: 'normal' });
+      opens({ close: async () => journal.close() });
+      const names = ['one', 'two'];
+      const control = () =>
+        opens(
+          openControl({
+            store: journal.sessionStore(),
+            targets: async () => names.map((name) => ({ ...aTarget(place, name), sharesFolder: true })),
+            driver: (target) => new CodexSession(target, code.env),
+            publish: async () => {},
+            recordsTerminal: async () => true,
+            now: Date.now,
+            log: () => {},
+          }),
+        );
+      const first = control();
+      const begun = await Promise.all(names.map((session) => first.ask(aRequest(`I am ${session}.`, { session }))));
+      expect(begun).toMatchObject(names.map(() => ({ outcome: 'answered', started: 'fresh' })));
+      const texts = ['apples', 'bananas', 'cherries'];
+      const asked = await Promise.all(texts.map((text) => first.ask(aRequest(text, { session: 'one' }))));
+      const nth = (text: string): number => model.main.findIndex((request) => request.has(text)) + 1;
+      expect(asked).toMatchObject(texts.map((text) => ({ reply: { text: `answer ${nth(text)}` } })));
+      await first.close();
+
+      const second = control();
+      expect(await second.ask(aRequest('who?', { session: 'two' }))).toMatchObject({ outcome: 'answered' });
+      expect([model.last.has('I am two.'), model.last.has('I am one.')]).toEqual([true, false]);
+      expect(await second.restart('one')).toEqual({ started: 'resumed' });
+      expect(await second.ask(aRequest('and who?', { session: 'one' }))).toMatchObject({ outcome: 'answered' });
+      expect([model.last.has('I am two.'), model.last.has('I am one.')]).toEqual([false, true]);
+      expect(['who?', 'apples', 'I am one.'].map((text) => model.last.count(text))).toEqual([1, 1, 1]);
+    },
+  );
+});
+
 /** A machine with Codex, and sessions in the project there. */
 async function aMachine(...steps: Parameters<Model['script']>) {
   const model = opens(aModel(steps));
   const place: Place = await aPlace();
   const code = aCodex({ place, model });
   const session = (name: string, conversation?: string, command = ['codex']) =>
-    opens(
-      new CodexSession(
-        {
-          name,
-          host: '',
-          client: 'codex',
-          folder: place.project,
-          command,
-          conversation: conversation ?? null,
-          startTimeoutMs: DEADLINE,
-        },
-        code.env,
-      ),
-    );
+    opens(new CodexSession({ ...aTarget(place, name), command, conversation: conversation ?? null }, code.env));
   return { model, place, code, session };
+}
+
+function aTarget({ project }: Place, name: string): SessionTarget {
+  const how = { host: '', client: 'codex', command: ['codex'], conversation: null, startTimeoutMs: DEADLINE };
+  return { name, folder: project, ...how };
 }
 
 function aPrompt(text: string): Prompt {
@@ -230,6 +265,19 @@ async function becomes(driver: CodexSession, status: SessionState['status']): Pr
 async function tmux(code: Codex, ...words: string[]): Promise<void> {
   const child = Bun.spawn(['tmux', ...words], { env: code.env, stdout: 'ignore', stderr: 'pipe' });
   if ((await child.exited) !== 0) throw new Error(await new Response(child.stderr).text());
+}
+
+/** The user goes on without the hooks. A key that comes while the question is drawn may be lost. */
+async function refusesHooks(driver: CodexSession, code: Codex): Promise<void> {
+  const press = async (key: string, isEnough: (screen: string) => boolean): Promise<void> => {
+    for (let screen = await driver.screen(50); !isEnough(screen); screen = await driver.screen(50)) {
+      await tmux(code, 'send-keys', '-t', '=ccc-one:', key);
+      await Bun.sleep(500);
+    }
+  };
+  const isGone = (screen: string): boolean => !screen.includes('Hooks need review');
+  await press('3', (screen) => isGone(screen) || /› 3\. Continue/.test(screen));
+  await press('Enter', isGone);
 }
 
 function daemonOf(code: Codex): number {
