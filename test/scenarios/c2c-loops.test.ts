@@ -40,7 +40,7 @@ describe('the wake daemon', () => {
     const [ours] = JSON.parse(readFileSync(`${machine.root}/s-bob.inbox.json`, 'utf8')) as object[];
     for (let n = 9; n <= 99; n += 10) machine.plant('s-bob', [ours ?? {}, ...theirs.slice(0, n)]);
     // Two more reasons to wait: the look that gives the second one began after the whole burst was there.
-    for (const state of ['dialog', 'busy']) {
+    for (const state of ['dialog', 'busy'] as const) {
       machine.be(state);
       await machine.until(() => (first.said.split('not_woken_yet').at(-1) ?? '').includes(state));
     }
