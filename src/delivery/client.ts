@@ -1,3 +1,4 @@
+import type { SessionDriver, SessionTarget } from '../core/ports/session.ts';
 import type { Evidence } from '../core/receipt.ts';
 import type { StateReader } from '../sessions/client-state.ts';
 import type { ReadComposer } from '../sessions/terminal.ts';
@@ -14,6 +15,8 @@ export interface Client {
   state?: (session: SessionPlace) => StateReader;
   /** Its own record of what it showed to the model of a session. */
   evidence?: (folders: readonly string[], session: string) => ShownEvidence;
+  /** How a session of it is started, followed and given prompts. Without it, it cannot be controlled. `env` has HOME and PATH. */
+  session?: (target: SessionTarget, env: SessionPlace['env']) => SessionDriver;
   /** Its ways in, the best first. spec: c2c#ways */
   ways: readonly PossibleWay[];
 }

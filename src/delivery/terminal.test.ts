@@ -1,4 +1,6 @@
 import { afterEach, describe, expect, it } from 'bun:test';
+import { writeFileSync } from 'node:fs';
+import { temporaryHome } from '../../test/support/home.ts';
 import { ScriptedTui, scriptedComposer, shownBy } from '../../test/support/scripted-tui.ts';
 import { TestTmux } from '../../test/support/tmux.ts';
 import { within } from '../../test/support/within.ts';
@@ -204,6 +206,19 @@ describe.skipIf(!hasTmux)(`mail through a terminal${why}`, () => {
     await nothingTyped(tui, pane);
   });
 
+  it.each([
+    ['the paste', 'paste-buffer', false],
+    ['Enter', 'Enter', 'unknown'],
+  ])('does not say that nothing was typed when tmux hangs at %s: it may do it later', async (_what, word, entered) => {
+    const { options, tmux } = await anAgent();
+    const hanging = await hangingTmux(tmux, word);
+    const terminal = await hanging.terminal('=agent:');
+    expect(await new TerminalWay({ ...options, terminal }).attempt([aParcel()], NEVER)).toMatchObject({
+      outcome: 'offered',
+      evidence: { entered, again: false, because: expect.stringContaining('did not answer') },
+    });
+  });
+
   it('leaves the message when the client dies between the look and the paste', async () => {
     const { options, tui, pane, tmux } = await anAgent();
     await tmux.start('other', ['cat']);
@@ -337,6 +352,19 @@ interface Agent {
   tui: ScriptedTui;
   pane: Terminal;
   tmux: TestTmux;
+}
+
+/** tmux as it is, but from the first command with this word on it does not answer any more. */
+async function hangingTmux(tmux: TestTmux, word: string): Promise<TmuxServer> {
+  const bin = temporaryHome();
+  const script = `#!/bin/sh
+case "$*" in *${word}*) : > '${bin}/hangs' ;; esac
+[ -e '${bin}/hangs' ] && exec sleep 600
+exec '${Bun.which('tmux')}' "$@"
+`;
+  writeFileSync(`${bin}/tmux`, script, { mode: 0o755 });
+  const env = { ...process.env, PATH: `${bin}:${process.env['PATH']}` };
+  return opens(await TmuxServer.open({ path: tmux.path, env, answerMs: 1000 }));
 }
 
 async function anAgent(more: Partial<TypingOptions> = {}): Promise<Agent> {

@@ -1,6 +1,6 @@
 import { Refusal } from '../core/refusal.ts';
 import { drawn } from './screen.ts';
-import { pasteable } from './terminal.ts';
+import { HalfTyped, pasteable } from './terminal.ts';
 import type { Screen, Terminal } from './terminal.ts';
 
 /** Which tmux server: a name (`-L`), a path (`-S`), or the user's own. */
@@ -8,6 +8,8 @@ export interface TmuxOptions {
   socket?: string;
   path?: string;
   env?: Record<string, string | undefined>;
+  /** How long one command may take, in ms. */
+  answerMs?: number;
 }
 
 /** What must be known of a pane before anything is typed into it, in this order. No name has a colon in it. */
@@ -36,12 +38,22 @@ const TARGET = /^(%\d+|=[^:.=%@$][^:.]*:(\d+(\.\d+)?)?)$/;
 /** The tmux command was ended from outside. What it asked for may have been done. */
 class CutOff extends Refusal {}
 
+/** tmux did not answer in time. What was asked for may be done, now or later, and asking again would only wait again. */
+class Hangs extends Refusal {}
+
+/** A command that takes longer is given up: a tmux that hangs must delay nobody else. */
+const ANSWER_MS = 5000;
+
+const NOT_HERE = 'tmux is not installed here; install it, or use another way in';
+
 /** One tmux server. Each request is one `tmux` command, which draws nothing, changes no size, and selects nothing. */
 export class TmuxServer {
   readonly #flags: string[];
-  readonly #env: Record<string, string | undefined>;
+  readonly #ownEnv: Record<string, string | undefined>;
+  readonly #answerMs: number;
 
-  private constructor(options: TmuxOptions) {
+  /** For a server that may not run yet. */
+  constructor(options: TmuxOptions = {}) {
     if (options.socket !== undefined && !/^[A-Za-z0-9._-]+$/.test(options.socket))
       throw new Refusal(
         'invalid_request',
@@ -51,12 +63,11 @@ export class TmuxServer {
     const [own] = (env['TMUX'] ?? '').split(',');
     const path = options.path ?? (options.socket ? undefined : own);
     this.#flags = path ? ['-S', path] : options.socket ? ['-L', options.socket] : [];
-    this.#env = { ...env, TMUX: undefined, LC_ALL: 'C.UTF-8' };
+    this.#ownEnv = { ...env, TMUX: undefined };
+    this.#answerMs = options.answerMs ?? ANSWER_MS;
   }
 
   static async open(options: TmuxOptions = {}): Promise<TmuxServer> {
-    if (!Bun.which('tmux', { PATH: (options.env ?? process.env)['PATH'] ?? '' }))
-      throw new Refusal('unreachable', 'tmux is not installed here; install it, or use another way in');
     const server = new TmuxServer(options);
     await server.run(['display-message', '-p', 'is it here?']);
     return server;
@@ -77,19 +88,35 @@ export class TmuxServer {
     return this.run(['has-session', '-t', target, ';', ...words], input);
   }
 
+  /** Starts the server, too, if it does not run. */
+  async create(words: readonly string[]): Promise<string> {
+    return this.#run(words, '', this.#ownEnv);
+  }
+
   /** Runs tmux once: what it printed. Throws what it said if it fails. */
   async run(words: readonly string[], input = ''): Promise<string> {
-    const child = Bun.spawn(['tmux', '-u', ...this.#flags, '-N', ...words], {
-      env: this.#env,
+    return this.#run(['-N', ...words], input, { ...this.#ownEnv, LC_ALL: 'C.UTF-8' });
+  }
+
+  async #run(words: readonly string[], input: string, env: Record<string, string | undefined>): Promise<string> {
+    if (!Bun.which('tmux', { PATH: this.#ownEnv['PATH'] ?? '' })) throw new Refusal('unreachable', NOT_HERE);
+    const child = Bun.spawn(['tmux', '-u', ...this.#flags, ...words], {
+      env,
       stdin: new Blob([input]),
       stdout: 'pipe',
       stderr: 'pipe',
     });
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      child.kill('SIGKILL');
+    }, this.#answerMs);
     const [printed, said, code] = await Promise.all([
       new Response(child.stdout).text(),
       new Response(child.stderr).text(),
       child.exited,
-    ]);
+    ]).finally(() => clearTimeout(timer));
+    if (isLate) throw new Hangs('unreachable', `tmux did not answer within ${this.#answerMs / 1000} s`);
     if (child.signalCode !== null) throw new CutOff('unreachable', 'tmux was ended before it answered');
     if (code !== 0) throw new Refusal('unreachable', `tmux: ${said.trim() || 'the command failed'}`);
     return printed;
@@ -124,7 +151,11 @@ export class TmuxPane implements Terminal {
 
   async screen(): Promise<Screen | null> {
     const look = ['display-message', '-p', '-t', this.pane, FORMAT, ';', 'capture-pane', '-p', '-e', '-t', this.pane];
-    const printed = await this.#again(() => this.server.at(this.pane, look)).catch(() => null);
+    const printed = await this.#again(() => this.server.at(this.pane, look)).catch((error: unknown) => {
+      // A terminal that nobody can look at is not gone.
+      if (error instanceof Hangs) throw error;
+      return null;
+    });
     if (printed === null) return null;
     const [line = '', ...lines] = printed.replace(/\n$/, '').split('\n');
     const facts = factsIn(line);
@@ -179,6 +210,7 @@ export class TmuxPane implements Terminal {
     try {
       await this.#ifFree(text, step);
     } catch (error) {
+      if (error instanceof Hangs) throw new HalfTyped(`${error.message}, and may still do what it was asked to`);
       if (!(error instanceof CutOff)) throw error;
       const read = ['display-message', '-p', '-t', this.pane, '#{@parley}'];
       const last = await this.#again(() => this.server.at(this.pane, read));

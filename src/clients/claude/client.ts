@@ -2,6 +2,7 @@ import type { Client } from '../../delivery/client.ts';
 import { claudeShape } from '../../delivery/hook-script.ts';
 import { hook, POLL, wake } from '../ways.ts';
 import { ShownInTranscript } from './evidence.ts';
+import { ClaudeSessionDriver } from './session.ts';
 import { claudeComposer, ClaudeStateReader } from './state.ts';
 
 /** Claude Code 2.1: what each event does with a hook's output was seen in its requests to the model. */
@@ -35,5 +36,6 @@ export const claude: Client = {
   state: ({ session, pid, env }) =>
     new ClaudeStateReader(env['CLAUDE_CONFIG_DIR'] || `${env['HOME']}/.claude`, session, pid),
   evidence: (folders, session) => new ShownInTranscript(folders, session),
+  session: (target, env) => new ClaudeSessionDriver(target, env),
   ways: [hook('claude', 'primary', 'its hook looks after every tool call'), wake('claude', 'fallback'), POLL],
 };

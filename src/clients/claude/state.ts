@@ -10,6 +10,8 @@ export interface ClaudeSession {
   sessionId: string;
   cwd: string;
   kind: string;
+  /** ms */
+  startedAt?: number;
   procStart?: string;
   status?: string;
   waitingFor?: string;
@@ -92,7 +94,8 @@ async function readSession(path: string): Promise<ClaudeSession | null> {
   }
 }
 
-function runs({ pid, procStart }: ClaudeSession): boolean {
+/** Whether the process of an entry runs, and is not another one with its number. */
+export function runs({ pid, procStart }: ClaudeSession): boolean {
   if (!isProcessAlive(pid)) return false;
   const started = startOf(pid);
   return started === null || procStart === undefined || started === procStart;

@@ -28,6 +28,8 @@ export interface SessionTarget {
   command: readonly string[];
   /** The conversation that this session had last; null if it never had one. */
   conversation: string | null;
+  /** Another session has the same folder: then a conversation or a client is not this one's for its folder alone. */
+  sharesFolder?: boolean;
   startTimeoutMs: number;
 }
 

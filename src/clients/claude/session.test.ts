@@ -1,0 +1,459 @@
+import { afterEach, describe, expect, it } from 'bun:test';
+import { mkdirSync } from 'node:fs';
+import { ClaudeTui } from '../../../test/support/claude-tui.ts';
+import { within } from '../../../test/support/within.ts';
+import type { SessionTarget, TurnEvent } from '../../core/ports/session.ts';
+import { isProcessAlive } from '../../platform/process.ts';
+import { ClaudeSessionDriver } from './session.ts';
+
+const hasTmux = Bun.which('tmux') !== null;
+const why = hasTmux ? '' : ' (skipped: tmux is not here)';
+const DEADLINE = 20_000;
+const NEVER = new AbortController().signal;
+
+const opened: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const one of opened.splice(0).toReversed()) await one.close();
+});
+function opens<T extends { close(): Promise<void> }>(one: T): T {
+  opened.push(one);
+  return one;
+}
+
+describe.skipIf(!hasTmux)(`a session of Claude Code in tmux${why}`, () => {
+  it('takes a prompt and gives its very answer, each time', async () => {
+    const { driver, say } = await started();
+    for (const text of ['one', 'two @@{"tool":true,"parts":["second","answer\\nwhole"]}@@'])
+      expect((await say(text)).at(-1)).toMatchObject({
+        how: 'done',
+        text: text === 'one' ? 're: one' : 'second\n\nanswer\nwhole',
+      });
+    expect(await driver.state()).toMatchObject({
+      status: 'idle',
+      conversation: expect.any(String),
+      pid: expect.any(Number),
+    });
+  });
+
+  it.each([
+    ['several lines', 'one\n\n  two\n'],
+    ['a shell command', '!echo bang'],
+    ['a command', '/status'],
+    ['an unknown command', '/nosuchcommand hello'],
+    ['a word that ends the client', 'exit'],
+    ['a backslash at the end', 'C:\\'],
+    ['an end of a paste', 'x \u001B[201~\r!touch y'],
+    ['a hidden shell command', '\u200B!echo'],
+    ['letters from right to left', 'a\u202Eb'],
+    ['a tab', 'a\tb'],
+    ['a word for which something is offered', 'so :smile'],
+    ['a path at its end', 'see @/etc/hostname'],
+    ['100 KB', `${'0123456789'.repeat(10_000)}\nend`],
+  ])('takes %s as one prompt, and does nothing else [CCC-58, CCC-173, CCC-174]', async (_what, text) => {
+    const { claude, driver, say } = await started();
+    const [first] = await say(text);
+    expect(claude.prompts()).toHaveLength(1);
+    expect(first?.kind === 'prompt' && first.text.includes(driver.prepare(text).replaceAll('\t', '    ').trim())).toBe(
+      true,
+    );
+    expect(claude.harm()).toEqual([]);
+  });
+
+  it.each([
+    ['a question is open', { dialog: 'permission prompt' }, 'waiting', 'question'],
+    ['a question of the model is open', { dialog: 'input needed' }, 'waiting', 'question'],
+    ['a panel is open', { dialog: 'dialog open' }, 'waiting', 'question'],
+    ['its user has typed something', { draft: 'my own words' }, 'idle', 'draft'],
+    ['it says that it works', { status: 'busy' }, 'active', 'busy'],
+  ] as const)('is given nothing while %s [CCC-158, CCC-159, CCC-175]', async (_what, order, status, because) => {
+    const { claude, driver } = await started();
+    await claude.order(order);
+    expect(await driver.state()).toMatchObject({ status, ...('dialog' in order && { waitingFor: order.dialog }) });
+    expect(await submitted(driver, 'hello')).toEqual({
+      outcome: 'left',
+      because: expect.stringContaining(because),
+      retry: true,
+    });
+    expect(claude.harm()).toEqual([]);
+    // What its user typed is sent alone.
+    if ('draft' in order) {
+      await claude.tmux('send-keys', '-t', '=ccc-app:', 'Enter');
+      expect(await claude.prompted()).toEqual(['my own words']);
+    }
+  });
+
+  it('says that it does not know when the client gives no sign of what was typed', async () => {
+    const { claude, driver } = await started({ start: { ignoresEnter: true } });
+    expect(await submitted(driver, 'hello')).toMatchObject({ outcome: 'unknown' });
+    expect(claude.prompts()).toEqual([]);
+  });
+
+  it('never types at the shell that a client left behind, and starts the client there again [CCC-175]', async () => {
+    const { claude, driver, folder } = await aSession();
+    const pid = await claude.openByHand('ccc-app', folder);
+    expect(await driver.state()).toMatchObject({ status: 'idle', pid });
+    process.kill(pid, 'SIGKILL');
+    await within(DEADLINE, async () => (await driver.state()).status === 'stopped');
+    expect(await submitted(driver, 'rm -rf everything')).toMatchObject({ outcome: 'left', retry: true });
+    expect(await claude.tmux('capture-pane', '-p', '-t', '=ccc-app:')).not.toContain('everything');
+    await driver.start();
+    expect(await submitted(driver, 'hello')).toEqual({ outcome: 'submitted' });
+    expect(await claude.prompted()).toEqual(['hello']);
+  });
+
+  it('is not taken for another one whose name begins alike [CCC-154]', async () => {
+    const { claude, driver, folder, driverOf } = await aSession();
+    const web = driverOf({ name: 'app-web', folder: `${folder}/web` });
+    await web.start();
+    expect(await driver.state()).toEqual({ status: 'stopped' });
+    expect(await submitted(driver, 'hello')).toMatchObject({ outcome: 'left' });
+    await driver.stop();
+    expect(await web.state()).toMatchObject({ status: 'idle' });
+    expect(claude.prompts()).toEqual([]);
+  });
+
+  it('has no size, mode or selection changed by what is typed [CCC-179]', async () => {
+    const { claude, say } = await started();
+    const seen = () =>
+      claude.tmux(
+        'display-message',
+        '-p',
+        '-t',
+        '=ccc-app:',
+        '#{window_width}x#{window_height} #{mouse} #{pane_in_mode} #{window_index}.#{pane_index} #{buffer_name}',
+      );
+    const before = await seen();
+    await say('hello');
+    expect(await seen()).toBe(before);
+    expect(await claude.tmux('show-options', '-g', 'mouse')).toBe('mouse off\n');
+  });
+});
+
+describe.skipIf(!hasTmux)(`the start of a session of Claude Code${why}`, () => {
+  it('goes on with its own conversation, else with the newest of its folder, else afresh [CCC-176]', async () => {
+    const { claude, driver, driverOf, say } = await started();
+    await say('hello');
+    const { conversation = '' } = await driver.state();
+    await driver.stop();
+    expect(await driver.state()).toEqual({ status: 'stopped', conversation });
+    expect(await driver.start()).toEqual({ started: 'resumed' });
+    await driver.stop();
+    const knowsNothing = driverOf({ conversation: null });
+    expect(await knowsNothing.start()).toEqual({ started: 'resumed' });
+    await knowsNothing.stop();
+    // What it had is gone, and its folder has another one.
+    const lost = driverOf({ conversation: crypto.randomUUID() });
+    expect(await lost.start()).toEqual({ started: 'resumed' });
+    await lost.stop();
+    const starts = claude.noted().flatMap(({ started: argv, session }) => (argv ? [[...argv, session]] : []));
+    expect(starts).toEqual([
+      [conversation],
+      ['--resume', conversation, conversation],
+      ['-c', conversation],
+      ['-c', conversation],
+    ]);
+    expect(await driver.state()).toMatchObject({ conversation });
+  });
+
+  it('is as the user configured it, and runs in the folder', async () => {
+    const { claude, driverOf, folder } = await aSession();
+    const driver = driverOf({ command: ['claude', '--model', 'x y;'] });
+    await driver.start();
+    expect(claude.noted()[0]).toMatchObject({ started: ['--model', 'x y;'], cwd: folder });
+  });
+
+  it('waits for a client that takes its time [CCC-177]', async () => {
+    const { claude, driver } = await aSession();
+    claude.starts({ ms: 700 });
+    const starting = driver.start();
+    await within(DEADLINE, async () => claude.running().length > 0);
+    expect(await driver.state()).toMatchObject({ status: 'starting' });
+    await starting;
+    expect(await driver.state()).toMatchObject({ status: 'idle' });
+  });
+
+  it('ends at once with the last line of a client that ends [CCC-177]', async () => {
+    const { claude, driver } = await aSession();
+    claude.starts({ exit: { code: 1, line: 'Invalid API key · Please run /login' } });
+    await expect(driver.start()).rejects.toThrow(/^Invalid API key · Please run \/login$/);
+    expect(await driver.state()).toEqual({ status: 'stopped' });
+    await expect(claude.tmux('has-session', '-t', '=ccc-app')).rejects.toThrow();
+  });
+
+  it('gives up a client that never gets ready, and says what it shows [CCC-177]', async () => {
+    const { claude, driverOf } = await aSession();
+    claude.starts({ ms: 600_000 });
+    await expect(driverOf({ startTimeoutMs: 1500 }).start()).rejects.toThrow('not ready within 1.5 s');
+  });
+
+  it('says what is missing', async () => {
+    const { driverOf, folder } = await aSession();
+    await expect(driverOf({ command: ['no-such-claude'] }).start()).rejects.toThrow('no program no-such-claude');
+    await expect(driverOf({ folder: `${folder}/gone` }).start()).rejects.toThrow(`no folder ${folder}/gone`);
+  });
+
+  it('keeps two sessions in one folder apart, with their own conversations and answers [CCC-155, CCC-178]', async () => {
+    const { driverOf, claude } = await aSession();
+    const names = ['left', 'right'];
+    const pair = names.map((name) => driverOf({ name, sharesFolder: true }));
+    for (const driver of pair) await driver.start();
+    const places = await Promise.all(pair.map((driver) => driver.place()));
+    for (const [n, driver] of pair.entries())
+      expect(await submitted(driver, `for ${names[n]}`)).toEqual({ outcome: 'submitted' });
+    const ends = await Promise.all(pair.map((driver, n) => ended(driver, places[n] ?? '')));
+    expect(ends.map((events) => events.map((event) => event.text))).toEqual(
+      names.map((name) => [`for ${name}`, `re: for ${name}`]),
+    );
+    const had = await Promise.all(pair.map(async (driver) => (await driver.state()).conversation));
+    expect(new Set(had).size).toBe(2);
+    for (const driver of pair) await driver.stop();
+    const again = names.map((name, n) => driverOf({ name, sharesFolder: true, conversation: had[n] ?? null }));
+    for (const driver of again) await driver.start();
+    expect(await Promise.all(again.map(async (driver) => (await driver.state()).conversation))).toEqual(had);
+    expect(claude.running()).toHaveLength(2);
+  });
+});
+
+describe.skipIf(!hasTmux)(`a session of Claude Code that a person opened${why}`, () => {
+  it('is the only one of its folder, and is typed to in its own pane; only the client is ended', async () => {
+    const { claude, driver, folder } = await aSession();
+    const pid = await claude.openByHand('mine', folder);
+    await claude.tmux('new-window', '-d', '-t', '=mine:', '--', 'env', 'sh');
+    expect(await driver.state()).toMatchObject({ status: 'idle', pid });
+    const place = await driver.place();
+    expect(await submitted(driver, 'hello')).toEqual({ outcome: 'submitted' });
+    expect((await ended(driver, place)).at(-1)).toMatchObject({ how: 'done', text: 're: hello' });
+    expect(await driver.screen(5)).toContain('❯');
+    await driver.stop();
+    expect(isProcessAlive(pid)).toBe(false);
+    expect((await claude.tmux('list-panes', '-s', '-t', '=mine')).trim().split('\n')).toHaveLength(2);
+  });
+
+  it('is not guessed where there are two, and not taken from another session', async () => {
+    const { claude, driver, folder, driverOf } = await aSession();
+    await driverOf({ name: 'other' }).start();
+    expect(await driver.state()).toEqual({ status: 'stopped' });
+    await claude.openByHand('one', folder);
+    await claude.openByHand('two', folder);
+    expect(await driver.state()).toEqual({ status: 'stopped' });
+  });
+
+  it('is left alone where it runs outside of tmux', async () => {
+    const { claude, driver, folder } = await aSession();
+    // A terminal without tmux around it.
+    const child = Bun.spawn(['script', '-qfc', `stty rows 30 cols 100; ${claude.program}`, '/dev/null'], {
+      cwd: folder,
+      env: claude.env,
+      stdin: 'pipe',
+      stdout: 'ignore',
+    });
+    opens({
+      close: async () => {
+        child.kill();
+        await child.exited;
+      },
+    });
+    await within(DEADLINE, async () => (await driver.state()).status === 'idle');
+    expect(await submitted(driver, 'hello')).toEqual({
+      outcome: 'left',
+      retry: false,
+      because: expect.stringContaining('outside of tmux'),
+    });
+    await expect(driver.screen(5)).rejects.toThrow('no terminal');
+    await driver.stop();
+  });
+
+  it('goes on where its user cleared it', async () => {
+    const { claude, driver, folder } = await aSession();
+    await claude.openByHand('mine', folder);
+    const place = await driver.place();
+    await submitted(driver, 'before');
+    const first = await driver.events(place);
+    await claude.prompted();
+    await claude.until('idle');
+    const { conversation } = await driver.state();
+    await claude.tmux('send-keys', '-t', '=mine:', '/clear', 'Enter');
+    await within(DEADLINE, async () => (await driver.state()).conversation !== conversation);
+    await within(DEADLINE, async () => (await submitted(driver, 'after')).outcome === 'submitted');
+    const events = await ended(driver, first.next, 1 + (first.events.some(({ kind }) => kind === 'end') ? 0 : 1));
+    expect([...first.events, ...events].map(({ text }) => text)).toEqual([
+      'before',
+      're: before',
+      'after',
+      're: after',
+    ]);
+  });
+});
+
+describe.skipIf(!hasTmux)(`a turn of Claude Code${why}`, () => {
+  it.each([
+    ['before the first word', 'wait @@{"hold":true}@@', ''],
+    ['in the middle', 'wait @@{"hold":true,"tool":true}@@', 'I look first.'],
+  ])('that its user interrupts %s has ended within 2 s [CCC-180]', async (_when, text, said) => {
+    const { claude, driver } = await started();
+    const place = await driver.place();
+    await submitted(driver, text);
+    await claude.until('busy');
+    await claude.prompted();
+    await claude.tmux('send-keys', '-t', '=ccc-app:', 'Escape');
+    await within(DEADLINE, async () => claude.noted().some(({ interrupted }) => interrupted));
+    expect((await ended(driver, place, 1, 2000)).at(-1)).toMatchObject({ how: 'interrupted', text: said });
+  });
+
+  it('that dies with the client has failed, also for one that comes later and after a restart [CCC-180]', async () => {
+    const { claude, driver, driverOf } = await started();
+    const place = await driver.place();
+    await submitted(driver, 'die @@{"die":true}@@');
+    expect((await ended(driver, place)).map((event) => [event.kind, 'how' in event && event.how])).toEqual([
+      ['prompt', false],
+      ['end', 'failed'],
+    ]);
+    const { conversation = null } = await driver.state();
+    const later = driverOf({ conversation });
+    expect((await later.events(place)).events.at(-1)).toMatchObject({ kind: 'end', how: 'failed' });
+    await later.start();
+    expect((await driverOf({ conversation }).events(place)).events.at(-1)).toMatchObject({
+      kind: 'end',
+      how: 'failed',
+    });
+    expect(claude.prompts()).toHaveLength(1);
+  });
+
+  it('is followed by another program that knows only the place [CCC-157]', async () => {
+    const { claude, driver, driverOf } = await started();
+    const place = await driver.place();
+    await submitted(driver, 'wait @@{"hold":true}@@');
+    await claude.until('busy');
+    await within(DEADLINE, async () => (await driver.events(place)).events.length === 1);
+    const { next } = await driver.events(place);
+    await claude.order({ finish: 'late' });
+    const { conversation = null } = await driver.state();
+    const events = await ended(driverOf({ conversation }), next);
+    expect(events).toMatchObject([{ kind: 'end', how: 'done', text: 'late' }]);
+    const after = await driver.place();
+    expect((await driverOf({ conversation }).events(after)).events).toEqual([]);
+  });
+
+  it('that waited in the client with others gets the answer to all of them', async () => {
+    const { claude, driver } = await started();
+    const place = await driver.place();
+    await submitted(driver, 'first @@{"hold":true}@@');
+    for (const text of ['second', 'third']) {
+      await claude.tmux('send-keys', '-t', '=ccc-app:', text, 'Enter');
+      await within(DEADLINE, async () => claude.noted().some(({ queued }) => queued === text));
+    }
+    expect(await submitted(driver, 'mine')).toMatchObject({ outcome: 'left', retry: true });
+    await claude.order({ finish: 'one' });
+    const events = await ended(driver, place, 3);
+    expect(events.map(({ kind, text }) => `${kind} ${text}`)).toEqual([
+      'prompt first @@{"hold":true}@@',
+      'end one',
+      'prompt second',
+      'prompt third',
+      'end re: third',
+      'end re: third',
+    ]);
+  });
+
+  it('that the client does not end in words has ended when the client rests', async () => {
+    const { driver } = await started();
+    const place = await driver.place();
+    await submitted(driver, 'quiet @@{"noEnd":true,"text":"all"}@@');
+    expect((await ended(driver, place)).at(-1)).toMatchObject({ how: 'done', text: 'all' });
+  });
+
+  it('of a shell command or of a command of the client is no prompt', async () => {
+    const { claude, driver } = await started();
+    const place = await driver.place();
+    await claude.tmux('send-keys', '-t', '=ccc-app:', '!true', 'Enter');
+    await within(DEADLINE, async () => claude.noted().some(({ shell }) => shell === 'true'));
+    expect((await driver.events(place)).events).toEqual([]);
+  });
+});
+
+describe.skipIf(!hasTmux)(`a session of Claude Code that is watched${why}`, () => {
+  it('tells each change of its state [CCC-31, CCC-36]', async () => {
+    const { claude, driver } = await aSession();
+    const seen: string[] = [];
+    opens({ close: async () => stop() });
+    const look = async (): Promise<void> => {
+      const { status } = await driver.state();
+      if (status !== seen.at(-1)) seen.push(status);
+    };
+    const stop = driver.watch(() => void look());
+    const sees = (status: string) => within(DEADLINE, async () => seen.at(-1) === status);
+    await driver.start();
+    await sees('idle');
+    await submitted(driver, 'wait @@{"hold":true}@@');
+    await sees('active');
+    await claude.order({ finish: 'x' });
+    await sees('idle');
+    await claude.order({ dialog: 'input needed' });
+    await sees('waiting');
+    process.kill(claude.running()[0]?.pid ?? 0, 'SIGKILL');
+    await sees('stopped');
+    await driver.close();
+  });
+
+  it('shows the last lines of its screen, and says where there are none', async () => {
+    const { driver, say } = await started();
+    await say('show me');
+    expect((await driver.screen(3)).split('\n')).toHaveLength(3);
+    expect(await driver.screen(50)).toContain('● re: show me');
+    await driver.stop();
+    await expect(driver.screen(5)).rejects.toThrow('not running');
+  });
+});
+
+async function aSession() {
+  const claude = opens(new ClaudeTui());
+  const folder = `${claude.env['HOME']}/project`;
+  mkdirSync(`${folder}/web`, { recursive: true });
+  const driverOf = (more: Partial<SessionTarget> = {}): ClaudeSessionDriver =>
+    opens(
+      new ClaudeSessionDriver(
+        {
+          name: 'app',
+          host: 'local',
+          client: 'claude',
+          folder,
+          command: ['claude'],
+          conversation: null,
+          startTimeoutMs: 60_000,
+          ...more,
+        },
+        claude.env,
+      ),
+    );
+  return { claude, folder, driverOf, driver: driverOf() };
+}
+
+async function started({ start = {} }: { start?: Parameters<ClaudeTui['starts']>[0] } = {}) {
+  const session = await aSession();
+  session.claude.starts(start);
+  expect(await session.driver.start()).toEqual({ started: 'fresh' });
+  /** Sends it and waits for the end of its turn. */
+  const say = async (text: string): Promise<TurnEvent[]> => {
+    const place = await session.driver.place();
+    await within(DEADLINE, async () => (await submitted(session.driver, text)).outcome === 'submitted');
+    return ended(session.driver, place);
+  };
+  return { ...session, say };
+}
+
+async function submitted(driver: ClaudeSessionDriver, text: string) {
+  return driver.submit({ key: 'k', text: driver.prepare(text) }, NEVER);
+}
+
+/** What is recorded since a place, up to so many ends of turns. */
+async function ended(driver: ClaudeSessionDriver, place: string, ends = 1, ms = DEADLINE): Promise<TurnEvent[]> {
+  const found: TurnEvent[] = [];
+  let since = place;
+  await within(ms, async () => {
+    const { events, next } = await driver.events(since);
+    found.push(...events);
+    since = next;
+    return found.filter(({ kind }) => kind === 'end').length >= ends;
+  });
+  return found;
+}

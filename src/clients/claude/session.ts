@@ -1,0 +1,322 @@
+import { readdirSync, realpathSync } from 'node:fs';
+import type {
+  Prompt,
+  RecordPlace,
+  SessionDriver,
+  SessionState,
+  SessionStatus,
+  SessionTarget,
+  Submission,
+  TurnEvent,
+} from '../../core/ports/session.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { typeInto } from '../../delivery/terminal.ts';
+import { isProcessAlive, ttyOf } from '../../platform/process.ts';
+import { FolderWatch } from '../../sessions/follow.ts';
+import { lastLines, paneOn, TmuxSession, tmuxNameOf, type Pane } from '../../sessions/tmux-session.ts';
+import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
+import { isCommand, isSamePrompt, preparePrompt } from './prompt-text.ts';
+import { ClaudeRecord, type LiveClient } from './record.ts';
+import { claudeComposer, type ClaudeSession, claudeSessions, ClaudeStateReader, runs } from './state.ts';
+import { transcriptOf } from './transcript.ts';
+
+/** In case a file event was lost, and because a client that was killed writes nothing. */
+const LOOK_MS = 1000;
+/** So long the client may take to acknowledge what was typed. */
+const PROOF_MS = 5000;
+/** So long a client that is ended may take, before it is killed. */
+const END_MS = 5000;
+const PAUSE_MS = 100;
+/** Enter waits in any case until the screen shows the paste. */
+const ENTER_AFTER_MS = 5;
+
+/** What it says before it ends, where there is nothing to go on with. */
+const NOTHING_THERE = /^No conversation found/;
+
+/** Any other word is work that is not known, and so nothing is typed. */
+const STATUS: Record<string, SessionStatus> = { idle: 'idle', waiting: 'waiting' };
+
+/**
+ * One session of Claude Code. Its registry says what it does, its transcript what was said, and tmux is where it is started and typed to.
+ *
+ * Which client is meant: the process that it was before; else the one with the conversation that this session had last; else the one in our
+ * tmux session; else the only one in its folder, which a person opened by hand. A client in the tmux session of another name is never meant.
+ */
+export class ClaudeSessionDriver implements SessionDriver {
+  readonly #folder: string;
+  readonly #cwd: string;
+  readonly #tmux: TmuxServer;
+  readonly #session: TmuxSession;
+  readonly #record: ClaudeRecord;
+  readonly #watched = new Set<FolderWatch>();
+  readonly #stops = new Set<() => void>();
+  /** The client as it was seen last. */
+  #seen: ClaudeSession | null = null;
+  #conversation: string | null;
+  #isStarting = false;
+
+  constructor(
+    readonly target: SessionTarget,
+    readonly env: Readonly<Record<string, string | undefined>>,
+  ) {
+    this.#folder = env['CLAUDE_CONFIG_DIR'] || `${env['HOME']}/.claude`;
+    this.#cwd = realOf(target.folder);
+    this.#tmux = new TmuxServer({ env: { ...env } });
+    this.#session = new TmuxSession(this.#tmux, tmuxNameOf(target.name));
+    this.#record = new ClaudeRecord(this.#folder);
+    this.#conversation = target.conversation;
+  }
+
+  async state(): Promise<SessionState> {
+    const live = await this.#live();
+    const conversation = this.#conversation === null ? {} : { conversation: this.#conversation };
+    if (!live) return { status: this.#isStarting ? 'starting' : 'stopped', ...conversation };
+    const { status, waitingFor, pid } = live;
+    const known = status === undefined ? 'starting' : (STATUS[status] ?? 'active');
+    return { status: known, ...(known === 'waiting' && waitingFor && { waitingFor }), ...conversation, pid };
+  }
+
+  watch(changed: () => void): () => void {
+    const folders = new FolderWatch(changed);
+    let [wasRunning, isOver] = [false, false];
+    const look = async (): Promise<void> => {
+      this.#follow();
+      const isRunning = (await this.#live()) !== null;
+      if (!isOver && (isRunning || wasRunning)) changed();
+      wasRunning = isRunning;
+    };
+    const timer = setInterval(() => void look(), LOOK_MS);
+    const stop = (): void => {
+      isOver = true;
+      clearInterval(timer);
+      this.#watched.delete(folders);
+      folders.close();
+      this.#stops.delete(stop);
+    };
+    this.#watched.add(folders);
+    this.#stops.add(stop);
+    void look();
+    return stop;
+  }
+
+  prepare(text: string, options: { raw?: boolean } = {}): string {
+    return preparePrompt(text, options);
+  }
+
+  async place(): Promise<RecordPlace> {
+    await this.#live();
+    return this.#record.place(this.#conversation);
+  }
+
+  async events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }> {
+    // A registry can be read in the moment in which it is written. That a client has ended is said only after two looks.
+    const live = (await this.#live()) ?? (await Bun.sleep(PAUSE_MS), await this.#live());
+    const read = this.#record.events(since, live && asLive(live));
+    this.#follow();
+    return read;
+  }
+
+  isOurs(event: TurnEvent, prompt: Prompt): boolean {
+    return event.kind === 'prompt' && isSamePrompt(event.text, prompt.text);
+  }
+
+  async submit(prompt: Prompt, signal: AbortSignal): Promise<Submission> {
+    const live = await this.#live();
+    if (!live) return left('Claude Code does not run in this session', true);
+    if (this.#record.isInTurn(live.sessionId)) return left('a turn of this session has not ended', true);
+    let terminal: TmuxPane | null;
+    try {
+      terminal = await this.#terminalOf(live);
+    } catch (error) {
+      return left(error instanceof Error ? error.message : String(error), true);
+    }
+    if (!terminal)
+      return left(
+        `Claude Code (pid ${live.pid}) runs outside of tmux, where nothing can be typed; end it, and send again to start it in tmux`,
+        false,
+      );
+    const states = new ClaudeStateReader(this.#folder, live.sessionId, live.pid);
+    const how = { composer: claudeComposer, enterAfter: ENTER_AFTER_MS, proofWithin: PROOF_MS };
+    const typed = await typeInto({ terminal, states, ...how }, prompt.text, signal);
+    if (typed.typed === 'nothing') return left(typed.because, typed.retry);
+    if (typed.typed === 'stranded') return { outcome: 'unknown', because: typed.because };
+    const { proof } = typed;
+    if (!proof) return { outcome: 'unknown', because: 'Claude Code did not acknowledge what was typed' };
+    // A panel or a question opened: that is no answer to a prompt.
+    if (proof.state === 'dialog' && !isCommand(prompt.text))
+      return { outcome: 'unknown', because: `Claude Code says after Enter that it is ${proof.detail ?? proof.state}` };
+    return { outcome: 'submitted' };
+  }
+
+  async start(): Promise<{ started: 'resumed' | 'fresh' }> {
+    this.#isStarting = true;
+    const until = performance.now() + this.target.startTimeoutMs;
+    try {
+      const live = await this.#live();
+      if (live) {
+        await this.#ready((one) => one.pid === live.pid, until);
+        return { started: 'resumed' };
+      }
+      for (const [flags, started] of await this.#ways()) {
+        if (await this.#startWith(flags, until)) return { started };
+        const said = await this.#session.lastLine();
+        // Only what it was to go on with is missing.
+        if (started === 'resumed' && NOTHING_THERE.test(said)) continue;
+        await this.#session.end();
+        throw new Refusal('unreachable', said || 'Claude Code ended as soon as it was started');
+      }
+      throw new Refusal('unreachable', 'Claude Code could not be started');
+    } finally {
+      this.#isStarting = false;
+    }
+  }
+
+  async stop(): Promise<void> {
+    const live = await this.#live();
+    const pane = await this.#session.pane();
+    const isInside = pane !== null && live !== null && isIn(live, pane);
+    await this.#session.end();
+    if (live) {
+      if (!isInside && runs(live)) process.kill(live.pid, 'SIGTERM');
+      const until = performance.now() + END_MS;
+      while (runs(live) && performance.now() < until) await Bun.sleep(PAUSE_MS);
+      if (runs(live)) process.kill(live.pid, 'SIGKILL');
+      while (runs(live)) await Bun.sleep(PAUSE_MS);
+    }
+    this.#seen = null;
+  }
+
+  async screen(lines: number): Promise<string> {
+    const live = await this.#live();
+    const pane = live ? (await this.#terminalOf(live))?.pane : (await this.#session.pane())?.id;
+    if (pane === undefined) throw new Refusal('unreachable', live ? 'no terminal' : 'the session is not running');
+    return lastLines(this.#tmux, pane, lines);
+  }
+
+  async close(): Promise<void> {
+    for (const stop of this.#stops) stop();
+  }
+
+  /** Where its registry and its transcript are written; the second is known only when it is there. */
+  #follow(): void {
+    const { transcripts } = this.#record;
+    const folders = [`${this.#folder}/sessions`, ...(transcripts === null ? [] : [transcripts])];
+    for (const watch of this.#watched) watch.set(folders);
+  }
+
+  /** The client that is meant, as it says of itself now; null if it does not run. */
+  async #live(): Promise<ClaudeSession | null> {
+    const all = (await claudeSessions(this.#folder)).filter(({ kind }) => kind === 'interactive');
+    const found = this.#meant(all);
+    // One that still runs, and is not in the registry, is being written there.
+    if (!found && this.#seen && runs(this.#seen)) return this.#seen;
+    this.#seen = found;
+    this.#conversation = found?.sessionId ?? this.#conversation;
+    return found;
+  }
+
+  #meant(all: readonly ClaudeSession[]): ClaudeSession | null {
+    const isHere = (one: ClaudeSession): boolean => tmuxSessionOf(one) === this.#session.name;
+    const mayBe = all.filter((one) => isHere(one) || !tmuxSessionOf(one)?.startsWith('ccc-'));
+    const same = mayBe.find(({ pid, procStart }) => pid === this.#seen?.pid && procStart === this.#seen.procStart);
+    if (same) return same;
+    const bound = mayBe.filter(({ sessionId }) => sessionId === this.#conversation);
+    const own = bound.find(isHere) ?? bound[0] ?? mayBe.find(isHere);
+    if (own || this.target.sharesFolder) return own ?? null;
+    const inFolder = mayBe.filter(({ cwd }) => realOf(cwd) === this.#cwd);
+    return inFolder.length === 1 ? (inFolder[0] ?? null) : null;
+  }
+
+  /** The pane that a client runs in; null if it runs outside of tmux. */
+  async #terminalOf({ pid, tmux }: ClaudeSession): Promise<TmuxPane | null> {
+    const tty = ttyOf(pid);
+    // Where the system does not tell, the client's own word for it must do.
+    const id = tty === null && process.platform !== 'linux' ? /%\d+$/.exec(tmux ?? '')?.[0] : undefined;
+    const pane = tty === null ? id : (await paneOn(this.#tmux, tty))?.id;
+    return pane === undefined ? null : this.#tmux.terminal(pane);
+  }
+
+  /** How it may be started, the best first. A conversation that runs elsewhere is not opened a second time. */
+  async #ways(): Promise<[string[], 'resumed' | 'fresh'][]> {
+    const ways: [string[], 'resumed' | 'fresh'][] = [];
+    const bound = this.#conversation;
+    if (bound !== null && transcriptOf([this.#folder], bound)) ways.push([['--resume', bound], 'resumed']);
+    const isTaken =
+      this.target.sharesFolder || (await claudeSessions(this.#folder)).some(({ cwd }) => realOf(cwd) === this.#cwd);
+    if (!isTaken && hasConversations(this.#folder, this.#cwd)) ways.push([['-c'], 'resumed']);
+    return [...ways, [[], 'fresh']];
+  }
+
+  /** False if it ended. */
+  async #startWith(flags: readonly string[], until: number): Promise<boolean> {
+    const [name = '', ...words] = this.target.command;
+    const program = Bun.which(name, { PATH: this.env['PATH'] ?? '' });
+    if (program === null)
+      throw new Refusal('not_found', `there is no program ${name}; install it, or configure its path`);
+    const moved = this.env['CLAUDE_CONFIG_DIR'];
+    const command = [...(moved ? [`CLAUDE_CONFIG_DIR=${moved}`] : []), program, ...words, ...flags];
+    const pane = await this.#session.start(command, this.target.folder);
+    if (!(await this.#ready((one) => isIn(one, pane), until))) return false;
+    await this.#session.forget();
+    return true;
+  }
+
+  /** Waits until the client says something of itself. False if it ended. */
+  async #ready(isIt: (one: ClaudeSession) => boolean, until: number): Promise<boolean> {
+    for (;;) {
+      const found = (await claudeSessions(this.#folder)).find(isIt);
+      if (found?.status !== undefined) {
+        this.#seen = found;
+        this.#conversation = found.sessionId;
+        return true;
+      }
+      const pane = await this.#session.pane();
+      if (pane ? pane.isDead : !found) return false;
+      if (performance.now() > until) {
+        const said = await this.#session.lastLine();
+        const seconds = this.target.startTimeoutMs / 1000;
+        throw new Refusal(
+          'unreachable',
+          `Claude Code was not ready within ${seconds} s${said && `; it shows: ${said}`}`,
+        );
+      }
+      await Bun.sleep(PAUSE_MS);
+    }
+  }
+}
+
+function asLive({ sessionId, startedAt = 0, status, statusUpdatedAt = 0 }: ClaudeSession): LiveClient {
+  return { conversation: sessionId, startedAt, idleSince: status === 'idle' ? statusUpdatedAt : null };
+}
+
+function isIn({ pid }: ClaudeSession, pane: Pane): boolean {
+  return pid === pane.pid || (pane.tty !== null && isProcessAlive(pid) && ttyOf(pid) === pane.tty);
+}
+
+/** The name of the tmux session in which a client says that it runs: `name:@window.%pane`. */
+function tmuxSessionOf({ tmux }: ClaudeSession): string | null {
+  return tmux === undefined ? null : (tmux.split(':')[0] ?? null);
+}
+
+/** Whether Claude Code has a conversation of this folder. Of a long path it keeps only the beginning in the name. */
+function hasConversations(folder: string, cwd: string): boolean {
+  const slug = cwd.replace(/[^A-Za-z0-9]/g, '-').slice(0, 150);
+  try {
+    return readdirSync(`${folder}/projects`).some(
+      (name) =>
+        name.startsWith(slug) && readdirSync(`${folder}/projects/${name}`).some((file) => file.endsWith('.jsonl')),
+    );
+  } catch {
+    return false;
+  }
+}
+
+function realOf(folder: string): string {
+  try {
+    return realpathSync(folder);
+  } catch {
+    return folder;
+  }
+}
+
+const left = (because: string, retry: boolean): Submission => ({ outcome: 'left', because, retry });

@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'bun:test';
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { temporaryHome } from '../../test/support/home.ts';
+import { within } from '../../test/support/within.ts';
+import { endOfLines, FolderWatch, linesFrom } from './follow.ts';
+
+describe('a file that grows line by line', () => {
+  it('gives its whole lines from a place on, each with the place behind it', () => {
+    const path = `${temporaryHome()}/record`;
+    writeFileSync(path, 'one\nzwölf\n\nhal');
+    expect([...linesFrom(path, 0)]).toEqual([
+      { text: 'one', from: 0, to: 4 },
+      { text: 'zwölf', from: 4, to: 11 },
+      { text: '', from: 11, to: 12 },
+    ]);
+    expect(endOfLines(path)).toBe(12);
+    appendFileSync(path, 'f\n');
+    expect([...linesFrom(path, 12)]).toEqual([{ text: 'half', from: 12, to: 17 }]);
+    expect([...linesFrom(path, 17)]).toEqual([]);
+  });
+
+  it('may have lines of megabytes', () => {
+    const path = `${temporaryHome()}/record`;
+    const long = 'ä'.repeat(1_700_000);
+    writeFileSync(path, `short\n${long}\n${'x'.repeat(2_000_000)}`);
+    expect([...linesFrom(path, 0)].map(({ text }) => text === long)).toEqual([false, true]);
+    expect(endOfLines(path)).toBe(6 + 3_400_001);
+  });
+
+  it('has no lines where it is not there, or shorter than the place', () => {
+    const path = `${temporaryHome()}/record`;
+    expect([...linesFrom(path, 0)]).toEqual([]);
+    expect(endOfLines(path)).toBe(0);
+    writeFileSync(path, 'one\n');
+    expect([...linesFrom(path, 100)]).toEqual([]);
+  });
+});
+
+describe('folders that are watched', () => {
+  it('call back for each change, also where they are made later, and no more when that is over', async () => {
+    const folder = `${temporaryHome()}/later`;
+    let calls = 0;
+    const watch = new FolderWatch(() => (calls += 1));
+    watch.set([folder]);
+    mkdirSync(folder);
+    watch.set([folder]);
+    writeFileSync(`${folder}/a`, '1');
+    await within(20_000, async () => calls > 0);
+    watch.close();
+    const before = calls;
+    writeFileSync(`${folder}/a`, '2');
+    await Bun.sleep(50);
+    expect(calls).toBe(before);
+  });
+});

@@ -1,0 +1,161 @@
+import { statSync } from 'node:fs';
+import { Refusal } from '../core/refusal.ts';
+import type { TmuxServer } from './tmux.ts';
+
+/** A detached session has a size, and people who attach to it change it. */
+const SHOWN = 50;
+const SIZE = ['-x', '200', '-y', String(SHOWN)];
+/** Nothing is lost with a shell that waits for a command. */
+const SHELL = /^-?(sh|ash|dash|bash|zsh|ksh|fish)$/;
+
+const SETTLE_MS = 2000;
+const LOOK_MS = 50;
+
+const FACTS = ['pane_id', 'pane_pid', 'pane_dead', 'pane_tty', 'pane_current_command'] as const;
+const FORMAT = FACTS.map((fact) => `#{${fact}}`).join('\t');
+
+export interface Pane {
+  /** `%3` */
+  id: string;
+  /** The process that was started in it. */
+  pid: number;
+  isDead: boolean;
+  tty: string | null;
+  /** The program in its foreground. */
+  program: string;
+}
+
+/**
+ * The tmux session of a session of that name: `ccc-<name>`. Where a character cannot be in a tmux name, a sum over the whole name follows,
+ * so that two names never share one.
+ */
+export function tmuxNameOf(name: string): string {
+  const safe = name.replace(/[^A-Za-z0-9_-]/g, '_');
+  if (safe === name) return `ccc-${name}`;
+  return `ccc-${safe}-${new Bun.CryptoHasher('sha256').update(name).digest('hex').slice(0, 6)}`;
+}
+
+/** One tmux session, by its exact name, with one program in it. There may be no such session yet. */
+export class TmuxSession {
+  readonly #target: string;
+
+  constructor(
+    readonly server: TmuxServer,
+    readonly name: string,
+  ) {
+    this.#target = `=${name}:`;
+  }
+
+  /** Its active pane; null if there is no such session, or no tmux. */
+  async pane(): Promise<Pane | null> {
+    const words = ['display-message', '-p', '-t', this.#target, FORMAT];
+    const printed = await this.server.at(this.#target, words).catch(isMissing);
+    return printed === null ? null : paneIn(printed);
+  }
+
+  /**
+   * Starts a program in it, without a shell, and makes the session if it must. People who look at it go on doing so. When the program ends,
+   * its last screen stays until `forget` is called. Throws if something other than a shell runs there.
+   */
+  async start(command: readonly string[], folder: string): Promise<Pane> {
+    if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
+      throw new Refusal('not_found', `there is no folder ${folder}`);
+    const there = await this.#settled();
+    if (there && !isFree(there))
+      throw new Refusal('busy', `${there.program} runs in the tmux session ${this.name}; end it first`);
+    // By way of env: tmux gives a single word to a shell. A semicolon at the end of a word would end the command.
+    const words = ['-c', folder, '--', 'env', ...command].map((word) => word.replace(/;$/, '\\;'));
+    const keep = ['set-option', '-p', '-t', this.#target, 'remain-on-exit', 'on'];
+    const said = ['display-message', '-p', '-t', this.#target, FORMAT];
+    if (there)
+      return paneIn(
+        await this.server.at(there.id, [...keep, ';', 'respawn-pane', '-k', '-t', there.id, ...words, ';', ...said]),
+      );
+    const make = ['new-session', '-d', '-s', this.name, ...SIZE, ...words];
+    const create = (): Promise<string> => this.server.create([...make, ';', ...keep, ';', ...said]);
+    return paneIn(await create().catch((error: unknown) => (isLeaving(error) ? create() : Promise.reject(error))));
+  }
+
+  /** The last line that its program wrote. */
+  async lastLine(): Promise<string> {
+    const pane = await this.pane();
+    const shown = pane ? await lastLines(this.server, pane.id, 2 * SHOWN) : '';
+    // tmux writes that, too, below the program's own lines.
+    return (
+      shown
+        .split('\n')
+        .findLast((line) => line.trim() !== '' && !line.startsWith('Pane is dead'))
+        ?.trim() ?? ''
+    );
+  }
+
+  /** From now on it ends with its program. */
+  async forget(): Promise<void> {
+    await this.server
+      .at(this.#target, ['set-option', '-p', '-u', '-t', this.#target, 'remain-on-exit'])
+      .catch(isMissing);
+  }
+
+  /** Ends it and what runs in it. */
+  async end(): Promise<void> {
+    await this.server.run(['kill-session', '-t', `=${this.name}`]).catch(isMissing);
+  }
+
+  /** Its pane, once it is free, or after a while: a shell whose program has just ended comes to the foreground a little later. */
+  async #settled(): Promise<Pane | null> {
+    const until = performance.now() + SETTLE_MS;
+    for (;;) {
+      const pane = await this.pane();
+      if (!pane || isFree(pane) || performance.now() > until) return pane;
+      await Bun.sleep(LOOK_MS);
+    }
+  }
+}
+
+function isFree({ isDead, program }: Pane): boolean {
+  return isDead || SHELL.test(program);
+}
+
+/** The pane whose device this is; null if none of this server's is. */
+export async function paneOn(server: TmuxServer, tty: string): Promise<Pane | null> {
+  const printed = (await server.run(['list-panes', '-a', '-F', FORMAT]).catch(isMissing)) ?? '';
+  return (
+    printed
+      .split('\n')
+      .filter(Boolean)
+      .map(paneIn)
+      .find((pane) => pane.tty === tty && !pane.isDead) ?? null
+  );
+}
+
+/** At most so many lines of a pane, the last ones; what is blank below them does not count. */
+export async function lastLines(server: TmuxServer, pane: string, lines: number): Promise<string> {
+  const printed = await server.at(pane, ['capture-pane', '-p', '-t', pane, '-S', `-${lines}`]);
+  const all = printed.trimEnd().split('\n');
+  return all
+    .slice(-lines)
+    .map((line) => line.trimEnd())
+    .join('\n');
+}
+
+/** A server whose last session has just ended goes down; the next command starts another one. */
+function isLeaving(error: unknown): boolean {
+  return error instanceof Refusal && /server exited|lost server/.test(error.message);
+}
+
+/** What tmux says where there is no server, or no such session: nothing is missing then but the thing itself. */
+function isMissing(error: unknown): null {
+  if (
+    error instanceof Refusal &&
+    /no server running|error connecting|can't find|no sessions|no current target|lost server|server exited|not installed/.test(
+      error.message,
+    )
+  )
+    return null;
+  throw error;
+}
+
+function paneIn(line: string): Pane {
+  const [id = '', pid = '', dead = '', tty = '', program = ''] = line.trimEnd().split('\t');
+  return { id, pid: Number(pid), isDead: dead === '1', tty: tty || null, program };
+}

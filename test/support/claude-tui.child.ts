@@ -1,0 +1,429 @@
+// A stand-in for Claude Code 2.1.325 in a terminal: `bun claude-tui.child.ts <folder> [-c | --resume <id>] [flags…]`. See claude-tui.ts.
+// It keeps the client's own records (registry, transcript), draws its composer, and has its traps: what is typed while it works is
+// joined into one turn, `!` runs a shell, `/status` opens a panel, Enter answers an open question, Esc gives a prompt back.
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { startOf } from '../../src/platform/process.ts';
+import type { ClaudeAnswer, ClaudeStart } from './claude-tui.ts';
+
+const [, , folder = '', ...argv] = process.argv;
+const env = process.env;
+const config = env['CLAUDE_CONFIG_DIR'] || `${env['HOME']}/.claude`;
+const cwd = process.cwd();
+const projects = `${config}/projects/${cwd.replace(/[^A-Za-z0-9]/g, '-')}`;
+const registry = `${config}/sessions/${process.pid}.json`;
+const start: ClaudeStart = existsSync(`${folder}/start.json`)
+  ? (JSON.parse(readFileSync(`${folder}/start.json`, 'utf8')) as ClaudeStart)
+  : {};
+
+const NBSP = '\u00A0';
+const PASTE = { begin: '\u001B[200~', end: '\u001B[201~' };
+/** What the client removes from a prompt; the second kind makes it ask for a second Enter. */
+const INVISIBLE =
+  /[\u00AD\u200B\u200E\u200F\u2060-\u2064\uFEFF\u{E0000}-\u{E007F}]|[\u0000-\u0008\u000B-\u001F\u007F]/gu;
+const REVIEWED = /[\u202A-\u202E\u2066-\u2069]/gu;
+const ESC_MS = 60;
+
+type Mode = 'composer' | 'dialog' | 'panel';
+interface Turn {
+  /** The user lines of this turn. */
+  uuids: string[];
+  prompts: string[];
+  answer: ClaudeAnswer;
+  at: number;
+  hasSaid: boolean;
+  finish: (text?: string) => void;
+}
+
+let session = crypto.randomUUID() as string;
+let mode: Mode = 'composer';
+let [composer, isReviewed, notice] = ['', false, ''];
+let shown: string[] = [];
+let turn: Turn | null = null;
+let queued: string[] = [];
+let status: { status?: string; waitingFor?: string } = {};
+let parent: string | null = null;
+let index = 0;
+const startedAt = Date.now();
+
+/** One line of the log that the test reads. */
+function note(what: Record<string, unknown>): void {
+  appendFileSync(`${folder}/log`, `${JSON.stringify({ pid: process.pid, session, cwd, ...what })}\n`);
+}
+
+function register(next: typeof status): void {
+  status = next;
+  const now = Date.now();
+  const entry = {
+    pid: process.pid,
+    sessionId: session,
+    cwd,
+    startedAt,
+    procStart: startOf(process.pid),
+    version: '2.1.325',
+    kind: 'interactive',
+    entrypoint: 'cli',
+    ...(tmux && { tmux }),
+    name: 'stand-in',
+    ...next,
+    updatedAt: now,
+    ...(next.status && { statusUpdatedAt: now }),
+  };
+  mkdirSync(`${config}/sessions`, { recursive: true });
+  writeFileSync(`${registry}.new`, JSON.stringify(entry));
+  renameSync(`${registry}.new`, registry);
+  draw();
+}
+
+const transcript = (id = session): string => `${projects}/${id}.jsonl`;
+
+function write(...lines: Record<string, unknown>[]): void {
+  mkdirSync(projects, { recursive: true });
+  appendFileSync(transcript(), lines.map((line) => `${JSON.stringify({ ...line, sessionId: session })}\n`).join(''));
+}
+
+/** An entry of the conversation, which goes on from the last one. */
+function entry(type: string, more: Record<string, unknown>): string {
+  const uuid = crypto.randomUUID();
+  const common = { userType: 'external', entrypoint: 'cli', cwd, version: '2.1.325', gitBranch: 'HEAD' };
+  write({
+    parentUuid: parent,
+    isSidechain: false,
+    type,
+    ...more,
+    uuid,
+    timestamp: new Date().toISOString(),
+    ...common,
+  });
+  parent = uuid;
+  return uuid;
+}
+
+function userLine(text: string, promptSource: 'typed' | 'queued'): string {
+  write({ type: 'file-history-snapshot', messageId: crypto.randomUUID(), isSnapshotUpdate: false });
+  write({ type: 'api-request-blob', hash: '0', message: { role: 'user', content: [{ type: 'text', text }] } });
+  return entry('user', {
+    promptId: crypto.randomUUID(),
+    message: { role: 'user', content: text },
+    permissionMode: 'default',
+    origin: { kind: 'human' },
+    promptSource,
+    turnOrigin: 'human',
+    turnPosition: { promptIndex: index, turnIndex: index },
+  });
+}
+
+function assistantLine(id: string, block: Record<string, unknown>, stop: string | null): void {
+  const message = { id, type: 'message', role: 'assistant', model: 'stand-in', content: [block], stop_reason: stop };
+  entry('assistant', { message });
+}
+
+/** The answer that a prompt asks for: `@@{"delay":500,"text":"…"}@@` anywhere in it. */
+function answerFor(text: string): ClaudeAnswer {
+  const [, json] = /@@(\{.*?\})@@/s.exec(text) ?? [];
+  return json === undefined ? { text: `re: ${text.slice(0, 60)}` } : (JSON.parse(json) as ClaudeAnswer);
+}
+
+async function work(prompts: string[], source: 'typed' | 'queued'): Promise<void> {
+  index += 1;
+  const answer = answerFor(prompts.at(-1) ?? '');
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+  const mine: Turn = { uuids: [], prompts, answer, at: Date.now(), hasSaid: false, finish: resolve };
+  turn = mine;
+  shown.push(...prompts.map((prompt) => `❯${NBSP}${prompt.split('\n')[0]?.slice(0, 60)}`));
+  register({ status: 'busy' });
+  mine.uuids = prompts.map((prompt) => userLine(prompt, source));
+  note({ prompt: prompts.join('\n'), prompts });
+  if (answer.die) process.kill(process.pid, 'SIGKILL');
+  if (answer.tool) {
+    mine.hasSaid = true;
+    assistantLine('msg_tool', { type: 'text', text: 'I look first.' }, null);
+    assistantLine(
+      'msg_tool',
+      { type: 'tool_use', id: 'toolu_1', name: 'Bash', input: { command: 'true' } },
+      'tool_use',
+    );
+    const content = [{ tool_use_id: 'toolu_1', type: 'tool_result', content: 'done', is_error: false }];
+    entry('user', { message: { role: 'user', content }, toolUseResult: { stdout: 'done' } });
+  }
+  if (answer.ask) openDialog(answer.ask);
+  const text = answer.hold || answer.ask ? await promise : await afterDelay(mine, promise);
+  if (turn !== mine) return;
+  const id = `msg_${crypto.randomUUID()}`;
+  for (const [n, part] of (answer.parts ?? [text ?? answer.text ?? 'ok']).entries()) {
+    const isLast = n === (answer.parts?.length ?? 1) - 1;
+    assistantLine(id, { type: 'text', text: part }, isLast ? 'end_turn' : null);
+    shown.push(`● ${part.split('\n')[0]}`);
+  }
+  if (!answer.noEnd) entry('system', { subtype: 'turn_duration', durationMs: Date.now() - mine.at, isMeta: false });
+  turn = null;
+  await next();
+}
+
+async function afterDelay(mine: Turn, promise: Promise<string | undefined>): Promise<string | undefined> {
+  const timer = setTimeout(() => mine.finish(), mine.answer.delay ?? 20);
+  return promise.finally(() => clearTimeout(timer));
+}
+
+/** What was typed meanwhile becomes one turn. */
+async function next(): Promise<void> {
+  const waiting = queued.splice(0);
+  if (waiting.length === 0) return register({ status: 'idle' });
+  for (const _one of waiting) write({ type: 'queue-operation', operation: 'dequeue' });
+  await work(waiting, 'queued');
+}
+
+/** Esc. Before the first output the prompt goes back into the composer, and nothing of it is written down. */
+async function interrupt(): Promise<void> {
+  const cut = turn;
+  if (!cut) return;
+  turn = null;
+  note({ interrupted: cut.prompts });
+  if (cut.hasSaid) {
+    const content = [{ type: 'text', text: '[Request interrupted by user]' }];
+    entry('user', { message: { role: 'user', content } });
+  } else composer = cut.prompts.join('\n');
+  await next();
+}
+
+function openDialog(waitingFor: string): void {
+  mode = waitingFor === 'dialog open' ? 'panel' : 'dialog';
+  register({ status: 'waiting', waitingFor });
+}
+
+async function closeDialog(): Promise<void> {
+  mode = 'composer';
+  if (turn) {
+    register({ status: 'busy' });
+    turn.finish();
+  } else register({ status: 'idle' });
+}
+
+async function enter(): Promise<void> {
+  if (start.ignoresEnter) return note({ ignored: composer });
+  if (mode === 'panel') return note({ panel: 'Enter' });
+  if (mode === 'dialog') {
+    note({ approved: true });
+    return closeDialog();
+  }
+  if (composer.endsWith('\\')) {
+    composer = `${composer.slice(0, -1)}\n`;
+    return draw();
+  }
+  if (/(^|\s)(:[a-z+]\w+|@\/\S+)$/.test(composer)) {
+    // It takes what is offered for the word, and stays.
+    composer += ' ';
+    note({ completed: composer });
+    return draw();
+  }
+  const clean = composer.replace(INVISIBLE, '').replace(REVIEWED, '').trim();
+  const uncovers = /^[!/]/.test(clean) && !/^\s*[!/]/.test(composer);
+  if (!isReviewed && clean !== composer.trim() && (REVIEWED.test(composer) || uncovers)) {
+    [composer, isReviewed, notice] = [clean, true, 'Removed invisible characters · review and press Enter to send'];
+    return draw();
+  }
+  const isShell = composer.startsWith('!');
+  [composer, isReviewed, notice] = ['', false, ''];
+  if (clean === '') return draw();
+  if (isShell) {
+    note({ shell: clean.slice(1) });
+    entry('user', {
+      promptId: crypto.randomUUID(),
+      message: { role: 'user', content: `<bash-input>${clean.slice(1)}</bash-input>` },
+    });
+    return draw();
+  }
+  const [, command] = /^\/([^\s/]*)(?:\s|$)/.exec(clean) ?? [];
+  if (command !== undefined) return slash(command);
+  if (/^(exit|quit|:q!?|:wq!?)$/.test(clean)) return quit(0);
+  if (turn) {
+    write({ type: 'queue-operation', operation: 'enqueue', timestamp: new Date().toISOString(), content: clean });
+    queued.push(clean);
+    note({ queued: clean });
+    return draw();
+  }
+  // Not awaited: the keys that come while it works are taken meanwhile.
+  void work([clean], 'typed');
+}
+
+function slash(command: string): void {
+  note({ command });
+  if (command === 'clear') {
+    [session, parent, shown] = [crypto.randomUUID(), null, []];
+    return register({ status: 'idle' });
+  }
+  if (command === 'status' || command === 'config') return openDialog('dialog open');
+  notice = `Unknown command: /${command}`;
+  draw();
+}
+
+function quit(code: number): void {
+  note({ ended: code });
+  rmSync(registry, { force: true });
+  process.stdout.write('\u001B[?2004l\r\n');
+  process.exit(code);
+}
+
+function draw(): void {
+  const width = process.stdout.columns || 80;
+  const rule = '─'.repeat(width);
+  const dialog = [' Do you want to proceed?', ' ❯ 1. Yes', '   2. No', '', ' Esc to cancel'];
+  const panel = ['▔'.repeat(width), '   Settings  Status   Config', '   Version: 2.1.325', '   Esc to cancel'];
+  const long = composer.length > 800 || composer.split('\n').length > 3;
+  const typed = long ? [`[Pasted text #1 +${composer.split('\n').length} lines]`] : composer.split('\n');
+  const rows = typed.map((line, n) => `${n === 0 ? `❯${NBSP}` : '  '}${line}`);
+  const box =
+    mode === 'dialog'
+      ? dialog
+      : mode === 'panel'
+        ? panel
+        : [
+            ...(turn ? ['✽ Creating… (0s)', ''] : []),
+            rule,
+            ...rows,
+            rule,
+            `  ${notice || '? for shortcuts'}${turn ? ' · esc to interrupt' : ''}`,
+          ];
+  const above = ['Claude Code v2.1.325 (a stand-in)', '', ...shown.slice(-8), ''];
+  const screen = status.status === undefined ? ['loading'] : [...above, ...box];
+  const row = screen.lastIndexOf(rule) - 1;
+  const column = 2 + Bun.stringWidth(typed.at(-1) ?? '');
+  const cursor =
+    mode === 'composer' && row > 0 ? `\u001B[${row + 1 + Math.floor(column / width)};${(column % width) + 1}H` : '';
+  process.stdout.write(`\u001B[2J\u001B[H${screen.join('\r\n')}${cursor}`);
+}
+
+let [input, pasting] = ['', false];
+let escape: ReturnType<typeof setTimeout> | undefined;
+
+/** Takes what came in from its beginning; leaves what is not whole yet. */
+async function take(): Promise<void> {
+  for (;;) {
+    if (pasting) {
+      const end = input.indexOf(PASTE.end);
+      if (end < 0) return;
+      const text = withImages(input.slice(0, end)).replaceAll('\r', '\n').replaceAll('\t', '    ');
+      [input, pasting] = [input.slice(end + PASTE.end.length), false];
+      if (mode === 'composer') composer += text;
+      else note({ [mode]: text });
+      draw();
+    } else if (input.startsWith(PASTE.begin)) [input, pasting] = [input.slice(PASTE.begin.length), true];
+    else if (input === '') return;
+    else if (input.startsWith('\u001B') && PASTE.begin.startsWith(input)) {
+      clearTimeout(escape);
+      escape = setTimeout(() => void escaped(), ESC_MS);
+      return;
+    } else {
+      const key = input[0] ?? '';
+      input = input.slice(1);
+      await press(key);
+    }
+  }
+}
+
+/** Lines that are nothing but the path of an image become the image. */
+function withImages(text: string): string {
+  const lines = text.split('\n');
+  const isImage = (line: string): boolean =>
+    /^\/.*\.(png|jpe?g|gif|webp)$/i.test(line.trim()) && existsSync(line.trim());
+  const images = lines.filter(isImage).map((_line, n) => `[Image #${n + 1}]`);
+  return [images.join(' '), lines.filter((line) => !isImage(line)).join('\n')].join('');
+}
+
+async function escaped(): Promise<void> {
+  if (input !== '\u001B') return;
+  input = '';
+  if (mode !== 'composer') {
+    note({ escaped: mode });
+    return closeDialog();
+  }
+  await interrupt();
+}
+
+async function press(key: string): Promise<void> {
+  if (key === '\r') return enter();
+  if (key === '\u0003') return quit(0);
+  if (mode !== 'composer') return note({ [mode]: key });
+  if (key === '\u0015') composer = composer.slice(0, composer.lastIndexOf('\n') + 1).replace(/\n$/, '');
+  else if (key === '\u007F') composer = composer.slice(0, -1);
+  else composer += key;
+  draw();
+}
+
+/** Orders of the test, one JSON object a line: see ClaudeOrder. */
+async function order(what: Record<string, string>): Promise<void> {
+  if (what['draft'] !== undefined) composer = what['draft'];
+  if (what['dialog'] !== undefined) openDialog(what['dialog']);
+  if (what['close'] !== undefined) await closeDialog();
+  if (what['finish'] !== undefined) turn?.finish(what['finish']);
+  if (what['status'] !== undefined) register({ status: what['status'] });
+  if (what['quit'] !== undefined) quit(Number(what['quit']));
+  draw();
+}
+
+function conversations(): string[] {
+  if (!existsSync(projects)) return [];
+  const names = readdirSync(projects).filter((name) => name.endsWith('.jsonl'));
+  const byAge = names.toSorted((a, b) => statSync(`${projects}/${b}`).mtimeMs - statSync(`${projects}/${a}`).mtimeMs);
+  return byAge.map((name) => name.slice(0, -'.jsonl'.length));
+}
+
+function fail(line: string, code: number): never {
+  note({ started: argv, ended: code });
+  process.stdout.write(`${line}\r\n`);
+  process.exit(code);
+}
+
+function tmuxPane(): string {
+  if (!env['TMUX'] || !env['TMUX_PANE']) return '';
+  const format = '#{session_name}:#{window_id}.#{pane_id}';
+  return Bun.spawnSync(['tmux', 'display-message', '-p', '-t', env['TMUX_PANE'], format]).stdout.toString().trim();
+}
+
+if (start.exit) fail(start.exit.line, start.exit.code);
+if (argv.includes('--resume')) {
+  session = argv[argv.indexOf('--resume') + 1] ?? '';
+  if (!existsSync(transcript())) fail(`No conversation found with session ID: ${session}`, 1);
+} else if (argv.includes('-c')) session = conversations()[0] ?? fail('No conversation found to continue', 1);
+if (existsSync(transcript())) index = readFileSync(transcript(), 'utf8').split('"promptSource"').length - 1;
+const tmux = tmuxPane();
+note({ started: argv });
+register({});
+if (start.ms) await Bun.sleep(start.ms);
+Bun.listen<{ rest: string }>({
+  unix: `${folder}/${process.pid}.sock`,
+  socket: {
+    open: (socket) => void (socket.data = { rest: '' }),
+    data: async (socket, bytes) => {
+      const lines = (socket.data.rest + bytes.toString()).split('\n');
+      socket.data.rest = lines.pop() ?? '';
+      for (const line of lines) {
+        await order(JSON.parse(line) as Record<string, string>);
+        socket.write('done\n');
+      }
+    },
+  },
+});
+const decoder = new TextDecoder();
+let taking = Promise.resolve();
+process.stdin.setRawMode(true);
+process.stdin.on('data', (bytes: Buffer) => {
+  clearTimeout(escape);
+  input += decoder.decode(bytes, { stream: true });
+  taking = taking.then(take);
+});
+process.stdin.on('end', () => quit(0));
+process.on('SIGHUP', () => quit(129));
+process.stdout.on('resize', draw);
+process.stdout.write('\u001B[?2004h');
+register({ status: 'idle' });
+if (start.dialog) openDialog(start.dialog);
