@@ -76,17 +76,17 @@ export class TmuxSession {
     return paneIn(await create().catch((error: unknown) => (isLeaving(error) ? create() : Promise.reject(error))));
   }
 
-  /** The last line that its program wrote. */
+  /** The last line that its program wrote. A program that has only just ended may not be drawn to its end yet. */
   async lastLine(): Promise<string> {
-    const pane = await this.pane();
-    const shown = pane ? await lastLines(this.server, pane.id, 2 * SHOWN) : '';
-    // tmux writes that, too, below the program's own lines.
-    return (
-      shown
-        .split('\n')
-        .findLast((line) => line.trim() !== '' && !line.startsWith('Pane is dead'))
-        ?.trim() ?? ''
-    );
+    const until = performance.now() + SETTLE_MS;
+    for (;;) {
+      const pane = await this.pane();
+      const shown = pane ? await lastLines(this.server, pane.id, 2 * SHOWN) : '';
+      // tmux writes that, too, below the program's own lines.
+      const said = shown.split('\n').findLast((line) => line.trim() !== '' && !line.startsWith('Pane is dead'));
+      if (said !== undefined || !pane || performance.now() > until) return said?.trim() ?? '';
+      await Bun.sleep(LOOK_MS);
+    }
   }
 
   /** From now on it ends with its program. */
