@@ -1,5 +1,4 @@
 #!/usr/bin/env bun
-import { Refusal } from '../core/refusal.ts';
 import { exitNow } from '../platform/libc.ts';
 import { failed } from './failure.ts';
 import { speak } from './table.ts';
@@ -15,12 +14,9 @@ async function main(): Promise<void> {
     case 'c2c-deliver-inbox':
       return speak('c2c', ['deliver-inbox', ...argv]);
     case 'ccc':
-      throw new Refusal(
-        'not_in_this_version',
-        'ccc is not in this version yet; use `parley` or `bch` (see `parley help`)',
-      );
+      return speak('ccc', argv);
     default:
-      if (argv[0] === 'bch' || argv[0] === 'c2c') return speak(argv[0], argv.slice(1));
+      if (argv[0] === 'bch' || argv[0] === 'c2c' || argv[0] === 'ccc') return speak(argv[0], argv.slice(1));
       return speak('parley', argv);
   }
 }

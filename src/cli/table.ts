@@ -6,7 +6,7 @@ import type { Context } from './context.ts';
 
 /** A row that the help lists. */
 interface ListedRow extends Row<Context> {
-  group: 'Start' | 'Write' | 'Read' | 'Obligations' | 'History' | 'Other machines' | 'Maintenance';
+  group: 'Start' | 'Write' | 'Read' | 'Obligations' | 'Sessions' | 'History' | 'Other machines' | 'Maintenance';
   summary: string;
 }
 
@@ -20,6 +20,7 @@ const history = () => import('./commands/history.ts');
 const remote = () => import('./commands/remote.ts');
 const relay = () => import('./commands/relay.ts');
 const sessions = () => import('./commands/sessions.ts');
+const control = () => import('./commands/control.ts');
 const setup = () => import('./commands/setup.ts');
 const demo = () => import('./commands/demo.ts');
 const config = () => import('./commands/config.ts');
@@ -65,10 +66,18 @@ export const PARLEY_COMMANDS: readonly ListedRow[] = [
   row('Obligations', 'quiet', 'mute my mail, for a while or at certain hours', obligations),
   row('Obligations', 'approve', 'approve a request (people only, at a terminal)', obligations),
   row('Obligations', 'deny', 'deny a request (people only, at a terminal)', obligations),
+  row('Sessions', 'session', 'make, remove and list sessions that take prompts', control),
+  row('Sessions', 'sessions', 'show what each session does now', control),
+  row('Sessions', 'ask', 'give a prompt to a session and wait for its answer', control),
+  row('Sessions', 'prompt', 'give a prompt to a session and do not wait', control),
+  row('Sessions', 'queue', 'list prompts that were not answered yet, or cancel one', control),
+  row('Sessions', 'screenshot', "show the last lines of a session's terminal", control),
+  row('Sessions', 'questions', 'show what a session asks its user', control),
+  row('Sessions', 'answer', 'answer a question of a session', control),
   row('History', 'events', 'list the messages that I may see, with their state', history),
   row('History', 'why', 'explain who did what with a message, and why', history),
   row('History', 'trace', 'show the proven steps of a message', history),
-  row('History', 'history', 'list messages, newest first', history),
+  row('History', 'history', 'list messages, newest first; or the prompts and answers of a session', history),
   row('History', 'search', 'find messages by their words', history),
   row('Other machines', 'join', 'join a room of a relay with an invite', remote),
   row('Other machines', 'invite', 'print an invite to a room of a relay', remote),
@@ -153,6 +162,20 @@ export const C2C_COMMANDS: readonly Row<C2c>[] = [
   ...rows(() => import('./doctor/c2c.ts'), 'doctor'),
 ];
 
+/** Every command of `ccc`, in the order of its help. */
+const CCC_COMMANDS: readonly Row<Context>[] = rows(
+  () => import('./commands/ccc.ts'),
+  'listen',
+  'new',
+  'kill',
+  'list',
+  'version',
+  'setup',
+  'install-service',
+  'uninstall-service',
+  'hosts',
+);
+
 /** What the OpenCode plugin asks for is two words, and nothing that people could mean. */
 const PLUGIN_PARTS: readonly Row<C2c>[] = rows(
   () => import('../protocols/c2c/opencode.ts'),
@@ -163,8 +186,11 @@ const PLUGIN_PARTS: readonly Row<C2c>[] = rows(
 /** `parley` alone. */
 const OVERVIEW: Row<Context> = { name: '', load: async () => (await read()).overview };
 
+/** `ccc` alone. */
+const ATTACH: Row<Context> = { name: '', load: async () => (await import('./commands/ccc.ts')).alone };
+
 /** Runs a command line under one of the program's names. */
-export async function speak(name: 'parley' | 'bch' | 'c2c', argv: readonly string[]): Promise<void> {
+export async function speak(name: 'parley' | 'bch' | 'c2c' | 'ccc', argv: readonly string[]): Promise<void> {
   switch (name) {
     case 'parley': {
       const { parley } = await import('./parley.ts');
@@ -178,6 +204,11 @@ export async function speak(name: 'parley' | 'bch' | 'c2c', argv: readonly strin
       const { c2c } = await import('../protocols/c2c/dialect.ts');
       const names = [...C2C_COMMANDS.map((row) => row.name), 'help'];
       return run(c2c(names), [...C2C_COMMANDS, ...PLUGIN_PARTS], argv);
+    }
+    case 'ccc': {
+      const { ccc } = await import('./ccc.ts');
+      const names = [...CCC_COMMANDS.map((row) => row.name), 'help'];
+      return run(ccc(names), [ATTACH, ...CCC_COMMANDS], argv);
     }
   }
 }

@@ -38,4 +38,10 @@ export const SERVICES: readonly ServiceRow[] = [
     options: {},
     load: async () => (await import('../protocols/c2c/loop-service.ts')).loops,
   },
+  {
+    name: 'control',
+    summary: 'prompts for running sessions, and their answers, on ~/.ccc.sock',
+    options: {},
+    load: async () => (await import('../protocols/control/service.ts')).control,
+  },
 ];

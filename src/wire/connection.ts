@@ -15,6 +15,8 @@ export interface Connection {
   close(why: string): void | Promise<void>;
   /** Ends it now and drops what was written. */
   cut(): void;
+  /** Bytes that were written and that the system has not taken yet, where the transport knows. */
+  waiting?(): number;
 }
 
 /** What a server does with one caller. */
@@ -41,6 +43,10 @@ export class WriteQueue {
   #onEmpty: (() => void) | undefined;
 
   constructor(readonly write: (bytes: Uint8Array) => number) {}
+
+  get size(): number {
+    return this.#size;
+  }
 
   /** One frame, one line, one write. False if too much waits already. */
   push(frame: string): boolean {

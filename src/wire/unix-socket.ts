@@ -14,6 +14,8 @@ export interface SocketOptions {
   name: string;
   /** What else the user can do if the folder is not safe. */
   otherwise: string;
+  /** The place is not ours to choose: it is enough that the folder is the user's. */
+  isGiven?: boolean;
   /** Our user id; a connection of any other user is closed. */
   user: number;
   /** The user at the other end, as the kernel says; null if it does not say. Then only the rights of file and folder decide. */
@@ -58,6 +60,7 @@ export async function serveUnixSocket(accept: Accept, options: SocketOptions): P
             write: (frame) => queue.push(frame),
             close: () => queue.whenEmpty(() => socket.end()),
             cut: () => socket.terminate(),
+            waiting: () => queue.size,
           });
           if (!receiver) return socket.terminate();
           socket.data = { receiver, lines: new LineReader(options.lineLimit, receiver), queue };
@@ -81,13 +84,18 @@ export async function serveUnixSocket(accept: Accept, options: SocketOptions): P
 }
 
 /** Refuses a folder into which others may write: they could put their own socket there. */
-export function prepareFolder({ path, user, otherwise }: Pick<SocketOptions, 'path' | 'user' | 'otherwise'>): void {
+export function prepareFolder({
+  path,
+  user,
+  otherwise,
+  isGiven = false,
+}: Pick<SocketOptions, 'path' | 'user' | 'otherwise' | 'isGiven'>): void {
   if (Buffer.byteLength(path) > PATH_LIMIT)
     throw new Refusal('invalid_request', `${path} is too long for a socket; choose one of at most ${PATH_LIMIT} bytes`);
   const folder = dirname(path);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const { uid, mode } = statSync(folder);
-  if (uid === user && (mode & 0o022) === 0) return;
+  if (uid === user && (isGiven || (mode & 0o022) === 0)) return;
   throw new Refusal(
     'bad_config',
     `others may write into ${folder}; put the socket into a folder of your own (chmod 700), or ${otherwise}`,

@@ -189,7 +189,7 @@ describe('parley doctor', () => {
     expect(all.filter(({ about }) => about === 'PATH').map(({ what }) => what)).toEqual([
       `parley is ${bin}/parley`,
       `bch is another program (${bin}/bch); Parley does not touch it`,
-      `ccc is ${bin}/ccc, which is not implemented yet`,
+      `ccc is ${bin}/ccc`,
     ]);
   });
 

@@ -7,7 +7,12 @@ import { Program } from '../support/program.ts';
 /** Three words or more, with commas or an "or" between them: the values that the help lists. */
 const LISTED = /(?:^|: |only )((?:[a-z_]+, ){2,}[a-z_]+|(?:[a-z_]+, )+[a-z_]+ or [a-z_]+)/;
 /** What a command needs besides the option. `ID` is a message that waits. */
-const WORDS: Partial<Record<string, string[]>> = { send: ['@alice', 'hi'], reply: ['ID', 'hi'], ack: ['ID'] };
+const WORDS: Partial<Record<string, string[]>> = {
+  send: ['@alice', 'hi'],
+  reply: ['ID', 'hi'],
+  ack: ['ID'],
+  session: ['add', 'api'],
+};
 
 interface Listed {
   command: string;
@@ -36,6 +41,7 @@ describe('a value that an option does not know', () => {
       'send --blocks',
       'reply --intent',
       'ack --outcome',
+      'session --client',
       'events --policy',
       'up --with',
     ]);

@@ -16,6 +16,7 @@ import { closeAll, serveUntilSignal, tellWarnings } from '../../platform/serve.t
 import { REFUSALS, Refusal } from '../../core/refusal.ts';
 import type { RefusalCode } from '../../core/refusal.ts';
 import { allWanted } from '../../protocols/c2c/loop-files.ts';
+import { controlPlaces } from '../../protocols/control/config.ts';
 import type { Context } from '../context.ts';
 
 const OWN = {
@@ -202,8 +203,8 @@ interface ServiceState {
 }
 
 interface Running extends Omit<DaemonNotice, 'doors' | 'v'> {
-  /** The daemon, or a relay or host that was started by itself. */
-  what: 'daemon' | 'relay' | 'host';
+  /** The daemon, or a relay, host or control server that was started by itself. */
+  what: 'daemon' | 'relay' | 'host' | 'control';
   home: string;
   doors: ServiceState[];
 }
@@ -211,8 +212,8 @@ interface Running extends Omit<DaemonNotice, 'doors' | 'v'> {
 const statusCommand = command({
   usage: 'status',
   about:
-    'Shows what runs for your homes: the daemon (`parley up`), a relay (`parley relay`) or a host (`parley host`), since when, and whether ' +
-    'each service answers.\n' +
+    'Shows what runs for your homes: the daemon (`parley up`), a relay (`parley relay`), a host (`parley host`) or a control ' +
+    'server (`ccc listen`), since when, and whether each service answers.\n' +
     'Exit code 0: everything answers. 1: a service does not answer. 3: nothing runs.',
   examples: ['parley status', 'parley status --json'],
   async run(context: Context) {
@@ -222,7 +223,7 @@ const statusCommand = command({
     if (context.json) return context.sayJson({ running });
     if (running.length === 0) {
       context.say(`nothing runs in ${parleyHome(context.env)}; mail on this machine needs no daemon`);
-      return context.say('Next: parley up --with <relay|outbox|host|loops> --detach');
+      return context.say('Next: parley up --with <relay|outbox|host|loops|control> --detach');
     }
     for (const { what, home, pid, since, version, doors, finishing } of running) {
       const ending = finishing ? `, ending: ${finishing}` : '';
@@ -241,11 +242,14 @@ async function whatRuns({ env }: Context): Promise<Running[]> {
   const daemon = daemonNotice(`${own}/daemon`);
   const relay = daemonNotice(`${bch}/relay`);
   const host = daemonNotice(`${own}/host/socket`);
+  const { folder } = controlPlaces(env);
+  const control = daemonNotice(`${folder}/server`);
   return Promise.all([
     ...(daemon ? [examined('daemon', own, daemon, env)] : []),
     // The daemon's own are among its services.
     ...(relay && relay.pid !== daemon?.pid ? [examined('relay', bch, relay, env)] : []),
     ...(host && host.pid !== daemon?.pid ? [examined('host', own, host, env)] : []),
+    ...(control && control.pid !== daemon?.pid ? [examined('control', folder, control, env)] : []),
   ]);
 }
 

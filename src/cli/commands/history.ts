@@ -19,6 +19,7 @@ import type { HistoryRow, Trace } from '../../core/ports/journal.ts';
 import { agentName, channelName } from '../context.ts';
 import type { Context } from '../context.ts';
 import { gist, headline } from '../words.ts';
+import { tellSessionHistory } from './control.ts';
 
 const POLICIES = Policy.inner.options;
 
@@ -294,18 +295,25 @@ function toldThere(context: Context, there: unknown): string {
 }
 
 const historyCommand = command({
-  usage: 'history',
+  usage: 'history [session]',
   about:
-    'Lists messages of every home, newest first. Old bodies are deleted after a while (see keepBodies in `parley config`).',
+    'Lists messages of every home, newest first. Old bodies are deleted after a while (see keepBodies in `parley config`).\n' +
+    'With the name of a session (`parley sessions`): its prompts and answers, oldest first. Mail of an agent: --with.',
   options: {
     limit: { type: 'string', value: 'n', help: 'how many (default 20)' },
     before: { type: 'string', value: 'n', help: 'the next page: only messages before this number' },
     with: { type: 'string', value: 'agent', help: 'only messages from or to this agent' },
     thread: { type: 'string', value: 'id', help: 'only the thread of this message' },
   },
-  examples: ['parley history', 'parley history --with codex-1 --limit 50', 'parley history --thread 1f2e3d4c'],
-  async run(context: Context, values) {
+  words: [0, 1],
+  examples: ['parley history', 'parley history --with codex-1 --limit 50', 'parley history api'],
+  async run(context: Context, values, [session]) {
     const limit = countFrom(values.limit, 20);
+    if (session !== undefined) {
+      if (values.with ?? values.thread ?? values.before)
+        throw new Refusal('invalid_request', '--with, --thread and --before are for mail; leave the session out');
+      return tellSessionHistory(context, session, limit);
+    }
     const agent = values.with === undefined ? undefined : agentName(values.with);
     const before = values.before === undefined ? undefined : countFrom(values.before, 1);
     const thread = values.thread === undefined ? undefined : await findMessage(context.workspace, values.thread);

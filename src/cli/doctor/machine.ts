@@ -50,7 +50,6 @@ function names(env: Env): Finding[] {
     if (!found) return [];
     const isOurs = isSameFile(found, process.execPath) || (own !== null && isSameFile(found, own));
     if (!isOurs) return [ok(`${name} is another program (${found}); Parley does not touch it`)];
-    if (name === 'ccc') return [warn(`ccc is ${found}, which is not implemented yet`, 'use `parley` or `bch` instead')];
     return [ok(`${name} is ${found}`)];
   });
   return [first, ...others];

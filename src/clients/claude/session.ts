@@ -54,6 +54,8 @@ export class ClaudeSessionDriver implements SessionDriver {
   #seen: ClaudeSession | null = null;
   #conversation: string | null;
   #isStarting = false;
+  /** The last state that was told is one of a client that ran. */
+  #wasShown = false;
 
   constructor(
     readonly target: SessionTarget,
@@ -69,6 +71,7 @@ export class ClaudeSessionDriver implements SessionDriver {
 
   async state(): Promise<SessionState> {
     const live = await this.#live();
+    this.#wasShown = live !== null;
     const conversation = this.#conversation === null ? {} : { conversation: this.#conversation };
     if (!live) return { status: this.#isStarting ? 'starting' : 'stopped', ...conversation };
     const { status, waitingFor, pid } = live;
@@ -78,12 +81,12 @@ export class ClaudeSessionDriver implements SessionDriver {
 
   watch(changed: () => void): () => void {
     const folders = new FolderWatch(changed);
-    let [wasRunning, isOver] = [false, false];
+    let isOver = false;
     const look = async (): Promise<void> => {
       this.#follow();
       const isRunning = (await this.#live()) !== null;
-      if (!isOver && (isRunning || wasRunning)) changed();
-      wasRunning = isRunning;
+      // One that came and went between two looks was shown all the same.
+      if (!isOver && (isRunning || this.#wasShown)) changed();
     };
     const timer = setInterval(() => void look(), LOOK_MS);
     const stop = (): void => {
@@ -163,7 +166,7 @@ export class ClaudeSessionDriver implements SessionDriver {
         // Only what it was to go on with is missing.
         if (started === 'resumed' && NOTHING_THERE.test(said)) continue;
         await this.#session.end();
-        throw new Refusal('unreachable', said || 'Claude Code ended as soon as it was started');
+        throw new Refusal('outcome_unknown', said || 'Claude Code ended as soon as it was started');
       }
       throw new Refusal('unreachable', 'Claude Code could not be started');
     } finally {
@@ -276,7 +279,7 @@ export class ClaudeSessionDriver implements SessionDriver {
         const said = await this.#session.lastLine();
         const seconds = this.target.startTimeoutMs / 1000;
         throw new Refusal(
-          'unreachable',
+          'outcome_unknown',
           `Claude Code was not ready within ${seconds} s${said && `; it shows: ${said}`}`,
         );
       }

@@ -236,7 +236,7 @@ export class CodexSession implements SessionDriver {
       if (this.#window.pid === null) {
         const line = await this.#window.lastLine();
         await this.#window.end();
-        throw new Refusal('unreachable', line === '' ? 'Codex ended at once' : line);
+        throw new Refusal('outcome_unknown', line === '' ? 'Codex ended at once' : line);
       }
       await this.#daemon.connect();
       const thread = await find();
@@ -255,7 +255,7 @@ export class CodexSession implements SessionDriver {
   async #late(): Promise<Refusal> {
     const seconds = Math.round(this.target.startTimeoutMs / 1000);
     const why = this.#window.hasDialog ? 'Codex asks its user something' : `Codex was not ready in ${seconds} s`;
-    return new Refusal('unreachable', `${why}: ${await this.#window.lastLine()}`);
+    return new Refusal('outcome_unknown', `${why}: ${await this.#window.lastLine()}`);
   }
 
   /** The thread that began in this folder since; null if there is none yet. */

@@ -78,7 +78,7 @@ export interface SessionDriver {
   submit(prompt: Prompt, signal: AbortSignal): Promise<Submission>;
   /**
    * Starts the client and returns when it takes prompts: with the conversation that it had, else the newest of its folder, else a fresh one.
-   * Throws a Refusal with the client's last line if it ends, and if it is not ready in time.
+   * Throws a Refusal `outcome_unknown` with the client's last line if it ends, and if it is not ready in time; any other code if nothing was started.
    */
   start(): Promise<{ started: 'resumed' | 'fresh' }>;
   /** Ends the client and its terminal. Nothing happens if it does not run. */

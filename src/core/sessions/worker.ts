@@ -256,7 +256,9 @@ export class SessionWorker {
   async #follow(current: Current, state: SessionState): Promise<void> {
     const { prompt, turn, isUnknown } = current;
     const { silenceMs, lostMs } = this.deps.limits;
-    const quiet = this.#quietMs(state);
+    // A command of the client may open a panel; then no turn begins.
+    const isPanel = prompt.raw && turn === null && state.status === 'waiting';
+    const quiet = this.#quietMs(isPanel ? { ...state, status: 'idle' } : state);
     current.pid ??= state.pid;
     // A client that was started again since does not know of it.
     const isGone = state.status === 'stopped' || (state.pid !== undefined && state.pid !== current.pid);

@@ -1,0 +1,348 @@
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { command } from '../../core/command.ts';
+import { lineForModel, visibleText } from '../../core/gate.ts';
+import { ago, clockTime, countFrom } from '../../core/time.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { CLIENT_NAMES } from '../../clients/client-names.ts';
+import { ControlClient, requestControl } from '../../protocols/control/client.ts';
+import { ControlFile, newSessionName, splitName } from '../../protocols/control/config.ts';
+import { SAID } from '../../protocols/control/phrases.ts';
+import { userHome } from '../../platform/env.ts';
+import type { Context } from '../context.ts';
+
+const QUESTION_OPEN = 2;
+const TIMED_OUT = 3;
+
+const FROM = {
+  type: 'string',
+  value: 'name',
+  help: 'who asks, as the history shows it (default: your agent)',
+} as const;
+const RAW = { type: 'boolean', help: 'a command of the client, such as /compact, if allow_commands is set' } as const;
+
+const askCommand = command({
+  usage: 'ask <session> <text … | ->',
+  about:
+    'Puts a prompt into a running client and waits for its answer, at most 5 minutes. The answer goes to stdout, what happens to stderr.\n' +
+    'A session that does not run is started. Ends with 0 for an answer, with 2 if the session asks a person something, with 3 after the time.',
+  options: { from: FROM, raw: RAW },
+  words: [2, Infinity],
+  examples: ['parley ask api "which tests fail?"', 'git diff | parley ask reviewer -'],
+  async run(context: Context, values, [session = '', ...words]) {
+    const text = await textFrom(words);
+    const client = await ControlClient.open(context.env);
+    const asking = client.request({ cmd: 'ask', session, text, from: fromOf(context, values.from), raw: values.raw });
+    const watching = await ControlClient.open(context.env);
+    try {
+      const question = untilQuestion(context, watching, session);
+      const answer = await Promise.race([asking, question]);
+      if ('waiting_for' in answer) return tellQuestion(context, session, String(answer['waiting_for']));
+      if (context.json) return context.sayJson(answer);
+      context.say(visibleText(String(answer['response'])));
+    } catch (error) {
+      if (!(error instanceof Refusal) || error.message !== SAID.timeout) throw error;
+      context.note(`parley: no answer within the time; \`parley history ${session}\` shows it when it comes`);
+      if (context.json) context.sayJson({ ok: false, error: error.message });
+      process.exitCode = TIMED_OUT;
+    } finally {
+      watching.close();
+      client.close();
+    }
+  },
+});
+
+/** Says each state on stderr. Returns only when the session asks a person something. */
+async function untilQuestion(
+  context: Context,
+  client: ControlClient,
+  session: string,
+): Promise<Record<string, unknown>> {
+  client.write({ cmd: 'subscribe', sessions: [session] });
+  for (let event = await client.next(); event; event = await client.next()) {
+    if (event['event'] !== 'status') continue;
+    if (event['waiting_for'] !== undefined) return event;
+    if (!context.json) context.note(`${session}: ${String(event['status'])}`);
+  }
+  // The connection of the ask says what went wrong.
+  return new Promise(() => {});
+}
+
+function tellQuestion(context: Context, session: string, waitingFor: string): void {
+  process.exitCode = QUESTION_OPEN;
+  if (context.json) return context.sayJson({ ok: false, error: 'a question is open', waiting_for: waitingFor });
+  context.note(`${session} waits for a person: ${lineForModel(waitingFor)}`);
+  context.note(`see: parley screenshot ${session}; the prompt stays (parley queue), its answer goes to the history`);
+}
+
+const promptCommand = command({
+  usage: 'prompt <session> <text … | ->',
+  about:
+    'Puts a prompt into a running client and does not wait for the answer. It waits its turn in a queue that `parley queue` shows.',
+  options: { from: FROM, raw: RAW },
+  words: [2, Infinity],
+  examples: ['parley prompt api "run the full test suite"', 'parley queue', 'parley history api'],
+  async run(context: Context, values, [session = '', ...words]) {
+    const text = await textFrom(words);
+    const from = fromOf(context, values.from);
+    const sent = await requestControl(context.env, { cmd: 'send', session, text, from, raw: values.raw });
+    if (context.json) return context.sayJson(sent);
+    const because = typeof sent['because'] === 'string' ? ` (${lineForModel(sent['because'])})` : '';
+    context.say(`${String(sent['status'])} as ${String(sent['message_id'])}${because}`);
+  },
+});
+
+interface Listed {
+  name: string;
+  host: string;
+  status: string;
+  cwd: string;
+  last_activity: number;
+  waiting_for?: string;
+  client: string;
+}
+
+const sessionsCommand = command({
+  usage: 'sessions',
+  about:
+    'Which sessions are configured for control, and what each does now: active, idle or stopped. `parley session` makes and removes them.',
+  options: { follow: { type: 'boolean', help: 'go on and say each change, until Ctrl-C' } },
+  examples: ['parley sessions', 'parley sessions --follow --json'],
+  async run(context: Context, values) {
+    if (values.follow) return follow(context);
+    const { sessions } = await requestControl(context.env, { cmd: 'sessions' });
+    if (context.json) return context.sayJson(sessions);
+    const listed = sessions as Listed[];
+    if (listed.length === 0) return context.say('no session yet; make one: parley session add <name> [folder]');
+    const width = Math.max(...listed.map(({ name }) => name.length));
+    for (const one of listed) {
+      const { name, status, cwd, last_activity: last, waiting_for: waits } = one;
+      const when = last === 0 ? '' : context.paint.dim(`  ${ago(new Date(last * 1000).toISOString(), Date.now())}`);
+      const what = waits === undefined ? status : `${status}, waits for a person: ${lineForModel(waits)}`;
+      context.say(
+        `${context.paint.bold(lineForModel(name).padEnd(width))}  ${what.padEnd(7)}  ${lineForModel(cwd)}${when}`,
+      );
+    }
+  },
+});
+
+async function follow(context: Context): Promise<void> {
+  const client = await ControlClient.open(context.env);
+  client.write({ cmd: 'subscribe' });
+  for (let event = await client.next(); event; event = await client.next()) {
+    if (event['ok'] === false) throw new Refusal('unreachable', String(event['error']));
+    if (context.json) process.stdout.write(`${JSON.stringify(event)}\n`);
+    else if (event['event'] === 'status') {
+      const { waiting_for: what } = event;
+      const waits = typeof what === 'string' ? `, waits for a person: ${what}` : '';
+      context.say(
+        `${clockTime(Date.now())}  ${lineForModel(`${String(event['session'])}  ${String(event['status'])}${waits}`)}`,
+      );
+    }
+  }
+  throw new Refusal('unreachable', 'the control server has ended');
+}
+
+const sessionCommand = command({
+  usage: 'session add <name> [folder]  |  session remove <name>  |  session list',
+  about:
+    'Makes and removes sessions for control, in ~/.ccc.json. A server that runs sees it at once. A session is started at its first prompt.\n' +
+    'remove keeps the history, and does not end a client that runs (`ccc kill` does).',
+  options: {
+    client: { type: 'string', value: 'client', help: `which client: ${CLIENT_NAMES.join(', ')} (default claude)` },
+    flag: { type: 'string', multiple: true, value: 'word', help: 'an option that the client is started with' },
+  },
+  words: [1, 3],
+  examples: ['parley session add api ~/Projects/api', 'parley session add fixer --client codex', 'parley session list'],
+  async run(context: Context, values, [verb, name, folder]) {
+    const file = ControlFile.of(context.env);
+    if (verb === 'list' && name === undefined) return tellConfigured(context, file);
+    if (name === undefined || (verb !== 'add' && (verb !== 'remove' || folder !== undefined)))
+      throw new Refusal('invalid_request', 'usage: parley session <add <name> [folder] | remove <name> | list>');
+    if (verb === 'remove') {
+      file.remove(name);
+      return context.json ? context.sayJson({ removed: name }) : context.say(`removed ${name}; its history stays`);
+    }
+    const entry = addSession(context, file, name, folder, values);
+    if (context.json) return context.sayJson({ name, ...entry });
+    context.say(`added ${name} (${entry.path})\nNext: parley ask ${name} <text>`);
+  },
+});
+
+/** What is in the file. */
+export function tellConfigured(context: Context, file: ControlFile): void {
+  const sessions = file.sessions();
+  if (context.json)
+    return context.sayJson(
+      sessions.map(([name, { path, host, client }]) => ({ name, path, host: host || splitName(name).host, client })),
+    );
+  if (sessions.length === 0) return context.say('no session yet; make one: parley session add <name> [folder]');
+  const width = Math.max(...sessions.map(([name]) => name.length));
+  for (const [name, { path, client }] of sessions)
+    context.say(`${context.paint.bold(lineForModel(name).padEnd(width))}  ${client}  ${lineForModel(path)}`);
+}
+
+/** Makes a session in a folder that is there; without one in that of the projects, else in the current one. */
+export function addSession(
+  context: Context,
+  file: ControlFile,
+  text: string,
+  folder: string | undefined,
+  { client, flag }: { client?: string; flag?: readonly string[] } = {},
+): { path: string } {
+  const name = newSessionName(text);
+  const { host, base } = splitName(name);
+  if (client !== undefined && !CLIENT_NAMES.some((one) => one === client))
+    throw new Refusal('invalid_request', `--client: use ${CLIENT_NAMES.join(', ')}`);
+  const { projects_dir: projects } = file.read();
+  const path = host === 'local' ? localFolder(context, folder, projects, base) : (folder ?? base);
+  file.add(name, { path, ...(client && { client }), ...(flag && { flags: flag }) });
+  return { path };
+}
+
+function localFolder(context: Context, folder: string | undefined, projects: string, base: string): string {
+  const home = userHome(context.env);
+  const below = projects === '' ? '.' : `${projects.replace(/^~(?=\/|$)/, home)}/${base}`;
+  const path = resolve(context.cwd, folder?.replace(/^~(?=\/|$)/, home) ?? below);
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return path;
+  throw new Refusal('not_found', `there is no folder ${path}; make it first, or name another`);
+}
+
+interface Queued {
+  id: number;
+  session: string;
+  state: string;
+  ts: number;
+  text: string;
+  because?: string;
+}
+
+const queueCommand = command({
+  usage: 'queue [session]',
+  about:
+    'The prompts that are on their way into sessions: queued, submitting, or submitted and not yet answered. One that was not typed yet can be taken back.',
+  options: { cancel: { type: 'string', value: 'id', help: 'take back this prompt' } },
+  words: [0, 1],
+  examples: ['parley queue', 'parley queue api', 'parley queue --cancel 285'],
+  async run(context: Context, values, [session]) {
+    if (values.cancel !== undefined) {
+      const id = countFrom(values.cancel, 0);
+      await requestControl(context.env, { cmd: 'cancel', message_id: id });
+      return context.json ? context.sayJson({ cancelled: id }) : context.say(`taken back: ${id}`);
+    }
+    const { queue } = await requestControl(context.env, { cmd: 'queue', session });
+    if (context.json) return context.sayJson(queue);
+    const queued = queue as Queued[];
+    if (queued.length === 0) return context.say('nothing waits');
+    for (const { id, session: name, state, ts, text, because } of queued) {
+      const when = context.paint.dim(ago(new Date(ts * 1000).toISOString(), Date.now()));
+      const why = because === undefined ? '' : ` (${lineForModel(because)})`;
+      context.say(
+        `${context.paint.bold(String(id))}  ${lineForModel(name)}  ${state}${why}  ${when}\n  ${lineForModel(text)}`,
+      );
+    }
+  },
+});
+
+const screenshotCommand = command({
+  usage: 'screenshot <session>',
+  about: "The last lines of a session's terminal, as text.",
+  options: { lines: { type: 'string', value: 'n', help: 'how many (default 50)' } },
+  words: [1, 1],
+  examples: ['parley screenshot api', 'parley screenshot api --lines 10'],
+  async run(context: Context, values, [session]) {
+    const limit = countFrom(values.lines, 50);
+    const answer = await requestControl(context.env, { cmd: 'screenshot', session, limit });
+    if (context.json) return context.sayJson(answer);
+    context.say(visibleText(String(answer['response'])));
+  },
+});
+
+const questionsCommand = command({
+  usage: 'questions <session>',
+  about:
+    'What a session asks its user. Questions are not collected in this version yet: `parley screenshot` shows them.',
+  words: [1, 1],
+  examples: ['parley questions api'],
+  async run(context: Context, _values, [session]) {
+    const answer = await requestControl(context.env, { cmd: 'questions', session });
+    const { sessions } = await requestControl(context.env, { cmd: 'sessions' });
+    const waitingFor = (sessions as Listed[]).find(({ name }) => name === session)?.waiting_for;
+    if (context.json)
+      return context.sayJson({ ...answer, ...(waitingFor !== undefined && { waiting_for: waitingFor }) });
+    if (waitingFor !== undefined)
+      return context.say(
+        `${session} waits for a person: ${lineForModel(waitingFor)}\nsee it: parley screenshot ${session}`,
+      );
+    context.say('no question is open');
+  },
+});
+
+const answerCommand = command({
+  usage: 'answer <session> <question> <option>',
+  about: 'Answers a question of a session by choosing an option. Both are counted from 0.',
+  words: [3, 3],
+  examples: ['parley answer api 0 1'],
+  async run(context: Context, _values, [session, question, option]) {
+    const answer = await requestControl(context.env, {
+      cmd: 'answer',
+      session,
+      question_index: indexFrom(question),
+      option_index: indexFrom(option),
+    });
+    if (context.json) return context.sayJson(answer);
+    context.say(visibleText(String(answer['response'])));
+  },
+});
+
+interface Said {
+  id: number;
+  ts: number;
+  from: string;
+  text: string;
+  agent?: string;
+  username?: string;
+  status?: string;
+}
+
+/** What was said in a session, oldest first. */
+export async function tellSessionHistory(context: Context, session: string, limit: number): Promise<void> {
+  const { messages } = await requestControl(context.env, { cmd: 'history', session, limit });
+  if (context.json) return context.sayJson(messages);
+  const said = messages as Said[];
+  if (said.length === 0) return context.say('nothing was said yet');
+  for (const { id, ts, from, text, agent, username, status } of said) {
+    const who = from === 'api' ? `[${agent ?? 'api'}]` : from === 'human' ? (username ?? 'a person') : from;
+    const when = context.paint.dim(ago(new Date(ts * 1000).toISOString(), Date.now()));
+    const end = status === undefined ? '' : `  ${lineForModel(status)}`;
+    context.say(
+      `${context.paint.bold(String(id))}  ${lineForModel(who)}  ${when}${end}\n  ${visibleText(text).replaceAll('\n', '\n  ')}`,
+    );
+  }
+}
+
+function indexFrom(text = ''): number {
+  if (/^\d{1,6}$/.test(text)) return Number(text);
+  throw new Refusal('invalid_request', `"${text.slice(0, 40)}" is no index; count from 0`);
+}
+
+function fromOf({ settings }: Context, from: string | undefined): string {
+  return from ?? settings.agent ?? 'parley';
+}
+
+/** The words, or what comes on stdin. */
+async function textFrom(words: readonly string[]): Promise<string> {
+  if (words.length !== 1 || words[0] !== '-') return words.join(' ');
+  return (await Bun.stdin.text()).replace(/\n$/, '');
+}
+
+export const commands = {
+  ask: askCommand,
+  prompt: promptCommand,
+  sessions: sessionsCommand,
+  session: sessionCommand,
+  queue: queueCommand,
+  screenshot: screenshotCommand,
+  questions: questionsCommand,
+  answer: answerCommand,
+};

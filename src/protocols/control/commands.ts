@@ -1,0 +1,237 @@
+import type { SessionState } from '../../core/ports/session.ts';
+import type { SessionControl } from '../../core/sessions/control.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { flagsOf } from './config.ts';
+import type { ControlFile, SessionEntry } from './config.ts';
+import type { HistoryFiles } from './history-files.ts';
+import type { HistoryLine, SessionHistory } from './history.ts';
+import { ControlError, endSaid, line, SAID } from './phrases.ts';
+import { agentOf, limitOf, promptText } from './requests.ts';
+import type { ControlRequest } from './requests.ts';
+
+const ASK_MS = 5 * 60_000;
+const HISTORY_LINES = 100;
+const SCREEN_LINES = 50;
+const GIST_CHARACTERS = 100;
+
+/** What the commands work with. */
+export interface CommandDeps {
+  control: SessionControl;
+  config: ControlFile;
+  history: Pick<SessionHistory, 'page' | 'last'>;
+  files: Pick<HistoryFiles, 'lastModified' | 'publish'>;
+  version: string;
+  now: () => number;
+  /** When the server started, ms. */
+  since: number;
+  /** How long an ask may take; 5 minutes unless a test says less. */
+  askMs?: number;
+}
+
+type Answer = { ok: true } & Record<string, unknown>;
+type Handler = (deps: CommandDeps, request: ControlRequest) => Answer | Promise<Answer>;
+
+/** Every command but `subscribe`, which is a stream. Each answers with all its fields, zeros included. spec: control#commands */
+const COMMANDS: Record<string, Handler> = {
+  ping({ config, version, now, since }) {
+    const uptime = Math.max(0, Math.floor((now() - since) / 1000));
+    return { ok: true, version, uptime_seconds: uptime, sessions_active: config.sessions().length };
+  },
+
+  async sessions({ control, config, files }) {
+    const settings = config.read();
+    const found = await control.sessions();
+    const sessions = found
+      .sort((a, b) => (a.name < b.name ? -1 : 1))
+      .map(({ name, host, client, state }) => {
+        const entry = settings.sessions[name];
+        return {
+          name,
+          host,
+          ...shownState(state),
+          cwd: entry?.path ?? '',
+          last_activity: files.lastModified(name),
+          client,
+          flags: entry ? flagsOf(entry, settings) : [],
+        };
+      });
+    return { ok: true, sessions };
+  },
+
+  async ask(deps, request) {
+    const began = deps.now();
+    const deadline = began + (deps.askMs ?? ASK_MS);
+    const end = await deps.control.ask({ ...promptIn(deps, request), deadline });
+    const ms = deps.now() - began;
+    if (end.outcome !== 'answered') throw new ControlError(endSaid(end, deps.now() >= deadline));
+    const { reply, started } = end;
+    return {
+      ok: true,
+      response: reply.text,
+      message_id: reply.id,
+      duration_ms: ms,
+      // An answer without a word is one: the client ended its turn so.
+      ...(reply.text === '' && { empty: true }),
+      ...(started && { started }),
+    };
+  },
+
+  async send(deps, request) {
+    const sent = await deps.control.send({ ...promptIn(deps, request), deadline: null });
+    if (sent.outcome !== 'sent') throw new ControlError(endSaid(sent, false));
+    const { id, status, because, started } = sent;
+    return {
+      ok: true,
+      message_id: id,
+      status,
+      ...(because && { because: line(because) }),
+      ...(started && { started }),
+    };
+  },
+
+  async continue(deps, request) {
+    known(deps, request);
+    try {
+      await deps.control.restart(request.session);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      // `outcome_unknown`: it was started and did not come up. Otherwise nothing could be started.
+      if (error.code === 'outcome_unknown')
+        throw new ControlError(SAID.notInitialized, { reason: line(error.message) });
+      throw new ControlError(`failed to start: ${line(error.message)}`);
+    }
+    return { ok: true };
+  },
+
+  async history(deps, request) {
+    known(deps, request);
+    const after = request.after ?? undefined;
+    if (after !== undefined && after < 0) throw new ControlError('after must be 0 or more');
+    const page = { after, limit: limitOf(request, HISTORY_LINES), from: request.from_filter || undefined };
+    try {
+      return { ok: true, messages: await deps.history.page(request.session, page) };
+    } catch (error) {
+      throw unreadable(error);
+    }
+  },
+
+  async activity({ config, history }) {
+    const names = config.sessions().map(([name]) => name);
+    return { ok: true, activity: await Promise.all(names.map(async (name) => lastOf(name, await history.last(name)))) };
+  },
+
+  async screenshot(deps, request) {
+    known(deps, request);
+    try {
+      return { ok: true, response: await deps.control.screen(request.session, limitOf(request, SCREEN_LINES)) };
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      throw new ControlError(`capture failed: ${line(error.message)}`);
+    }
+  },
+
+  questions(deps, request) {
+    known(deps, request);
+    return { ok: true };
+  },
+
+  answer(deps, request) {
+    known(deps, request);
+    for (const name of ['question_index', 'option_index'] as const)
+      if (request[name] === null || request[name] === undefined) throw new ControlError(`${name} required`);
+    throw new ControlError(SAID.noQuestions);
+  },
+
+  /** Ours: the prompts that are on their way. */
+  async queue(deps, request) {
+    if (request.session !== '') known(deps, request);
+    const prompts = await deps.control.queue(request.session || undefined);
+    const queue = prompts.map(({ id, session, state, at, text, because }) => ({
+      id,
+      session,
+      state,
+      ts: Math.floor(at / 1000),
+      text,
+      ...(because !== null && { because: line(because) }),
+    }));
+    return { ok: true, queue };
+  },
+
+  /** Ours: takes back a prompt that was not typed yet. */
+  async cancel({ control, files }, { message_id: id }) {
+    if (id === null || id === undefined) throw new ControlError('message_id required');
+    if (!(await control.cancel(id))) throw new ControlError('too late: it was typed, or has ended, or there is none');
+    await files.publish();
+    return { ok: true };
+  },
+
+  /** Ours: ends a client and its terminal. */
+  async stop(deps, request) {
+    known(deps, request);
+    await deps.control.stop(request.session);
+    return { ok: true };
+  },
+};
+
+/** Answers one request; throws what is to be said instead. */
+export async function answerRequest(deps: CommandDeps, request: ControlRequest): Promise<Answer> {
+  const handler = Object.hasOwn(COMMANDS, request.cmd) ? COMMANDS[request.cmd] : undefined;
+  if (!handler) throw new ControlError(SAID.unknownCommand);
+  try {
+    return await handler(deps, request);
+  } catch (error) {
+    // Deleted by another process in this very moment.
+    const isGone = request.session !== '' && !deps.config.session(request.session);
+    if (error instanceof Refusal && error.code === 'not_found' && isGone) throw new ControlError(SAID.notFound);
+    throw error;
+  }
+}
+
+/** The status of the document. One that waits for a person is idle, with a further field. */
+export function shownState({ status, waitingFor }: SessionState): { status: string; waiting_for?: string } {
+  switch (status) {
+    case 'waiting':
+      return { status: 'idle', waiting_for: waitingFor ?? 'input needed' };
+    case 'starting':
+      return { status: 'active' };
+    default:
+      return { status };
+  }
+}
+
+/** The session of a request, or the error for it. */
+function known({ config }: Pick<CommandDeps, 'config'>, { session }: ControlRequest): SessionEntry {
+  if (session === '') throw new ControlError(SAID.sessionRequired);
+  const entry = config.session(session);
+  if (!entry) throw new ControlError(SAID.notFound);
+  const host = entry.host || (session.includes(':') ? session.slice(0, session.indexOf(':')) : '');
+  if (host !== '' && host !== 'local' && !Object.hasOwn(config.read().hosts, host)) throw new ControlError(SAID.noHost);
+  return entry;
+}
+
+function promptIn(deps: CommandDeps, request: ControlRequest) {
+  const words = promptText(request);
+  const agent = agentOf(request);
+  known(deps, request);
+  const { allow_commands: isAllowed, label } = deps.config.read();
+  if (request.raw && !isAllowed) throw new ControlError(SAID.commandsOff);
+  const text = label && !request.raw ? `[from ${agent}] ${words}` : words;
+  return { session: request.session, text, from: 'api' as const, agent, raw: request.raw };
+}
+
+/** `lastText` is cut between characters. For voice it is the transcription, for a photo its caption. */
+function lastOf(name: string, last: HistoryLine | null): Record<string, unknown> {
+  if (!last) return { name, lastMessageId: 0, lastMessageTs: 0 };
+  const { id, ts, from, type, text, transcription, caption } = last;
+  const spoken = type === 'voice' ? transcription : type === 'photo' ? caption : text;
+  const words = [spoken, text].find((one) => typeof one === 'string') ?? '';
+  const characters = Array.from(words.slice(0, 3 * GIST_CHARACTERS));
+  const gist = characters.slice(0, GIST_CHARACTERS).join('');
+  const lastText = characters.length > GIST_CHARACTERS ? `${gist}...` : gist;
+  return { name, lastMessageId: id, lastMessageTs: ts, lastFrom: from, lastText };
+}
+
+function unreadable(error: unknown): unknown {
+  if (error instanceof ControlError || error instanceof Refusal) return error;
+  return new ControlError(`failed to read history: ${line(error instanceof Error ? error.message : String(error))}`);
+}

@@ -1,0 +1,237 @@
+import * as v from 'valibot';
+import { chmodSync, existsSync, mkdirSync, readFileSync, realpathSync } from 'node:fs';
+import { codeOf, explained, isMissing } from '../../core/disk.ts';
+import type { Env } from '../../core/env.ts';
+import type { SessionTarget } from '../../core/ports/session.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { Schema } from '../../core/schema.ts';
+import type { Described } from '../../core/schema.ts';
+import { userHome } from '../../platform/env.ts';
+import { replaceFile, stampOf } from '../../platform/files.ts';
+import { locked } from '../../platform/lock-file.ts';
+
+const START_TIMEOUT_SECONDS = 60;
+const NAME_LIMIT = 128;
+
+const SessionEntry = new Schema(() =>
+  v.looseObject({
+    path: v.string(),
+    topic_id: v.nullish(v.number(), 0),
+    host: v.nullish(v.string(), ''),
+    deleted: v.nullish(v.boolean(), false),
+    /** Ours: which client it is, and its options; they replace those of `flags` at the top. */
+    client: v.nullish(v.string(), 'claude'),
+    flags: v.nullish(v.array(v.string())),
+  }),
+);
+export type SessionEntry = Described<typeof SessionEntry>;
+
+/** What we read of the file. Keys that we do not know stay in it. spec: control#file */
+const ControlSettings = new Schema(() =>
+  v.looseObject({
+    bot_token: v.nullish(v.string(), ''),
+    chat_id: v.nullish(v.number(), 0),
+    group_id: v.nullish(v.number(), 0),
+    sessions: v.nullish(
+      v.pipe(
+        v.custom((given) => !Array.isArray(given), 'use an object'),
+        v.record(v.string(), SessionEntry.inner),
+      ),
+      {},
+    ),
+    projects_dir: v.nullish(v.string(), ''),
+    transcription_cmd: v.nullish(v.string(), ''),
+    away: v.nullish(v.boolean(), false),
+    hosts: v.nullish(
+      v.record(v.string(), v.looseObject({ address: v.string(), projects_dir: v.nullish(v.string(), '') })),
+      {},
+    ),
+    record_terminal: v.nullish(v.boolean(), true),
+    allow_commands: v.nullish(v.boolean(), false),
+    start_timeout_seconds: v.nullish(v.pipe(v.number(), v.minValue(1), v.maxValue(3600)), START_TIMEOUT_SECONDS),
+    allow_shell: v.nullish(v.boolean(), false),
+    control_may_approve: v.nullish(v.boolean(), false),
+    api_root: v.nullish(v.string(), ''),
+    label: v.nullish(v.boolean(), false),
+    command: v.nullish(v.record(v.string(), v.string()), {}),
+    flags: v.nullish(v.record(v.string(), v.array(v.string())), {}),
+  }),
+);
+export type ControlSettings = Described<typeof ControlSettings>;
+
+/** Where everything of control lies. All of it is in the user's own home folder, as other programs expect. */
+export interface ControlPlaces {
+  file: string;
+  socket: string;
+  /** Our locks and the history. */
+  folder: string;
+}
+
+export function controlPlaces(env: Env): ControlPlaces {
+  const home = userHome(env);
+  return { file: `${home}/.ccc.json`, socket: `${home}/.ccc.sock`, folder: `${home}/.ccc` };
+}
+
+/** `~/.ccc.json`. People and other programs change it while we run, so it is read again for every request. */
+export class ControlFile {
+  #known: { stamp: string; settings: ControlSettings } | undefined;
+
+  constructor(
+    readonly path: string,
+    readonly folder: string,
+  ) {}
+
+  static of(env: Env): ControlFile {
+    const { file, folder } = controlPlaces(env);
+    return new ControlFile(file, folder);
+  }
+
+  /** Throws a Refusal if the file cannot be understood: nothing is guessed. */
+  read(): ControlSettings {
+    const stamp = stampOf(this.path, true);
+    if (this.#known?.stamp === stamp) return this.#known.settings;
+    const settings = this.#parsed(this.#raw());
+    this.#known = { stamp, settings };
+    return settings;
+  }
+
+  /** The same for what must go on while somebody edits the file: then what it said before counts. */
+  readOrLast(): ControlSettings {
+    try {
+      return this.read();
+    } catch (error) {
+      if (!this.#known || !(error instanceof Refusal)) throw error;
+      return this.#known.settings;
+    }
+  }
+
+  /** The sessions that are not deleted, sorted by name. */
+  sessions(): [name: string, entry: SessionEntry][] {
+    return Object.entries(this.read().sessions)
+      .filter(([, entry]) => !entry.deleted)
+      .sort(([a], [b]) => (a < b ? -1 : 1));
+  }
+
+  /** The session of this name; null if there is none, or it was deleted. */
+  session(name: string): SessionEntry | null {
+    const { sessions } = this.read();
+    const entry = Object.hasOwn(sessions, name) ? sessions[name] : undefined;
+    return entry && !entry.deleted ? entry : null;
+  }
+
+  /** Makes a session. One of that name that was deleted comes back, with its history. */
+  add(name: string, entry: { path: string; client?: string; flags?: readonly string[] }): void {
+    const { host } = splitName(name);
+    this.#change((sessions, settings) => {
+      if (host !== 'local' && !Object.hasOwn(settings.hosts, host))
+        throw new Refusal('not_found', `host not configured: ${host}; add it to "hosts" in ${this.path} first`);
+      const before = Object.hasOwn(sessions, name) ? sessions[name] : undefined;
+      if (before && before['deleted'] !== true)
+        throw new Refusal('name_taken', `a session ${name} is there already (${String(before['path'])})`);
+      const { deleted: _, ...kept } = before ?? {};
+      return { ...sessions, [name]: { ...kept, ...entry, ...(host !== 'local' && { host }) } };
+    });
+  }
+
+  /** Marks it as deleted; its history stays. */
+  remove(name: string): void {
+    this.#change((sessions) => {
+      const entry = Object.hasOwn(sessions, name) ? sessions[name] : undefined;
+      if (!entry || entry['deleted'] === true) throw new Refusal('not_found', 'session not found');
+      return { ...sessions, [name]: { ...entry, deleted: true } };
+    });
+  }
+
+  #change(
+    act: (sessions: Record<string, Record<string, unknown>>, settings: ControlSettings) => Record<string, unknown>,
+  ): void {
+    try {
+      mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+      locked(`${this.folder}/config.lock`, () => {
+        const raw = this.#raw();
+        const settings = this.#parsed(raw);
+        const sessions = act((raw['sessions'] ?? {}) as Record<string, Record<string, unknown>>, settings);
+        // A link stays a link: people keep such files in a folder of their own.
+        const place = existsSync(this.path) ? realpathSync(this.path) : this.path;
+        replaceFile(place, `${JSON.stringify({ ...raw, sessions }, null, 2)}\n`, { flush: true });
+        chmodSync(place, 0o600);
+      });
+    } catch (error) {
+      if (error instanceof Refusal) throw error;
+      throw explained(error, this.path, 'nothing was changed');
+    }
+  }
+
+  #raw(): Record<string, unknown> {
+    let text: string;
+    try {
+      text = readFileSync(this.path, 'utf8');
+    } catch (error) {
+      if (isMissing(error)) return {};
+      throw new Refusal('bad_config', `${this.path} cannot be read (${codeOf(error) ?? 'unknown error'})`);
+    }
+    try {
+      const value = JSON.parse(text) as unknown;
+      if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
+    } catch {
+      // Said below.
+    }
+    throw new Refusal('bad_config', `${this.path} is not a JSON object; correct it (nothing was changed)`);
+  }
+
+  #parsed(raw: Record<string, unknown>): ControlSettings {
+    const parsed = ControlSettings.safeParse(raw);
+    if (parsed.success) return parsed.data;
+    throw new Refusal('bad_config', `${this.path} is wrong at "${parsed.path}": ${parsed.why} (nothing was changed)`);
+  }
+}
+
+/** `msi:backend` is on host msi; a plain name is local. */
+export function splitName(name: string): { host: string; base: string } {
+  const at = name.indexOf(':');
+  return at < 0 ? { host: 'local', base: name } : { host: name.slice(0, at), base: name.slice(at + 1) };
+}
+
+/** The name of a session that is to be made, or a Refusal that says what is wrong with it. spec: control#names */
+export function newSessionName(text: string): string {
+  const shown = text.replace(/\p{Cc}/gu, '?').slice(0, 60);
+  const no = (why: string): Refusal => new Refusal('invalid_request', `"${shown}" is no name for a session: ${why}`);
+  const { host, base } = splitName(text);
+  if (text === '' || host === '' || base === '') throw no('use letters, or host:name');
+  if (base.includes(':')) throw no('one colon only, behind the host');
+  if (text.length > NAME_LIMIT) throw no(`use at most ${NAME_LIMIT} characters`);
+  if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp},]|^\s|\s$/u.test(text) || !text.isWellFormed())
+    throw no('commas, invisible characters and spaces at its ends are not allowed');
+  if (/^[-.]/.test(base)) throw no('begin it with a letter or a digit');
+  return text;
+}
+
+/** The name as a part of a file name. Two names never give the same one. */
+export function fileNameOf(name: string): string {
+  const safe = name.replace(/[^A-Za-z0-9_-]/gu, '_').slice(0, 200);
+  if (safe === name) return safe;
+  return `${safe}-${new Bun.CryptoHasher('sha256').update(name).digest('hex').slice(0, 6)}`;
+}
+
+/** A session as its driver needs it. */
+export function targetOf(
+  name: string,
+  entry: SessionEntry,
+  settings: ControlSettings,
+  home: string,
+): Omit<SessionTarget, 'conversation'> {
+  const host = entry.host || splitName(name).host;
+  return {
+    name,
+    host,
+    client: entry.client,
+    folder: host === 'local' ? entry.path.replace(/^~(?=\/|$)/, home) : entry.path,
+    command: [settings.command[entry.client] ?? entry.client, ...flagsOf(entry, settings)],
+    startTimeoutMs: settings.start_timeout_seconds * 1000,
+  };
+}
+
+/** The options that the user chose for the client of this session. */
+export function flagsOf(entry: SessionEntry, settings: ControlSettings): readonly string[] {
+  return entry.flags ?? settings.flags[entry.client] ?? [];
+}

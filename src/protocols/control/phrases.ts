@@ -1,0 +1,67 @@
+import { visibleLine } from '../../core/gate.ts';
+import type { PromptEnd } from '../../core/sessions/control.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { storageTrouble } from '../../core/disk.ts';
+
+/** Every error of the document that has no further words behind it. spec: control#errors */
+export const SAID = {
+  invalidJson: 'invalid JSON',
+  unknownCommand: 'unknown command',
+  sessionRequired: 'session required',
+  textRequired: 'session and text required',
+  notFound: 'session not found',
+  noHost: 'host not configured',
+  textTooLong: 'text too long (limit 1 MiB)',
+  lineTooLong: 'request too long (limit 4 MiB)',
+  timeout: 'timeout waiting for response',
+  notInitialized: 'session started but Claude failed to initialize',
+  commandsOff: 'client commands are off (allow_commands)',
+  noQuestions: 'no pending questions for this session',
+} as const;
+
+/** A command of the client was typed, and its model has nothing to do with it. */
+const NO_TURN = 'no turn';
+
+/** A "no" of the socket, in the document's words, with further fields of the answer. */
+export class ControlError extends Error {
+  override readonly name = 'ControlError';
+  constructor(
+    message: string,
+    readonly fields: Record<string, unknown> = {},
+  ) {
+    super(message);
+  }
+}
+
+/** The text for a prompt that got no answer. Clients look for `failed to restart`. */
+export function endSaid(end: Exclude<PromptEnd, { outcome: 'answered' }>, isLate: boolean): string {
+  switch (end.outcome) {
+    case 'timeout':
+      return SAID.timeout;
+    case 'withdrawn':
+      return isLate ? SAID.timeout : 'failed to send: it was withdrawn';
+    case 'not_started':
+      return `failed to restart Claude: ${line(end.because)}`;
+    case 'failed':
+      return end.because === NO_TURN ? NO_TURN : `failed to send: ${line(end.because)}`;
+    case 'interrupted':
+      return 'interrupted';
+    case 'stopped':
+      return 'session stopped';
+    case 'closed':
+      return 'failed to send: the server is stopping; the answer will be in the history';
+  }
+}
+
+/** The answer to a request that failed. What is no refusal is our bug; it is logged elsewhere and not shown. */
+export function errorAnswer(error: unknown): { ok: false; error: string } & Record<string, unknown> {
+  if (error instanceof ControlError) return { ok: false, error: error.message, ...error.fields };
+  const told = storageTrouble(error);
+  if (told instanceof Refusal) return { ok: false, error: line(told.message) };
+  return { ok: false, error: 'internal error; see the log of the server' };
+}
+
+/** One line of another program's words. */
+export function line(text: string): string {
+  return visibleLine(text, 1000);
+}

@@ -1,0 +1,85 @@
+import * as v from 'valibot';
+import { Schema } from '../../core/schema.ts';
+import type { Described } from '../../core/schema.ts';
+import { textOf } from '../../wire/lines.ts';
+import { ControlError, SAID } from './phrases.ts';
+
+/** spec: control#limits */
+export const LINE_LIMIT = 4 * 1024 * 1024;
+const TEXT_LIMIT = 1024 * 1024;
+const FROM_LIMIT = 200;
+/** Nesting of one request. */
+const DEPTH_LIMIT = 1000;
+const MOST_LINES = 10_000;
+
+const text = (): v.NullishSchema<v.StringSchema<undefined>, ''> => v.nullish(v.string(), '');
+const count = () => v.nullish(v.pipe(v.number(), v.safeInteger()));
+
+/** Every field of every command. A missing field and null are the same. Fields that we do not know are left alone. */
+const ControlRequest = new Schema(() =>
+  v.object({
+    cmd: text(),
+    session: text(),
+    text: text(),
+    from: text(),
+    raw: v.nullish(v.boolean(), false),
+    after: count(),
+    limit: count(),
+    from_filter: v.nullish(v.string()),
+    sessions: v.nullish(v.array(v.string()), []),
+    question_index: count(),
+    option_index: count(),
+    message_id: count(),
+  }),
+);
+export type ControlRequest = Described<typeof ControlRequest>;
+
+/** The request in a line; throws what is to be answered if there is none. Whatever is no such object is `invalid JSON`, as in the original. */
+export function requestIn(line: Uint8Array): ControlRequest {
+  // A byte order mark is no JSON; the decoder would drop it.
+  const written = line[0] === 0xef && line[1] === 0xbb ? null : textOf(line);
+  if (written === null || isTooDeep(written)) throw new ControlError(SAID.invalidJson);
+  const request = ControlRequest.safeParse(jsonIn(written));
+  if (!request.success) throw new ControlError(SAID.invalidJson);
+  return request.data;
+}
+
+function jsonIn(written: string): unknown {
+  try {
+    return JSON.parse(written);
+  } catch {
+    throw new ControlError(SAID.invalidJson);
+  }
+}
+
+/** Brackets inside texts count, too, but only in a request that has very many of them. */
+function isTooDeep(written: string): boolean {
+  let [depth, inText] = [0, false];
+  for (let at = 0; at < written.length; at++) {
+    const char = written[at];
+    if (inText && char === '\\') at++;
+    else if (char === '"') inText = !inText;
+    else if (!inText && (char === '[' || char === '{') && ++depth > DEPTH_LIMIT) return true;
+    else if (!inText && (char === ']' || char === '}')) depth--;
+  }
+  return false;
+}
+
+/** The text of `ask` and `send`. */
+export function promptText({ session, text: words }: ControlRequest): string {
+  if (session === '') throw new ControlError(SAID.sessionRequired);
+  if (words.trim() === '') throw new ControlError(SAID.textRequired);
+  if (Buffer.byteLength(words) > TEXT_LIMIT) throw new ControlError(SAID.textTooLong);
+  return words;
+}
+
+/** Who says it, as one short line. */
+export function agentOf({ from }: ControlRequest): string {
+  if (from.length > FROM_LIMIT) throw new ControlError(`from too long (limit ${FROM_LIMIT} characters)`);
+  return from.replace(/\p{Cc}+/gu, ' ').trim() || 'api';
+}
+
+/** `limit`, from 1 to 10,000. */
+export function limitOf({ limit }: ControlRequest, otherwise: number): number {
+  return limit === null || limit === undefined || limit <= 0 ? otherwise : Math.min(limit, MOST_LINES);
+}

@@ -1,0 +1,68 @@
+import { clientNamed } from '../../clients/clients.ts';
+import type { Env } from '../../core/env.ts';
+import type { SessionDriver, SessionTarget } from '../../core/ports/session.ts';
+import type { SessionStore } from '../../core/ports/session-store.ts';
+import { Refusal } from '../../core/refusal.ts';
+import { userHome } from '../../platform/env.ts';
+import { targetOf } from './config.ts';
+import type { ControlFile } from './config.ts';
+
+/** Every configured session, as drivers need it: what the file says, and the conversation that the store remembers. */
+export async function configuredTargets(
+  file: ControlFile,
+  store: Pick<SessionStore, 'binding'>,
+  env: Env,
+): Promise<SessionTarget[]> {
+  const settings = file.read();
+  const plain = file.sessions().map(([name, entry]) => targetOf(name, entry, settings, userHome(env)));
+  const inFolder = Map.groupBy(plain, ({ host, folder }) => `${host}:${folder}`);
+  return Promise.all(
+    plain.map(async (target) => ({
+      ...target,
+      conversation: (await store.binding(target.name))?.conversation ?? null,
+      sharesFolder: (inFolder.get(`${target.host}:${target.folder}`)?.length ?? 0) > 1,
+    })),
+  );
+}
+
+/** What drives a session. One that we cannot drive is stopped, and says why it does not start. */
+export function driverFor(target: SessionTarget, env: Env): SessionDriver {
+  if (target.host !== 'local') return new NoDriver('sessions on other hosts are not in this version');
+  const client = clientNamed(target.client);
+  if (client?.session) return client.session(target, { ...env, HOME: userHome(env), PATH: env['PATH'] ?? '' });
+  return new NoDriver(`${target.client} cannot be controlled in this version`);
+}
+
+class NoDriver implements SessionDriver {
+  constructor(readonly because: string) {}
+
+  async state(): Promise<{ status: 'stopped' }> {
+    return { status: 'stopped' };
+  }
+  watch(): () => void {
+    return () => {};
+  }
+  prepare(text: string): string {
+    return text;
+  }
+  async place(): Promise<string> {
+    return '';
+  }
+  async events(): Promise<{ events: []; next: string }> {
+    return { events: [], next: '' };
+  }
+  isOurs(): boolean {
+    return false;
+  }
+  async submit(): Promise<{ outcome: 'left'; because: string; retry: false }> {
+    return { outcome: 'left', because: this.because, retry: false };
+  }
+  async start(): Promise<never> {
+    throw new Refusal('unreachable', this.because);
+  }
+  async stop(): Promise<void> {}
+  async screen(): Promise<never> {
+    throw new Refusal('unreachable', 'no terminal');
+  }
+  async close(): Promise<void> {}
+}

@@ -1,0 +1,136 @@
+import type { SessionState } from '../../src/core/ports/session.ts';
+import type { SessionStore, StoredPrompt } from '../../src/core/ports/session-store.ts';
+import type { PromptEnd, PromptRequest, PromptSent, SessionControl, Started } from '../../src/core/sessions/control.ts';
+import { Refusal } from '../../src/core/refusal.ts';
+import { targetOf } from '../../src/protocols/control/config.ts';
+import type { ControlFile } from '../../src/protocols/control/config.ts';
+
+/** What a session of the script does with a prompt: an answer, or how it ends without one. */
+export type Script = (request: PromptRequest) => Promise<string | Exclude<PromptEnd, { outcome: 'answered' }>>;
+
+/** Sessions without clients: the test says what each answers and which state it has. What is said is stored as in the product. */
+export class ScriptedControl implements SessionControl {
+  readonly states = new Map<string, SessionState>();
+  /** By session; without one the answer is `re: <text>`. */
+  readonly scripts = new Map<string, Script>();
+  readonly asked: PromptRequest[] = [];
+  readonly restarted: string[] = [];
+  restartFails: Refusal | null = null;
+  screens = new Map<string, string>();
+  #watchers = new Set<{
+    sessions: readonly string[];
+    changed: (session: string, state: SessionState | null) => void;
+  }>();
+
+  constructor(
+    readonly config: ControlFile,
+    readonly store: SessionStore,
+    readonly publish: () => Promise<void>,
+  ) {}
+
+  /** Tells everybody who watches. */
+  becomes(session: string, state: SessionState | null): void {
+    if (state) this.states.set(session, state);
+    for (const { sessions, changed } of this.#watchers)
+      if (sessions.length === 0 || sessions.includes(session)) changed(session, state);
+  }
+
+  get watchers(): number {
+    return this.#watchers.size;
+  }
+
+  async sessions() {
+    const settings = this.config.read();
+    return this.config.sessions().map(([name, entry]) => ({
+      ...targetOf(name, entry, settings, '/home/me'),
+      conversation: null,
+      state: this.#state(name),
+    }));
+  }
+
+  async ask(request: PromptRequest): Promise<PromptEnd> {
+    const { prompt, end } = await this.#say(request);
+    const said = await end;
+    if (typeof said !== 'string') {
+      if (said.outcome === 'failed') await this.store.end(prompt.id, 'failed', said.because, 'failed');
+      await this.publish();
+      return said;
+    }
+    const reply = await this.store.answer(prompt.id, {
+      session: request.session,
+      ts: Math.floor(Date.now() / 1000),
+      from: 'claude',
+      text: said,
+      reply_to: prompt.id,
+    });
+    await this.publish();
+    return { outcome: 'answered', reply };
+  }
+
+  async send(request: PromptRequest): Promise<PromptSent> {
+    const { prompt, end } = await this.#say(request);
+    void end.then(async (said): Promise<unknown> => {
+      if (typeof said !== 'string') return null;
+      const ts = Math.floor(Date.now() / 1000);
+      return this.store.answer(prompt.id, {
+        session: request.session,
+        ts,
+        from: 'claude',
+        text: said,
+        reply_to: prompt.id,
+      });
+    });
+    await this.publish();
+    return { outcome: 'sent', id: prompt.id, status: 'queued' };
+  }
+
+  async restart(session: string): Promise<{ started: Started }> {
+    if (this.restartFails) throw this.restartFails;
+    this.restarted.push(session);
+    return { started: 'resumed' };
+  }
+
+  async stop(session: string): Promise<void> {
+    this.becomes(session, { status: 'stopped' });
+  }
+
+  async screen(session: string, lines: number): Promise<string> {
+    const screen = this.screens.get(session);
+    if (screen === undefined) throw new Refusal('not_found', 'it does not run');
+    return screen.split('\n').slice(-lines).join('\n');
+  }
+
+  async queue(session?: string): Promise<StoredPrompt[]> {
+    return this.store.open(session);
+  }
+
+  async cancel(id: number): Promise<boolean> {
+    return this.store.end(id, 'withdrawn', 'taken back', 'withdrawn');
+  }
+
+  watch(sessions: readonly string[], changed: (session: string, state: SessionState | null) => void): () => void {
+    const watcher = { sessions, changed };
+    this.#watchers.add(watcher);
+    const names = sessions.length > 0 ? sessions : this.config.sessions().map(([name]) => name);
+    for (const name of names) changed(name, this.config.session(name) ? this.#state(name) : null);
+    return () => this.#watchers.delete(watcher);
+  }
+
+  async close(): Promise<void> {}
+
+  #state(name: string): SessionState {
+    return this.states.get(name) ?? { status: 'stopped' };
+  }
+
+  async #say(request: PromptRequest): Promise<{ prompt: StoredPrompt; end: ReturnType<Script> }> {
+    this.asked.push(request);
+    const { session, text, from, agent } = request;
+    const ts = Math.floor(Date.now() / 1000);
+    const prompt = await this.store.enqueue(
+      { session, ts, from, text, ...(agent !== undefined && { agent }) },
+      { key: crypto.randomUUID(), raw: request.raw ?? false, at: Date.now(), deadline: request.deadline },
+    );
+    const script = this.scripts.get(session) ?? (async () => `re: ${text}`);
+    return { prompt, end: script(request) };
+  }
+}
