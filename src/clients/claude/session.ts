@@ -126,7 +126,7 @@ export class ClaudeSessionDriver implements SessionDriver {
   async submit(prompt: Prompt, signal: AbortSignal): Promise<Submission> {
     const live = await this.#live();
     if (!live) return left('Claude Code does not run in this session', true);
-    if (this.#record.isInTurn(live.sessionId)) return left('a turn of this session has not ended', true);
+    if (this.#record.isInTurn(asLive(live))) return left('a turn of this session has not ended', true);
     let terminal: TmuxPane | null;
     try {
       terminal = await this.#terminalOf(live);
