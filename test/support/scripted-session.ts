@@ -1,6 +1,7 @@
 import { openControl } from '../../src/core/sessions/control.ts';
 import type { ControlDeps, ControlLimits, PromptRequest, SessionControl } from '../../src/core/sessions/control.ts';
 import type { SessionStore } from '../../src/core/ports/session-store.ts';
+import { HostUnreachable } from '../../src/core/ports/session.ts';
 import type {
   Prompt,
   RecordPlace,
@@ -57,6 +58,8 @@ export class ScriptedClient {
   #turns = 0;
   #isStarting = false;
   readonly #watchers = new Set<() => void>();
+  /** Its host does not answer. */
+  hostTrouble: string | null = null;
   readonly #unrecorded: string[] = [];
 
   constructor(readonly name = 'web') {}
@@ -200,6 +203,7 @@ export class ScriptedDriver implements SessionDriver {
   async state(): Promise<SessionState> {
     this.client.looks += 1;
     await this.client.stateGate;
+    if (this.client.hostTrouble !== null) throw new HostUnreachable(this.client.hostTrouble);
     return this.client.state();
   }
 
@@ -258,6 +262,7 @@ const QUICK: ControlLimits = {
   sendMs: 50,
   targetsMs: 10,
   stateMs: 50,
+  hostMs: 5000,
   closeMs: 1000,
 };
 

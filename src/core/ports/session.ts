@@ -1,3 +1,5 @@
+import { Refusal } from '../refusal.ts';
+
 /**
  * One session of a client, as control needs it: seen from the client's own records, started, stopped, and given prompts of its user.
  * A screen is read only to forbid typing, never to learn what the session does.
@@ -58,6 +60,14 @@ export type Submission =
   | { outcome: 'left'; because: string; retry: boolean }
   | { outcome: 'unknown'; because: string };
 
+/** The host of a session does not answer. What the session does now is not known, and a prompt that it has may still be answered. */
+export class HostUnreachable extends Refusal {
+  constructor(message: string) {
+    super('unreachable', message);
+  }
+}
+
+/** A driver of a session on another host throws HostUnreachable where that host does not answer, from every method but `submit`. */
 export interface SessionDriver {
   /** What the client says of itself now. Cheap: starts no process. */
   state(): Promise<SessionState>;

@@ -415,3 +415,38 @@ describe('after a crash', () => {
     await becomes('web', ['api: hello (withdrawn)']);
   });
 });
+
+describe('a session whose host does not answer', () => {
+  const because = 'host unreachable: nobody is there';
+
+  it('refuses a prompt with the reason, types nothing, and says so in the history [CCC-201]', async () => {
+    rig.client().hostTrouble = because;
+    expect(await rig.control.ask(aRequest('ask'))).toEqual({ outcome: 'unreachable', because });
+    expect(await rig.control.send(aRequest('send'))).toEqual({ outcome: 'unreachable', because });
+    expect(await rig.history()).toEqual(['api: ask (failed)', 'api: send (failed)']);
+    expect([rig.client().typed, rig.client().starts]).toEqual([[], 0]);
+  });
+
+  it('is stopped for those who list and watch, until it answers again', async () => {
+    const seen: string[] = [];
+    rig.control.watch(['web'], (_session, state) => void seen.push(state?.status ?? 'none'));
+    await within(10_000, async () => seen.at(-1) === 'idle');
+    rig.client().hostTrouble = because;
+    rig.client().changed();
+    await within(10_000, async () => seen.at(-1) === 'stopped');
+    expect(await rig.control.sessions()).toMatchObject([{ state: { status: 'stopped' } }]);
+    rig.client().hostTrouble = null;
+    await within(10_000, async () => seen.at(-1) === 'idle');
+  });
+
+  it('goes on with a prompt that the client has, and its answer is found', async () => {
+    const asked = rig.control.ask(aRequest());
+    await reaches('submitted');
+    rig.client().hostTrouble = because;
+    rig.client().answer('re: hello');
+    await within(10_000, async () => rig.logged.some((line) => line.includes('session_trouble')));
+    rig.client().hostTrouble = null;
+    expect(await asked).toMatchObject({ outcome: 'answered', reply: { text: 're: hello' } });
+    expect(rig.client().typed).toEqual(['hello']);
+  });
+});

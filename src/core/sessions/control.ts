@@ -35,6 +35,8 @@ export interface ControlLimits {
   targetsMs: number;
   /** How long a state may take. */
   stateMs: number;
+  /** How long `send` waits for a host that may not answer. */
+  hostMs: number;
   /** How long `close` waits for a submission. */
   closeMs: number;
 }
@@ -45,7 +47,8 @@ const LIMITS: ControlLimits = {
   retryMs: 250,
   sendMs: 250,
   targetsMs: 1000,
-  stateMs: 2000,
+  stateMs: 1500,
+  hostMs: 7000,
   closeMs: 1500,
 };
 
@@ -66,7 +69,7 @@ export interface PromptRequest {
 export type Started = 'resumed' | 'fresh';
 
 /**
- * How an ask or a send ends. `not_started`: the client could not be started. `withdrawn`: it was never typed. `timeout`: it was typed, and the
+ * How an ask or a send ends. `not_started`: the client could not be started. `unreachable`: its host does not answer, and nothing was typed. `withdrawn`: it was never typed. `timeout`: it was typed, and the
  * answer will be in the history. `stopped`: the client ended during the turn. `closed`: this program ends; the next one follows the prompt.
  */
 export type PromptEnd =
@@ -74,6 +77,7 @@ export type PromptEnd =
   | { outcome: 'timeout' }
   | { outcome: 'withdrawn' }
   | { outcome: 'not_started'; because: string }
+  | { outcome: 'unreachable'; because: string }
   | { outcome: 'failed'; because: string }
   | { outcome: 'interrupted' }
   | { outcome: 'stopped' }
@@ -85,11 +89,11 @@ export type PromptNews = { outcome: 'submitted'; started?: Started } | PromptEnd
 /** How far a prompt is when `send` returns. */
 export type PromptSent =
   | { outcome: 'sent'; id: number; status: 'queued' | 'submitted'; because?: string; started?: Started }
-  | Extract<PromptEnd, { outcome: 'not_started' | 'failed' }>;
+  | Extract<PromptEnd, { outcome: 'not_started' | 'unreachable' | 'failed' }>;
 
 /** The sessions of this user: what control, chats and commands do with them. Unknown names throw a Refusal `not_found`. */
 export interface SessionControl {
-  /** Every configured session and its state; one that does not answer within 2 s is `stopped`. */
+  /** Every configured session and its state; one that does not answer within 1.5 s is `stopped`. */
   sessions(): Promise<(SessionTarget & { state: SessionState })[]>;
   /** Sends and waits for the answer to this very prompt. */
   ask(request: PromptRequest): Promise<PromptEnd>;
@@ -175,13 +179,15 @@ class Control implements SessionControl {
     const { promise, resolve } = Promise.withResolvers<PromptNews>();
     const { id, worker, forget } = await this.#enqueue(request, resolve);
     try {
-      const seenBy = this.deps.now() + this.#limits.stateMs;
+      const { stateMs, hostMs, sendMs } = this.#limits;
+      const began = this.deps.now();
       let news: PromptNews | null = null;
       let isUp = false;
       while (news === null && !isUp) {
-        news = await withLimit(promise, this.#limits.sendMs);
+        news = await withLimit(promise, sendMs);
         const status = worker.state?.status ?? 'stopped';
-        isUp = !worker.isStarting && (status !== 'stopped' || this.deps.now() > seenBy);
+        const isLate = this.deps.now() - began > (worker.state ? stateMs : hostMs);
+        isUp = !worker.isStarting && (status !== 'stopped' || isLate);
       }
       return await this.#sent(id, worker, news);
     } finally {
@@ -291,6 +297,7 @@ class Control implements SessionControl {
     switch (news?.outcome) {
       case 'failed':
       case 'not_started':
+      case 'unreachable':
         return news;
       case 'withdrawn':
         return { outcome: 'failed', because: prompt?.because ?? 'withdrawn' };

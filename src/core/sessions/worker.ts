@@ -1,8 +1,9 @@
 import { Bell, withLimit } from '../wait.ts';
 import type { StoredPrompt } from '../ports/session-store.ts';
+import { HostUnreachable } from '../ports/session.ts';
 import type { SessionDriver, SessionState, SessionTarget, TurnEvent } from '../ports/session.ts';
 import { reasonOf, SessionClient } from './client.ts';
-import type { ControlDeps, ControlLimits, PromptNews, Started } from './control.ts';
+import type { ControlDeps, ControlLimits, PromptEnd, PromptNews, Started } from './control.ts';
 import { PromptQueue } from './queue.ts';
 import { RecordReader } from './record-reader.ts';
 
@@ -29,6 +30,7 @@ interface Current {
 const MOST_TRIES = 3;
 /** After an error of the store or the driver. */
 const TROUBLE_MS = 1000;
+const VAIN = 'the client ends as soon as it was started';
 
 /**
  * Gives one session its prompts, one after the other, oldest first, and stores what it answers.
@@ -103,7 +105,8 @@ export class SessionWorker {
   get reason(): string | null {
     if (this.#starting) return 'the session starts';
     if (this.#current) return 'the session works on an earlier prompt';
-    const { status, waitingFor } = this.#state ?? {};
+    if (!this.#state) return this.#trouble || null;
+    const { status, waitingFor } = this.#state;
     if (status === 'active') return 'the session is busy';
     if (status === 'waiting') return `the session waits for its user: ${waitingFor ?? 'a dialog is open'}`;
     return status === 'starting' ? 'the session starts' : null;
@@ -165,6 +168,7 @@ export class SessionWorker {
         if (because !== this.#trouble) this.deps.log('session_trouble', { session: this.target.name, because });
         this.#trouble = because;
         this.#bell.ringIn(TROUBLE_MS);
+        if (error instanceof HostUnreachable) await this.#exclusive(() => this.#lost(because)).catch(() => {});
       }
       if (!this.#isClosing) await this.#bell.next();
     }
@@ -175,6 +179,13 @@ export class SessionWorker {
     const result = this.#turn.then(act);
     this.#turn = result.catch(() => {});
     return result;
+  }
+
+  /** What is in the client goes on there, and its record tells the end. What was not typed does not wait for the host. */
+  async #lost(because: string): Promise<void> {
+    this.#state = null;
+    this.deps.stateChanged(this.target.name, { status: 'stopped' });
+    await this.#failQueued({ outcome: 'unreachable', because });
   }
 
   async #step(): Promise<void> {
@@ -246,10 +257,15 @@ export class SessionWorker {
     }
     if (event.turn !== current.turn) return false;
     if (event.how === 'done') await this.#queue.answer(id, event.text);
-    else if (this.#state?.status === 'stopped') await this.#queue.fail(id, 'session stopped', { outcome: 'stopped' });
+    else if (await this.#isStopped()) await this.#queue.fail(id, 'session stopped', { outcome: 'stopped' });
     else if (event.how === 'interrupted') await this.#queue.fail(id, 'interrupted', { outcome: 'interrupted' });
     else await this.#queue.fail(id, event.text || 'the turn failed');
     return true;
+  }
+
+  /** A client that was killed after the last look has ended its turn, too. */
+  async #isStopped(): Promise<boolean> {
+    return this.#state?.status === 'stopped' || (await this.#driver.state()).status === 'stopped';
   }
 
   /** What becomes of the prompt in hand if the record says no more of it. */
@@ -313,7 +329,7 @@ export class SessionWorker {
     if (head.state !== 'queued') return this.#bell.ringIn(TROUBLE_MS);
     if (status === 'stopped') {
       this.#vainStarts += 1;
-      if (this.#vainStarts > MOST_TRIES) return this.#failQueued('the client ends as soon as it was started');
+      if (this.#vainStarts > MOST_TRIES) return this.#failQueued({ outcome: 'not_started', because: VAIN });
       this.#start(false).catch(() => {});
       return;
     }
@@ -380,15 +396,15 @@ export class SessionWorker {
       return result;
     } catch (error) {
       const because = reasonOf(error);
-      if (!this.#isClosing) await this.#exclusive(() => this.#failQueued(because));
+      const outcome = error instanceof HostUnreachable ? 'unreachable' : 'not_started';
+      if (!this.#isClosing) await this.#exclusive(() => this.#failQueued({ outcome, because }));
       throw error;
     }
   }
 
-  async #failQueued(because: string): Promise<void> {
+  async #failQueued(end: Extract<PromptEnd, { outcome: 'not_started' | 'unreachable' }>): Promise<void> {
     this.#vainStarts = 0;
-    for (const { id } of await this.#queue.queued())
-      await this.#queue.fail(id, because, { outcome: 'not_started', because });
+    for (const { id } of await this.#queue.queued()) await this.#queue.fail(id, end.because, end);
   }
 
   async #stopNow(): Promise<void> {
