@@ -170,6 +170,7 @@ const CCC_COMMANDS: readonly Row<Context>[] = rows(
   'kill',
   'list',
   'version',
+  'drive',
   'setup',
   'install-service',
   'uninstall-service',

@@ -43,6 +43,7 @@ export class ScriptedServer {
     const server = new ControlServer({
       control,
       config,
+      hosts: { want() {} },
       history,
       files,
       version: '1.2.3',

@@ -3,7 +3,7 @@ import { basename } from 'node:path';
 import { command } from '../../core/command.ts';
 import type { Command } from '../../core/command.ts';
 import { ifThere } from '../../core/disk.ts';
-import type { SessionTarget } from '../../core/ports/session.ts';
+import type { SessionDriver } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
 import type { OpenService } from '../../core/service.ts';
 import { servingLog } from '../../platform/log.ts';
@@ -11,7 +11,9 @@ import { VERSION } from '../../platform/program.ts';
 import { serveUntilSignal } from '../../platform/serve.ts';
 import { requestControl } from '../../protocols/control/client.ts';
 import { ControlFile } from '../../protocols/control/config.ts';
+import { serveDrive } from '../../protocols/control/drive.ts';
 import { control } from '../../protocols/control/service.ts';
+import { Hosts } from '../../protocols/control/hosts.ts';
 import { configuredTargets, driverFor } from '../../protocols/control/targets.ts';
 import { tmuxNameOf } from '../../sessions/tmux-session.ts';
 import type { Context } from '../context.ts';
@@ -65,7 +67,7 @@ async function stop(context: Context, file: ControlFile, name: string): Promise<
     await requestControl(context.env, { cmd: 'stop', session: name });
   } catch (error) {
     if (!(error instanceof Refusal) || error.code !== 'unreachable') throw error;
-    const driver = driverFor(await targetNamed(context, file, name), context.env);
+    const driver = await driverNamed(context, file, name);
     try {
       await driver.stop();
     } finally {
@@ -88,6 +90,14 @@ const versionCommand = command({
   },
 });
 
+/** Not for people: what a control server on another machine starts here by ssh. spec: control#drive */
+const driveCommand = command({
+  usage: 'drive',
+  async run(context: Context) {
+    await serveDrive(context.env);
+  },
+});
+
 /** `ccc` alone. */
 export const alone = command({
   usage: '',
@@ -99,8 +109,7 @@ export const alone = command({
       );
     const file = ControlFile.of(context.env);
     const name = sessionHere(context, file) ?? makeHere(context, file);
-    const target = await targetNamed(context, file, name);
-    const driver = driverFor(target, context.env);
+    const driver = await driverNamed(context, file, name);
     try {
       const { status, pid } = await driver.state();
       if (status === 'stopped') {
@@ -139,13 +148,14 @@ function makeHere(context: Context, file: ControlFile): string {
   return name;
 }
 
-async function targetNamed(context: Context, file: ControlFile, name: string): Promise<SessionTarget> {
+async function driverNamed(context: Context, file: ControlFile, name: string): Promise<SessionDriver> {
   const home = context.workspace.homes.find(({ label }) => label === 'parley');
   if (!home) throw new Error('a workspace has a home of its own');
   const targets = await configuredTargets(file, home.journal.sessionStore(), context.env);
   const target = targets.find((one) => one.name === name);
   if (!target) throw new Refusal('not_found', 'session not found');
-  return target;
+  // A connection to another host ends with this process.
+  return driverFor(target, context.env, new Hosts({ config: file, env: context.env, log: () => {} }));
 }
 
 function isInTmux({ env }: Context, name: string): boolean {
@@ -177,8 +187,9 @@ export const commands = {
   kill: killCommand,
   list: listCommand,
   version: versionCommand,
+  drive: driveCommand,
   setup: notYet('setup', 'write ~/.ccc.json by hand (docs/protocol/control.md)'),
   'install-service': notYet('install-service', 'use `parley up --with control --detach`'),
   'uninstall-service': notYet('uninstall-service', 'use `parley down`'),
-  hosts: notYet('hosts', 'sessions on other hosts come later'),
+  hosts: notYet('hosts', 'write "hosts" into ~/.ccc.json by hand (docs/protocol/control.md)'),
 };

@@ -194,8 +194,9 @@ export function addSession(
   const { host, base } = splitName(name);
   if (client !== undefined && !CLIENT_NAMES.some((one) => one === client))
     throw new Refusal('invalid_request', `--client: use ${CLIENT_NAMES.join(', ')}`);
-  const { projects_dir: projects } = file.read();
-  const path = host === 'local' ? localFolder(context, folder, projects, base) : (folder ?? base);
+  const { projects_dir: projects, hosts } = file.read();
+  const far = hosts[host]?.projects_dir || '~';
+  const path = host === 'local' ? localFolder(context, folder, projects, base) : (folder ?? `${far}/${base}`);
   file.add(name, { path, ...(client && { client }), ...(flag && { flags: flag }) });
   return { path };
 }

@@ -96,6 +96,7 @@ export async function requestControl(env: Env, fields: Record<string, unknown>):
 
 function codeFor(said: string): RefusalCode {
   if (said === SAID.notFound || said.startsWith(SAID.noHost)) return 'not_found';
-  if (/^failed to|^session (started|stopped)|^capture failed|^interrupted|^timeout/.test(said)) return 'unreachable';
+  if (/^host unreachable|^failed to|^session (started|stopped)|^capture failed|^interrupted|^timeout/.test(said))
+    return 'unreachable';
   return said.startsWith('too late') ? 'already_claimed' : 'invalid_request';
 }

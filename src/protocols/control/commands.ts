@@ -1,10 +1,12 @@
 import type { SessionState } from '../../core/ports/session.ts';
 import type { SessionControl } from '../../core/sessions/control.ts';
+import { HostUnreachable } from '../../core/ports/session.ts';
 import { Refusal } from '../../core/refusal.ts';
-import { flagsOf } from './config.ts';
+import { flagsOf, hostOf } from './config.ts';
 import type { ControlFile, SessionEntry } from './config.ts';
 import type { HistoryFiles } from './history-files.ts';
 import type { HistoryLine, SessionHistory } from './history.ts';
+import type { Hosts } from './hosts.ts';
 import { ControlError, endSaid, line, SAID } from './phrases.ts';
 import { agentOf, limitOf, promptText } from './requests.ts';
 import type { ControlRequest } from './requests.ts';
@@ -18,6 +20,7 @@ const GIST_CHARACTERS = 100;
 export interface CommandDeps {
   control: SessionControl;
   config: ControlFile;
+  hosts: Pick<Hosts, 'want'>;
   history: Pick<SessionHistory, 'page' | 'last'>;
   files: Pick<HistoryFiles, 'lastModified' | 'publish'>;
   version: string;
@@ -94,7 +97,7 @@ const COMMANDS: Record<string, Handler> = {
     try {
       await deps.control.restart(request.session);
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
+      if (!(error instanceof Refusal) || error instanceof HostUnreachable) throw error;
       // `outcome_unknown`: it was started and did not come up. Otherwise nothing could be started.
       if (error.code === 'outcome_unknown')
         throw new ControlError(SAID.notInitialized, { reason: line(error.message) });
@@ -125,7 +128,7 @@ const COMMANDS: Record<string, Handler> = {
     try {
       return { ok: true, response: await deps.control.screen(request.session, limitOf(request, SCREEN_LINES)) };
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
+      if (!(error instanceof Refusal) || error instanceof HostUnreachable) throw error;
       throw new ControlError(`capture failed: ${line(error.message)}`);
     }
   },
@@ -200,12 +203,13 @@ export function shownState({ status, waitingFor }: SessionState): { status: stri
 }
 
 /** The session of a request, or the error for it. */
-function known({ config }: Pick<CommandDeps, 'config'>, { session }: ControlRequest): SessionEntry {
+function known({ config, hosts }: Pick<CommandDeps, 'config' | 'hosts'>, { session }: ControlRequest): SessionEntry {
   if (session === '') throw new ControlError(SAID.sessionRequired);
   const entry = config.session(session);
   if (!entry) throw new ControlError(SAID.notFound);
-  const host = entry.host || (session.includes(':') ? session.slice(0, session.indexOf(':')) : '');
-  if (host !== '' && host !== 'local' && !Object.hasOwn(config.read().hosts, host)) throw new ControlError(SAID.noHost);
+  const host = hostOf(session, entry);
+  if (host !== 'local' && !Object.hasOwn(config.read().hosts, host)) throw new ControlError(SAID.noHost);
+  hosts.want(host);
   return entry;
 }
 

@@ -26,6 +26,16 @@ const SessionEntry = new Schema(() =>
 );
 export type SessionEntry = Described<typeof SessionEntry>;
 
+const HostEntry = new Schema(() =>
+  v.looseObject({
+    address: v.string(),
+    projects_dir: v.nullish(v.string(), ''),
+    /** Ours: how Parley is called there, as a command of that host's shell. */
+    command: v.nullish(v.string(), ''),
+  }),
+);
+export type HostEntry = Described<typeof HostEntry>;
+
 /** What we read of the file. Keys that we do not know stay in it. spec: control#file */
 const ControlSettings = new Schema(() =>
   v.looseObject({
@@ -42,10 +52,7 @@ const ControlSettings = new Schema(() =>
     projects_dir: v.nullish(v.string(), ''),
     transcription_cmd: v.nullish(v.string(), ''),
     away: v.nullish(v.boolean(), false),
-    hosts: v.nullish(
-      v.record(v.string(), v.looseObject({ address: v.string(), projects_dir: v.nullish(v.string(), '') })),
-      {},
-    ),
+    hosts: v.nullish(v.record(v.string(), HostEntry.inner), {}),
     record_terminal: v.nullish(v.boolean(), true),
     allow_commands: v.nullish(v.boolean(), false),
     start_timeout_seconds: v.nullish(v.pipe(v.number(), v.minValue(1), v.maxValue(3600)), START_TIMEOUT_SECONDS),
@@ -192,6 +199,11 @@ export function splitName(name: string): { host: string; base: string } {
   return at < 0 ? { host: 'local', base: name } : { host: name.slice(0, at), base: name.slice(at + 1) };
 }
 
+/** Where a session runs: `local`, or the name of a host. */
+export function hostOf(name: string, entry: Pick<SessionEntry, 'host'>): string {
+  return entry.host || splitName(name).host;
+}
+
 /** The name of a session that is to be made, or a Refusal that says what is wrong with it. spec: control#names */
 export function newSessionName(text: string): string {
   const shown = text.replace(/\p{Cc}/gu, '?').slice(0, 60);
@@ -220,7 +232,7 @@ export function targetOf(
   settings: ControlSettings,
   home: string,
 ): Omit<SessionTarget, 'conversation'> {
-  const host = entry.host || splitName(name).host;
+  const host = hostOf(name, entry);
   return {
     name,
     host,

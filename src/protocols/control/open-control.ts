@@ -10,6 +10,7 @@ import { prepareFolder, serveUnixSocket } from '../../wire/unix-socket.ts';
 import type { SocketOptions } from '../../wire/unix-socket.ts';
 import { ControlFile, controlPlaces } from './config.ts';
 import type { ControlPlaces } from './config.ts';
+import { Hosts } from './hosts.ts';
 import { HistoryFiles } from './history-files.ts';
 import { SessionHistory } from './history.ts';
 import { LINE_LIMIT } from './requests.ts';
@@ -105,10 +106,11 @@ async function start(context: ServiceContext, places: ControlPlaces, log: Log): 
   const files = new HistoryFiles(store, config);
   const history = new SessionHistory(store, files, `${places.folder}/history`);
   await history.open();
+  const hosts = new Hosts({ config, env, log });
   const control = openControl({
     store,
     targets: () => configuredTargets(config, store, env),
-    driver: (target) => driverFor(target, env),
+    driver: (target) => driverFor(target, env, hosts),
     publish: () => files.publish(),
     recordsTerminal: async () => config.readOrLast().record_terminal,
     now: Date.now,
@@ -118,6 +120,7 @@ async function start(context: ServiceContext, places: ControlPlaces, log: Log): 
   const server = new ControlServer({
     control,
     config,
+    hosts,
     history,
     files,
     version: VERSION,
@@ -135,6 +138,7 @@ async function start(context: ServiceContext, places: ControlPlaces, log: Log): 
     },
     async close() {
       await control.close();
+      hosts.close();
       await files.publish().catch(() => {});
       for (const { directory } of workspace.homes) await directory.close();
     },

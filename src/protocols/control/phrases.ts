@@ -42,6 +42,8 @@ export function endSaid(end: Exclude<PromptEnd, { outcome: 'answered' }>, isLate
       return isLate ? SAID.timeout : 'failed to send: it was withdrawn';
     case 'not_started':
       return `failed to restart Claude: ${line(end.because)}`;
+    case 'unreachable':
+      return line(end.because);
     case 'failed':
       return end.because === NO_TURN ? NO_TURN : `failed to send: ${line(end.because)}`;
     case 'interrupted':

@@ -6,6 +6,8 @@ import { Refusal } from '../../core/refusal.ts';
 import { userHome } from '../../platform/env.ts';
 import { targetOf } from './config.ts';
 import type { ControlFile } from './config.ts';
+import type { Hosts } from './hosts.ts';
+import { RemoteDriver } from './remote-driver.ts';
 
 /** Every configured session, as drivers need it: what the file says, and the conversation that the store remembers. */
 export async function configuredTargets(
@@ -26,8 +28,13 @@ export async function configuredTargets(
 }
 
 /** What drives a session. One that we cannot drive is stopped, and says why it does not start. */
-export function driverFor(target: SessionTarget, env: Env): SessionDriver {
-  if (target.host !== 'local') return new NoDriver('sessions on other hosts are not in this version');
+export function driverFor(target: SessionTarget, env: Env, hosts: Hosts): SessionDriver {
+  const driver = localDriver(target, env);
+  return target.host === 'local' ? driver : new RemoteDriver(target, driver, hosts);
+}
+
+/** What drives a session on this host. */
+export function localDriver(target: SessionTarget, env: Env): SessionDriver {
   const client = clientNamed(target.client);
   if (client?.session) return client.session(target, { ...env, HOME: userHome(env), PATH: env['PATH'] ?? '' });
   return new NoDriver(`${target.client} cannot be controlled in this version`);

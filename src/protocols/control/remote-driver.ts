@@ -1,0 +1,212 @@
+import * as v from 'valibot';
+import { HostUnreachable } from '../../core/ports/session.ts';
+import type {
+  Prompt,
+  RecordPlace,
+  SessionDriver,
+  SessionState,
+  SessionTarget,
+  Submission,
+  TurnEvent,
+} from '../../core/ports/session.ts';
+import { REFUSALS, Refusal } from '../../core/refusal.ts';
+import type { RefusalCode } from '../../core/refusal.ts';
+import { Schema } from '../../core/schema.ts';
+import type { Described } from '../../core/schema.ts';
+import { NoAnswer, RemoteError } from '../../wire/jsonrpc.ts';
+import type { JsonRpcPeer, Params } from '../../wire/jsonrpc.ts';
+import type { FarTarget } from './drive.ts';
+import type { Hosts } from './hosts.ts';
+
+/** How long the host may take: to look, to read a long record, to do something with a terminal. */
+const LOOK_MS = 5000;
+const READ_MS = 60_000;
+const ACT_MS = 60_000;
+
+const State = new Schema(() =>
+  v.object({
+    status: v.picklist(['active', 'idle', 'waiting', 'starting', 'stopped']),
+    waitingFor: v.exactOptional(v.string()),
+    conversation: v.exactOptional(v.string()),
+    pid: v.exactOptional(v.number()),
+  }),
+);
+const Turn = { turn: v.string(), text: v.string(), at: v.number() };
+const Events = new Schema(() =>
+  v.object({
+    events: v.array(
+      v.variant('kind', [
+        v.object({ kind: v.literal('prompt'), ...Turn, key: v.exactOptional(v.string()) }),
+        v.object({ kind: v.literal('end'), ...Turn, how: v.picklist(['done', 'interrupted', 'failed']) }),
+      ]),
+    ),
+    next: v.string(),
+  }),
+);
+const Submitted = new Schema(() =>
+  v.variant('outcome', [
+    v.object({ outcome: v.literal('submitted') }),
+    v.object({ outcome: v.literal('left'), because: v.string(), retry: v.boolean() }),
+    v.object({ outcome: v.literal('unknown'), because: v.string() }),
+  ]),
+);
+const StartedAs = new Schema(() => v.object({ started: v.picklist(['resumed', 'fresh']) }));
+const Text = new Schema(() => v.string());
+const Anything = new Schema(() => v.unknown());
+
+/**
+ * A session on another host. The same program runs there and drives it, from the client's own files; here its answers are used as if the
+ * client were local. A connection that is lost changes nothing in the client: places and conversations are valid on the next one.
+ */
+export class RemoteDriver implements SessionDriver {
+  /** The name of the session on that host. */
+  readonly #name: string;
+  /** The connection on which the host knows this session. */
+  #opened: { peer: JsonRpcPeer; done: Promise<unknown> } | null = null;
+  #conversation: string | null;
+  readonly #leave: () => void;
+  readonly #changed = new Set<() => void>();
+
+  constructor(
+    readonly target: SessionTarget,
+    /** Of the same client. It is asked only what needs no client: how a text is typed. */
+    readonly local: Pick<SessionDriver, 'prepare' | 'isOurs' | 'close'>,
+    readonly hosts: Pick<Hosts, 'peer' | 'listen'>,
+  ) {
+    const { name, host } = target;
+    this.#name = name.startsWith(`${host}:`) ? name.slice(host.length + 1) : name;
+    this.#conversation = target.conversation;
+    this.#leave = hosts.listen(host, (session) => {
+      if (session === null || session === name) for (const changed of this.#changed) changed();
+    });
+  }
+
+  async state(): Promise<SessionState> {
+    const state = await this.#call(State, 'state', {}, LOOK_MS);
+    this.#conversation = state.conversation ?? this.#conversation;
+    return state;
+  }
+
+  watch(changed: () => void): () => void {
+    this.#changed.add(changed);
+    return () => void this.#changed.delete(changed);
+  }
+
+  prepare(text: string, options?: { raw?: boolean }): string {
+    return this.local.prepare(text, options);
+  }
+
+  place(): Promise<RecordPlace> {
+    return this.#call(Text, 'place', {}, LOOK_MS);
+  }
+
+  events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }> {
+    return this.#call(Events, 'events', { since }, READ_MS);
+  }
+
+  isOurs(event: TurnEvent, prompt: Prompt): boolean {
+    return this.local.isOurs(event, prompt);
+  }
+
+  async submit({ key, text }: Prompt, signal: AbortSignal): Promise<Submission> {
+    let peer: JsonRpcPeer;
+    try {
+      peer = await this.#open();
+    } catch (error) {
+      if (error instanceof HostUnreachable) return { outcome: 'left', because: error.message, retry: true };
+      throw error;
+    }
+    try {
+      return await this.#request(peer, Submitted, 'submit', { key, text }, ACT_MS, signal);
+    } catch (error) {
+      // It was on its way: only the record there can tell.
+      if (error instanceof HostUnreachable) return { outcome: 'unknown', because: error.message };
+      throw error;
+    }
+  }
+
+  start(): Promise<{ started: 'resumed' | 'fresh' }> {
+    return this.#call(StartedAs, 'start', {}, this.target.startTimeoutMs + ACT_MS);
+  }
+
+  async stop(): Promise<void> {
+    await this.#call(Anything, 'stop', {}, ACT_MS);
+  }
+
+  screen(lines: number): Promise<string> {
+    return this.#call(Text, 'screen', { lines }, ACT_MS);
+  }
+
+  async close(): Promise<void> {
+    this.#changed.clear();
+    this.#opened?.peer.notify('close', { session: this.target.name });
+    this.#leave();
+    await this.local.close();
+  }
+
+  async #call<S extends AnySchema>(schema: S, method: string, params: Params, ms: number): Promise<Described<S>> {
+    return this.#request(await this.#open(), schema, method, params, ms);
+  }
+
+  /** The connection, on which the host knows this session. */
+  async #open(): Promise<JsonRpcPeer> {
+    const peer = await this.hosts.peer(this.target.host);
+    if (this.#opened?.peer !== peer) {
+      const { client, folder, command, sharesFolder = false, startTimeoutMs } = this.target;
+      const far: FarTarget = {
+        name: this.#name,
+        client,
+        folder,
+        command: [...command],
+        conversation: this.#conversation,
+        sharesFolder,
+        startTimeoutMs,
+      };
+      this.#opened = { peer, done: this.#request(peer, Anything, 'open', { target: far }, LOOK_MS) };
+    }
+    const opened = this.#opened;
+    try {
+      await opened.done;
+    } catch (error) {
+      if (this.#opened === opened) this.#opened = null;
+      throw error;
+    }
+    return peer;
+  }
+
+  async #request<S extends AnySchema>(
+    peer: JsonRpcPeer,
+    schema: S,
+    method: string,
+    params: Params,
+    ms: number,
+    signal?: AbortSignal,
+  ): Promise<Described<S>> {
+    let answer: unknown;
+    try {
+      const request = peer.request(method, { session: this.target.name, ...params }, { ms });
+      const abort = (): void => peer.notify('abort', { id: request.id });
+      if (signal?.aborted) abort();
+      signal?.addEventListener('abort', abort, { once: true });
+      answer = await request.answer.finally(() => signal?.removeEventListener('abort', abort));
+    } catch (error) {
+      throw asOurs(error, ms);
+    }
+    const parsed = schema.safeParse(answer);
+    if (parsed.success) return parsed.data as Described<S>;
+    throw new Error(`${this.target.host} answered "${method}" with something else: ${parsed.path}: ${parsed.why}`);
+  }
+}
+
+type AnySchema = Schema<v.GenericSchema<unknown, unknown>>;
+
+/** A refusal of the host is one here, too; a host that went away is unreachable. */
+function asOurs(error: unknown, ms: number): unknown {
+  if (error instanceof RemoteError) {
+    const code = (Object.keys(REFUSALS) as RefusalCode[]).find((one) => REFUSALS[one].rpc === error.code);
+    return code ? new Refusal(code, error.message) : error;
+  }
+  if (error instanceof NoAnswer) return new HostUnreachable(`host unreachable: no answer within ${ms / 1000} s`);
+  if (error instanceof Refusal) return new HostUnreachable('host unreachable: the connection was lost');
+  return error;
+}
