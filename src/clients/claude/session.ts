@@ -17,7 +17,7 @@ import { lastLines, paneOn, TmuxSession, tmuxNameOf, type Pane } from '../../ses
 import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
 import { isCommand, isSamePrompt, preparePrompt } from './prompt-text.ts';
 import { ClaudeRecord, type LiveClient } from './record.ts';
-import { claudeComposer, type ClaudeSession, claudeSessions, ClaudeStateReader, runs } from './state.ts';
+import { claudeComposer, claudeHolds, type ClaudeSession, claudeSessions, ClaudeStateReader, runs } from './state.ts';
 import { transcriptOf } from './transcript.ts';
 
 /** In case a file event was lost, and because a client that was killed writes nothing. */
@@ -139,7 +139,12 @@ export class ClaudeSessionDriver implements SessionDriver {
         false,
       );
     const states = new ClaudeStateReader(this.#folder, live.sessionId, live.pid);
-    const how = { composer: claudeComposer, enterAfter: ENTER_AFTER_MS, proofWithin: PROOF_MS };
+    const how = {
+      composer: claudeComposer,
+      isPasted: claudeHolds,
+      enterAfter: ENTER_AFTER_MS,
+      proofWithin: PROOF_MS,
+    };
     const typed = await typeInto({ terminal, states, ...how }, prompt.text, signal);
     if (typed.typed === 'nothing') return left(typed.because, typed.retry);
     if (typed.typed === 'stranded') return { outcome: 'unknown', because: typed.because };
