@@ -30,6 +30,12 @@ export function refuseTemporary(program: string, env: Env, then: string): string
   throw refusal(`${program} is in the temporary folder ${folder}`, wayOut(program, env, then));
 }
 
+/** Will this folder be there after the next start of the machine? Shells put folders on the search path that end with them. */
+export function isLasting(folder: string, env: Env): boolean {
+  if (PASSING.test(`${folder}/`)) return false;
+  return isBelow(folder, userHome(env)) || (temporaryFolder(folder, env) === null && !isBelow(folder, '/run'));
+}
+
 /** The user's home, if it is in a temporary folder: then everything that is installed there goes with it. */
 export function temporaryHome(env: Env): string | null {
   return temporaryFolder(userHome(env), env) === null ? null : userHome(env);
