@@ -3,6 +3,7 @@ import { isAbsolute } from 'node:path';
 import { isLasting } from '../../clients/own-program.ts';
 import { ifThere } from '../../core/disk.ts';
 import type { Env } from '../../core/env.ts';
+import { Refusal } from '../../core/refusal.ts';
 import { userHome } from '../../platform/env.ts';
 
 /** What the files are called, as other programs and people expect it. */
@@ -77,6 +78,11 @@ export function servicePath(env: Env): string {
  * `OOMPolicy=continue`: a client that runs out of memory does not end the server.
  */
 function systemdUnit(program: string, env: Env): string {
+  if (/["'\\\p{Cc}]/u.test(program))
+    throw new Refusal(
+      'invalid_request',
+      `systemd starts no program with a quote or a backslash in its path: ${program}`,
+    );
   const body = `[Unit]
 Description=Prompts for coding sessions on ~/.ccc.sock (Parley)
 StartLimitIntervalSec=60
