@@ -258,7 +258,7 @@ describe('ccc setup', () => {
     const before = JSON.parse(readFileSync(`${rig.home}/.ccc.json`, 'utf8')) as object;
     const done = await rig.script(['ccc', 'setup', '123456:ABC-def', '--yes']);
     expect(done.code).toBe(0);
-    expect(done.out).toContain('1 sessions and 1 hosts');
+    expect(done.out).toContain('(kept: 1 session, 1 host)');
     expect(done.out).toContain('the chat is not in this version');
     expect(done.out + done.err).not.toContain('ABC-def');
     const text = readFileSync(`${rig.home}/.ccc.json`, 'utf8');

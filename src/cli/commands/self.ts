@@ -106,7 +106,7 @@ async function restartedService(env: Env, program: string): Promise<ServiceRepor
   if (!service.isActive) return null;
   if (service.program !== null && isSameFile(service.program, program)) return service.restart();
   const other = service.program ?? 'another program';
-  return { done: [], notes: [`the service starts ${other}; to start this one: ${program} ccc install-service`] };
+  return { done: [], notes: [`the service starts ${other}; to start this one: ${program} service install`] };
 }
 
 async function uninstalled(context: Context, manifest: string, withHome: boolean, sure: boolean): Promise<void> {

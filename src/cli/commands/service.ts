@@ -7,6 +7,7 @@ import { control } from '../../protocols/control/service.ts';
 import { LINGER, notInstalled, UserService } from '../../protocols/control/user-service.ts';
 import type { ServiceReport } from '../../protocols/control/user-service.ts';
 import type { Context } from '../context.ts';
+import { counted } from '../doctor/finding.ts';
 
 const SKIP = '--dangerously-skip-permissions';
 
@@ -135,7 +136,7 @@ async function status(context: Context, service: UserService): Promise<void> {
     context.say(`service  ${state.active ?? `unknown: ${state.why ?? ''}`}${pid}${start}`);
   }
   context.say(`socket   ${socket}  ${answers ? 'answers' : 'does not answer'}`);
-  if (state.file === 'missing') context.say('Next: ccc install-service');
+  if (state.file === 'missing') context.say('Next: parley service install');
   else if (!state.isLingering) context.note(LINGER);
 }
 
@@ -169,13 +170,13 @@ const setupCommand = command({
     const isAsked = !values.yes && !context.json && flags['claude'] === undefined;
     const claude = isAsked ? { claude_flags: wantsToSkip(context) ? [SKIP] : [] } : {};
     const isChanged = file.set({ ...(token !== undefined && { bot_token: token }), ...claude });
-    const kept = `${Object.keys(sessions).length} sessions and ${Object.keys(hosts).length} hosts`;
-    const done = [isChanged ? `wrote ${file.path} (${kept} are in it)` : `${file.path} is current (${kept})`];
+    const kept = `${counted(Object.keys(sessions).length, 'session')}, ${counted(Object.keys(hosts).length, 'host')}`;
+    const done = [isChanged ? `wrote ${file.path} (kept: ${kept})` : `${file.path} is as it was (${kept})`];
     const skips = file.read().flags['claude']?.includes(SKIP) ?? false;
     done.push(`permissions of Claude Code are ${skips ? 'skipped' : 'not skipped'} ("flags" in ${file.path})`);
     if (token !== undefined) done.push('the token is stored; the chat is not in this version');
     const report = await service.install(false);
-    const left = `${service.path} ${whose(service)}; it was left alone: ccc install-service --force replaces it`;
+    const left = `${service.path} ${whose(service)}; it was left alone: parley service install --force replaces it`;
     tell(context, { done: [...done, ...(report?.done ?? [])], notes: report?.notes ?? [left] });
     if (!context.json && Object.keys(sessions).length === 0) context.say('Next: ccc new <name> <folder>');
   },

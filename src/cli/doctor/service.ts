@@ -19,9 +19,9 @@ export function examineService(env: Env): Finding[] {
       bad(`${path} is installed and ${active}`, '`parley service logs` says why; `parley service restart`'),
     );
   else if (!isEnabled)
-    findings.push(warn(`active (pid ${pid}), but it does not start at log-in`, '`ccc install-service`'));
+    findings.push(warn(`active (pid ${pid}), but it does not start at log-in`, '`parley service install`'));
   else findings.push(ok(`active (pid ${pid}), starts at log-in`));
-  findings.push(...service.missing().map((what) => bad(what, '`ccc install-service` in a shell that finds it')));
+  findings.push(...service.missing().map((what) => bad(what, '`parley service install` in a shell that finds it')));
   const running = daemonNotice(serverLock(controlPlaces(env)));
   if (running && running.version !== VERSION)
     findings.push(warn(`the server runs ${running.version}, this is ${VERSION}`, '`parley service restart`'));

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test';
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { temporaryHome } from '../../../test/support/home.ts';
-import { partsOf, servicePath, unitFor, writerOf } from './unit.ts';
+import { unitParts, servicePath, unitFor, writerOf } from './unit.ts';
 import { lingers } from './user-service.ts';
 
 const env = { HOME: '/home/me', PATH: '/usr/bin', LANG: 'en_US.UTF-8', ANTHROPIC_API_KEY: 'secret' };
@@ -44,7 +44,7 @@ describe('the unit', () => {
     };
     const { text } = unitFor(program, { ...env, HOME: home, TMUX_TMPDIR: '/a "b" 5%' }, 'linux');
     expect(verified(text)).toBe('');
-    expect(partsOf(text).program).toBe(program);
+    expect(unitParts(text).program).toBe(program);
     expect(() => unitFor('/opt/a "b"/parley', env, 'linux')).toThrow('a quote or a backslash in its path');
     // The check is one that can fail.
     expect(verified(text.replace('KillMode=process', 'KillMode=sometimes'))).toContain('kill mode');

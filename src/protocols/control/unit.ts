@@ -36,7 +36,7 @@ export function writerOf(text: string): 'ours' | 'changed' | 'foreign' {
 }
 
 /** The program and the search path of a systemd unit of ours; null where it names none. */
-export function partsOf(text: string): { program: string | null; path: string | null } {
+export function unitParts(text: string): { program: string | null; path: string | null } {
   const plain = (quoted: string | undefined): string | null =>
     quoted?.replace(/\\(.)/g, '$1').replaceAll('%%', '%') ?? null;
   return {
@@ -104,7 +104,7 @@ RestartSec=5
 [Install]
 WantedBy=default.target
 `;
-  return `# Parley wrote this (sum ${sumOf(body)}). Your changes: systemctl --user edit ccc. To remove it: ccc uninstall-service\n${body}`;
+  return `# Parley wrote this (sum ${sumOf(body)}). Your changes: systemctl --user edit ccc. To remove it: parley service uninstall\n${body}`;
 }
 
 /** As text in double quotes. */
@@ -148,7 +148,7 @@ ${variables(env)
 </dict>
 </plist>
 `;
-  return `${head}<!-- Parley wrote this (sum ${sumOf(head + body)}). To remove it: ccc uninstall-service -->\n${body}`;
+  return `${head}<!-- Parley wrote this (sum ${sumOf(head + body)}). To remove it: parley service uninstall -->\n${body}`;
 }
 
 function xmlText(text: string): string {

@@ -22,7 +22,7 @@ import { onPath } from '../../platform/search-path.ts';
 import { ControlFile, controlPlaces, serverLock } from './config.ts';
 import type { ControlPlaces } from './config.ts';
 import { control } from './service.ts';
-import { partsOf, SYSTEMD_UNIT, unitFor, unitPath, writerOf } from './unit.ts';
+import { unitParts, SYSTEMD_UNIT, unitFor, unitPath, writerOf } from './unit.ts';
 
 /** A systemctl that hangs delays nobody longer. */
 const SYSTEMCTL_MS = 30_000;
@@ -35,7 +35,7 @@ type Managed =
   | { answers: false; why: string }
   | { answers: true; file: string; active: string; isEnabled: boolean; pid: number | null; isOld: boolean };
 
-export interface ServiceState {
+export interface UnitState {
   path: string;
   /** Who wrote the file; `missing` if there is none. */
   file: 'missing' | 'ours' | 'changed' | 'foreign';
@@ -71,7 +71,7 @@ export class UserService {
     this.#places = controlPlaces(env);
   }
 
-  state(): ServiceState {
+  state(): UnitState {
     const managed = this.#managed();
     const { path, file } = this;
     const isLingering = lingers();
@@ -81,7 +81,7 @@ export class UserService {
     return { path, file, active, isEnabled, pid, isLingering };
   }
 
-  get file(): ServiceState['file'] {
+  get file(): UnitState['file'] {
     const text = this.text;
     if (text === null) return 'missing';
     // A link is a person's: we never make one.
@@ -96,7 +96,7 @@ export class UserService {
 
   /** Writes the unit and starts it. Null if a person's file is there and nothing was changed. Twice is as good as once. */
   async install(isForced: boolean): Promise<ServiceReport | null> {
-    const { text } = unitFor(stableProgram(this.env, 'ccc install-service'), this.env, this.platform);
+    const { text } = unitFor(stableProgram(this.env, 'parley service install'), this.env, this.platform);
     const { file } = this;
     if ((file === 'foreign' || file === 'changed') && !isForced) return null;
     const report: ServiceReport = { done: [], notes: this.#missingPrograms(text) };
@@ -152,7 +152,7 @@ export class UserService {
 
   /** The program that the unit starts; null if it cannot be told. */
   get program(): string | null {
-    return partsOf(this.text ?? '').program;
+    return unitParts(this.text ?? '').program;
   }
 
   /** Programs that the service needs and does not find, and a program of its own that is gone; a line each. */
@@ -164,12 +164,12 @@ export class UserService {
   }
 
   #missingPrograms(text: string): string[] {
-    const { path } = partsOf(text);
+    const { path } = unitParts(text);
     if (path === null) return [];
     const env = { ...this.env, PATH: path };
     return ['tmux', ...this.#clientPrograms()]
       .filter((name) => (name.startsWith('/') ? !existsSync(name) : onPath(name, env) === null))
-      .map((name) => `the service will not find ${name}; install it, then: ccc install-service`);
+      .map((name) => `the service will not find ${name}; install it, then: parley service install`);
   }
 
   /** The clients of the sessions that are configured. */
@@ -184,7 +184,7 @@ export class UserService {
     }
   }
 
-  #write(text: string, file: ServiceState['file'], report: ServiceReport): void {
+  #write(text: string, file: UnitState['file'], report: ServiceReport): void {
     try {
       mkdirSync(dirname(this.path), { recursive: true });
       if (file === 'foreign' || file === 'changed') {
@@ -314,7 +314,7 @@ export function lingers(folder = LINGER_FOLDER): boolean {
 }
 
 export function notInstalled(path: string): Refusal {
-  return new Refusal('not_found', `no service is installed (no ${path}); \`ccc install-service\` does it`);
+  return new Refusal('not_found', `no service is installed (no ${path}); \`parley service install\` does it`);
 }
 
 /** A shell that came by `su` or cron lacks it, and systemctl finds no bus then. */
