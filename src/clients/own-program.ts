@@ -32,8 +32,8 @@ export function refuseTemporary(program: string, env: Env, then: string): string
 
 /** Will this path lead to something after the next start of the machine? Shells put folders on the search path that end with them. */
 export function isLasting(path: string, env: Env): boolean {
-  const isIn = (folder: string): boolean => path.startsWith(`${folder}${sep}`);
-  return !PASSING.test(`${path}/`) && (isIn(userHome(env)) || ![...temporaryFolders(env), '/run'].some(isIn));
+  const isIn = (folder: string): boolean => path === folder || path.startsWith(`${folder}${sep}`);
+  return !PASSING.test(`${path}/`) && (isIn(userHome(env)) || ![...temporaryFolders(env), '/tmp', '/run'].some(isIn));
 }
 
 /** The user's home, if it is in a temporary folder: then everything that is installed there goes with it. */

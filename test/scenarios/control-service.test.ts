@@ -123,6 +123,8 @@ describe('ccc install-service', () => {
     expect([code, err]).toEqual([0, expect.stringMatching(said)]);
     expect(existsSync(rig.unit)).toBe(true);
     expect(rig.calls().filter((call) => call.includes('able'))).toEqual([]);
+    const status = await rig.person(['service', 'status']);
+    expect([status.code, status.out]).toEqual([3, expect.stringMatching(/^service +unknown: system/m)]);
     expect((await rig.person(['ccc', 'uninstall-service'])).code).toBe(0);
     expect(existsSync(rig.unit)).toBe(false);
   });
@@ -190,7 +192,7 @@ describe('the service', () => {
 
   const make = Bun.which('make');
   it.skipIf(make === null)(
-    'is restarted by `make install` with the new version, and by `self install`; sessions live on [CCC-12]',
+    'is restarted by `make install`, with the new version, and after an upgrade by npm; sessions live on [CCC-12]',
     async () => {
       const rig = aRig({ api: {}, web: {} });
       const bin = `${rig.home}/.local/bin`;
@@ -212,6 +214,7 @@ describe('the service', () => {
       expect(rig.servicePid).not.toBe(before);
       const doctor = await rig.person(['doctor']);
       expect(doctor.out).toMatch(/^ok +service +active/m);
+      expect(doctor.out).toContain(`the server runs 99.0.0, this is ${version} → \`parley service restart\``);
       expect((await rig.ask('api', 'again'))['response']).toBe('re: again');
       expect(rig.claude.running().map(({ pid }) => pid)).toEqual(clients);
     },

@@ -38,7 +38,7 @@ export class ServiceRig extends ControlRig {
     return lines.filter((line) => !line.startsWith('systemctl --user show '));
   }
 
-  /** From now on no systemd answers; null: it does again. */
+  /** From now on no systemd answers. */
   noBus(): void {
     writeFileSync(`${this.#state}/no-bus`, '');
   }

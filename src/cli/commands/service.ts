@@ -1,6 +1,7 @@
 import { command } from '../../core/command.ts';
 import { Refusal } from '../../core/refusal.ts';
 import { isSure, startedByClient, whyNotUser } from '../../platform/authority.ts';
+import { userHome } from '../../platform/env.ts';
 import { onPath } from '../../platform/search-path.ts';
 import { ControlFile, controlPlaces } from '../../protocols/control/config.ts';
 import { control } from '../../protocols/control/service.ts';
@@ -125,7 +126,8 @@ async function status(context: Context, service: UserService): Promise<void> {
   const state = service.state();
   const { socket } = controlPlaces(context.env);
   const answers = await control.answers(socket);
-  process.exitCode = state.active === 'active' || (state.active === null && answers) ? 0 : NOT_RUNNING;
+  const isUnknown = state.active === null && state.file !== 'missing';
+  process.exitCode = state.active === 'active' || (isUnknown && answers) ? 0 : NOT_RUNNING;
   if (context.json) return context.sayJson({ ...state, socket, answers });
   if (state.file === 'missing') context.say(`not installed (no ${state.path})`);
   else {
@@ -145,7 +147,7 @@ function logs(context: Context, service: UserService, lines: string, isFollowed:
   if (service.file === 'missing') throw notInstalled(service.path);
   const words =
     service.platform === 'darwin'
-      ? ['tail', '-n', lines, ...(isFollowed ? ['-F'] : []), `${context.env['HOME'] ?? ''}/Library/Logs/ccc.log`]
+      ? ['tail', '-n', lines, ...(isFollowed ? ['-F'] : []), `${userHome(context.env)}/Library/Logs/ccc.log`]
       : ['journalctl', '--user', '-u', 'ccc', '-n', lines, '--no-pager', ...(isFollowed ? ['-f'] : [])];
   if (onPath(words[0] ?? '', context.env) === null)
     throw new Refusal('not_found', `there is no ${words[0]} here, so the log cannot be shown`);
@@ -168,8 +170,8 @@ const setupCommand = command({
     const file = ControlFile.of(context.env);
     const { sessions, hosts, flags } = file.read();
     const isAsked = !values.yes && !context.json && flags['claude'] === undefined;
-    const claude = isAsked ? { claude_flags: wantsToSkip(context) ? [SKIP] : [] } : {};
-    const isChanged = file.set({ ...(token !== undefined && { bot_token: token }), ...claude });
+    const claude = isAsked ? { claudeFlags: wantsToSkip(context) ? [SKIP] : [] } : {};
+    const isChanged = file.set({ ...(token !== undefined && { botToken: token }), ...claude });
     const kept = `${counted(Object.keys(sessions).length, 'session')}, ${counted(Object.keys(hosts).length, 'host')}`;
     const done = [isChanged ? `wrote ${file.path} (kept: ${kept})` : `${file.path} is as it was (${kept})`];
     const skips = file.read().flags['claude']?.includes(SKIP) ?? false;

@@ -147,17 +147,14 @@ export class ControlFile {
     });
   }
 
-  /** Writes what `ccc setup` was told, below `flags` and at the top. True if that changed anything; every other key stays. */
-  set(given: { bot_token?: string; claude_flags?: readonly string[] }): boolean {
-    return this.#write((raw, settings) => {
-      const { bot_token, claude_flags } = given;
-      return {
-        ...raw,
-        sessions: raw['sessions'] ?? {},
-        ...(bot_token !== undefined && { bot_token }),
-        ...(claude_flags && { flags: { ...settings.flags, claude: claude_flags } }),
-      };
-    });
+  /** Stores what `ccc setup` was told. True if that changed the file; every other key stays. */
+  set({ botToken, claudeFlags }: { botToken?: string; claudeFlags?: readonly string[] }): boolean {
+    return this.#write((raw, { flags }) => ({
+      ...raw,
+      sessions: raw['sessions'] ?? {},
+      ...(botToken !== undefined && { bot_token: botToken }),
+      ...(claudeFlags && { flags: { ...flags, claude: claudeFlags } }),
+    }));
   }
 
   #change(

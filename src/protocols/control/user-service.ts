@@ -75,8 +75,8 @@ export class UserService {
     const managed = this.#managed();
     const { path, file } = this;
     const isLingering = lingers();
-    if (!managed.answers)
-      return { path, file, active: null, isEnabled: false, pid: null, why: managed.why, isLingering };
+    if (!this.#isRead(managed))
+      return { path, file, active: null, isEnabled: false, pid: null, why: this.#notRead(managed), isLingering };
     const { active, isEnabled, pid } = managed;
     return { path, file, active, isEnabled, pid, isLingering };
   }
