@@ -70,7 +70,8 @@ describe.skipIf(!hasTmux)(`a tmux session of ours${hasTmux ? '' : ' (skipped: tm
     const session = new TmuxSession(server, 'ccc-one');
     await server.create(['new-session', '-d', '-s', 'ccc-one', '--', 'env', 'sh']);
     const { id } = await session.start(['sleep', '600'], folder);
-    expect(await session.pane()).toMatchObject({ id, program: 'sleep' });
+    await within(20_000, async () => (await session.pane())?.program === 'sleep');
+    expect(await session.pane()).toMatchObject({ id });
     await expect(session.start(['sleep', '601'], folder)).rejects.toThrow('sleep runs in the tmux session ccc-one');
     await expect(new TmuxSession(server, 'ccc-two').start(['sleep', '1'], `${folder}/gone`)).rejects.toThrow(
       'no folder',

@@ -42,7 +42,9 @@ describe(`a session of the real Claude Code${claude.why}`, () => {
       expect(await again.start()).toEqual({ started: 'resumed' });
       expect(await sends('three', again)).toMatchObject([{ text: 'three' }, { how: 'done', text: 'third' }]);
       expect(model.last.has('two')).toBe(true);
-      expect(await again.state()).toMatchObject({ status: 'idle', conversation: String(conversation) });
+      // Its registry says so a little after its transcript.
+      await within(DEADLINE, async () => (await again.state()).status === 'idle');
+      expect(await again.state()).toMatchObject({ conversation: String(conversation) });
     },
   );
 
@@ -98,6 +100,7 @@ describe(`a session of the real Claude Code${claude.why}`, () => {
       const place = await driver.place();
       await submits(driver, text ?? '');
       await model.saw(text ?? '');
+      await within(DEADLINE, async () => (await driver.events(place)).events.length > 0);
       await within(DEADLINE, async () => (await driver.state()).status === 'active');
       if (how === 'in a tool') await within(DEADLINE, async () => (await terminal()).includes('for i in'));
       await keys(driver, 'Escape');
@@ -123,6 +126,8 @@ describe(`a session of the real Claude Code${claude.why}`, () => {
       const place = await driver.place();
       await submits(driver, 'die now');
       await model.saw('die now');
+      // Before the client has written the prompt down there is no turn that could have failed.
+      await within(DEADLINE, async () => (await driver.events(place)).events.length > 0);
       const { pid = 0, conversation = null } = await driver.state();
       process.kill(pid, 'SIGKILL');
       expect(await ends(driver, place)).toMatchObject([{ text: 'die now' }, { how: 'failed' }]);

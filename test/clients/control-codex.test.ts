@@ -2,8 +2,11 @@
 import { afterEach, describe, expect } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { CodexSession } from '../../src/clients/codex/session.ts';
-import type { Prompt, SessionState, TurnEvent } from '../../src/core/ports/session.ts';
+import type { Prompt, SessionState, SessionTarget, TurnEvent } from '../../src/core/ports/session.ts';
+import { openControl } from '../../src/core/sessions/control.ts';
 import { isProcessAlive } from '../../src/platform/process.ts';
+import { openSqliteJournal } from '../../src/store/journal/sqlite.ts';
+import { aRequest } from '../support/scripted-session.ts';
 import { within } from '../support/within.ts';
 import { aModel } from './model/model.ts';
 import type { Model } from './model/model.ts';
@@ -21,7 +24,7 @@ const DEADLINE = 200_000;
 afterEach(closeAll);
 
 describe(`a session of Codex${real.why}`, () => {
-  real.it('is started, gets a prompt, and its answer is the one of that turn [CCC-157]', async () => {
+  real.it('is started, gets a prompt, and its answer is the one of that turn [CCC-157, CCC-205]', async () => {
     const { model, session } = await aMachine(say('CANARY is red'));
     const driver = session('one');
     expect(await driver.state()).toEqual({ status: 'stopped' });
@@ -66,7 +69,7 @@ describe(`a session of Codex${real.why}`, () => {
     expect((await first).end).toMatchObject({ how: 'done', text: 'late' });
   });
 
-  real.it('says that a turn was interrupted, and takes the next prompt', async () => {
+  real.it('says that a turn was interrupted, and takes the next prompt [CCC-180]', async () => {
     const { code, model, session } = await aMachine(say('never', gate().opened), say('after it'));
     const driver = session('one');
     await driver.start();
@@ -78,7 +81,7 @@ describe(`a session of Codex${real.why}`, () => {
     expect((await asks(driver, 'and now?')).end).toMatchObject({ how: 'done', text: 'after it' });
   });
 
-  real.it('goes on with its conversation after it was stopped', async () => {
+  real.it('goes on with its conversation after it was stopped [CCC-176]', async () => {
     const { model, session } = await aMachine(say('first'), say('second'));
     const driver = session('one');
     await driver.start();
@@ -95,7 +98,7 @@ describe(`a session of Codex${real.why}`, () => {
     expect(model.last.has('remember the apple')).toBe(true);
   });
 
-  real.it('keeps its own conversation beside a second one in its folder [CCC-155]', async () => {
+  real.it('keeps its own conversation beside a second one in its folder [CCC-155, CCC-178]', async () => {
     const { model, session } = await aMachine(...['1', '2', '3', '4'].map((text) => say(text)));
     const [one, two] = [session('one'), session('two')];
     await one.start();
@@ -115,7 +118,7 @@ describe(`a session of Codex${real.why}`, () => {
   });
 
   real.it(
-    'is stopped when its daemon is killed in a turn, says that the turn failed, and goes on after a start',
+    'is stopped when its daemon is killed in a turn, says that the turn failed, and goes on after a start [CCC-180]',
     async () => {
       const { code, model, session } = await aMachine(say('never', gate().opened), say('back again'));
       const driver = session('one');
@@ -131,7 +134,7 @@ describe(`a session of Codex${real.why}`, () => {
     },
   );
 
-  real.it('ends its turn when it is stopped', async () => {
+  real.it('ends its turn when it is stopped [CCC-180]', async () => {
     const { model, session } = await aMachine(say('never', gate().opened));
     const driver = session('one');
     await driver.start();
@@ -143,14 +146,14 @@ describe(`a session of Codex${real.why}`, () => {
     await expect(driver.screen(10)).rejects.toThrow('no terminal');
   });
 
-  real.it('says why it did not start', async () => {
+  real.it('says why it did not start [CCC-177]', async () => {
     const { session } = await aMachine();
     const driver = session('one', undefined, ['codex', '--no-such-flag']);
     await expect(driver.start()).rejects.toThrow(/no-such-flag|--help/);
     expect(await driver.state()).toEqual({ status: 'stopped' });
   });
 
-  real.it('waits for its user while its window asks something, and nothing is typed', async () => {
+  real.it('waits for its user while its window asks something, and nothing is typed [CCC-159]', async () => {
     const { code, session } = await aMachine();
     const hooks = { Stop: [{ hooks: [{ type: 'command', command: 'true' }] }] };
     await Bun.write(`${code.folder}/hooks.json`, JSON.stringify({ hooks }));
@@ -159,7 +162,7 @@ describe(`a session of Codex${real.why}`, () => {
     await becomes(driver, 'waiting');
     expect(await driver.state()).toMatchObject({ waitingFor: 'dialog open' });
     expect(await driver.screen(50)).toContain('Hooks need review');
-    await tmux(code, 'send-keys', '-t', '=ccc-one:', '3', 'Enter');
+    await refusesHooks(driver, code);
     expect(await started).toEqual({ started: 'fresh' });
     await becomes(driver, 'idle');
   });
@@ -178,27 +181,59 @@ describe(`a session of Codex${real.why}`, () => {
   });
 });
 
+describe(`control of two sessions of Codex in one folder${real.why}`, () => {
+  real.it(
+    'starts them, gives each ask its own answer, and goes on after it was itself restarted [CCC-155, CCC-205]',
+    async () => {
+      const { model, place, code } = await aMachine(...Array.from({ length: 9 }, (_, n) => say(`answer ${n + 1}`)));
+      const journal = openSqliteJournal({ path: `${place.home}/ledger.db`, durability: 'normal' });
+      opens({ close: async () => journal.close() });
+      const names = ['one', 'two'];
+      const control = () =>
+        opens(
+          openControl({
+            store: journal.sessionStore(),
+            targets: async () => names.map((name) => ({ ...aTarget(place, name), sharesFolder: true })),
+            driver: (target) => new CodexSession(target, code.env),
+            publish: async () => {},
+            recordsTerminal: async () => true,
+            now: Date.now,
+            log: () => {},
+          }),
+        );
+      const first = control();
+      const begun = await Promise.all(names.map((session) => first.ask(aRequest(`I am ${session}.`, { session }))));
+      expect(begun).toMatchObject(names.map(() => ({ outcome: 'answered', started: 'fresh' })));
+      const texts = ['apples', 'bananas', 'cherries'];
+      const asked = await Promise.all(texts.map((text) => first.ask(aRequest(text, { session: 'one' }))));
+      const nth = (text: string): number => model.main.findIndex((request) => request.has(text)) + 1;
+      expect(asked).toMatchObject(texts.map((text) => ({ reply: { text: `answer ${nth(text)}` } })));
+      await first.close();
+
+      const second = control();
+      expect(await second.ask(aRequest('who?', { session: 'two' }))).toMatchObject({ outcome: 'answered' });
+      expect([model.last.has('I am two.'), model.last.has('I am one.')]).toEqual([true, false]);
+      expect(await second.restart('one')).toEqual({ started: 'resumed' });
+      expect(await second.ask(aRequest('and who?', { session: 'one' }))).toMatchObject({ outcome: 'answered' });
+      expect([model.last.has('I am two.'), model.last.has('I am one.')]).toEqual([false, true]);
+      expect(['who?', 'apples', 'I am one.'].map((text) => model.last.count(text))).toEqual([1, 1, 1]);
+    },
+  );
+});
+
 /** A machine with Codex, and sessions in the project there. */
 async function aMachine(...steps: Parameters<Model['script']>) {
   const model = opens(aModel(steps));
   const place: Place = await aPlace();
   const code = aCodex({ place, model });
   const session = (name: string, conversation?: string, command = ['codex']) =>
-    opens(
-      new CodexSession(
-        {
-          name,
-          host: '',
-          client: 'codex',
-          folder: place.project,
-          command,
-          conversation: conversation ?? null,
-          startTimeoutMs: DEADLINE,
-        },
-        code.env,
-      ),
-    );
+    opens(new CodexSession({ ...aTarget(place, name), command, conversation: conversation ?? null }, code.env));
   return { model, place, code, session };
+}
+
+function aTarget({ project }: Place, name: string): SessionTarget {
+  const how = { host: '', client: 'codex', command: ['codex'], conversation: null, startTimeoutMs: DEADLINE };
+  return { name, folder: project, ...how };
 }
 
 function aPrompt(text: string): Prompt {
@@ -230,6 +265,19 @@ async function becomes(driver: CodexSession, status: SessionState['status']): Pr
 async function tmux(code: Codex, ...words: string[]): Promise<void> {
   const child = Bun.spawn(['tmux', ...words], { env: code.env, stdout: 'ignore', stderr: 'pipe' });
   if ((await child.exited) !== 0) throw new Error(await new Response(child.stderr).text());
+}
+
+/** The user goes on without the hooks. A key that comes while the question is drawn may be lost. */
+async function refusesHooks(driver: CodexSession, code: Codex): Promise<void> {
+  const press = async (key: string, isEnough: (screen: string) => boolean): Promise<void> => {
+    for (let screen = await driver.screen(50); !isEnough(screen); screen = await driver.screen(50)) {
+      await tmux(code, 'send-keys', '-t', '=ccc-one:', key);
+      await Bun.sleep(500);
+    }
+  };
+  const isGone = (screen: string): boolean => !screen.includes('Hooks need review');
+  await press('3', (screen) => isGone(screen) || /› 3\. Continue/.test(screen));
+  await press('Enter', isGone);
 }
 
 function daemonOf(code: Codex): number {

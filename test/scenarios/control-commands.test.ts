@@ -29,6 +29,9 @@ describe('parley ask', () => {
     const rig = await aRig().listen();
     const { err, code } = await rig.run('parley', ['ask', 'api', '@@{"ask":"permission prompt","text":"done"}@@']);
     expect([code, err]).toEqual([2, expect.stringContaining('api waits for a person: permission prompt')]);
+    expect((await rig.run('parley', ['questions', 'api'])).out).toStartWith(
+      'api waits for a person: permission prompt\n',
+    );
     await rig.claude.order({ close: '' });
     await within(20_000, async () => (await rig.history('api')).at(-1)?.text === 'done');
   });

@@ -4,8 +4,7 @@
 //   const codex = new ScriptedCodex();
 //   codex.env, codex.folder, codex.command               // for a CodexSession
 //   codex.answers = (text) => `re: ${text}`;             // null: the turn goes on until `finish` or `interrupt`
-import { appendFileSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { appendFileSync, existsSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import type { ServerWebSocket } from 'bun';
 import { temporaryHome } from './home.ts';
 
@@ -185,9 +184,10 @@ export class ScriptedCodex {
   }
 
   #record(thread: PlayedThread, payload: object): void {
-    mkdirSync(dirname(thread.path), { recursive: true });
     const timestamp = new Date().toISOString();
-    appendFileSync(thread.path, `${JSON.stringify({ timestamp, type: 'event_msg', payload })}\n`);
+    const { id, cwd, path } = thread;
+    if (!existsSync(path)) writeFileSync(path, `${JSON.stringify({ type: 'session_meta', payload: { id, cwd } })}\n`);
+    appendFileSync(path, `${JSON.stringify({ timestamp, type: 'event_msg', payload })}\n`);
   }
 
   #take(socket: ServerWebSocket, frame: Frame): void {

@@ -266,7 +266,14 @@ const questionsCommand = command({
   examples: ['parley questions api'],
   async run(context: Context, _values, [session]) {
     const answer = await requestControl(context.env, { cmd: 'questions', session });
-    if (context.json) return context.sayJson(answer);
+    const { sessions } = await requestControl(context.env, { cmd: 'sessions' });
+    const waitingFor = (sessions as Listed[]).find(({ name }) => name === session)?.waiting_for;
+    if (context.json)
+      return context.sayJson({ ...answer, ...(waitingFor !== undefined && { waiting_for: waitingFor }) });
+    if (waitingFor !== undefined)
+      return context.say(
+        `${session} waits for a person: ${lineForModel(waitingFor)}\nsee it: parley screenshot ${session}`,
+      );
     context.say('no question is open');
   },
 });

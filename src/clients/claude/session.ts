@@ -17,7 +17,7 @@ import { lastLines, paneOn, TmuxSession, tmuxNameOf, type Pane } from '../../ses
 import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
 import { isCommand, isSamePrompt, preparePrompt } from './prompt-text.ts';
 import { ClaudeRecord, type LiveClient } from './record.ts';
-import { claudeComposer, type ClaudeSession, claudeSessions, ClaudeStateReader, runs } from './state.ts';
+import { claudeComposer, claudeHolds, type ClaudeSession, claudeSessions, ClaudeStateReader, runs } from './state.ts';
 import { transcriptOf } from './transcript.ts';
 
 /** In case a file event was lost, and because a client that was killed writes nothing. */
@@ -48,6 +48,7 @@ export class ClaudeSessionDriver implements SessionDriver {
   readonly #tmux: TmuxServer;
   readonly #session: TmuxSession;
   readonly #record: ClaudeRecord;
+  readonly #watched = new Set<FolderWatch>();
   readonly #stops = new Set<() => void>();
   /** The client as it was seen last. */
   #seen: ClaudeSession | null = null;
@@ -82,8 +83,7 @@ export class ClaudeSessionDriver implements SessionDriver {
     const folders = new FolderWatch(changed);
     let isOver = false;
     const look = async (): Promise<void> => {
-      const { transcripts } = this.#record;
-      folders.set([`${this.#folder}/sessions`, ...(transcripts === null ? [] : [transcripts])]);
+      this.#follow();
       const isRunning = (await this.#live()) !== null;
       // One that came and went between two looks was shown all the same.
       if (!isOver && (isRunning || this.#wasShown)) changed();
@@ -92,9 +92,11 @@ export class ClaudeSessionDriver implements SessionDriver {
     const stop = (): void => {
       isOver = true;
       clearInterval(timer);
+      this.#watched.delete(folders);
       folders.close();
       this.#stops.delete(stop);
     };
+    this.#watched.add(folders);
     this.#stops.add(stop);
     void look();
     return stop;
@@ -112,7 +114,9 @@ export class ClaudeSessionDriver implements SessionDriver {
   async events(since: RecordPlace): Promise<{ events: TurnEvent[]; next: RecordPlace }> {
     // A registry can be read in the moment in which it is written. That a client has ended is said only after two looks.
     const live = (await this.#live()) ?? (await Bun.sleep(PAUSE_MS), await this.#live());
-    return this.#record.events(since, live && asLive(live));
+    const read = this.#record.events(since, live && asLive(live));
+    this.#follow();
+    return read;
   }
 
   isOurs(event: TurnEvent, prompt: Prompt): boolean {
@@ -122,7 +126,7 @@ export class ClaudeSessionDriver implements SessionDriver {
   async submit(prompt: Prompt, signal: AbortSignal): Promise<Submission> {
     const live = await this.#live();
     if (!live) return left('Claude Code does not run in this session', true);
-    if (this.#record.isInTurn(live.sessionId)) return left('a turn of this session has not ended', true);
+    if (this.#record.isInTurn(asLive(live))) return left('a turn of this session has not ended', true);
     let terminal: TmuxPane | null;
     try {
       terminal = await this.#terminalOf(live);
@@ -135,7 +139,12 @@ export class ClaudeSessionDriver implements SessionDriver {
         false,
       );
     const states = new ClaudeStateReader(this.#folder, live.sessionId, live.pid);
-    const how = { composer: claudeComposer, enterAfter: ENTER_AFTER_MS, proofWithin: PROOF_MS };
+    const how = {
+      composer: claudeComposer,
+      isPasted: claudeHolds,
+      enterAfter: ENTER_AFTER_MS,
+      proofWithin: PROOF_MS,
+    };
     const typed = await typeInto({ terminal, states, ...how }, prompt.text, signal);
     if (typed.typed === 'nothing') return left(typed.because, typed.retry);
     if (typed.typed === 'stranded') return { outcome: 'unknown', because: typed.because };
@@ -194,6 +203,13 @@ export class ClaudeSessionDriver implements SessionDriver {
 
   async close(): Promise<void> {
     for (const stop of this.#stops) stop();
+  }
+
+  /** Where its registry and its transcript are written; the second is known only when it is there. */
+  #follow(): void {
+    const { transcripts } = this.#record;
+    const folders = [`${this.#folder}/sessions`, ...(transcripts === null ? [] : [transcripts])];
+    for (const watch of this.#watched) watch.set(folders);
   }
 
   /** The client that is meant, as it says of itself now; null if it does not run. */

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test';
+import { chmodSync, copyFileSync } from 'node:fs';
 import { ScriptedCodex } from '../../../test/support/codex-daemon.ts';
 import { within } from '../../../test/support/within.ts';
 import type { SessionState, SessionTarget, TurnEvent } from '../../core/ports/session.ts';
@@ -49,23 +50,39 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     expect((await Promise.all(both)).map(({ end }) => end.text)).toEqual(['from one', 'from two']);
   });
 
-  it('with no conversation of its own takes the newest of its folder, but none of another session [CCC-176]', async () => {
+  it('with no conversation of its own takes the newest of its folder, but none of another session [CCC-176, CCC-178]', async () => {
     const { codex, session } = aCodex();
     const one = session();
     await one.start();
     await asks(one, 'hello');
     const { conversation } = await one.state();
-    await one.stop();
+    const ends = async (driver: CodexSession): Promise<void> => {
+      await driver.stop();
+      codex.unload(thread(codex, await driver.state()));
+    };
+    await ends(one);
     expect(await session({ name: 'two' }).start()).toEqual({ started: 'fresh' });
     await one.close();
-    const again = thread(codex, { status: 'stopped', conversation: String(conversation) });
-    codex.unload(again);
-    // The played record has no first line that says its folder.
-    await Bun.write(again.path, `${JSON.stringify({ payload: { id: again.id, cwd: codex.folder } })}\n`);
     const three = session({ name: 'three' });
     expect(await three.start()).toEqual({ started: 'resumed' });
     expect(await three.state()).toMatchObject({ conversation });
+    await ends(three);
+    await three.close();
     expect(await session({ name: 'four', sharesFolder: true }).start()).toEqual({ started: 'fresh' });
+  });
+
+  it('ends its turn when it is stopped: without a window Codex would go on [CCC-180]', async () => {
+    const { codex, session } = aCodex();
+    const driver = session();
+    await driver.start();
+    codex.answers = () => null;
+    const slow = asks(driver, 'slow');
+    const its = thread(codex, await driver.state());
+    await within(DEADLINE, async () => its.turn !== null);
+    await within(DEADLINE, async () => (await driver.state()).status === 'active');
+    await driver.stop();
+    expect((await slow).end).toMatchObject({ how: 'interrupted' });
+    expect(await driver.state()).toMatchObject({ status: 'stopped' });
   });
 
   it.each([
@@ -143,6 +160,7 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     const { codex, session } = aCodex();
     const driver = session();
     await driver.start();
+    const place = await driver.place();
     codex.answers = () => null;
     const slow = asks(driver, 'slow');
     const its = thread(codex, await driver.state());
@@ -152,6 +170,8 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
     expect((await slow).end).toMatchObject({ how: 'failed' });
     codex.start();
     expect(await driver.start()).toEqual({ started: 'resumed' });
+    // Also for those who look only now.
+    expect((await driver.events(place)).events.at(-1)).toMatchObject({ kind: 'end', how: 'failed' });
   });
 
   it('tells of each change, and of what a person typed', async () => {
@@ -199,6 +219,30 @@ describe.skipIf(!hasTmux)(`a session of Codex${why}`, () => {
   });
 });
 
+describe.skipIf(!hasTmux || process.platform !== 'linux')(`a window of Codex that a person opened${why}`, () => {
+  it('is the session, if it is the only one in the folder, and ends with it', async () => {
+    const { codex, session } = aCodex();
+    const { id } = codex.begin();
+    await opensByHand(codex, 'person');
+    const driver = session();
+    expect(await driver.state()).toEqual({ status: 'idle', conversation: id });
+    expect((await asks(driver, 'hello')).end).toMatchObject({ text: 're: hello' });
+    await driver.stop();
+    expect(await driver.state()).toEqual({ status: 'stopped', conversation: id });
+  });
+
+  it.each([
+    ['it is the one of another session', 'ccc-two', {}, 1],
+    ['another session has the same folder', 'person', { sharesFolder: true }, 1],
+    ['there is another conversation in the folder', 'person', {}, 2],
+  ])('is not taken for the session where %s [CCC-178]', async (_why, name, more, threads) => {
+    const { codex, session } = aCodex();
+    for (let n = 0; n < threads; n += 1) codex.begin();
+    await opensByHand(codex, name);
+    expect(await session(more).state()).toEqual({ status: 'stopped' });
+  });
+});
+
 describe('a prompt for Codex', () => {
   it.each([
     ['/status', '/status'],
@@ -231,6 +275,16 @@ function aCodex() {
   const session = (more: Partial<SessionTarget> = {}): CodexSession =>
     opens(new CodexSession({ ...target, ...more }, codex.env));
   return { codex, session };
+}
+
+/** A program that looks like Codex to those who look at its process. */
+async function opensByHand({ home, folder, env }: ScriptedCodex, name: string): Promise<void> {
+  copyFileSync(Bun.which('sleep') ?? '', `${home}/codex`);
+  chmodSync(`${home}/codex`, 0o755);
+  const words = ['new-session', '-d', '-s', name, '-c', folder, '--', 'env', `${home}/codex`, '600'];
+  await Bun.spawn(['tmux', ...words], { env }).exited;
+  const look = ['tmux', 'display-message', '-p', '-t', `=${name}:`, '#{pane_current_command}'];
+  await within(DEADLINE, async () => (await new Response(Bun.spawn(look, { env }).stdout).text()).trim() === 'codex');
 }
 
 function thread(codex: ScriptedCodex, { conversation = '' }: SessionState) {

@@ -46,6 +46,7 @@ export class CodexSession implements SessionDriver {
   readonly #folder: string;
   #isStarting = false;
   #thread: string | null;
+  #record: { id: string; path: string | null } | null = null;
   /** Where the record of that thread ended when it became ours. */
   #from: RolloutPlace | null = null;
   /** Prompts that Codex may have in its queue still, and their threads. */
@@ -171,10 +172,10 @@ export class CodexSession implements SessionDriver {
     await this.#window.look();
     const thread = this.#current();
     const byHand = this.#window.pid === null && thread ? (this.#window.elsewhere() ?? []) : [];
-    if (byHand.length > 1)
-      throw new Refusal('ambiguous', 'several windows of Codex are open in this folder; end the right one there');
+    if (byHand.length > 1 || (byHand.length === 1 && this.#inFolder().length > 1))
+      throw new Refusal('ambiguous', 'nobody knows which window of Codex in this folder is meant; end it there');
     // Without a window Codex would go on with the turn.
-    if (thread && !isFree(thread)) await this.#daemon.interrupt(thread.id).catch(ignore);
+    if (thread && !isFree(thread)) await this.#daemon.interrupt(thread.id).catch(() => 'it has ended');
     await this.#window.end();
     for (const window of byHand) {
       process.kill(window.pid, 'SIGTERM');
@@ -282,7 +283,7 @@ export class CodexSession implements SessionDriver {
   /** The thread that this session has now. */
   #current(): Thread | null {
     const bound = this.#bound();
-    if (bound || this.#daemon.isStarting) return bound;
+    if (bound || this.#daemon.isStarting || !this.#window.isLookedAt) return bound;
     const free = this.#freeThreads();
     const [only] = free;
     if (!only || free.length > 1) return null;
@@ -295,12 +296,15 @@ export class CodexSession implements SessionDriver {
     return this.#daemon.threads.get(this.#thread ?? '') ?? null;
   }
 
+  /** Those of this folder that no other session has. */
   #freeThreads(isAnywhere = false): Thread[] {
-    const { threads, claims } = this.#daemon;
-    return [...threads.values()].filter(
-      ({ id, cwd, isUsers }) =>
-        isUsers && (isAnywhere || cwd === this.#folder) && (claims.get(id) ?? this.target.name) === this.target.name,
-    );
+    const { name } = this.target;
+    return this.#inFolder(isAnywhere).filter(({ id }) => (this.#daemon.claims.get(id) ?? name) === name);
+  }
+
+  #inFolder(isAnywhere = false): Thread[] {
+    const all = [...this.#daemon.threads.values()];
+    return all.filter(({ cwd, isUsers }) => isUsers && (isAnywhere || cwd === this.#folder));
   }
 
   #adopt(thread: Thread, isNew: boolean): void {
@@ -326,10 +330,14 @@ export class CodexSession implements SessionDriver {
     return this.#window.hasDialog ? { status: 'waiting', waitingFor: 'dialog open' } : { status: 'starting' };
   }
 
+  /** The record of its conversation. Searched for once: a conversation that is not loaded gets no other. */
   #recordPath(): string | null {
     const thread = this.#current();
-    if (thread) return thread.path;
-    return this.#thread === null ? null : rolloutOf(this.#daemon.home, this.#thread);
+    if (thread) this.#record = { id: thread.id, path: thread.path };
+    else if (this.#thread === null) this.#record = null;
+    else if (this.#record?.id !== this.#thread)
+      this.#record = { id: this.#thread, path: rolloutOf(this.#daemon.home, this.#thread) };
+    return this.#record?.path ?? null;
   }
 
   /** Whether nobody works on the turn that the record leaves open. */
@@ -391,5 +399,3 @@ async function orAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T>
     signal.removeEventListener('abort', abort);
   }
 }
-
-function ignore(): void {}

@@ -26,6 +26,8 @@ export class CodexWindow {
   readonly #tmux: TmuxServer;
   readonly #session: TmuxSession;
   #found: Found | null = null;
+  /** The terminals of other sessions, also of those that this process does not know. */
+  #others = new Set<string>();
   #lookedAt = -Infinity;
   #looking: Promise<void> | null = null;
 
@@ -56,6 +58,11 @@ export class CodexWindow {
     else look.catch(() => 'the next look may do');
   }
 
+  /** Before that nobody knows whose the windows in this folder are. */
+  get isLookedAt(): boolean {
+    return this.#lookedAt > -Infinity && this.#looking === null;
+  }
+
   look(): Promise<void> {
     this.#lookedAt = Date.now();
     this.#looking ??= this.#look().finally(() => (this.#looking = null));
@@ -63,7 +70,10 @@ export class CodexWindow {
   }
 
   async #look(): Promise<void> {
-    const pane = await this.#session.pane();
+    const [pane, panes] = await Promise.all([this.#session.pane(), panesOf(this.#tmux)]);
+    const isOthers = ({ session }: { session: string }): boolean =>
+      session.startsWith('ccc-') && session !== this.#session.name;
+    this.#others = new Set(panes.filter(isOthers).map(({ tty }) => tty));
     if (!pane || pane.isDead || SHELL.test(pane.program)) return;
     const { tty } = pane;
     if (tty !== null) this.claims.set(tty, this.name);
@@ -81,7 +91,7 @@ export class CodexWindow {
   /** The Codex that a person opened in this folder, in a terminal that no session has; null where the system does not tell. */
   elsewhere(): Found[] | null {
     if (process.platform !== 'linux') return null;
-    const free = windowsIn(this.folder).filter(({ tty }) => !this.claims.has(tty));
+    const free = windowsIn(this.folder).filter(({ tty }) => !this.claims.has(tty) && !this.#others.has(tty));
     return free.map(({ pid }) => ({ pid, start: startOf(pid) }));
   }
 
@@ -114,6 +124,15 @@ export class CodexWindow {
   lastLine(): Promise<string> {
     return this.#session.lastLine();
   }
+}
+
+/** Every pane of this tmux server. */
+async function panesOf(server: TmuxServer): Promise<{ session: string; tty: string }[]> {
+  const printed = await server.run(['list-panes', '-a', '-F', '#{pane_tty}\t#{session_name}']).catch(() => '');
+  return printed.split('\n').map((line) => {
+    const [tty = '', session = ''] = line.split('\t');
+    return { session, tty };
+  });
 }
 
 /** Waits until a process is gone, and ends it if that takes long. */
