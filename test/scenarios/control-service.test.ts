@@ -68,6 +68,16 @@ describe('ccc install-service', () => {
     expect([rig.calls(), rig.servicePid, readFileSync(rig.unit, 'utf8')]).toEqual([[], pid, text]);
   });
 
+  it('starts the copy that npm installed, or the source, in the same way [CCC-8, CCC-12]', async () => {
+    const rig = aRig();
+    await rig.person(['service', 'install'], {}, `${ROOT}bin/parley`);
+    expect(readFileSync(rig.unit, 'utf8')).toContain(`\nExecStart="${ROOT}bin/parley" ccc listen\n`);
+    expect(await rig.request({ cmd: 'ping' })).toMatchObject({ ok: true, version });
+    const before = rig.servicePid;
+    const upgraded = await rig.person(['service', 'restart', '--if-active'], {}, `${ROOT}bin/parley`);
+    expect([upgraded.code, rig.servicePid === before]).toEqual([0, false]);
+  });
+
   it('says how to keep it after the log-out, and never does that itself [CCC-11, CCC-199]', async () => {
     const rig = aRig();
     const { err } = await rig.person(['ccc', 'install-service']);
