@@ -118,7 +118,7 @@ describe('ccc install-service', () => {
   it.each([
     [
       'no systemd answers',
-      (rig: ServiceRig) => rig.noBus(),
+      (rig: ServiceRig) => rig.bus(false),
       /does not answer \(Failed to connect to bus.*enable --now ccc/,
     ],
     [
@@ -131,12 +131,24 @@ describe('ccc install-service', () => {
     make(rig);
     const { code, err } = await rig.person(['ccc', 'install-service']);
     expect([code, err]).toEqual([0, expect.stringMatching(said)]);
+    expect(err).toContain('loginctl enable-linger');
     expect(existsSync(rig.unit)).toBe(true);
     expect(rig.calls().filter((call) => call.includes('able'))).toEqual([]);
     const status = await rig.person(['service', 'status']);
     expect([status.code, status.out]).toEqual([3, expect.stringMatching(/^service +unknown: system/m)]);
     expect((await rig.person(['ccc', 'uninstall-service'])).code).toBe(0);
     expect(existsSync(rig.unit)).toBe(false);
+  });
+
+  it('starts what was written earlier, when no systemd answered [CCC-8]', async () => {
+    const rig = aRig();
+    rig.bus(false);
+    await rig.person(['ccc', 'install-service']);
+    rig.bus(true);
+    rig.calls();
+    expect((await rig.person(['ccc', 'install-service'])).code).toBe(0);
+    expect(rig.calls()).toEqual(ENABLED);
+    expect((await rig.request({ cmd: 'ping' })).ok).toBe(true);
   });
 
   it('starts no second server beside one that runs', async () => {

@@ -38,9 +38,10 @@ export class ServiceRig extends ControlRig {
     return lines.filter((line) => !line.startsWith('systemctl --user show '));
   }
 
-  /** From now on no systemd answers. */
-  noBus(): void {
-    writeFileSync(`${this.#state}/no-bus`, '');
+  /** Does systemd answer? */
+  bus(answers: boolean): void {
+    if (answers) rmSync(`${this.#state}/no-bus`, { force: true });
+    else writeFileSync(`${this.#state}/no-bus`, '');
   }
 
   /** systemd reads the unit of this name from another file. */
@@ -83,7 +84,7 @@ export class ServiceRig extends ControlRig {
   }
 
   override async close(): Promise<void> {
-    rmSync(`${this.#state}/no-bus`, { force: true });
+    this.bus(true);
     if (this.servicePid > 0) await this.program([`${this.home}/fake/systemctl`, '--user', 'stop', 'ccc.service']);
     await super.close();
   }

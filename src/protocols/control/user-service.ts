@@ -105,7 +105,10 @@ export class UserService {
     else report.done.push(`${this.path} is there and current`);
     if (this.platform === 'darwin')
       report.notes.push(`not tested on a Mac; to start it: launchctl bootstrap gui/$(id -u) ${this.path}`);
-    else await this.#begin(isNew, report);
+    else {
+      await this.#begin(isNew, report);
+      if (!lingers()) report.notes.push(LINGER);
+    }
     return report;
   }
 
@@ -208,10 +211,11 @@ export class UserService {
     if (!before.answers) {
       report.notes.push(
         `${before.why}; when it does: systemctl --user daemon-reload && systemctl --user enable --now ccc`,
+        'without systemd: parley up --with control --detach',
       );
       return;
     }
-    if (isNew || before.isOld) this.#systemctl('daemon-reload');
+    if (isNew || !this.#isRead(before) || before.isOld) this.#systemctl('daemon-reload');
     const managed = this.#managed();
     if (!this.#isRead(managed)) return void report.notes.push(this.#notRead(managed));
     const other = daemonNotice(serverLock(this.#places));
@@ -226,7 +230,6 @@ export class UserService {
       this.#systemctl('restart', SYSTEMD_UNIT);
       await this.#awaitAnswer('restarted', report);
     } else report.done.push('the service runs');
-    if (!lingers()) report.notes.push(LINGER);
   }
 
   async #awaitAnswer(verb: string, report: ServiceReport): Promise<void> {
