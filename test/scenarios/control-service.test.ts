@@ -207,9 +207,20 @@ describe('the service', () => {
     expect((await rig.person(['doctor'])).out).not.toContain('service');
     await rig.person(['service', 'install']);
     expect((await rig.person(['doctor'])).out).toMatch(/^ok +service +active \(pid \d+\), starts at log-in/m);
-    process.kill(rig.servicePid, 'SIGKILL');
+    rig.fails();
     const doctor = await rig.person(['doctor']);
-    expect(doctor.out).toMatch(/^bad +service +.*ccc\.service is installed and inactive → .parley service logs/m);
+    expect(doctor.out).toMatch(/^bad +service +.*ccc\.service is installed and failed → .parley service logs/m);
+  });
+
+  it.each([
+    ['restart', /^restarted the service; it answers/m],
+    ['install', /^started the service; it answers/m],
+  ])('that failed too often is started again by `service %s`', async (verb, said) => {
+    const rig = aRig();
+    await rig.person(['service', 'install']);
+    rig.fails();
+    const { code, out } = await rig.person(['service', verb]);
+    expect([code, out]).toEqual([0, expect.stringMatching(said)]);
   });
 
   const make = Bun.which('make');

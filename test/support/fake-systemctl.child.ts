@@ -49,8 +49,12 @@ function isAlive(pid: number): boolean {
 
 const plain = (text: string): string => text.replace(/\\(.)/g, '$1').replaceAll('%%', '%');
 
+/** It failed too often, a moment ago. */
+const failed = `${folder}/failed`;
+
 function start(): void {
   if (mainPid() !== null) return;
+  if (existsSync(failed)) fail('Job for ccc.service failed. Start request repeated too quickly.');
   const text = loaded() ?? fail('Unit ccc.service not found.');
   const [, program = '', rest = ''] = /^ExecStart="((?:[^"\\]|\\.)*)" (.*)$/m.exec(text) ?? [];
   const variables = [...text.matchAll(/^Environment="(\w+)=((?:[^"\\]|\\.)*)"$/gm)];
@@ -99,7 +103,7 @@ switch (verb) {
     const other = `${folder}/other-file`;
     const file = existsSync(other) ? readFileSync(other, 'utf8') : loaded() === null ? '' : unit;
     console.log(`FragmentPath=${file}`);
-    console.log(`ActiveState=${pid === null ? 'inactive' : 'active'}`);
+    console.log(`ActiveState=${pid !== null ? 'active' : existsSync(failed) ? 'failed' : 'inactive'}`);
     console.log(`UnitFileState=${existsSync(link) ? 'enabled' : 'disabled'}`);
     console.log(`MainPID=${pid ?? 0}\nNeedDaemonReload=${isOld ? 'yes' : 'no'}`);
     break;
@@ -115,6 +119,9 @@ switch (verb) {
     break;
   case 'start':
     start();
+    break;
+  case 'reset-failed':
+    rmSync(failed, { force: true });
     break;
   case 'stop':
     await stop();

@@ -44,6 +44,12 @@ export class ServiceRig extends ControlRig {
     else writeFileSync(`${this.#state}/no-bus`, '');
   }
 
+  /** The server ends and systemd has given up to start it. */
+  fails(): void {
+    process.kill(this.servicePid, 'SIGKILL');
+    writeFileSync(`${this.#state}/failed`, '');
+  }
+
   /** systemd reads the unit of this name from another file. */
   readsOther(path: string): void {
     writeFileSync(`${this.#state}/other-file`, path);

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { temporaryHome } from '../../../test/support/home.ts';
 import { unitParts, servicePath, unitFor, writerOf } from './unit.ts';
-import { lingers } from './user-service.ts';
+import { lingers, UserService } from './user-service.ts';
 
 const env = { HOME: '/home/me', PATH: '/usr/bin', LANG: 'en_US.UTF-8', ANTHROPIC_API_KEY: 'secret' };
 
@@ -81,6 +81,18 @@ describe('the unit', () => {
       AbandonProcessGroup: true,
     });
   });
+});
+
+it('on a Mac the file is written, and the rest is said [CCC-8]', async () => {
+  const env = { HOME: temporaryHome(), PATH: '/nowhere' };
+  const service = new UserService(env, 'darwin');
+  const report = await service.install(false);
+  expect(report?.notes.at(-1)).toBe(
+    `not tested on a Mac; to start it: launchctl bootstrap gui/$(id -u) ${service.path}`,
+  );
+  expect(service.file).toBe('ours');
+  service.uninstall(false);
+  expect(service.file).toBe('missing');
 });
 
 describe('the search path of the service', () => {

@@ -140,6 +140,7 @@ export class UserService {
     const managed = this.#managed();
     if (!managed.answers) throw new Refusal('unreachable', `${managed.why}; type: systemctl --user restart ccc`);
     if (!this.#isRead(managed)) throw new Refusal('bad_config', this.#notRead(managed));
+    this.#forgetFailure(managed.active);
     this.#systemctl('restart', SYSTEMD_UNIT);
     const report: ServiceReport = { done: [], notes: [] };
     await this.#awaitAnswer('restarted', report);
@@ -224,12 +225,18 @@ export class UserService {
       report.done.push('the service starts at your next log-in');
       report.notes.push(`a control server runs already (pid ${other.pid}); end it, then: systemctl --user start ccc`);
     } else if (managed.active !== 'active' || !managed.isEnabled) {
+      this.#forgetFailure(managed.active);
       this.#systemctl('enable', '--now', SYSTEMD_UNIT);
       await this.#awaitAnswer('started', report);
     } else if (isNew) {
       this.#systemctl('restart', SYSTEMD_UNIT);
       await this.#awaitAnswer('restarted', report);
     } else report.done.push('the service runs');
+  }
+
+  /** systemd starts nothing that failed too often a moment ago, also where a person has mended it since. */
+  #forgetFailure(active: string): void {
+    if (active === 'failed') this.#systemctl('reset-failed', SYSTEMD_UNIT);
   }
 
   async #awaitAnswer(verb: string, report: ServiceReport): Promise<void> {
