@@ -303,7 +303,8 @@ class Control implements SessionControl {
         return { outcome: 'failed', because: prompt?.because ?? 'withdrawn' };
       case undefined:
       case 'closed': {
-        const because = worker.reason ?? prompt?.because ?? null;
+        const isQueued = prompt?.state === 'queued';
+        const because = isQueued ? (worker.reason ?? prompt.because) : 'it is being typed';
         return { outcome: 'sent', id, status: 'queued', ...(because !== null && { because }) };
       }
       default: {
