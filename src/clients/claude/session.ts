@@ -16,6 +16,7 @@ import { FolderWatch } from '../../sessions/follow.ts';
 import { lastLines, paneOn, TmuxSession, tmuxNameOf, type Pane } from '../../sessions/tmux-session.ts';
 import { type TmuxPane, TmuxServer } from '../../sessions/tmux.ts';
 import { isCommand, isSamePrompt, preparePrompt } from './prompt-text.ts';
+import { ClaudeQuestions } from './questions.ts';
 import { ClaudeRecord, type LiveClient } from './record.ts';
 import { claudeComposer, type ClaudeSession, claudeSessions, ClaudeStateReader, runs } from './state.ts';
 import { transcriptOf } from './transcript.ts';
@@ -48,6 +49,7 @@ export class ClaudeSessionDriver implements SessionDriver {
   readonly #tmux: TmuxServer;
   readonly #session: TmuxSession;
   readonly #record: ClaudeRecord;
+  readonly questions: ClaudeQuestions;
   readonly #stops = new Set<() => void>();
   /** The client as it was seen last. */
   #seen: ClaudeSession | null = null;
@@ -63,6 +65,11 @@ export class ClaudeSessionDriver implements SessionDriver {
     this.#tmux = new TmuxServer({ env: { ...env } });
     this.#session = new TmuxSession(this.#tmux, tmuxNameOf(target.name));
     this.#record = new ClaudeRecord(this.#folder);
+    this.questions = new ClaudeQuestions({
+      live: () => this.#live(),
+      terminalOf: (live) => this.#terminalOf(live),
+      transcriptOf: (conversation) => transcriptOf([this.#folder], conversation),
+    });
     this.#conversation = target.conversation;
   }
 

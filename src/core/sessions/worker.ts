@@ -1,3 +1,4 @@
+import { SessionAnswers } from '../questions/answers.ts';
 import { Bell, withLimit } from '../wait.ts';
 import type { StoredPrompt } from '../ports/session-store.ts';
 import type { SessionDriver, SessionState, SessionTarget, TurnEvent } from '../ports/session.ts';
@@ -54,6 +55,8 @@ export class SessionWorker {
   readonly #record: SessionRecord;
   readonly #queue: PromptQueue;
   readonly #client: SessionClient;
+  /** What the session asks, and the answers to it. */
+  readonly answers: SessionAnswers;
   #state: SessionState | null = null;
   /** Since when the session is idle or stopped, and the record silent. */
   #quietSince = 0;
@@ -83,6 +86,12 @@ export class SessionWorker {
     };
     this.#queue = new PromptQueue(target.name, deps, ended, (ms) => this.#bell.ringIn(ms));
     this.#client = new SessionClient(target, deps.driver, () => this.#bell.ring());
+    this.answers = new SessionAnswers({
+      driver: () => this.#driver.questions,
+      mayApprove: async () => (await deps.mayApprove?.()) ?? false,
+      record: (words, agent) => this.#recordChoice(words, agent),
+      now: deps.now,
+    });
     this.#loop = this.#run();
   }
 
@@ -147,6 +156,7 @@ export class SessionWorker {
     if (!this.#isClosing) {
       this.#isClosing = true;
       this.#client.abort();
+      this.answers.close();
       this.#bell.ring();
     }
     await withLimit(this.#loop, this.deps.limits.closeMs);
@@ -154,6 +164,13 @@ export class SessionWorker {
     this.#isClosed = true;
     this.#bell.close();
     await this.#client.close();
+  }
+
+  async #recordChoice(words: string, agent: string | undefined): Promise<void> {
+    const ts = Math.floor(this.deps.now() / 1000);
+    const line = { session: this.target.name, ts, from: 'human' as const, text: `Selected: ${words}` };
+    await this.deps.store.record({ ...line, ...(agent !== undefined && { agent }) });
+    await this.deps.publish();
   }
 
   async #run(): Promise<void> {

@@ -111,6 +111,7 @@ async function start(context: ServiceContext, places: ControlPlaces, log: Log): 
     driver: (target) => driverFor(target, env),
     publish: () => files.publish(),
     recordsTerminal: async () => config.read().record_terminal,
+    mayApprove: async () => config.read().control_may_approve,
     now: Date.now,
     log,
   });
