@@ -59,7 +59,7 @@ let index = 0;
 /** The call whose dialog is open, and what its end is told to. */
 let asking: { id: string; dialog: ClaudeDialog; ended: (end: DialogEnd) => void } | null = null;
 let isBehind = false;
-const startedAt = Date.now();
+const startedAt = Date.now() - (start.ageMs ?? 0);
 
 /** One line of the log that the test reads. */
 function note(what: Record<string, unknown>): void {
@@ -323,7 +323,15 @@ function quit(code: number): void {
   process.exit(code);
 }
 
+let drawing: ReturnType<typeof setTimeout> | undefined;
+
 function draw(): void {
+  if (!start.drawMs) return drawNow();
+  clearTimeout(drawing);
+  drawing = setTimeout(drawNow, start.drawMs);
+}
+
+function drawNow(): void {
   if (isBehind) return;
   const width = process.stdout.columns || 80;
   const rule = '─'.repeat(width);

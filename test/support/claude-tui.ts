@@ -46,6 +46,10 @@ export interface ClaudeStart {
   dialog?: string;
   /** Its screen and its records are so far behind when a dialog closes. */
   lagMs?: number;
+  /** It says that it started so long ago. */
+  ageMs?: number;
+  /** Its screen shows what happened only so much later. */
+  drawMs?: number;
   /** Enter does nothing. */
   ignoresEnter?: boolean;
 }

@@ -6,6 +6,8 @@ import { asks, type Dialog, dialogOn, squashed } from './dialog.ts';
 /** So long the screen may take to show what a key did. */
 const SHOWN_MS = 5000;
 const LOOK_MS = 25;
+/** Between two keys, as a person's are apart. */
+const PAUSE_MS = 50;
 /** A person who pressed a key so few seconds ago may press the next one; and what that key did may not be on the screen yet. */
 const QUIET_S = 2;
 /** So long we wait for a person to rest. */
@@ -40,6 +42,8 @@ export class DialogKeys {
     for (const choice of choices)
       if ('text' in choice && choice.text.length > TEXT_LIMIT)
         throw new Left(`a text has at most ${TEXT_LIMIT} characters`);
+    // One question with one option is submitted by its Enter. All others end on a page that asks once more.
+    const hasReview = questions.length > 1 || questions[0]?.multiSelect === true;
     for (const [at, question] of questions.entries()) {
       const choice = choices[at];
       if (!choice) throw new Left(`there is no answer to question ${at}`);
@@ -48,10 +52,10 @@ export class DialogKeys {
       if ('text' in choice) await this.#write(isThis, question, choice.text);
       else if (question.multiSelect) await this.#check(isThis, question, choice.options);
       else await this.#choose(isThis, (choice.options[0] ?? 0) + 1);
+      // The screen shows the old page for a moment.
+      if (hasReview) await this.#shown((dialog) => dialog.kind !== 'permission' && !isThis(dialog));
     }
-    // One question with one option is submitted by its Enter. All others end on a page that asks once more.
-    if (questions.length === 1 && questions[0]?.multiSelect !== true) return;
-    await this.#choose(isReview, 1);
+    if (hasReview) await this.#choose(isReview, 1);
   }
 
   /** Chooses an option of a permission or a plan. */
@@ -106,6 +110,7 @@ export class DialogKeys {
       if (!/^Typesomething\.?$/.test(textIn(dialog))) throw new Left('somebody has begun to type an answer');
       await this.#quiet(dialog);
       await this.#guarded(() => this.terminal.paste(text, dialog.lines));
+      await Bun.sleep(PAUSE_MS);
       await this.#shown((now) => isThis(now) && now.at === row && textIn(now) === squashed(text));
     }
     await this.#choose(isThis, multiSelect ? 'next' : row);
@@ -143,6 +148,7 @@ export class DialogKeys {
   async #press(key: Key, dialog: Dialog): Promise<void> {
     await this.#quiet(dialog);
     await this.#guarded(() => this.terminal.press(key, dialog.lines));
+    await Bun.sleep(PAUSE_MS);
   }
 
   /** Waits until no person types. Looks again, so that tmux knows since when. */

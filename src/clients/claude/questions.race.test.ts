@@ -26,7 +26,7 @@ describe.skipIf(!hasTmux)(
     it('press nothing into the next dialog, in 100 rounds [CCC-183]', async () => {
       const claude = new ClaudeTui();
       opened.push(claude);
-      claude.starts({ lagMs: LAG_MS });
+      claude.starts({ lagMs: LAG_MS, ageMs: 60_000 });
       const seen = await Promise.all(Array.from({ length: SESSIONS }, (_, n) => rounds(claude, `app${n}`)));
       const outcomes = seen.flat();
       expect(outcomes).toHaveLength(SESSIONS * ROUNDS);

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test';
 import { mkdirSync } from 'node:fs';
 import type { DialogCall } from '../../../test/support/claude-dialog.ts';
-import { ClaudeTui } from '../../../test/support/claude-tui.ts';
+import { type ClaudeStart, ClaudeTui } from '../../../test/support/claude-tui.ts';
 import { within } from '../../../test/support/within.ts';
 import type { Answering, AskedQuestion, Choice, OpenQuestion, SessionTarget } from '../../core/ports/session.ts';
 import { ClaudeSessionDriver } from './session.ts';
@@ -50,7 +50,8 @@ describe.skipIf(!hasTmux)(`a question of Claude Code in tmux${why}`, () => {
   it(
     'is one of several, and all are entered in order, with one more Enter on the review page [CCC-110, CCC-114]',
     async () => {
-      const { session, answer, keys } = await asks([{ questions: [database(), toppings(), database('Why?')] }]);
+      const calls = [{ questions: [database(), toppings(), database('Why?')] }];
+      const { session, answer, keys } = await asks(calls, { drawMs: 60 });
       expect(await answer({ options: [1] }, { options: [2, 0] }, { text: 'because I like it' })).toEqual({
         outcome: 'answered',
       });
@@ -250,15 +251,16 @@ class Session {
   }
 }
 
-async function started(): Promise<Session> {
+async function started(how: ClaudeStart = {}): Promise<Session> {
   const session = new Session();
+  session.claude.starts({ ageMs: 60_000, ...how });
   await session.driver.start();
   return session;
 }
 
 /** A session whose model has asked this. */
-async function asks(calls: DialogCall[]) {
-  const session = await started();
+async function asks(calls: DialogCall[], how: ClaudeStart = {}) {
+  const session = await started(how);
   const text = `ask @@${JSON.stringify({ asks: calls })}@@`;
   expect(await session.driver.submit({ key: 'k', text: session.driver.prepare(text) }, NEVER)).toMatchObject({
     outcome: expect.stringMatching(/submitted|unknown/),

@@ -1,4 +1,6 @@
+import * as v from 'valibot';
 import type { Answering, AskedQuestion, Choice, OpenQuestion, QuestionDriver } from '../../core/ports/session.ts';
+import { Schema } from '../../core/schema.ts';
 import { runsIn } from '../../platform/process.ts';
 import { takeTurn } from '../../sessions/pty.ts';
 import type { TmuxPane } from '../../sessions/tmux.ts';
@@ -10,8 +12,10 @@ import type { ClaudeSession } from './state.ts';
 /** So long the client may take to write down what was answered. */
 const RECORDED_MS = 10_000;
 const LOOK_MS = 25;
-/** A client may drop keys that come in the moment in which a dialog opens. */
+/** Keys may be dropped that come in the moment in which a dialog opens, */
 const SETTLED_MS = 300;
+/** and in the first seconds of a client: of 20 answers at the age of 2 s four were, at 5 s none. */
+const YOUNG_MS = 5000;
 
 /** What the registry says that the client waits for. */
 const WAITS_FOR = { question: 'input needed', permission: 'permission prompt' };
@@ -51,7 +55,8 @@ export class ClaudeQuestions implements QuestionDriver {
       const turn = takeTurn(terminal.tty);
       if (turn === null) return left('somebody else types into this terminal just now');
       try {
-        await Bun.sleep(Math.max(0, open.askedAt + SETTLED_MS - Date.now()));
+        const from = Math.max(open.askedAt + SETTLED_MS, (live.startedAt ?? 0) + YOUNG_MS);
+        await Bun.sleep(Math.max(0, from - Date.now()));
         const isOpen = async (): Promise<boolean> => {
           if (signal.aborted) throw new Left('it was stopped before');
           return this.#isOpen(live, open);
@@ -122,25 +127,29 @@ function askedAtOf({ statusUpdatedAt, updatedAt }: ClaudeSession): number {
   return statusUpdatedAt ?? updatedAt ?? 0;
 }
 
-interface Asked {
-  question?: unknown;
-  header?: unknown;
-  options?: { label?: unknown; description?: unknown }[];
-  multiSelect?: unknown;
-}
+/** Claude Code checks the input of the tool itself. What is not such is not shown. */
+const Asked = new Schema(() =>
+  v.object({
+    questions: v.pipe(
+      v.array(
+        v.object({
+          question: v.string(),
+          header: v.nullish(v.string(), ''),
+          options: v.array(v.object({ label: v.string(), description: v.nullish(v.string(), '') })),
+          multiSelect: v.nullish(v.boolean(), false),
+        }),
+      ),
+      v.minLength(1),
+    ),
+  }),
+);
 
-/** The questions of a call, if they are such. */
 function questionsIn(call: OpenCall | undefined): AskedQuestion[] | null {
-  const asked = call?.input['questions'];
-  if (!Array.isArray(asked) || asked.length === 0) return null;
-  return (asked as Asked[]).map(({ question, header, options, multiSelect }) => ({
-    question: String(question),
-    header: String(header ?? ''),
-    options: (Array.isArray(options) ? options : []).map(({ label, description }) => ({
-      label: String(label),
-      ...(typeof description === 'string' && description !== '' && { description }),
-    })),
-    multiSelect: multiSelect === true,
+  const asked = Asked.safeParse(call?.input);
+  if (!asked.success) return null;
+  return asked.data.questions.map(({ options, ...question }) => ({
+    ...question,
+    options: options.map(({ label, description }) => ({ label, ...(description !== '' && { description }) })),
   }));
 }
 
